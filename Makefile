@@ -1,0 +1,49 @@
+# Two commands do everything: `make run` sets up and runs the main job, `make test` sets up and passes the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test check format bench mutants clean
+
+run: $(VENV)/.base
+	$(BIN)/lab setup
+	$(BIN)/lab run partition-clockjump
+
+test: $(VENV)/.dev
+	$(BIN)/lab setup
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/house
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.checker_scale
+	$(BIN)/python -m benchmarks.checker_vs_porcupine
+
+# What the checker's tests would let pass: `make mutants MUTANTS='checker.windows*'`, then `.venv/bin/mutmut results`.
+mutants: $(VENV)/.dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[mutation]'
+	$(BIN)/mutmut run $(MUTANTS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants
+
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(VENV)/.base $@
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is older than 3.11"; echo "  hint: make PYTHON=python3.11 …"; exit 2; } >&2
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "error: $(PYTHON) has no ensurepip, so it cannot make a virtual environment"; \
+	    echo "  hint: install it (Debian: apt install python3-venv)"; exit 2; } >&2
+	$(PYTHON) -m venv $(VENV)
