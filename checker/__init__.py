@@ -1,0 +1,55 @@
+"""History in, verdict out: a sound checker for distributed locks.
+
+    from checker import load
+    from checker.check import check
+
+    verdict = check(load("history.jsonl"))
+    verdict["mutual_exclusion"].outcome      # ok | violated | unknown
+
+Names are imported on first use, so that reading one name costs no more than it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checker.errors import HistoryError
+    from checker.events import Event, Params
+    from checker.formats import load, save
+    from checker.history import History
+    from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, Verdict
+
+__all__ = [
+    "Event",
+    "Finding",
+    "History",
+    "HistoryError",
+    "Outcome",
+    "Params",
+    "Property",
+    "PropertyVerdict",
+    "Severity",
+    "Verdict",
+    "load",
+    "save",
+]
+
+_HOME = {
+    "HistoryError": "checker.errors",
+    "Event": "checker.events",
+    "Params": "checker.events",
+    "load": "checker.formats",
+    "save": "checker.formats",
+    "History": "checker.history",
+    **dict.fromkeys(
+        ("Finding", "Outcome", "Property", "PropertyVerdict", "Severity", "Verdict"), "checker.verdict"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'checker' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,118 @@
+"""One line of a history: the event, its vocabulary, and the header's parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+EventType = Literal["invoke", "ok", "fail", "info"]
+Model = Literal[
+    "lease",
+    "mutex",
+    "owner-mutex",
+    "reentrant-mutex",
+    "fenced-mutex",
+    "reentrant-fenced-mutex",
+    "cas-register",
+]
+
+NEMESIS: Final = "nemesis"
+LAB: Final = "lab"
+NODE: Final = "node"
+RESERVED: Final = frozenset((NEMESIS, LAB, NODE))
+STALL: Final = "stall"
+FORMAT_VERSION: Final = 1
+
+
+class Event(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One event of a history, as recorded; absent fields are None.
+
+    `time_ns` is read from the recorder's single monotonic clock; `claimed_ns` counts from it. On the same
+    clock, `attempt_ns` is when the attempt that was granted began (a refused lock tries again inside one
+    call) and `deadline_ns` the end of the lease as the lock states it, for locks that say so. Which fields
+    belong to which event is told in the format's description; nothing here is checked across events.
+    """
+
+    time_ns: int
+    process: str
+    type: EventType
+    f: str
+    index: int | None = None
+    client: str | None = None
+    node: str | None = None
+    key: str | None = None
+    grant_id: str | None = None
+    token: str | None = None
+    fence: int | None = None
+    ttl_ns: int | None = None
+    claimed_ns: int | None = None
+    attempt_ns: int | None = None
+    deadline_ns: int | None = None
+    version_read: int | None = None
+    version_written: int | None = None
+    value: Any = None
+    error: str | None = None
+    start_ns: int | None = None
+    duration_ns: int | None = None
+    fault_id: str | None = None
+    target: str | None = None
+    targets: list[str] | None = None
+    breaks: str | None = None
+    receipt: dict[str, Any] | None = None
+    heals: str | None = None
+    entries: list[tuple[int, Any, str | None, int | None]] | None = None
+    ttl_left_ns: int | None = None
+
+
+class ForeignEvent(Event, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
+    """An event of a history without a header: fields that we do not know are somebody else's business."""
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the checks may assume; the `params` of the header.
+
+    `rho` bounds the rate error of any clock, `delta_ns` is the lock's own safety margin, `epsilon_ns` the
+    uncertainty of every stamp. `lock_fences` tells whether the lock claims to hand out fences, `store_fences`
+    whether the store claims to check them. `unavailable_ns` is the scenario's bound on waiting for a grant.
+    `single_attempt` states that an acquire asks the nodes once, so that its lease counts from its call. A
+    process may stand still for up to `stall_ns` without a stall being recorded. `depth` is how often the
+    holder of a reentrant lock may take it (any number if absent). `refusals` are the errors with which a
+    failed acquire proves that somebody held the lock; any other failure (a split vote, say) proves nothing.
+    """
+
+    rho: float = 0.001
+    delta_ns: int = 0
+    epsilon_ns: int = 0
+    store_fences: bool = False
+    lock_fences: bool | None = None
+    nodes: int | None = None
+    quorum: int | None = None
+    grace_ns: int = 1_000_000_000
+    unavailable_ns: int | None = None
+    single_attempt: bool = False
+    stall_ns: int = 50_000_000
+    clients: list[str] = []
+    model: Model | None = None
+    depth: int | None = None
+    refusals: list[str] = []
+
+    def majority(self) -> int | None:
+        """The number of nodes that a grant needs, None if the cluster's size is not known."""
+        if self.quorum is not None:
+            return self.quorum
+        return None if self.nodes is None else self.nodes // 2 + 1
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of a history of our own."""
+
+    history: int
+    params: Params = msgspec.field(default_factory=Params)
+
+
+class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line of a history of our own: the number of events before it."""
+
+    end: bool
+    events: int

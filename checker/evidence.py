@@ -1,0 +1,228 @@
+"""What all checks share about one history: grants, accepted writes, pauses, and the words to tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from checker.events import LAB, Params
+from checker.grants import Grants, grants_of, with_grants
+from checker.history import Fault, History
+from checker.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations
+from checker.verdict import Finding, Property, Severity
+from checker.windows import Segments, believed, guaranteed
+from checker.writes import Writes, accepted_writes
+
+LISTED_MAX: Final = 10
+"""How many findings of one name a verdict lists; `count` in the details tells how many there are."""
+PAUSES: Final = frozenset(("pause", "stop"))
+CLIENT_CRASHES: Final = frozenset(("client_crash", "client-crash"))
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From `start_ns` to `end_ns`, `NEVER` if it does not end."""
+
+    start_ns: int
+    end_ns: int
+
+
+class Evidence:
+    """A history prepared for the checks; everything is derived once, on first use."""
+
+    def __init__(self, history: History, model: str | None = None) -> None:
+        self.history = history
+        self.params: Params = history.params
+        self.model: str = model or self.params.model or _likely_model(history.ops)
+        self.ops: Operations = with_grants(history.ops)
+
+    @property
+    def nested(self) -> bool:
+        """Whether one client may hold a key several times over."""
+        return self.model.startswith("reentrant")
+
+    @cached_property
+    def _accepted(self) -> tuple[Writes, Grants]:
+        return accepted_writes(self.history, self.ops, grants_of(self.ops))
+
+    @property
+    def writes(self) -> Writes:
+        """The accepted writes."""
+        return self._accepted[0]
+
+    @property
+    def grants(self) -> Grants:
+        """The grants, certain ones marked as held."""
+        return self._accepted[1]
+
+    @cached_property
+    def guaranteed(self) -> Segments:
+        """The segments of G."""
+        return guaranteed(self.grants, self.params)
+
+    @cached_property
+    def believed(self) -> Segments:
+        """The segments of B, cut where a client was killed."""
+        ends = np.full(len(self.grants), NEVER, np.int64)
+        for fault in self.history.faults:
+            if fault.f in CLIENT_CRASHES:
+                for code in self._client_codes(fault.targets):
+                    theirs = (self.grants.client == code) & (self.grants.called_ns <= fault.start_ns)
+                    ends[theirs] = np.minimum(ends[theirs], fault.start_ns)
+        return believed(self.grants, self.params, ends)
+
+    def pauses(self) -> dict[str, list[Interval]]:
+        """When the nemesis let somebody stand still, by name."""
+        found: dict[str, list[Interval]] = {}
+        for fault in self.history.faults:
+            if fault.f in PAUSES and fault.heals is None:
+                for name in fault.targets:
+                    found.setdefault(name, []).append(Interval(fault.start_ns, fault.until_ns))
+        return found
+
+    def standstills(self, clients: Iterable[str]) -> list[Interval]:
+        """When any of these (client names, or "lab") stood still: pauses by the nemesis and stalls."""
+        names = set(clients)
+        pauses = [interval for name, theirs in self.pauses().items() if name in names for interval in theirs]
+        stalls = [Interval(s.start_ns, s.end_ns) for s in self.history.stalls if s.client in names]
+        return sorted(pauses + stalls, key=lambda i: i.start_ns)
+
+    def stood_still(self, rows: Index) -> Bools:
+        """For operations (rows): whether their client or the lab stood still at any time of theirs."""
+        if not self.history.faults and not self.history.stalls:
+            return np.zeros(rows.size, bool)
+        still = np.zeros(rows.size, bool)
+        call, end = self.ops.call_ns[rows], self.ops.return_ns[rows]
+        for code, name in enumerate(self.ops.names.client):
+            theirs = self.ops.client[rows] == code
+            if theirs.any():
+                for interval in self.standstills((name, LAB)):
+                    still |= theirs & (interval.start_ns <= end) & (interval.end_ns >= call)
+        return still
+
+    def _client_codes(self, names: Sequence[str]) -> list[int]:
+        return [code for code, name in enumerate(self.ops.names.client) if name in names]
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    def at(self, time_ns: int) -> str:
+        """A stamp in words: milliseconds since the first event."""
+        return f"t=+{_number(self.history.since_start_ms(int(time_ns)))} ms"
+
+    def client(self, row: int) -> str:
+        """The client of an operation."""
+        return str(self.ops.name("client", row))
+
+    def key(self, code: int) -> str | None:
+        """The name of a key."""
+        return None if code < 0 else self.ops.names.key[code]
+
+    def holder(self, grant: int) -> str:
+        """The client that got a grant."""
+        return self.client(int(self.grants.row[grant]))
+
+    def told(self, row: int) -> int:
+        """The event by which an operation is best pointed at: its completion, else its invocation."""
+        done = int(self.ops.return_index[row])
+        return done if done != NONE else int(self.ops.call_index[row])
+
+    def called(self, row: int) -> int:
+        """The event that invoked an operation."""
+        return int(self.ops.call_index[row])
+
+    def finding(
+        self,
+        name: str,
+        property: Property,
+        severity: Severity,
+        why: str,
+        *,
+        key: int,
+        witnesses: Iterable[int],
+        clients: Iterable[str] = (),
+        **details: Any,
+    ) -> Finding:
+        """A finding on a key (by code); all but mere information name the assumption broken before."""
+        events = tuple(sorted(set(witnesses)))
+        involved = tuple(dict.fromkeys(clients))
+        broken = None if severity is Severity.INFORMATION else self._broken_assumption(events, involved)
+        return Finding(
+            name=name,
+            property=property,
+            severity=severity,
+            why=why,
+            key=self.key(key),
+            witnesses=events,
+            details=details,
+            clients=involved,
+            broken_assumption=broken,
+        )
+
+    def _broken_assumption(self, witnesses: tuple[int, ...], clients: tuple[str, ...]) -> str | None:
+        """The latest confirmed fault before the last witness that breaks an assumption.
+
+        One that hit a client of the finding, or a node (which serves everybody), goes before one that hit a
+        bystander.
+        """
+        if not witnesses:
+            return None
+        earlier = [f for f in self.history.faults if f.breaks and f.confirmed and f.index < witnesses[-1]]
+        if not earlier:
+            return None
+        fault = max(earlier, key=lambda f: (self._matters(f, clients), f.index))
+        return (
+            f"assumption '{fault.breaks}' was broken by the nemesis at {self.at(fault.start_ns)} "
+            f"(event {fault.index})"
+        )
+
+    def _matters(self, fault: Fault, clients: tuple[str, ...]) -> bool:
+        hit = self.client_names & set(fault.targets)
+        return not hit or bool(hit & set(clients))
+
+    @cached_property
+    def client_names(self) -> frozenset[str]:
+        """All clients that the header or an operation names."""
+        return frozenset((*self.params.clients, *self.ops.names.client))
+
+
+def _likely_model(ops: Operations) -> str:
+    """The model that claims least: a lock is taken for a lease if its grants are named or expire.
+
+    Where nobody ever asks for a lock and accesses carry no versions, the history is that of a register.
+    """
+    acquires = ops.f == F.ACQUIRE
+    accesses = (ops.f == F.READ) | (ops.f == F.WRITE) | (ops.f == F.CAS)
+    versioned = (ops.version_read != MISSING) | (ops.version_written != MISSING)
+    if accesses.any() and not versioned.any() and bool(accesses.all()):
+        return "cas-register"
+    named = bool((ops.grant[acquires] != NONE).any()) or bool((ops.ttl_ns[acquires] != MISSING).any())
+    return "lease" if named or not acquires.any() else "mutex"
+
+
+def limited(findings: list[Finding], count: int) -> list[Finding]:
+    """The findings with the true number of such noted in each, if there are more than are listed."""
+    if count <= len(findings):
+        return findings
+    from dataclasses import replace
+
+    return [replace(f, details={**f.details, "count": count}) for f in findings]
+
+
+def ms(duration_ns: int) -> str:
+    """A duration in words."""
+    return f"{_number(duration_ns / 1e6)} ms"
+
+
+def _number(value: float) -> str:
+    text = f"{value:.3f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def spread(values: I64) -> int:
+    """The largest of some stamps, ignoring absent ones."""
+    real = values[(values < NEVER) & (values > MISSING)]
+    return int(real.max()) if real.size else 0

@@ -1,0 +1,254 @@
+"""Fencing: do the fences of grants grow, and did the store accept what a fence would have stopped?
+
+One write is told by its most specific finding: `fence-breach` where the store claims to look at fences and
+let a smaller one pass; else `stale-write` where its client had also run past its lease; else
+`unfenced-write`. A client that merely ran past its lease is a `stale-use`: a warning, as no lock prevents it.
+
+"After" means that the other write had returned before this one was called, or that the store's own version
+numbers say so (the store serialises writes, so a write that was delayed on its way counts as well).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checker.arrays import largest_before, longer, plus, which_before
+from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.operations import I64, MISSING, NEVER, Bools, F, Index, Status
+from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+
+FENCING = Property.FENCING
+
+
+def check(evidence: Evidence) -> PropertyVerdict:
+    """The verdict on fencing; `absent` if the lock offers no fence and nothing happened that needed one."""
+    if evidence.nested:
+        why = "nested grants of one client are not told apart, so no write can be called late"
+        return judge(FENCING, [], otherwise=Outcome.UNKNOWN, why=why)
+    uses, lease_end = resource_uses(evidence)
+    findings = [*fence_orders(evidence), *breaches_and_unfenced(evidence, uses, lease_end)]
+    guilty = {w for f in findings if f.name == "stale-write" for w in f.witnesses}
+    findings += stale_uses(evidence, uses, lease_end, guilty)
+    grants = evidence.grants
+    fenced = int((grants.fence[grants.held] != MISSING).sum())
+    if fenced:
+        why = f"{fenced} grants carried fences, which grew, and no older grant wrote after a newer one"
+        return judge(FENCING, findings, why=why)
+    if evidence.params.lock_fences:
+        why = "the lock claims to hand out fences, but no grant carried one"
+        return judge(FENCING, findings, otherwise=Outcome.UNKNOWN, why=why)
+    why = "the lock offers no fence, and nothing happened that one would have stopped"
+    return judge(FENCING, findings, otherwise=Outcome.ABSENT, why=why)
+
+
+def fence_orders(evidence: Evidence) -> list[Finding]:
+    """`fence-order`: a later grant with a fence no larger than an earlier one's, or one fence given twice."""
+    grants, margin = evidence.grants, 2 * evidence.params.epsilon_ns
+    rows = np.flatnonzero(grants.held & (grants.fence != MISSING))
+    key, fence = grants.key[rows], grants.fence[rows]
+    acquired, called = grants.acquired_ns[rows], grants.called_ns[rows]
+    earlier = largest_before(key, acquired, fence, key, called - margin)
+    back = np.flatnonzero((earlier != MISSING) & (earlier >= fence))
+    pairs = [
+        (int(rows[which_before(key, acquired, fence, int(key[i]), int(called[i]) - margin)]), int(rows[i]))
+        for i in back[:LISTED_MAX].tolist()
+    ]
+    order = np.lexsort((acquired, fence, key))
+    same = (key[order][1:] == key[order][:-1]) & (fence[order][1:] == fence[order][:-1])
+    told = set(back.tolist())
+    twins = [
+        (int(rows[order[i]]), int(rows[order[i + 1]]))
+        for i in np.flatnonzero(same)[: 2 * LISTED_MAX].tolist()
+        if int(order[i + 1]) not in told
+    ]
+    findings = [_fence_order(evidence, g, h) for g, h in (pairs + twins)[:LISTED_MAX]]
+    repeated = int(same.sum()) - int(np.isin(order[1:][same], back).sum())
+    return limited(findings, int(back.size) + repeated)
+
+
+def _fence_order(evidence: Evidence, g: int, h: int) -> Finding:
+    grants, ops = evidence.grants, evidence.ops
+    old, new = int(grants.fence[g]), int(grants.fence[h])
+    a, b, key = evidence.holder(g), evidence.holder(h), evidence.key(int(grants.key[g]))
+    if old == new:
+        why = f"{a} and {b} were granted {key!r} with one and the same fence {old}"
+    else:
+        why = (
+            f"{b} was granted {key!r} with fence {new}, called at {evidence.at(grants.called_ns[h])}, after "
+            f"{a} had got fence {old} by {evidence.at(grants.acquired_ns[g])}: fences went backwards"
+        )
+    return evidence.finding(
+        "fence-order",
+        FENCING,
+        Severity.VIOLATION,
+        why,
+        key=int(grants.key[g]),
+        witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
+        clients=(a, b),
+        fences=[old, new],
+        grants=[ops.name("grant", int(grants.row[x])) for x in (g, h)],
+    )
+
+
+def resource_uses(evidence: Evidence) -> tuple[Index, I64]:
+    """Reads and writes made under a grant (rows), and when its lease was over at the latest by their call.
+
+    An extension of unknown outcome that was called before makes that `NEVER`.
+    """
+    ops, grants, rho = evidence.ops, evidence.grants, evidence.params.rho
+    rows = np.flatnonzero((ops.f == F.READ) | (ops.f == F.WRITE))
+    grant = grants.of(ops.grant[rows])
+    known = grants.certain(grant)
+    rows, grant = rows[known], grant[known]
+    end = plus(grants.acquired_ns, longer(grants.ttl_ns, rho))[grant]
+    extensions = grants.extensions
+    may = extensions.status != Status.FAIL
+    if may.any():
+        until = plus(extensions.return_ns[may], longer(extensions.ttl_ns[may], rho))
+        longest = largest_before(
+            extensions.grant[may], extensions.call_ns[may], until, grant, ops.call_ns[rows]
+        )
+        end = np.maximum(end, longest)
+    return rows, end
+
+
+def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) -> list[Finding]:
+    """`stale-use`: an operation on the resource begins after the lease was over; not the `told` ones."""
+    ops = evidence.ops
+    stale = np.flatnonzero(_past(evidence, ops.call_ns[uses], lease_end))
+    fresh = [i for i in stale.tolist() if not told or evidence.told(int(uses[i])) not in told]
+    findings = []
+    for i in fresh[:LISTED_MAX]:
+        row, late = int(uses[i]), int(ops.call_ns[uses[i]] - lease_end[i])
+        verb = "wrote to" if ops.f[row] == F.WRITE else "read"
+        grant = int(evidence.grants.of(ops.grant[row : row + 1])[0])
+        why = (
+            f"{evidence.client(row)} {verb} {evidence.key(int(ops.key[row]))!r} at "
+            f"{evidence.at(ops.call_ns[row])}, {ms(late)} after its lease was over"
+        )
+        findings.append(
+            evidence.finding(
+                "stale-use",
+                FENCING,
+                Severity.WARNING,
+                why,
+                key=int(ops.key[row]),
+                witnesses=(evidence.told(int(evidence.grants.row[grant])), evidence.called(row)),
+                clients=(evidence.client(row),),
+                late_ns=late,
+            )
+        )
+    return limited(findings, len(fresh))
+
+
+def _past(evidence: Evidence, call_ns: I64, lease_end: I64) -> Bools:
+    return (lease_end < NEVER) & (call_ns - evidence.params.epsilon_ns > np.minimum(lease_end, NEVER - 1))
+
+
+def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> list[Finding]:
+    """`fence-breach`, `stale-write` and `unfenced-write`, one finding per write, the most specific."""
+    writes, grants = evidence.writes, evidence.grants
+    own = np.flatnonzero(grants.certain(writes.grant))
+    began = np.full(len(writes), MISSING, np.int64)
+    began[own] = grants.called_ns[writes.grant[own]]
+    margin = 2 * evidence.params.epsilon_ns
+    newer = _largest_earlier(evidence, own, began)
+    late = np.zeros(len(writes), bool)
+    late[own] = (newer != MISSING) & (newer > grants.acquired_ns[writes.grant[own]] + margin)
+    breach = np.zeros(len(writes), bool)
+    if evidence.params.store_fences:
+        fenced = np.flatnonzero(writes.fence != MISSING)
+        breach[fenced] = _largest_earlier(evidence, fenced, writes.fence) > writes.fence[fenced]
+    stale = _stale_writes(evidence, uses, lease_end)
+    groups = (
+        ("fence-breach", breach, np.flatnonzero(writes.fence != MISSING), writes.fence),
+        ("stale-write", late & ~breach & stale, own, began),
+        ("unfenced-write", late & ~breach & ~stale, own, began),
+    )
+    findings: list[Finding] = []
+    for name, mask, among, value in groups:
+        rows = np.flatnonzero(mask)
+        listed = [
+            _late_write(evidence, name, int(w), _witness(evidence, int(w), among, value), bool(stale[w]))
+            for w in rows[:LISTED_MAX]
+        ]
+        findings += limited(listed, int(rows.size))
+    return findings
+
+
+def _largest_earlier(evidence: Evidence, among: Index, value: I64) -> I64:
+    """For each of some accepted writes the largest value of those that came before it, by time or version."""
+    writes, margin = evidence.writes, 2 * evidence.params.epsilon_ns
+    key, value = writes.key[among], value[among]
+    best = largest_before(key, writes.done_ns[among], value, key, writes.call_ns[among] - margin)
+    version = writes.version_written[among]
+    known = np.flatnonzero(version != MISSING)
+    by_version = largest_before(key[known], version[known], value[known], key[known], version[known])
+    best[known] = np.maximum(best[known], by_version)
+    return best
+
+
+def _witness(evidence: Evidence, write: int, among: Index, value: I64) -> int:
+    """The earlier write with the largest value, found by time if that suffices, else by version."""
+    writes, margin = evidence.writes, 2 * evidence.params.epsilon_ns
+    key, candidates = int(writes.key[write]), []
+    for stamp, before in (
+        (writes.done_ns, int(writes.call_ns[write]) - margin),
+        (writes.version_written, int(writes.version_written[write])),
+    ):
+        known = among[stamp[among] != MISSING]
+        found = which_before(writes.key[known], stamp[known], value[known], key, before)
+        if found >= 0:
+            candidates.append(int(known[found]))
+    return max(candidates, key=lambda w: int(value[w]))
+
+
+def _stale_writes(evidence: Evidence, uses: Index, lease_end: I64) -> Bools:
+    """Which accepted writes began after their lease was over."""
+    past = np.zeros(len(evidence.ops), bool)
+    past[uses] = _past(evidence, evidence.ops.call_ns[uses], lease_end)
+    return np.asarray(past[evidence.writes.row])
+
+
+def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: bool) -> Finding:
+    writes, ops = evidence.writes, evidence.ops
+    row, other = int(writes.row[late]), int(writes.row[newer])
+    a, b, key = evidence.client(row), evidence.client(other), evidence.key(int(writes.key[late]))
+    after = writes.done_ns[newer] < writes.call_ns[late]
+    order = (
+        f"at {evidence.at(writes.call_ns[late])}, after {b}'s write had returned at "
+        f"{evidence.at(writes.done_ns[newer])}"
+        if after
+        else f"as version {writes.version_written[late]}, after {b}'s version {writes.version_written[newer]}"
+    )
+    details = {
+        "order": "time" if after else "version",
+        "values": [ops.name("value", r) for r in (row, other)],
+    }
+    if name == "fence-breach":
+        old, new = int(writes.fence[late]), int(writes.fence[newer])
+        why = f"the store accepted {a}'s write to {key!r} with fence {old} {order}, which had fence {new}"
+        details["fences"] = [old, new]
+    else:
+        past = ", and its own lease was over" if stale else ""
+        why = (
+            f"the store accepted {a}'s write to {key!r} {order}, although {b}'s grant is the later one{past}"
+            ": a fencing token would have stopped it"
+        )
+    clients = (a, b)
+    grants = [int(g) for g in (writes.grant[late], writes.grant[newer]) if g >= 0]
+    return evidence.finding(
+        name,
+        FENCING,
+        Severity.VIOLATION,
+        why,
+        key=int(writes.key[late]),
+        witnesses=[
+            *(evidence.told(int(evidence.grants.row[g])) for g in grants),
+            evidence.told(other),
+            evidence.called(row),
+            evidence.told(row),
+        ],
+        clients=clients,
+        **details,
+    )

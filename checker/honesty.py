@@ -1,0 +1,175 @@
+"""Lease honesty: did the library promise more time than the TTL that it set can give?
+
+`false-validity`: the deadline that the client was told lies beyond `begun + TTL·(1+ρ) + ε`, or success was
+returned after that lease must have been over. `begun` is when the attempt that was granted began. A lock that
+is refused may try again inside one call, so the call itself is only a bound where one attempt is all there is
+(`single_attempt`); otherwise the lock must have said when the attempt began (`attempt_ns`), and where nobody
+knows only a claim longer than the TTL is a lie for certain. (An acquire that waited for somebody else's lease
+to end would be accused otherwise: counting from its call is unsound for every lock that retries.)
+
+A stamp that is taken after its process stood still proves nothing about what the library knew when it looked,
+so a pause or stall of the client (or of the lab) inside the call acquits it, unless the claim alone is longer
+than the lease, or the lock itself named both the attempt and a deadline: instants that no pause can move.
+For the same reason everything that leans on a stamp is given `stall_ns`, which may pass unnoticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checker.arrays import largest_before, longer, plus
+from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
+from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+
+HONESTY = Property.LEASE_HONESTY
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What clients were told, shape (n,), and when the lease that it is about is over at the latest.
+
+    `claimed_ns` is `MISSING` where success was all that was said; `success` marks acquires and extensions,
+    whose success is itself a claim. `called_ns` is when the granted attempt began, at the latest; `bounded`
+    tells whether that is known at all, `stated` whether the lock said it. `deadline_ns` is the deadline in
+    the lock's own words, or `MISSING`.
+    """
+
+    row: Index
+    grant: Index
+    called_ns: I64
+    returned_ns: I64
+    ttl_ns: I64
+    over_ns: I64
+    claimed_ns: I64
+    deadline_ns: I64
+    stated: Bools
+    bounded: Bools
+    success: Bools
+
+
+def check(evidence: Evidence) -> PropertyVerdict:
+    """The verdict on lease honesty."""
+    claims = _claims(evidence)
+    findings = false_validities(evidence, claims)
+    if not len(claims.row):
+        why = "no grant had a TTL, so no lease was ever claimed"
+        return judge(HONESTY, findings, otherwise=Outcome.UNKNOWN, why=why)
+    why = f"{len(claims.row)} leases were granted or extended, and none was claimed for longer than its TTL"
+    return judge(HONESTY, findings, why=why)
+
+
+def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
+    """`false-validity`, definite ones as violations; those that a standstill explains as information."""
+    params = evidence.params
+    lease = longer(claims.ttl_ns, params.rho)
+    limit = claims.over_ns + params.epsilon_ns
+    claimed = claims.claimed_ns != MISSING
+    claim = np.where(claimed, claims.claimed_ns, 0)
+    named = claims.deadline_ns != MISSING
+    deadline = np.where(named, claims.deadline_ns, claims.returned_ns + claim - params.stall_ns)
+    too_long = (claimed | named) & (deadline > limit)
+    too_late = claims.success & (claims.returned_ns - params.stall_ns > limit)
+    plain = claimed & claims.success & (claim > lease + params.epsilon_ns)
+    stated = claims.stated & named & too_long
+    suspects = np.flatnonzero(((too_long | too_late) & claims.bounded) | plain)
+    excused = evidence.stood_still(claims.row[suspects]) & ~(plain | stated)[suspects]
+    guilty = suspects[~excused]
+    findings = [_finding(evidence, claims, int(at), Severity.VIOLATION) for at in guilty[:LISTED_MAX]]
+    findings = limited(findings, int(guilty.size))
+    spared = [
+        _finding(evidence, claims, int(at), Severity.INFORMATION) for at in suspects[excused][:LISTED_MAX]
+    ]
+    return findings + limited(spared, int(excused.sum()))
+
+
+def _claims(evidence: Evidence) -> Claims:
+    """Acquires and extensions that succeeded with a TTL, and what `held` answered about them."""
+    ops, grants = evidence.ops, evidence.grants
+    told = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
+    extensions = grants.extensions.only(Status.OK)
+    extended = np.flatnonzero(extensions.ttl_ns < NEVER)
+    asked, grant = _held(evidence)
+    rows = np.concatenate([grants.row[told], extensions.row[extended], asked])
+    base = np.concatenate([grants.row[told], extensions.row[extended], grants.row[grant]])
+    success = np.arange(rows.size) < rows.size - asked.size
+    begun, stated = _begun(ops, base)
+    ttl = np.concatenate([grants.ttl_ns[told], extensions.ttl_ns[extended], grants.ttl_ns[grant]])
+    over = plus(begun, longer(ttl, evidence.params.rho))
+    bounded = stated | evidence.params.single_attempt
+    if asked.size:
+        renewed, renewed_stated = _begun(ops, grants.extensions.row)
+        extended_to = plus(renewed, longer(grants.extensions.ttl_ns, evidence.params.rho))
+        by_then = largest_before(
+            grants.extensions.grant, grants.extensions.call_ns, extended_to, grant, ops.return_ns[asked]
+        )
+        over[~success] = np.maximum(over[~success], by_then)
+        if not renewed_stated.all() and not evidence.params.single_attempt:
+            vague = np.unique(grants.extensions.grant[~renewed_stated])
+            bounded[~success] &= ~np.isin(grant, vague)
+    return Claims(
+        row=rows,
+        grant=np.concatenate([told, extensions.grant[extended], grant]),
+        called_ns=begun,
+        returned_ns=ops.return_ns[rows],
+        ttl_ns=ttl,
+        over_ns=over,
+        claimed_ns=ops.claimed_ns[rows],
+        deadline_ns=np.where(success, ops.deadline_ns[rows], MISSING),
+        stated=stated,
+        bounded=bounded,
+        success=success,
+    )
+
+
+def _begun(ops: Operations, rows: Index) -> tuple[I64, Bools]:
+    """When the granted attempt of an operation began at the latest, and whether the lock said so itself.
+
+    What it said counts only if it lies inside the call.
+    """
+    said = ops.attempt_ns[rows]
+    stated = (said >= ops.call_ns[rows]) & (said <= ops.return_ns[rows])
+    return np.where(stated, said, ops.call_ns[rows]), stated
+
+
+def _held(evidence: Evidence) -> tuple[Index, Index]:
+    """Answers of `held` that claim time left, and the grants that they are about, if those expire."""
+    ops, grants = evidence.ops, evidence.grants
+    rows = ops.rows(F.HELD, Status.OK)
+    rows = rows[ops.claimed_ns[rows] > 0]
+    grant = grants.of(ops.grant[rows])
+    rows, grant = rows[grant != NONE], grant[grant != NONE]
+    bounded = grants.ttl_ns[grant] < NEVER
+    return rows[bounded], grant[bounded]
+
+
+def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) -> Finding:
+    row, called, returned = int(claims.row[at]), int(claims.called_ns[at]), int(claims.returned_ns[at])
+    what = {F.ACQUIRE: "acquire", F.EXTEND: "extension", F.HELD: "held"}[F(int(evidence.ops.f[row]))]
+    who, claim = evidence.client(row), int(claims.claimed_ns[at])
+    named = int(claims.deadline_ns[at])
+    until = named if named != MISSING else returned + max(0, claim if claim != MISSING else 0)
+    excess = max(until, returned) - int(claims.over_ns[at])
+    told = "success" if claim == MISSING else f"{ms(claim)} of validity"
+    why = (
+        f"{who}'s {what} was told {told} at {evidence.at(returned)}, but the lease of "
+        f"{ms(int(claims.ttl_ns[at]))} asked for at {evidence.at(called)} is over by "
+        f"{evidence.at(claims.over_ns[at])}: {ms(excess)} too much"
+    )
+    if severity is Severity.INFORMATION:
+        why += f"; {who} (or the lab) stood still in between, which is no fault of the library"
+    return evidence.finding(
+        "false-validity",
+        HONESTY,
+        severity,
+        why,
+        key=int(evidence.grants.key[claims.grant[at]]),
+        witnesses=(evidence.called(row), evidence.told(row)),
+        clients=(who,),
+        excess_ns=excess,
+        claimed_ns=None if claim == MISSING else claim,
+        ttl_ns=int(claims.ttl_ns[at]),
+        elapsed_ns=returned - called,
+    )

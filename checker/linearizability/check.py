@@ -1,0 +1,202 @@
+"""The linearizability check: which model, which algorithm, one result per key.
+
+| model | algorithm | answer |
+|---|---|---|
+| mutex | lazy earliest-deadline-first (`unowned`) | exact |
+| owner-, reentrant-, fenced-, reentrant-fenced-mutex | disjoint cores (`owned`) | exact |
+| the same, on a key where a process goes on after an unknown outcome | search (`wgl`) | exact or unknown |
+| lease | cores, where every lease was released before it could end by itself | exact there |
+| cas-register | search (`wgl`) | exact or unknown |
+
+Keys are independent objects, so each is decided alone (P-compositionality; Herlihy and Wing,
+"Linearizability: a correctness condition for concurrent objects", TOPLAS 12, 1990).
+
+Timed leases of mixed duration without releases are strongly NP-hard to decide (they contain sequencing
+within intervals). Where a lease on a key may have ended by itself, this check answers ok with `exact=False`
+and leaves the key to the test of guaranteed windows (`checker.mutual_exclusion`), which is sound and
+incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.linearizability.adapter import lock_columns, register_ops, without_empty_cores
+from checker.linearizability.columns import OpColumns
+from checker.linearizability.lease import may_end_by_itself
+from checker.linearizability.model import UNKNOWN_VALUE, Model, Op, cas_register, lock_ops, owner_mutex
+from checker.linearizability.owned import check_owned, keeps_identity
+from checker.linearizability.result import Result, Violation
+from checker.linearizability.sentences import Narrator, blocked_sentence, owned_sentence, unowned_sentence
+from checker.linearizability.unowned import check_unowned
+from checker.linearizability.wgl import DEFAULT_BUDGET_STEPS, search
+from checker.operations import NONE, F, Operations
+
+UNLIMITED_DEPTH: Final = 2**31 - 1
+MODELS: Final = (
+    "lease",
+    "mutex",
+    "owner-mutex",
+    "reentrant-mutex",
+    "fenced-mutex",
+    "reentrant-fenced-mutex",
+    "cas-register",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What the check may take for granted.
+
+    `depth` bounds reentrant locks (None: any depth). `refusals` are the errors of a failed acquire that say
+    that the lock was seen held. `initial` is the first value of a register. `rho`, `delta_ns` and
+    `epsilon_ns` are those of the history's parameters. `budget_steps` bounds each search.
+    """
+
+    depth: int | None = None
+    refusals: Collection[str] = ()
+    initial: Hashable = UNKNOWN_VALUE
+    rho: float = 0.001
+    delta_ns: int = 0
+    epsilon_ns: int = 0
+    budget_steps: int = DEFAULT_BUDGET_STEPS
+
+
+def check_linearizability(
+    ops: Operations,
+    model: str,
+    *,
+    assume: Assumptions | None = None,
+    start_ns: int | None = None,
+) -> list[Result]:
+    """Whether the operations on each key can be put in one order that `model` allows; one result per key.
+
+    Only the operations that the model knows are looked at (acquire and release, or read, write and cas); keys
+    without any have no result. `start_ns` is the time of the history's first event (default: the first call).
+    Witnesses are rows of `ops`.
+
+    Raises:
+        ValueError: no such model.
+    """
+    if model not in MODELS:
+        raise ValueError(f"saw model {model!r}, expected one of {', '.join(MODELS)}")
+    assume = assume or Assumptions()
+    first = int(ops.call_ns.min()) if len(ops) else 0
+    tell = Narrator(ops, first if start_ns is None else start_ns)
+    if model == "cas-register":
+        return _registers(tell, assume)
+    return _locks(tell, model, assume)
+
+
+def _registers(tell: Narrator, assume: Assumptions) -> list[Result]:
+    ops = tell.ops
+    rows = np.flatnonzero((ops.f == F.READ) | (ops.f == F.WRITE) | (ops.f == F.CAS))
+    model = cas_register(assume.initial)
+    found = register_ops(ops, rows)
+    by_key: dict[int, list[Op]] = {int(key): [] for key in np.unique(ops.key[rows])}
+    for op in found:
+        by_key[int(ops.key[op.row])].append(op)
+    return [_searched(tell, some, model, model.name, key, assume) for key, some in by_key.items()]
+
+
+def _locks(tell: Narrator, model: str, assume: Assumptions) -> list[Result]:
+    columns = lock_columns(tell.ops, assume.refusals, assume.epsilon_ns)
+    if not len(columns):
+        return []
+    owned = model != "mutex"
+    if owned and assume.epsilon_ns:
+        columns = without_empty_cores(columns, tell.ops, assume.epsilon_ns)
+    present = np.bincount(columns.key, minlength=columns.keys) > 0
+    results: dict[int, Result] = {}
+    aside = np.zeros(columns.keys, np.bool_)
+    if model == "lease":
+        aside |= may_end_by_itself(tell.ops, columns.keys, assume.rho, assume.delta_ns)
+        results |= {int(key): _left_to_windows(tell, int(key)) for key in np.flatnonzero(aside & present)}
+    if owned:
+        searched = keeps_identity(columns) & ~aside
+        results |= _fallback(tell, columns, searched, model, assume)
+        aside |= searched
+    if bool(aside.any()):
+        columns = columns.select(~aside[columns.key])
+    results |= _scanned(tell, columns, present & ~aside, model, assume)
+    return [results[key] for key in sorted(results)]
+
+
+def _scanned(
+    tell: Narrator, columns: OpColumns, keys: NDArray[np.bool_], model: str, assume: Assumptions
+) -> dict[int, Result]:
+    depth = _depth(model, assume)
+    if model == "mutex":
+        algorithm, violations = "earliest-deadline-first", check_unowned(columns)
+        why = "every acquire and release can be put in order."
+    else:
+        algorithm, violations = "cores", check_owned(columns, depth=depth, fenced="fenced" in model)
+        why = "no two sessions held the lock at one time, and every process took its turns properly."
+    found = {
+        int(key): Result("ok", model, algorithm, why, key=_key_name(tell.ops, int(key)))
+        for key in np.flatnonzero(keys)
+    }
+    for violation in violations:
+        earlier, later = _rows(columns, violation)
+        sentence = (
+            unowned_sentence(tell, violation.reason, earlier, later)
+            if model == "mutex"
+            else owned_sentence(tell, violation.reason, earlier, later, depth)
+        )
+        witness = tuple(row for row in (earlier, later) if row >= 0)
+        name = _key_name(tell.ops, violation.key)
+        found[violation.key] = Result("violated", model, algorithm, sentence, witness, name)
+    return found
+
+
+def _fallback(
+    tell: Narrator, columns: OpColumns, keys: NDArray[np.bool_], model: str, assume: Assumptions
+) -> dict[int, Result]:
+    if not bool(keys.any()):
+        return {}
+    sequential = owner_mutex(_depth(model, assume), fenced="fenced" in model)
+    chosen = columns.select(keys[columns.key])
+    by_key: dict[int, list[Op]] = {}
+    for key, op in zip(chosen.key.tolist(), lock_ops(chosen), strict=True):
+        by_key.setdefault(key, []).append(op)
+    return {key: _searched(tell, some, sequential, model, key, assume) for key, some in by_key.items()}
+
+
+def _searched(
+    tell: Narrator, found: list[Op], sequential: Model, model: str, key: int, assume: Assumptions
+) -> Result:
+    answer = search(found, sequential, assume.budget_steps)
+    name = _key_name(tell.ops, key)
+    if answer.outcome == "ok":
+        return Result("ok", model, "search", "the search found an order.", key=name)
+    if answer.outcome == "unknown":
+        why = f"the search ended after {answer.steps:,} steps without an answer."
+        return Result("unknown", model, "search", why, key=name)
+    blocked = found[answer.blocked].row
+    witness = (*(found[at].row for at in answer.order[-1:]), blocked)
+    return Result("violated", model, "search", blocked_sentence(tell, model, blocked), witness, name)
+
+
+def _left_to_windows(tell: Narrator, key: int) -> Result:
+    why = "a lease on this key may have ended by itself: only its guaranteed windows can tell."
+    return Result("ok", "lease", "cores", why, key=_key_name(tell.ops, key), exact=False)
+
+
+def _depth(model: str, assume: Assumptions) -> int:
+    if not model.startswith("reentrant"):
+        return 1
+    return UNLIMITED_DEPTH if assume.depth is None else assume.depth
+
+
+def _rows(columns: OpColumns, violation: Violation) -> tuple[int, int]:
+    earlier = int(columns.row[violation.earlier]) if violation.earlier >= 0 else NONE
+    return earlier, int(columns.row[violation.later])
+
+
+def _key_name(ops: Operations, key: int) -> str | None:
+    return ops.names.key[key] if 0 <= key < len(ops.names.key) else None

@@ -1,0 +1,177 @@
+"""The windows of a grant: what its client believed, what the lock guaranteed, what was possible.
+
+With acquire called at `ca` and returned at `ra`, release called at `cr` and returned at `rr`, drift bound ρ,
+margin δ and stamp uncertainty ε (all windows are open intervals, so touching is no overlap):
+
+* Belief `B`: from `ra` until the client knows better: its release call, the deadline that it was told (the
+  TTL that it asked for if it was told none), the return of a failed extension, its own crash.
+* Guaranteed `G`: `(ra + ε, min(cr, ca + TTL·(1−ρ) − δ) − ε)`. No node that keeps keys for their TTL
+  can have let go inside. An extension that succeeded moves the deadline to `ca_e + TTL_e·(1−ρ) − δ`
+  if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`.
+* Possible `P`: `(ca − ε, min(rr, ra + TTL·(1+ρ)) + ε)`; an extension of unknown outcome lengthens it.
+
+B and G come in segments, P in one piece.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checker.arrays import group_starts, longer, plus, shorter
+from checker.events import Params
+from checker.grants import Extensions, Grants
+from checker.operations import I64, MISSING, NEVER, Bools, Index, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Open intervals `(start_ns, end_ns)`, none empty, each of one grant (a row of `Grants`)."""
+
+    grant: Index
+    start_ns: I64
+    end_ns: I64
+
+    def __len__(self) -> int:
+        return int(self.grant.size)
+
+
+def guaranteed(grants: Grants, params: Params) -> Segments:
+    """The segments of G of every certain grant."""
+    extensions = grants.extensions
+    ttl, extension_ttl = _cautious_ttls(grants)
+    deadline = plus(grants.called_ns, shorter(ttl, params.rho) - np.where(ttl < NEVER, params.delta_ns, 0))
+    moved = shorter(extension_ttl, params.rho) - np.where(extension_ttl < NEVER, params.delta_ns, 0)
+    done = extensions.status == Status.OK
+    segments = _segments(
+        grants.held,
+        grants.acquired_ns,
+        deadline,
+        extensions.grant[done],
+        in_time_ns=extensions.call_ns[done],
+        reopen_ns=extensions.return_ns[done],
+        deadline_ns=plus(extensions.call_ns[done], moved[done]),
+    )
+    epsilon = params.epsilon_ns
+    end = np.minimum(segments.end_ns, grants.release_call_ns[segments.grant])
+    return _proper(segments.grant, segments.start_ns + epsilon, end - epsilon)
+
+
+def believed(grants: Grants, params: Params, ends_ns: I64) -> Segments:
+    """The segments of B of every grant whose client was told of it.
+
+    `ends_ns`, shape (number of grants,), is when the client died, `NEVER` if it lived on. The bounds are
+    narrowed by ε on either side.
+    """
+    extensions = grants.extensions
+    done, failed = extensions.status == Status.OK, extensions.status == Status.FAIL
+    told = plus(grants.acquired_ns, np.where(grants.claimed_ns == MISSING, grants.ttl_ns, grants.claimed_ns))
+    claim = np.where(extensions.claimed_ns == MISSING, extensions.ttl_ns, extensions.claimed_ns)
+    segments = _segments(
+        grants.returned,
+        grants.acquired_ns,
+        told,
+        extensions.grant[done],
+        in_time_ns=extensions.return_ns[done],
+        reopen_ns=extensions.return_ns[done],
+        deadline_ns=plus(extensions.return_ns[done], claim[done]),
+    )
+    knows = np.minimum(grants.release_call_ns, ends_ns)
+    np.minimum.at(knows, extensions.grant[failed], extensions.return_ns[failed])
+    end = np.minimum(segments.end_ns, knows[segments.grant])
+    return _proper(segments.grant, segments.start_ns + params.epsilon_ns, end - params.epsilon_ns)
+
+
+def expiry(grants: Grants, params: Params) -> I64:
+    """When the last lease of a grant was over at the latest: `max(ra + TTL·(1+ρ))`; `NEVER` if unknown."""
+    extensions = grants.extensions
+    end = plus(grants.acquired_ns, longer(grants.ttl_ns, params.rho))
+    may = extensions.status != Status.FAIL
+    if may.any():
+        late = plus(extensions.return_ns[may], longer(extensions.ttl_ns[may], params.rho))
+        np.maximum.at(end, extensions.grant[may], late)
+    return end
+
+
+def possible(grants: Grants, params: Params) -> Segments:
+    """P of every grant, also of those that nobody confirmed; `NEVER` where it does not end."""
+    end = np.minimum(grants.release_return_ns, expiry(grants, params))
+    end = np.where(end >= NEVER, NEVER, end + params.epsilon_ns)
+    return Segments(np.arange(len(grants)), grants.called_ns - params.epsilon_ns, end)
+
+
+def _cautious_ttls(grants: Grants) -> tuple[I64, I64]:
+    """TTLs of acquires and extensions that G may count on.
+
+    Where attempts with different TTLs may have been executed in another order (they overlap, or one is of
+    unknown outcome), a shorter one may have been the last: the shortest counts for all.
+    """
+    extensions = grants.extensions
+    if not len(extensions):
+        return grants.ttl_ns, extensions.ttl_ns
+    mixed = _ambiguous(grants, extensions)
+    if not mixed.any():
+        return grants.ttl_ns, extensions.ttl_ns
+    shortest = grants.ttl_ns.copy()
+    may = extensions.status != Status.FAIL
+    np.minimum.at(shortest, extensions.grant[may], extensions.ttl_ns[may])
+    ttl = np.where(mixed, shortest, grants.ttl_ns)
+    return ttl, np.where(mixed[extensions.grant], shortest[extensions.grant], extensions.ttl_ns)
+
+
+def _ambiguous(grants: Grants, extensions: Extensions) -> Bools:
+    may = extensions.status != Status.FAIL
+    grant, ttl = extensions.grant[may], extensions.ttl_ns[may]
+    differs = np.zeros(len(grants), bool)
+    differs[grant[ttl != grants.ttl_ns[grant]]] = True
+    unordered = np.zeros(len(grants), bool)
+    unordered[grant[extensions.status[may] == Status.INFO]] = True
+    call, returned = extensions.call_ns[may], extensions.return_ns[may]
+    overlaps = (grant[1:] == grant[:-1]) & (returned[:-1] > call[1:])
+    unordered[grant[1:][overlaps]] = True
+    return differs & unordered
+
+
+def _segments(
+    certain: Bools,
+    start_ns: I64,
+    first_deadline_ns: I64,
+    extended: Index,
+    *,
+    in_time_ns: I64,
+    reopen_ns: I64,
+    deadline_ns: I64,
+) -> Segments:
+    """Walk through the extensions of all grants at once, the k-th of each in round k.
+
+    An extension with `in_time_ns` before the running deadline moves it to `deadline_ns`, a later one closes
+    the segment and opens the next at `reopen_ns`. Extensions are ordered by grant, then call.
+    """
+    start, end = start_ns.copy(), first_deadline_ns.copy()
+    closed: list[tuple[Index, I64, I64]] = []
+    if extended.size:
+        starts = group_starts(extended)
+        counts = np.diff(np.append(starts, extended.size))
+        alive, turn = starts, 0
+        while alive.size:
+            at = alive + turn
+            grant = extended[at]
+            late = in_time_ns[at] >= end[grant]
+            over = grant[late]
+            closed.append((over, start[over], end[over]))
+            start[over] = reopen_ns[at][late]
+            end[grant] = deadline_ns[at]
+            turn += 1
+            more = counts > turn
+            alive, counts = alive[more], counts[more]
+    last = np.flatnonzero(certain)
+    grant = np.concatenate([last, *(g[certain[g]] for g, _, _ in closed)])
+    begin = np.concatenate([start[last], *(s[certain[g]] for g, s, _ in closed)])
+    stop = np.concatenate([end[last], *(e[certain[g]] for g, _, e in closed)])
+    return Segments(grant, begin, stop)
+
+
+def _proper(grant: Index, start_ns: I64, end_ns: I64) -> Segments:
+    kept = start_ns < end_ns
+    return Segments(grant[kept], start_ns[kept], end_ns[kept])

@@ -1,0 +1,1 @@
+"""Algorithms against oracles on very many very small histories."""

@@ -1,0 +1,191 @@
+"""What may not change a verdict, or only soften it.
+
+Histories come from a simulated lock that is now and then broken on purpose, so that both verdicts occur.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checker.check import check
+from checker.events import Event
+from checker.history import History
+from checker.operations import F, Status
+from checker.verdict import Severity
+from tests.unit.checker.story import MS, Story
+
+CLIENTS = ("alice", "bob", "carol")
+FUZZ = settings(max_examples=150, deadline=None)
+
+
+@st.composite
+def stories(draw: st.DrawFn, keys: tuple[str, ...] = ("k",)) -> Story:
+    """Grants at random times, short leases, writes with versions in the order of their returns."""
+    story = Story(store_fences=draw(st.booleans()), epsilon_ns=draw(st.sampled_from((0, MS))))
+    busy: dict[str, float] = dict.fromkeys(CLIENTS, 0)
+    fences = dict.fromkeys(keys, 0)
+    pending: list[tuple[float, str, str, str, int]] = []
+    for number in range(draw(st.integers(1, 7))):
+        who, key = draw(st.sampled_from(CLIENTS)), draw(st.sampled_from(keys))
+        call = busy[who] + draw(st.integers(0, 12))
+        back = call + draw(st.integers(1, 6))
+        grant, fence = f"g{number}", fences[key] + draw(st.sampled_from((1, 1, 1, 0, -1)))
+        fences[key] = max(fences[key], fence)
+        claimed = draw(st.sampled_from((None, 5.0, 15.0, 40.0)))
+        story.acquire(who, grant, call, back, ttl=20, claimed=claimed, key=key, fence=fence)
+        busy[who] = back
+        for _ in range(draw(st.integers(0, 2))):
+            at = busy[who] + draw(st.integers(1, 20))
+            pending.append((at + 1, who, key, grant, fence))
+            busy[who] = at + 2
+        if draw(st.booleans()):
+            at = busy[who] + draw(st.integers(1, 10))
+            outcome = draw(st.sampled_from(("ok", "extend", "fail")))
+            if outcome == "extend":
+                story.extend(who, grant, at, at + 1, ttl=20, key=key)
+            else:
+                story.release(who, grant, at, at + 1, outcome, key=key)
+            busy[who] = at + 1
+    versions = dict.fromkeys(keys, 0)
+    for back, who, key, grant, fence in sorted(pending):
+        based = versions[key] - draw(st.sampled_from((0, 0, 0, 1)))
+        versions[key] += 1
+        story.write(who, grant, back - 1, back, max(based, 0), versions[key], key=key, fence=fence)
+    return story
+
+
+def violations(history: History) -> set[tuple[str, str | None]]:
+    verdict = check(history)
+    return {(f.name, f.key) for f in verdict.findings if f.severity is Severity.VIOLATION}
+
+
+def coarse(history: History) -> set[tuple[str, str | None]]:
+    """Violations under one name where the same harm goes by a milder name once less is known of it."""
+    same = {"stale-write": "late", "unfenced-write": "late", "fence-breach": "late"}
+    same |= {"lost-update": "resource", "cycle": "resource"}
+    return {(same.get(name, name), key) for name, key in violations(history)}
+
+
+def told(history: History) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(f.name, str(f.severity), f.witnesses) for f in check(history).findings]
+
+
+@FUZZ
+@given(stories(), st.integers(-(10**12), 10**12))
+def test_shifting_all_times_changes_nothing(story: Story, shift: int) -> None:
+    history = story.history()
+    moved = [event_at(e, e.time_ns + shift) for e in story.events()]
+    shifted = History.from_events(moved, story.params)
+    assert check(shifted).to_dict() == check(history).to_dict()
+
+
+@FUZZ
+@given(stories(), st.permutations(("x", "y", "z")))
+def test_renaming_processes_changes_nothing(story: Story, new: list[str]) -> None:
+    mapping = dict(zip(CLIENTS, new, strict=True))
+    renamed = [
+        Event(**{**fields(e), "process": mapping[e.process], "client": mapping[e.process]})
+        for e in story.events()
+    ]
+    assert told(History.from_events(renamed, story.params)) == told(story.history())
+
+
+@FUZZ
+@given(stories(keys=("k", "l", "m")))
+def test_keys_apart_equal_keys_together(story: Story) -> None:
+    together = violations(story.history())
+    apart: set[tuple[str, str | None]] = set()
+    for key in ("k", "l", "m"):
+        only = [e for e in story.events() if e.key == key]
+        if only:
+            apart |= violations(History.from_events(only, story.params))
+    assert apart == together
+
+
+@FUZZ
+@given(stories(), st.data())
+def test_widening_an_interval_never_creates_a_violation(story: Story, data: st.DataObject) -> None:
+    """Sound for every operation whose window is not counted from its own call or return alone.
+
+    An earlier call of an acquire moves the guaranteed end earlier, a later return its begin later; an earlier
+    call of a release shortens. For an extension, an earlier call lowers the deadline. A write called earlier
+    or returned later orders less. Lease honesty is about the interval itself and is left out, as are the
+    versions of the store, which are no intervals.
+    """
+    history = story.history()
+    ops = history.ops
+    row = data.draw(st.integers(0, len(ops) - 1))
+    earlier, later = data.draw(st.integers(0, 10)) * MS, data.draw(st.integers(0, 10)) * MS
+    call, back = ops.call_ns.copy(), ops.return_ns.copy()
+    call[row] -= earlier
+    if ops.status[row] != Status.INFO:
+        back[row] += later
+    wide = replace(history, ops=replace(ops, call_ns=call, return_ns=back))
+    new = {v for v in coarse(wide) if v[0] != "false-validity"}
+    assert new <= coarse(history)
+
+
+@FUZZ
+@given(stories(), st.data())
+def test_ok_turned_into_info_never_creates_a_violation(story: Story, data: st.DataObject) -> None:
+    """What nobody was told proves nothing. (A release counts from its call, so it may be any operation.)"""
+    history = story.history()
+    ops = history.ops
+    row = data.draw(st.integers(0, len(ops) - 1))
+    status, back, info = ops.status.copy(), ops.return_ns.copy(), ops.info_ns.copy()
+    if status[row] == Status.OK:
+        status[row], info[row], back[row] = Status.INFO, back[row], 2**62
+    unsure = replace(history, ops=replace(ops, status=status, return_ns=back, info_ns=info))
+    assert coarse(unsure) <= coarse(history)
+
+
+@FUZZ
+@given(stories())
+def test_more_uncertainty_never_creates_a_violation(story: Story) -> None:
+    history = story.history()
+    params = history.params
+    found = coarse(history)
+    for looser in (
+        {"rho": params.rho + 0.1},
+        {"epsilon_ns": params.epsilon_ns + 2 * MS},
+        {"delta_ns": params.delta_ns + 3 * MS},
+    ):
+        changed = type(params)(**{**{f: getattr(params, f) for f in params.__struct_fields__}, **looser})
+        assert coarse(history.with_params(changed)) <= found
+
+
+def test_the_fuzzer_reaches_every_violation_of_windows_fences_and_resource() -> None:
+    seen: set[str] = set()
+
+    @settings(max_examples=400, deadline=None, database=None, derandomize=True)
+    @given(stories())
+    def explore(story: Story) -> None:
+        seen.update(name for name, _ in violations(story.history()))
+
+    explore()
+    assert seen >= {"overlap", "false-validity", "fence-order", "unfenced-write", "lost-update"}
+    assert seen & {"stale-write", "fence-breach"}
+
+
+def fields(event: Event) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in event.__struct_fields__}
+
+
+def event_at(event: Event, time_ns: int) -> Event:
+    return Event(**{**fields(event), "time_ns": time_ns})
+
+
+def test_the_correct_lock_of_the_benchmarks_is_never_accused() -> None:
+    from benchmarks.histories import correct_lock
+
+    for seed, info in ((1, 0.0), (2, 0.1), (3, 0.5)):
+        history = correct_lock(2_000, clients=7, keys=3, info=info, seed=seed)
+        assert violations(history) == set()
+        broken = correct_lock(2_000, clients=7, keys=3, info=info, seed=seed, late_violation=True)
+        assert {name for name, _ in violations(broken)} >= {"overlap"}
+        assert np.count_nonzero(broken.ops.f == F.ACQUIRE) == len(broken.ops) // 4

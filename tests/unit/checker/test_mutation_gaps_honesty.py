@@ -1,0 +1,168 @@
+"""Lease honesty, standstills and reasons to doubt: histories that tell the checker from mutants of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker.evidence import Evidence
+from tests.unit.checker.story import MS, Story
+
+NS = 1e-6
+RETRIES: dict[str, Any] = {"rho": 0.0, "stall_ns": 0}
+EXACT: dict[str, Any] = {**RETRIES, "single_attempt": True}
+
+
+def honesty(story: Story) -> str:
+    return story.verdict()["lease_honesty"].outcome
+
+
+def liars(story: Story) -> list[tuple[str, str]]:
+    found = story.verdict().named("false-validity")
+    return [(f.clients[0], str(f.severity)) for f in found]
+
+
+@pytest.mark.parametrize(("params", "claimed"), [(EXACT, 995), (RETRIES, 1_005)])
+def test_a_claim_may_be_longer_by_as_much_as_stamps_are_uncertain(
+    params: dict[str, Any], claimed: float
+) -> None:
+    def story(claimed: float) -> Story:
+        return Story(**params, epsilon_ns=5 * MS).acquire("alice", "g", 0, 10, claimed=claimed)
+
+    assert honesty(story(claimed)) == "ok"
+    assert honesty(story(claimed + NS)) == "violated"
+
+
+def test_a_claim_may_be_stamped_late_by_a_pause_that_nobody_noticed() -> None:
+    def story(claimed: float) -> Story:
+        return Story(**{**EXACT, "stall_ns": 50 * MS}).acquire("alice", "g", 0, 60, claimed=claimed)
+
+    assert honesty(story(990)) == "ok"
+    assert honesty(story(990 + NS)) == "violated"
+
+
+def test_extensions_are_claims() -> None:
+    story = Story(**EXACT).acquire("alice", "g", 0, 10, claimed=900)
+    assert honesty(story.extend("alice", "g", 500, 510, claimed=991)) == "violated"
+
+
+def asked(at: int, claimed: int, who: str = "alice", grant: str = "g") -> dict[str, Any]:
+    return {
+        "who": who,
+        "f": "held",
+        "call": at,
+        "back": at + 10,
+        "grant_id": grant,
+        "claimed_ns": claimed * MS,
+    }
+
+
+def test_no_time_left_is_no_claim() -> None:
+    story = Story(**EXACT).acquire("alice", "g", 0, 10, claimed=900)
+    assert honesty(story.op(**asked(1_500, 0))) == "ok"
+
+
+def test_held_counts_the_extensions_before_it() -> None:
+    story = Story(**EXACT).acquire("alice", "g", 0, 10).extend("alice", "g", 400, 450)
+    assert honesty(story.op(**asked(500, 890))) == "ok"
+    assert honesty(story.op(**asked(600, 791))) == "violated"
+
+
+def test_held_proves_nothing_after_an_extension_that_may_have_tried_again() -> None:
+    def story(**told: Any) -> Story:
+        base = Story(**RETRIES).acquire("alice", "g", 0, 10, attempt_ns=0)
+        base.extend("alice", "g", 400, 450, **told)
+        return base.op(**asked(500, 1_000))
+
+    assert liars(story()) == []
+    assert liars(story(attempt_ns=400 * MS)) == [("alice", "violation")]
+    both = story().acquire("bob", "h", 2_000, 2_010, attempt_ns=2_000 * MS)
+    assert liars(both.op(**asked(2_500, 1_000, "bob", "h"))) == [("bob", "violation")]
+    unstated = (
+        Story(**RETRIES).acquire("alice", "g", 0, 10).extend("alice", "g", 400, 450, attempt_ns=400 * MS)
+    )
+    assert liars(unstated.op(**asked(500, 1_000))) == []
+    silent = story().acquire("bob", "h", 2_000, 2_010)
+    assert liars(silent.op(**asked(2_500, 1_000, "bob", "h"))) == []
+
+
+def test_an_attempt_may_begin_as_late_as_its_return() -> None:
+    def story(attempt: float) -> Story:
+        return Story(**EXACT).acquire("alice", "g", 0, 2_000, attempt_ns=round(attempt * MS))
+
+    assert honesty(story(2_000)) == "ok"
+    assert honesty(story(2_000 + NS)) == "violated"
+
+
+def test_a_lock_without_expiry_is_never_claimed() -> None:
+    verdict = Story().acquire("alice", "g", 0, 10, ttl=None).verdict()["lease_honesty"]
+    assert verdict.why == "no grant had a TTL, so no lease was ever claimed"
+
+
+def late() -> Story:
+    """Alice and bob are both told of success after their leases were over."""
+    return Story(**EXACT).acquire("alice", "g", 0, 1_100).acquire("bob", "h", 2_000, 3_100)
+
+
+def test_a_standstill_excuses_its_client_while_it_lasts() -> None:
+    guilty, spared = "violation", "information"
+    assert liars(late()) == [("alice", guilty), ("bob", guilty)]
+    assert liars(late().stall("alice", 500, 100)) == [("bob", guilty), ("alice", spared)]
+    assert liars(late().stall("alice", 2_500, 100)) == [("alice", guilty), ("bob", guilty)]
+    both = late().stall("alice", 500, 100).stall("bob", 2_500, 100)
+    assert liars(both) == [("alice", spared), ("bob", spared)]
+
+
+# -- the model, reasons to doubt, and remarks ------------------------------------------------------------
+
+
+def test_an_anchor_that_came_is_no_reason_to_doubt() -> None:
+    held = Story().acquire("alice", "g", 0, 10)
+    assert held.lab("anchor", 20, value="alice's 3rd SET").verdict().unknown_reasons == ()
+    missed = held.lab("anchor", 30, "fail", value="alice's 4th SET").verdict()
+    assert missed.unknown_reasons == ("an anchor never came: alice's 4th SET (event 3)",)
+    assert missed["fencing"].why.startswith(
+        "an anchor never came: alice's 4th SET (event 3); otherwise: absent ("
+    )
+
+
+def test_a_fault_without_target_and_receipt_is_told_without_target() -> None:
+    story = Story().acquire("alice", "g", 0, 10).fault("power_cut", 20, [], receipt=False)
+    assert story.verdict().unknown_reasons == ("no receipt for power_cut (event 2)",)
+
+
+def test_standstills_that_nobody_asked_for_are_counted_and_the_longest_told() -> None:
+    story = Story().acquire("alice", "g", 0, 10).fault("pause", 20, ["alice"], until=100)
+    story.stall("alice", 200, 300).stall("bob", 600, 100)
+    (remark,) = story.verdict().remarks
+    assert "stood still 2 times" in remark
+    assert "the longest for 300 ms (alice at t=+200 ms)" in remark
+    (remark,) = Story().acquire("alice", "g", 0, 10).stall("alice", 200, 300).verdict().remarks
+    assert "stood still once" in remark
+
+
+def plain(ttl: float | None, grant: str | None) -> Story:
+    """Two acquires, one after the other, that nobody released."""
+    story = Story()
+    for who, at in (("alice", 0), ("bob", 40)):
+        asked = {} if ttl is None else {"ttl_ns": round(ttl * MS)}
+        story.op(who, "acquire", at, at + 10, asked=asked, grant_id=grant and f"{grant}{at}")
+    return story
+
+
+@pytest.mark.parametrize(
+    ("ttl", "grant", "model"),
+    [(None, None, "mutex"), (20, None, "lease"), (None, "g", "lease"), (20, "g", "lease")],
+)
+def test_a_lock_is_taken_for_a_lease_if_its_grants_are_named_or_expire(
+    ttl: float | None, grant: str | None, model: str
+) -> None:
+    assert Evidence(plain(ttl, grant).history()).model == model
+    assert Evidence(Story().op("alice", "read", 0, 10, version_read=0).history()).model == "lease"
+
+
+def test_the_model_asked_for_goes_before_the_likely_one() -> None:
+    story = Story().op("alice", "acquire", 0, 10).op("bob", "release", 20, 30)
+    assert story.verdict()["mutual_exclusion"].violations == ()
+    assert story.verdict("owner-mutex")["mutual_exclusion"].outcome == "violated"

@@ -1,0 +1,245 @@
+"""The windows of a grant, to the nanosecond, and a brute-force oracle of what a lease allows."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checker.evidence import Evidence
+from checker.operations import NEVER
+from checker.windows import Segments, possible
+from tests.unit.checker.story import MS, Story, names
+
+
+def intervals(segments: Segments) -> list[tuple[int, float, float]]:
+    return sorted(
+        (int(g), s / MS, e / MS if e < NEVER else float("inf"))
+        for g, s, e in zip(segments.grant, segments.start_ns, segments.end_ns, strict=True)
+    )
+
+
+def guaranteed(story: Story) -> list[tuple[int, float, float]]:
+    return intervals(Evidence(story.history()).guaranteed)
+
+
+def believed(story: Story) -> list[tuple[int, float, float]]:
+    return intervals(Evidence(story.history()).believed)
+
+
+def possibly(story: Story) -> list[tuple[int, float, float]]:
+    evidence = Evidence(story.history())
+    return intervals(possible(evidence.grants, evidence.params))
+
+
+def test_guaranteed_counts_from_the_call_and_shrinks_by_drift_margin_and_uncertainty() -> None:
+    story = Story(rho=0.01, delta_ns=2 * MS, epsilon_ns=3 * MS).acquire("alice", "g", 100, 110)
+    assert guaranteed(story) == [(0, 113, 100 + 990 - 2 - 3)]
+
+
+def test_guaranteed_ends_at_the_release_call_whatever_the_outcome() -> None:
+    for outcome in ("ok", "fail", "info"):
+        story = Story().acquire("alice", "g", 0, 10).release("alice", "g", 50, 60, outcome)
+        assert guaranteed(story) == [(0, 10, 50)]
+
+
+def test_an_extension_before_the_deadline_moves_it() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 999, 1005)
+    assert guaranteed(story) == [(0, 10, 1999)]
+
+
+def test_an_extension_after_the_deadline_opens_a_new_segment() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 1000, 1005)
+    assert guaranteed(story) == [(0, 10, 1000), (0, 1005, 2000)]
+
+
+def test_an_extension_may_shorten_a_lease() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110, ttl=50)
+    assert guaranteed(story) == [(0, 10, 150)]
+
+
+def test_extensions_whose_order_is_open_count_with_the_shortest_ttl() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10)
+    story.extend("alice", "g", 100, 300, ttl=50).extend("alice/watchdog", "g", 200, 250, ttl=1000)
+    assert guaranteed(story) == [(0, 10, 50)]
+
+
+@pytest.mark.parametrize("outcome", ["fail", "info"])
+def test_an_extension_that_did_not_succeed_guarantees_nothing(outcome: str) -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510, outcome)
+    assert guaranteed(story) == [(0, 10, 1000)]
+
+
+def test_an_acquire_of_unknown_outcome_is_possible_for_ever_and_nothing_else() -> None:
+    story = Story().acquire("alice", "g", 5, 10, "info")
+    assert (guaranteed(story), believed(story)) == ([], [])
+    assert possibly(story) == [(0, 5, float("inf"))]
+
+
+def test_a_token_in_an_accepted_write_promotes_an_acquire() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10, "info")
+    story.write("alice/2", "g", 20, 30, 0, 1, token="t")
+    assert guaranteed(story) == [(0, 30, 1000)]
+    assert believed(story) == []
+
+
+def test_a_write_that_was_not_accepted_promotes_nothing() -> None:
+    story = (
+        Story().acquire("alice", "g", 0, 10, "info").write("alice/2", "g", 20, 30, 0, 1, "fail", token="t")
+    )
+    assert guaranteed(story) == []
+
+
+def test_a_write_without_a_token_promotes_nothing() -> None:
+    story = Story().acquire("alice", "g", 0, 10, "info").write("alice/2", "g", 20, 30, 0, 1)
+    assert guaranteed(story) == []
+
+
+def test_the_store_log_promotes_an_acquire() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10, "info")
+    story.lab("log", 40, key="k", entries=[(1, "x", "g", None)])
+    assert guaranteed(story) == [(0, 40, 1000)]
+
+
+def test_possible_lasts_to_the_end_of_release_or_lease() -> None:
+    assert possibly(Story(rho=0.0).acquire("alice", "g", 5, 10)) == [(0, 5, 1010)]
+    released = Story(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30)
+    assert possibly(released) == [(0, 5, 30)]
+    unsure = Story(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30, "info")
+    assert possibly(unsure) == [(0, 5, 1010)]
+    lost = Story(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30, "fail", error="not-held")
+    assert possibly(lost) == [(0, 5, 30)]
+
+
+def test_an_extension_of_unknown_outcome_lengthens_what_is_possible() -> None:
+    story = Story().acquire("alice", "g", 5, 10).extend("alice", "g", 100, 110, "info")
+    assert possibly(story) == [(0, 5, float("inf"))]
+
+
+def test_belief_ends_at_release_claim_failed_extension_or_death() -> None:
+    start = Story().acquire("alice", "g", 0, 10, claimed=500)
+    assert believed(start) == [(0, 10, 510)]
+    assert believed(Story().acquire("alice", "g", 0, 10)) == [(0, 10, 1010)]
+    assert believed(start.extend("alice", "g", 100, 120, "fail")) == [(0, 10, 120)]
+    dead = Story().acquire("alice", "g", 0, 10, claimed=500).fault("client_crash", 200, ["alice"])
+    assert believed(dead) == [(0, 10, 200)]
+    released = Story().acquire("alice", "g", 0, 10, claimed=500).release("alice", "g", 50, 60)
+    assert believed(released) == [(0, 10, 50)]
+
+
+def test_a_pause_does_not_shorten_belief() -> None:
+    story = Story().acquire("alice", "g", 0, 10, claimed=500).fault("pause", 20, ["alice"], until=400)
+    assert believed(story) == [(0, 10, 510)]
+
+
+def test_a_lock_without_expiry_is_held_until_released() -> None:
+    story = Story().acquire("alice", "g", 0, 10, ttl=None)
+    assert guaranteed(story) == [(0, 10, float("inf"))]
+
+
+def test_many_extensions_are_one_segment() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10)
+    for i in range(1, 50):
+        story.extend("alice", "g", i * 500, i * 500 + 5)
+    assert guaranteed(story) == [(0, 10, 49 * 500 + 1000)]
+
+
+# -- the oracle: could nodes that keep keys for TTL·(1±ρ) have given these grants? --------------------------
+
+TTL, RHO = 8, 0.25
+SHORTEST, LONGEST = TTL * (1 - RHO), TTL * (1 + RHO)
+Span = tuple[int, int]
+
+
+class Grant(NamedTuple):
+    """An acquire, at most one successful extension, and the call of a release that never returned."""
+
+    acquire: Span
+    extend: Span | None = None
+    release: int | None = None
+
+
+def instants(span: Span) -> list[float]:
+    return [float(x) for x in np.arange(span[0], span[1] + 0.5, 0.5)]
+
+
+def ways(grant: Grant) -> list[tuple[float, float]]:
+    """From when to when the key may have been there: every instant of every call, on a grid of halves.
+
+    A key lasts as short as it may, except that an extension must find it, so until then as long as it may. A
+    release takes effect at once, which leaves most room for others.
+    """
+    found = []
+    for begin in instants(grant.acquire):
+        ends = [begin + SHORTEST]
+        if grant.extend is not None:
+            ends = [x + SHORTEST for x in instants(grant.extend) if x < begin + LONGEST]
+        found += [
+            (begin, end if grant.release is None else min(end, max(grant.release, begin))) for end in ends
+        ]
+    return found
+
+
+def feasible(grants: list[Grant]) -> bool:
+    """Whether nodes that keep keys for TTL·(1 ± ρ) could have given all of these grants."""
+    return any(
+        all(a[1] <= b[0] for a, b in pairwise(sorted(chosen))) for chosen in product(*map(ways, grants))
+    )
+
+
+def told(grants: list[Grant]) -> set[str]:
+    story = Story(rho=RHO)
+    for i, grant in enumerate(grants):
+        story.acquire(f"c{i}", f"g{i}", *grant.acquire, ttl=TTL)
+        if grant.extend is not None:
+            story.extend(f"c{i}", f"g{i}", *grant.extend, ttl=TTL)
+        if grant.release is not None:
+            story.release(f"c{i}", f"g{i}", grant.release, None)
+    return names(story.verdict())
+
+
+@st.composite
+def some_grants(draw: st.DrawFn) -> list[Grant]:
+    grants = []
+    for _ in range(draw(st.integers(2, 3))):
+        call = draw(st.integers(0, 14))
+        at = back = call + draw(st.integers(1, 4))
+        extend = None
+        if draw(st.booleans()):
+            begin = back + draw(st.integers(0, 8))
+            extend = (begin, begin + draw(st.integers(1, 3)))
+            at = extend[1]
+        grants.append(Grant((call, back), extend, draw(st.none() | st.integers(at, at + 6))))
+    return grants
+
+
+@settings(max_examples=600, deadline=None)
+@given(some_grants())
+def test_no_execution_explains_what_is_called_a_violation(grants: list[Grant]) -> None:
+    accused = told(grants) & {"overlap", "continuity-loss"}
+    assert not (accused and feasible(grants))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 12), st.integers(1, 4), st.integers(1, 4))
+def test_for_two_grants_the_windows_are_exact(second: int, first_takes: int, second_takes: int) -> None:
+    """With two unreleased grants the test is complete as well: no overlap means feasible."""
+    grants = [Grant((0, first_takes)), Grant((second, second + second_takes))]
+    assert ("overlap" in told(grants)) == (not feasible(grants))
+
+
+def test_the_oracle_meets_both_answers() -> None:
+    seen: set[str | bool] = set()
+
+    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
+    @given(some_grants())
+    def explore(grants: list[Grant]) -> None:
+        seen.update(told(grants) & {"overlap", "continuity-loss"})
+        seen.add(feasible(grants))
+
+    explore()
+    assert seen == {"overlap", "continuity-loss", True, False}
