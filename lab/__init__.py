@@ -1,0 +1,1 @@
+"""The lock lab: fault injection for distributed locks, on real processes."""

@@ -1,0 +1,37 @@
+"""Entry point: runs a command and turns every failure into one clear message and the right exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    from lab.errors import ExitCode, LabError
+
+    try:
+        from lab.cli import call
+
+        code = call(sys.argv[1:])
+    except LabError as error:
+        print(error.render(), file=sys.stderr)  # noqa: T201
+        code = int(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201
+        code = int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone; what Python would flush at exit has nowhere to go either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = int(ExitCode.USAGE)
+    except Exception:  # noqa: BLE001 - the last line of defence: a defect must not look like a verdict
+        traceback.print_exc()
+        print("error: the lab itself failed; this is a defect of the lab", file=sys.stderr)  # noqa: T201
+        print("  hint: nothing can be said about the lock; `lab down` ends what may be left", file=sys.stderr)  # noqa: T201
+        code = int(ExitCode.UNKNOWN)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

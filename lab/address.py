@@ -1,0 +1,25 @@
+"""Where something listens: a node, the store, or a proxy before one of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Address(msgspec.Struct, frozen=True):
+    """A name people know it by, and the host and TCP port it is reached at."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read ``host:port``; the text itself becomes the name.
+
+        Raises:
+            ValueError: the text has no port, or one that is no number.
+        """
+        host, colon, port = text.rpartition(":")
+        if not (colon and host and port.isdigit()):
+            raise ValueError(f"an address is host:port, not {text!r}")
+        return cls(text, host.strip("[]"), int(port))

@@ -1,0 +1,147 @@
+"""Waiting for the moments that a story names: observed on nodes, disks and clients, never guessed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from lab.client.protocol import Answer, Outcome
+from lab.nemesis import Nemesis
+from lab.observer import Observer
+from lab.recorder import Recorder
+from lab.scenario.anchors import (
+    Anchor,
+    ClientAt,
+    KeysGone,
+    LeaseOver,
+    NodesExecuted,
+    NodesUp,
+    Replicated,
+    Synced,
+)
+from lab.substrates.base import Cluster
+
+POLL_S: Final = 0.005
+
+
+class Anchors:
+    """Waits for anchors.
+
+    Args:
+        started_ns: tells when the last action was started; only what is executed after that counts.
+        leased_at_ns: when each client's lease was granted at the latest.
+        pending: what clients were started on and nobody waited for yet.
+        ttl_ns: the lock's TTL.
+        slack_ns: what clock drift and stamping may add to it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        observer: Observer,
+        nemesis: Nemesis,
+        recorder: Recorder,
+        *,
+        started_ns: Callable[[], int],
+        leased_at_ns: Mapping[str, int],
+        pending: Mapping[str, asyncio.Task[Answer]],
+        ttl_ns: int,
+        slack_ns: int,
+    ) -> None:
+        self._cluster = cluster
+        self._observer = observer
+        self._nemesis = nemesis
+        self._recorder = recorder
+        self._started_ns = started_ns
+        self._leased_at_ns = leased_at_ns
+        self._pending = pending
+        self._lease_ns = ttl_ns + slack_ns
+
+    async def wait_for(self, anchor: Anchor) -> tuple[str, bool]:
+        """Wait for a moment; return it in words, and whether it came in time."""
+        timeout_s = anchor.within_ns / 1e9
+        match anchor:
+            case NodesExecuted():
+                names = self._names(anchor.nodes)
+                came = self._observer.until_executed(names, anchor.executed, self._started_ns(), timeout_s)
+                return f"node {_nodes(anchor.nodes)} executed {anchor.executed}", await came
+            case KeysGone():
+                gone = self._observer.until_gone(self._names(anchor.nodes), timeout_s)
+                return f"the lock's key is gone from node {_nodes(anchor.nodes)}", await gone
+            case LeaseOver():
+                over = self._until_lease_over(anchor.lease, timeout_s)
+                return f"the lease of {anchor.lease} is over for certain", await over
+            case NodesUp():
+                return f"node {_nodes(anchor.nodes)} is up", await self._until_up(anchor, timeout_s)
+            case ClientAt():
+                return f"{anchor.client} is at {anchor.at}", await self._until_at(anchor, timeout_s)
+            case Synced():
+                words = "synced" if anchor.synced else "written and not synced"
+                came_now = await self._until(lambda: self._synced(anchor), timeout_s, once=not anchor.synced)
+                return f"what node {_nodes(anchor.nodes)} holds of the lock is {words}", came_now
+            case Replicated():
+                words = "holds what its master" if anchor.replicated else "lacks what its master"
+                once = not anchor.replicated
+                came_now = await self._until(lambda: self._replicated(anchor), timeout_s, once=once)
+                return f"replica {_nodes(anchor.nodes)} {words} holds of the lock", came_now
+
+    async def _until_up(self, anchor: NodesUp, timeout_s: float) -> bool:
+        names = self._names(anchor.nodes)
+        if not await self._nemesis.until_up(names, timeout_s):
+            return False
+        return await self._observer.until_watching(names, timeout_s)
+
+    async def _until_at(self, anchor: ClientAt, timeout_s: float) -> bool:
+        task = self._pending.get(anchor.client)
+        if task is None:
+            return False
+        await asyncio.wait([task], timeout=timeout_s)
+        return task.done() and task.result().outcome is Outcome.HELD and task.result().text == anchor.at
+
+    async def _until(self, is_so: Callable[[], Awaitable[bool]], timeout_s: float, *, once: bool) -> bool:
+        """Ask again and again; ``once``: what is not so now can't become so any more."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + timeout_s
+        while not await is_so():
+            if once or loop.time() > give_up:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True
+
+    async def _synced(self, anchor: Synced) -> bool:
+        """Whether the lock's key is in the rest of the file that is not synced, or nowhere in it."""
+        key = self._observer.key.encode()
+        word = b"$%d\r\n%s\r\n" % (len(key), key)
+        for name in self._names(anchor.nodes):
+            waits = word in (await self._cluster.nodes[name].disk()).unsynced
+            if waits is anchor.synced or (anchor.synced and await self._observer.token(name) is None):
+                return False
+        return True
+
+    async def _replicated(self, anchor: Replicated) -> bool:
+        """Whether masters hold the lock's key, and their replicas the same, or nothing."""
+        for name in self._names(anchor.nodes):
+            held = await self._observer.token(self._cluster.replicas[name])
+            copied = await self._observer.token(name)
+            if held is None or copied != (held if anchor.replicated else None):
+                return False
+        return True
+
+    async def _until_lease_over(self, client: str, timeout_s: float) -> bool:
+        since_ns = self._leased_at_ns.get(client)
+        if since_ns is None:
+            return False
+        left_s = (since_ns + self._lease_ns - self._recorder.now_ns()) / 1e9
+        if left_s > timeout_s:
+            await asyncio.sleep(timeout_s)
+            return False
+        await asyncio.sleep(max(0.0, left_s))
+        return True
+
+    def _names(self, nodes: str | tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self._cluster.nodes) if nodes == "all" else tuple(nodes)
+
+
+def _nodes(nodes: str | tuple[str, ...]) -> str:
+    return "A…" if nodes == "all" else ", ".join(nodes)

@@ -1,0 +1,68 @@
+"""The argument about Redlock, claim by claim: who makes it, which scenarios test it, and what comes out.
+
+What the claims say stands in `claims.yaml` beside this file; which scenarios test one is written in the
+scenarios themselves (`claims:`), and what comes out is what they expect.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import msgspec
+
+from lab.paths import scenario_dir
+from lab.report.words import expected_words
+from lab.scenario.files import names
+from lab.scenario.load import load_scenario
+
+
+class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One claim. `elsewhere` says what tests it besides scenarios, or what it still lacks."""
+
+    number: int
+    who: str
+    claim: str
+    elsewhere: str | None = None
+
+
+class Tested(msgspec.Struct, frozen=True):
+    """One scenario that tests a claim, and what it is expected to come to, in words."""
+
+    scenario: str
+    verdict: str
+    control: str | None
+
+
+class ClaimRow(msgspec.Struct, frozen=True):
+    """A claim with everything that tests it."""
+
+    claim: Claim
+    tested: tuple[Tested, ...]
+
+
+def claims() -> tuple[Claim, ...]:
+    """All claims, by number."""
+    text = resources.files("lab").joinpath("claims.yaml").read_bytes()
+    return msgspec.yaml.decode(text, type=tuple[Claim, ...])
+
+
+def claim_rows() -> tuple[ClaimRow, ...]:
+    """All claims with the stories that test them; controls stand beside their story.
+
+    Raises:
+        LabError: a scenario can't be loaded.
+    """
+    loaded = [load_scenario(scenario_dir() / f"{name}.yaml") for name in names()]
+    controls = {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
+    stories = [one for one in loaded if not one.scenario.control_of]
+    return tuple(
+        ClaimRow(
+            claim,
+            tuple(
+                Tested(story.name, expected_words(story.scenario.expect), controls.get(story.name))
+                for story in stories
+                if claim.number in story.scenario.claims
+            ),
+        )
+        for claim in claims()
+    )

@@ -1,0 +1,1 @@
+"""One client of the lock: the worker, its log, and the process around it."""

@@ -1,0 +1,92 @@
+"""What the lab and a client process say to each other: JSON lines over the client's stdin and stdout.
+
+The lab sends ``Setup`` first and ``Command`` after that; the client answers every message with one
+``Answer``. Operations themselves are not told this way: they stand in the client's own event log.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from lab.address import Address
+
+POINTS = (
+    "between-setnx-and-expire",
+    "before-announce",
+    "acquired",
+    "read",
+    "before-write",
+    "written",
+    "before-release",
+)
+"""Where ``work`` and ``continue`` can stop, in the order in which a client comes by; the first only with the
+lock ``setnx-expire``, the second only with a lock that announces its token."""
+
+POINTS_BEFORE_GRANT = ("between-setnx-and-expire", "before-announce")
+"""Points at which the client does not hold the lock yet."""
+
+Verb = Literal[
+    "acquire", "extend", "read", "check", "write", "release", "work", "continue", "loop", "stop", "clock"
+]
+"""``loop`` goes on beside other commands until it is over or ``stop`` comes, which has no answer itself;
+``clock`` is answered at once, with the process's wall clock in nanoseconds, whatever else it is doing."""
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """Everything a client process must know; its first line of input."""
+
+    client: str
+    key: str
+    lock: str
+    ttl_ns: int
+    options: dict[str, str | int | float | bool]
+    nodes: list[Address]
+    store: Address
+    checks_fences: bool
+    check_before_write: bool
+    log_path: str
+    seed: int
+    store_timeout_s: float = 30.0
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """What ``loop`` does: rounds of ``work``, each on a key drawn from ``keys``, for ``duration_ns``.
+
+    Times are means of exponential distributions, cut off at ``lab.client.loop.MOST`` times the mean.
+    """
+
+    duration_ns: int
+    think_ns: int
+    hold_ns: int
+    keys: list[str]
+    operations: int | None = None
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One thing to do. ``until`` names the point at which ``work`` and ``continue`` stop and wait."""
+
+    id: int
+    verb: Verb
+    until: str | None = None
+    loop: Loop | None = None
+
+
+class Outcome(StrEnum):
+    """How a command ended: Jepsen's three, plus what only a story knows."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+    SKIPPED = "skipped"
+    HELD = "held"
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of a command. ``text`` says it in words; ``HELD`` means: waiting at the point ``text``."""
+
+    id: int
+    outcome: Outcome
+    text: str = ""

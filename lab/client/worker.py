@@ -1,0 +1,261 @@
+"""What a client does with a lock: acquire, read, compute, check, write, release; each operation recorded.
+
+The worker is the same code wherever it runs; the process around it is in ``__main__``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+
+from lab.client.log import Recording
+from lab.client.points import Points
+from lab.client.protocol import Answer, Command, Outcome
+from lab.locks.base import Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired
+from lab.store import StoreClient, StoreError
+
+
+class Worker:
+    """One client: at most one lease, one operation at a time.
+
+    Args:
+        recording: where its operations are recorded.
+        lock: the lock under test.
+        store: the resource that the lock protects.
+        key: the name of both.
+        ttl_ns: for how long each lease is asked.
+        check_before_write: whether ``work`` asks the lock once more before it writes.
+        points: where a story can make it wait; share them with the lock's ``Surroundings``.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        lock: Lock,
+        store: StoreClient,
+        *,
+        key: str,
+        ttl_ns: int,
+        check_before_write: bool,
+        points: Points | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._recording = recording
+        self._lock = lock
+        self._store = store
+        self._key = key
+        self._ttl_ns = ttl_ns
+        self._check_before_write = check_before_write
+        self._clock_ns = clock_ns
+        self._lease: Lease | None = None
+        self._grant_id: str | None = None
+        self._version_read: int | None = None
+        self._grants = 0
+        self._writes = 0
+        self._announces_token = bool(getattr(lock, "announces_token", False))
+        self._points = points or Points()
+        self._work: asyncio.Task[Answer] | None = None
+
+    def use(self, key: str) -> None:
+        """Turn to another key; not while a lease is held."""
+        self._key = key
+
+    async def run(self, command: Command) -> Answer:
+        """Carry out one command and say how it ended."""
+        if command.verb in ("work", "continue"):
+            return await self._run_work(command)
+        operation = {
+            "acquire": self._acquire,
+            "extend": self._extend,
+            "read": self._read,
+            "check": self._check,
+            "write": self._write,
+            "release": self._release,
+        }[command.verb]
+        if command.verb != "acquire" and self._lease is None:
+            return Answer(command.id, Outcome.SKIPPED, "holds no lease")
+        outcome, text = await operation()
+        return Answer(command.id, outcome, text)
+
+    async def _run_work(self, command: Command) -> Answer:
+        if command.verb == "continue" and (self._work is None or self._work.done()):
+            return Answer(command.id, Outcome.SKIPPED, "has nothing to continue")
+        held_at = self._points.arm(command.until)
+        if command.verb == "work" or self._work is None:
+            self._work = asyncio.create_task(self.critical_section())
+        else:
+            self._points.go_on()
+        ends: set[asyncio.Future[Answer] | asyncio.Future[str]] = {self._work, held_at}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if held_at.done():
+            return Answer(command.id, Outcome.HELD, held_at.result())
+        self._points.disarm()
+        answer = await self._work
+        return Answer(command.id, answer.outcome, answer.text)
+
+    async def critical_section(self, compute: Callable[[], Awaitable[None]] | None = None) -> Answer:
+        """Acquire, read, ``compute``, check, write, release; ``text`` of the answer says what came of it."""
+        outcome, text = await self._acquire()
+        if outcome is not Outcome.OK:
+            return Answer(0, outcome, text)
+        await self._points.at("acquired")
+        outcome, text = await self._read()
+        if outcome is Outcome.OK:
+            await self._points.at("read")
+            if compute is not None:
+                await compute()
+            if self._check_before_write:
+                outcome, text = await self._check()
+        if outcome is Outcome.OK:
+            await self._points.at("before-write")
+            outcome, text = await self._write()
+            await self._points.at("written")
+        await self._points.at("before-release")
+        released, release_text = await self._release()
+        worst = outcome if outcome is not Outcome.OK else released
+        return Answer(0, worst, "; ".join(filter(None, (text, release_text))))
+
+    async def _acquire(self) -> tuple[Outcome, str]:
+        self._grants += 1
+        grant_id = f"{self._recording.client}-{self._grants}"
+        about = {"key": self._key, "grant_id": grant_id, "ttl_ns": self._ttl_ns}
+        self._recording.invoke("acquire", **about)
+        try:
+            lease = await self._lock.acquire(self._key, self._ttl_ns)
+            if self._announces_token:
+                await self._announce(lease)
+        except NotAcquired as error:
+            self._recording.fail(
+                "acquire", **about, error=str(error), token=error.tokens[-1] if error.tokens else None
+            )
+            return Outcome.FAIL, f"is refused: {error}"
+        except LockError as error:
+            self._recording.info("acquire", **about, error=str(error))
+            return Outcome.INFO, f"does not know whether it holds the lock: {error}"
+        left_ns = lease.deadline_ns - self._clock_ns()
+        self._recording.ok(
+            "acquire", **about, token=lease.token, fence=lease.fence, claimed_ns=left_ns, **_stated(lease)
+        )
+        self._lease, self._grant_id, self._version_read = lease, grant_id, None
+        return Outcome.OK, f"holds the lock, valid for {left_ns / 1e9:.3f} s"
+
+    async def _announce(self, lease: Lease) -> None:
+        """Tell the store the token; the grant counts only if there is still time after that.
+
+        Raises:
+            NotAcquired: the lease was over when the store had answered.
+            Indeterminate: the store did not answer.
+        """
+        await self._points.at("before-announce")
+        try:
+            await self._store.announce(self._key, lease.token)
+        except StoreError as error:
+            raise Indeterminate(f"announce: {error}") from error
+        if not self._lock.believes(lease):
+            with contextlib.suppress(LockError):
+                await self._lock.release(lease)
+            raise NotAcquired("granted and announced, but no time was left after that", [lease.token])
+
+    async def _extend(self) -> tuple[Outcome, str]:
+        lease = self._held()
+        about = {"key": self._key, "grant_id": self._grant_id, "token": lease.token, "ttl_ns": self._ttl_ns}
+        self._recording.invoke("extend", **about)
+        try:
+            lease = await self._lock.extend(lease, self._ttl_ns)
+        except LeaseLost as error:
+            self._recording.fail("extend", **about, error=str(error))
+            self._forget_unless_believed()
+            return Outcome.FAIL, f"cannot extend: {error}"
+        except Indeterminate as error:
+            self._recording.info("extend", **about, error=str(error))
+            return Outcome.INFO, f"does not know whether the lease is extended: {error}"
+        left_ns = lease.deadline_ns - self._clock_ns()
+        self._recording.ok("extend", **about, claimed_ns=left_ns, **_stated(lease))
+        self._lease = lease
+        return Outcome.OK, f"extended the lease, valid for {left_ns / 1e9:.3f} s"
+
+    async def _check(self) -> tuple[Outcome, str]:
+        lease = self._held()
+        about = {"key": self._key, "grant_id": self._grant_id}
+        self._recording.invoke("held", **about)
+        believes = self._lock.believes(lease)
+        self._recording.ok("held", **about, value="yes" if believes else "no")
+        if believes:
+            return Outcome.OK, "believes it still holds the lock"
+        return Outcome.FAIL, "sees that its lease is over"
+
+    async def _read(self) -> tuple[Outcome, str]:
+        about = {"key": self._key, "grant_id": self._grant_id}
+        self._recording.invoke("read", **about)
+        try:
+            stored = await self._store.read(self._key)
+        except StoreError as error:
+            self._recording.info("read", **about, error=str(error))
+            return Outcome.INFO, f"got no answer to its read: {error}"
+        self._recording.ok("read", **about, version_read=stored.version, value=stored.value)
+        self._version_read = stored.version
+        return Outcome.OK, f"read version {stored.version}"
+
+    async def _write(self) -> tuple[Outcome, str]:
+        lease = self._held()
+        grant_id = self._grant_id or ""
+        self._writes += 1
+        value = f"{self._recording.client}:{self._writes}"
+        about = {
+            "key": self._key,
+            "grant_id": grant_id,
+            "token": lease.token,
+            "fence": lease.fence,
+            "value": value,
+            "version_read": self._version_read,
+        }
+        self._recording.invoke("write", **about)
+        try:
+            result = await self._store.write(
+                self._key,
+                value,
+                grant_id=grant_id,
+                fence=lease.fence,
+                version_read=self._version_read,
+                token=lease.token if self._announces_token else None,
+            )
+        except StoreError as error:
+            self._recording.info("write", **about, error=str(error))
+            return Outcome.INFO, f"does not know whether its write counted: {error}"
+        if not result.accepted:
+            self._recording.fail("write", **about, error=result.reason)
+            return Outcome.FAIL, f"had its write rejected: {result.reason}"
+        self._recording.ok("write", **about, version_written=result.version)
+        return Outcome.OK, f"wrote version {result.version}, based on version {self._version_read}"
+
+    async def _release(self) -> tuple[Outcome, str]:
+        lease = self._held()
+        about = {"key": self._key, "grant_id": self._grant_id, "token": lease.token}
+        self._lease = None
+        self._recording.invoke("release", **about)
+        try:
+            await self._lock.release(lease)
+        except LeaseLost as error:
+            self._recording.fail("release", **about, error="not-held")
+            return Outcome.FAIL, f"releases a lock it did not hold any more ({error})"
+        except Indeterminate as error:
+            self._recording.info("release", **about, error=str(error))
+            return Outcome.INFO, f"does not know whether the lock is released: {error}"
+        self._recording.ok("release", **about)
+        return Outcome.OK, "released the lock"
+
+    def _held(self) -> Lease:
+        if self._lease is None:
+            raise LeaseLost("holds no lease")
+        return self._lease
+
+    def _forget_unless_believed(self) -> None:
+        if self._lease is not None and not self._lock.believes(self._lease):
+            self._lease = None
+
+
+def _stated(lease: Lease) -> dict[str, int | None]:
+    """What the lock itself says about its lease: instants, which no pause of this process can move."""
+    return {"attempt_ns": lease.attempt_ns, "deadline_ns": lease.deadline_ns}

@@ -1,0 +1,238 @@
+"""What each command does between its arguments and its exit code: call the rooms, print what they answer."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from lab.errors import ExitCode, LabError, did_you_mean
+
+SUBSTRATES = ("auto", "local")
+
+
+def _consoles() -> tuple[Console, Console]:
+    """Return the console for data (stdout) and the one for talk (stderr)."""
+    return Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def run_command(
+    scenario: str,
+    settings: list[str],
+    lock: str | None,
+    seed: int | None,
+    on: str,
+    out: Path,
+    *,
+    as_json: bool,
+) -> int:
+    """``lab run``."""
+    from lab.durations import format_duration
+    from lab.execute import Interrupted, execute
+    from lab.report.terminal import StoryTeller, print_ending, print_judgement
+    from lab.run import Run, RunOptions
+    from lab.scenario.load import load_scenario
+
+    data, talk = _consoles()
+    overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
+    loaded = load_scenario(scenario, overrides)
+    substrate, why = _substrate(on)
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    repeat = _repeat_command(scenario, overrides, drawn, substrate)
+    talk.print(f"[bold]{loaded.name}[/]: {loaded.scenario.title}", soft_wrap=True)
+    ttl = format_duration(loaded.scenario.lock.ttl_ns)
+    talk.print(
+        f"seed {drawn} · substrate {substrate} ({why}) · lock {loaded.scenario.lock.name}, TTL {ttl}, "
+        f"{loaded.scenario.cluster.nodes} nodes, {loaded.scenario.cluster.persistence}",
+        style="dim",
+        markup=False,
+    )
+    story = Run(loaded, RunOptions(drawn, out, repeat), StoryTeller(talk))
+    try:
+        result = execute(story.carry_out())
+    except Interrupted:
+        talk.print("interrupted: everything was stopped, the history is kept", style="yellow")
+        return ExitCode.INTERRUPTED
+    if as_json:
+        sys.stdout.write((result.directory / "verdict.json").read_text(encoding="utf-8"))
+    else:
+        print_judgement(data, loaded.name, result.judgement, result.aborted)
+        print_ending(data, result.directory, result.judgement, result.timings.seconds)
+    if result.exit_code != ExitCode.EXPECTED:
+        talk.print(f"repeat: {repeat}", markup=False, soft_wrap=True)
+    return result.exit_code
+
+
+def check_command(target: Path, *, as_json: bool) -> int:
+    """``lab check``: a run's directory, or any file the checker can read."""
+    data, talk = _consoles()
+    if target.is_file() and target.name != "history.jsonl":
+        from checker.__main__ import main as check_file
+
+        return check_file([str(target), *(["--json"] if as_json else [])])
+    from lab.judge import judge_again
+    from lab.report.terminal import print_ending, print_judgement
+    from lab.run import Timings
+
+    timings = Timings()
+    directory, judgement = judge_again(target, timings)
+    if as_json:
+        sys.stdout.write(directory.verdict.read_text(encoding="utf-8"))
+    else:
+        print_judgement(data, directory.path.name, judgement)
+        print_ending(data, directory.path, judgement, timings.seconds)
+    if judgement.exit_code != ExitCode.EXPECTED:
+        talk.print(f"repeat: lab check {shlex.quote(str(target))}", markup=False, soft_wrap=True)
+    return judgement.exit_code
+
+
+def list_command(*, as_json: bool) -> int:
+    """``lab list``."""
+    from lab.scenario.library import summaries
+
+    data, _ = _consoles()
+    rows = summaries()
+    if as_json:
+        data.print_json(data=[msgspec.to_builtins(row) for row in rows])
+        return ExitCode.EXPECTED
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        control = f" (control: {row.control})" if row.control else ""
+        data.print(f"{row.name:<{width}}  {row.title}{control}", markup=False, soft_wrap=True)
+    return ExitCode.EXPECTED
+
+
+def claims_command(*, as_json: bool) -> int:
+    """``lab list --claims``."""
+    from lab.claims import claim_rows
+    from lab.report.tables import claim_table
+
+    rows = claim_rows()
+    data, _ = _consoles()
+    if as_json:
+        data.print_json(data=msgspec.to_builtins(rows))
+    else:
+        _print_table(data, claim_table(rows))
+    return ExitCode.EXPECTED
+
+
+def verdicts_command(
+    names: list[str], repeat: int, jobs: int, out: Path, markdown: Path | None, *, as_json: bool
+) -> int:
+    """``lab verdicts``: 0 if everything came out as expected, 1 or 3 if not."""
+    from lab.execute import Interrupted, execute
+    from lab.report.progress import ended_runs
+    from lab.report.tables import verdict_markdown, verdict_table
+    from lab.scenario.library import summaries
+    from lab.scenario.load import load_scenario
+    from lab.verdicts import cases, exit_code, own_directory, run_all, to_json
+
+    data, talk = _consoles()
+    for name in names:
+        load_scenario(name)  # a misspelt name is told before anything is run
+    lines = cases(names, summaries())
+    reports = own_directory(out)
+    try:
+        with ended_runs(talk, repeat * sum(len(line.scenarios) for line in lines)) as on_end:
+            rows = execute(run_all(lines, reports, repeat=repeat, jobs=jobs, on_end=on_end))
+    except Interrupted:
+        talk.print("interrupted: what was running was stopped", style="yellow")
+        return ExitCode.INTERRUPTED
+    if markdown is not None:
+        markdown.write_text(verdict_markdown(rows), encoding="utf-8")
+    if as_json:
+        sys.stdout.buffer.write(to_json(rows))
+    else:
+        _print_table(data, verdict_table(rows))
+    for run in (run for row in rows for run in row.runs if not run.as_expected):
+        talk.print(f"repeat: {run.repeat}", markup=False, soft_wrap=True)
+    return exit_code(rows)
+
+
+def show_command(scenario: str) -> int:
+    """``lab show``."""
+    from lab.scenario.load import load_scenario
+
+    sys.stdout.write(load_scenario(scenario).text)
+    return ExitCode.EXPECTED
+
+
+def schema_command() -> int:
+    """``lab schema``."""
+    from lab.scenario.schema import json_schema
+
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(json_schema()), indent=2) + b"\n")
+    return ExitCode.EXPECTED
+
+
+def doctor_command(*, as_json: bool) -> int:
+    """``lab doctor``: 0 if local runs are possible, 3 otherwise."""
+    from lab.doctor import diagnose, render
+
+    data, _ = _consoles()
+    diagnosis = diagnose()
+    if as_json:
+        data.print_json(data=diagnosis.to_dict())
+    else:
+        render(diagnosis, data)
+    return diagnosis.exit_code
+
+
+def setup_command() -> int:
+    """``lab setup``."""
+    from lab.doctor import render, setup
+
+    data, talk = _consoles()
+    diagnosis = setup(lambda line: talk.print(line, markup=False, style="dim"))
+    render(diagnosis, data)
+    return diagnosis.exit_code
+
+
+def down_command() -> int:
+    """``lab down``."""
+    from lab.leftovers import sweep
+
+    data, _ = _consoles()
+    swept = sweep()
+    for run in swept:
+        data.print(f"{run.run_id}: ended {len(run.killed)} processes", markup=False)
+    if not swept:
+        data.print("nothing was left running")
+    return ExitCode.EXPECTED
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """Print as wide as the terminal is, or as a file may be."""
+    from lab.report.tables import WIDTH_FOR_FILES
+
+    wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
+    wide.print(table)
+
+
+def _substrate(on: str) -> tuple[str, str]:
+    """Return the substrate to run on, and why it was chosen."""
+    from lab.substrates.local import missing_reason
+
+    if on not in SUBSTRATES:
+        near = did_you_mean(on, SUBSTRATES)
+        raise LabError(
+            f"the substrate {on!r}",
+            where="--on",
+            expected=" or ".join(SUBSTRATES),
+            hint=f"did you mean {near!r}?" if near else "lab doctor shows what this machine allows",
+        )
+    if reason := missing_reason():
+        raise LabError(reason, where="--on", expected="a Linux machine", hint="lab doctor")
+    return "local", "asked for" if on == "local" else "real processes on this machine"
+
+
+def _repeat_command(scenario: str, overrides: list[str], seed: int, substrate: str) -> str:
+    words = ["lab", "run", scenario, "--seed", str(seed), "--on", substrate]
+    for override in overrides:
+        words += ["--set", override]
+    return shlex.join(words)

@@ -1,0 +1,246 @@
+"""What can run on this machine: the tools and engines found, what each allows, and how to get the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lab import tools
+from lab.errors import ExitCode, LabError
+from lab.shims import CLOCK_VARIABLE, ClockFile, preload
+from lab.tools import Found, Missing, Progress
+from lab.tools.shims import Compiler, compiler
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Status = Literal["ok", "missing", "old"]
+
+SETUP = "lab setup"
+_PRELOAD = "LD_PRELOAD"
+_ENGINE = "docker engine"
+_ENGINE_TIMEOUT_S = 3
+_PROBE_TIMEOUT_S = 20.0
+_PROBE_SHIFT_NS = 86_400 * 10**9
+
+_LOCAL = ("redis-server", "toxiproxy-server")
+_CLOCK = ("clock-shim", _PRELOAD)
+_FAULT_NEEDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("cut", "hold", "delay", "bandwidth", "reset", "pause"), ()),
+    **dict.fromkeys(("jump", "drift", "strobe"), _CLOCK),
+    **dict.fromkeys(("crash", "shutdown", "client_crash", "promote"), ()),
+    "power_cut": ("sync-shim", _PRELOAD),
+}
+"""What each fault needs on the local substrate, beyond what every local run needs."""
+
+_ALLOWS = {
+    "python": "the lab itself",
+    "redis-server": "local runs: nodes and store",
+    "toxiproxy-server": "local runs: every link",
+    "cc": "building the shims (or a wheel's compiler)",
+    "clock-shim": "jump, drift, strobe",
+    "sync-shim": "power_cut",
+    _PRELOAD: "the shims to act",
+    _ENGINE: "docker runs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing the lab uses: is it here, which, from where, what it allows, the `reason` if not."""
+
+    item: str
+    status: Status
+    version: str | None
+    origin: str | None
+    path: str | None
+    allows: str
+    reason: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """A substrate or a fault: can it be used now, and if not, for lack of what."""
+
+    name: str
+    available: bool
+    lacks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All rows, and what follows from them. `failures` are what `setup` tried in vain."""
+
+    rows: tuple[Row, ...]
+    substrates: tuple[Availability, ...]
+    faults: tuple[Availability, ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """EXPECTED (0) if local runs are possible, else UNKNOWN (3)."""
+        local = next(substrate for substrate in self.substrates if substrate.name == "local")
+        return ExitCode.EXPECTED if local.available else ExitCode.UNKNOWN
+
+    @property
+    def command(self) -> str | None:
+        """The one command that provides what is missing, or None if it can provide nothing."""
+        return SETUP if any(row.hint == SETUP for row in self.rows) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: rows, substrates, faults, failures, command, exit_code."""
+        return {**asdict(self), "command": self.command, "exit_code": int(self.exit_code)}
+
+
+def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
+    """Look at this machine, in a second or so. Nothing is downloaded or built."""
+    found = {name: tools.find(name) for name in tools.NAMES}
+    rows = [Row("python", "ok", platform.python_version(), None, sys.executable, _ALLOWS["python"])]
+    rows += [_tool_row(name, found[name]) for name in _LOCAL]
+    rows.append(_compiler_row())
+    rows += [_tool_row(name, found[name]) for name in ("clock-shim", "sync-shim")]
+    rows += [_preload_row(found["clock-shim"]), _engine_row()]
+    ok = {row.item for row in rows if row.status == "ok"}
+
+    def available(name: str, needs: tuple[str, ...]) -> Availability:
+        lacks = tuple(need for need in needs if need not in ok)
+        return Availability(name, not lacks, lacks)
+
+    substrates = (available("local", _LOCAL), available("docker", (_ENGINE,)))
+    faults = tuple(available(name, _LOCAL + needs) for name, needs in _FAULT_NEEDS.items())
+    return Diagnosis(tuple(rows), substrates, faults, failures)
+
+
+def setup(progress: Progress) -> Diagnosis:
+    """Provide everything that local runs lack, then diagnose. What could not be had stands in `failures`.
+
+    One tool that cannot be had does not keep the others from being provided. Raises nothing for a tool that
+    has no source; LabError only if the cache cannot be written.
+    """
+    failures: list[str] = []
+    for name in tools.NAMES:
+        try:
+            found = tools.provide(name, progress)
+        except LabError as failure:
+            failures.append(failure.render())
+        else:
+            progress(f"{name} {found.version} ({found.origin})")
+    return diagnose(tuple(dict.fromkeys(failures)))
+
+
+def render(diagnosis: Diagnosis, console: Console) -> None:
+    """Print a diagnosis to `console`; its words carry everything, colour only repeats them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    styles = {"ok": "green", "missing": "red", "old": "yellow"}
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for heading in ("item", "status", "version", "from", "allows"):
+        table.add_column(heading, overflow="fold")
+    for row in diagnosis.rows:
+        status = Text(row.status, style=styles[row.status])
+        table.add_row(
+            Text(row.item), status, Text(row.version or ""), Text(row.origin or ""), Text(row.allows)
+        )
+    console.print(table)
+    console.print()
+    for row in diagnosis.rows:
+        if row.reason is not None:
+            console.print(Text(f"- {row.reason}"))
+    console.print()
+    for substrate in diagnosis.substrates:
+        console.print(Text(f"{substrate.name + ' runs:':<13}{_availability(substrate)}"))
+    if usable := [fault.name for fault in diagnosis.faults if fault.available]:
+        console.print(Text(f"{'faults:':<13}{', '.join(usable)}"))
+    for lacks in dict.fromkeys(fault.lacks for fault in diagnosis.faults if not fault.available):
+        names = ", ".join(fault.name for fault in diagnosis.faults if fault.lacks == lacks)
+        console.print(Text(f"{'not usable:':<13}{names} (lacking: {', '.join(lacks)})"))
+    for failure in diagnosis.failures:
+        console.print(Text(f"\n{failure}"))
+    if diagnosis.command is not None:
+        console.print(Text(f"\nTo provide what is missing: {diagnosis.command}"))
+
+
+def _availability(of: Availability) -> str:
+    return "available" if of.available else f"not available (lacking: {', '.join(of.lacks)})"
+
+
+def _tool_row(name: str, found: Found | Missing) -> Row:
+    if isinstance(found, Found):
+        return Row(name, "ok", found.version, found.origin, str(found.path), _ALLOWS[name])
+    status: Status = "missing" if found.refused is None else "old"
+    return Row(name, status, found.refused, None, None, _ALLOWS[name], found.reason, found.hint)
+
+
+def _compiler_row() -> Row:
+    at_hand = compiler()
+    if isinstance(at_hand, Compiler):
+        return Row("cc", "ok", at_hand.version, "PATH", at_hand.command[0], _ALLOWS["cc"])
+    # No hint: its lack is no lack of the lab's, since `lab setup` brings a compiler when it needs one.
+    return Row("cc", "missing", None, None, None, _ALLOWS["cc"], at_hand.reason)
+
+
+def _preload_row(shim: Found | Missing) -> Row:
+    """Start a child whose clock is a day ahead, and see whether it thinks so."""
+    if isinstance(shim, Missing):
+        untried = "LD_PRELOAD cannot be tried without the clock shim"
+        return Row(_PRELOAD, "missing", None, None, None, _ALLOWS[_PRELOAD], untried, shim.hint)
+    reason: str | None = None
+    try:
+        with tempfile.TemporaryDirectory(prefix="lock-lab-") as directory:
+            clock = ClockFile(Path(directory, "clock"))
+            clock.create()
+            clock.set(_PROBE_SHIFT_NS)
+            child = subprocess.run(
+                [sys.executable, "-ISc", "import time; print(time.time_ns())"],
+                env={**os.environ, "LD_PRELOAD": preload(shim.path), CLOCK_VARIABLE: str(clock.path)},
+                capture_output=True,
+                timeout=_PROBE_TIMEOUT_S,
+                text=True,
+                check=True,
+            )
+            ahead_ns = int(child.stdout) - time.time_ns()
+        if ahead_ns < _PROBE_SHIFT_NS // 2:
+            reason = "LD_PRELOAD has no effect: a child process does not see the shifted clock"
+    except (OSError, ValueError, subprocess.SubprocessError) as cause:
+        reason = f"LD_PRELOAD: a child process with the clock shim failed: {cause}"
+    status: Status = "ok" if reason is None else "missing"
+    return Row(_PRELOAD, status, None, None, None, _ALLOWS[_PRELOAD], reason)
+
+
+def _engine_row() -> Row:
+    where = os.environ.get("DOCKER_HOST", "the default socket")
+    try:
+        import docker
+        from docker.errors import DockerException
+        from requests.exceptions import RequestException
+    except ImportError as cause:
+        reason = f"the docker SDK is not installed: {cause}"
+        return Row(_ENGINE, "missing", None, None, None, _ALLOWS[_ENGINE], reason)
+    try:
+        client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
+        try:
+            client.ping()
+            version = str(client.version().get("Version", "unknown"))
+        finally:
+            client.close()
+    except (DockerException, RequestException, OSError) as cause:
+        reason = f"no docker engine answers at {where}: {_innermost(cause)}"
+        return Row(_ENGINE, "missing", None, None, None, _ALLOWS[_ENGINE], reason)
+    return Row(_ENGINE, "ok", version, where, None, _ALLOWS[_ENGINE])
+
+
+def _innermost(error: BaseException) -> str:
+    """The words of the operating system's error at the bottom, where there is one: the rest is wrapping."""
+    seen = error
+    while (below := seen.__cause__ or seen.__context__) is not None:
+        seen = below
+    return (seen.strerror if isinstance(seen, OSError) else None) or str(seen) or type(seen).__name__

@@ -1,0 +1,52 @@
+"""Running a coroutine as the command line does: signals cancel it once, and nothing outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(Exception):
+    """The user, or the system, asked the run to stop; everything was torn down."""
+
+
+def execute(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` to its end. The first signal cancels it; further ones do not hurry its clean-up.
+
+    Raises:
+        Interrupted: a signal ended it.
+    """
+
+    async def guarded() -> T:
+        task = asyncio.ensure_future(work)
+        interrupted = False
+
+        def stop() -> None:
+            nonlocal interrupted
+            if not interrupted:
+                interrupted = True
+                task.cancel()
+
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if interrupted:
+                raise Interrupted from None
+            raise
+        finally:
+            with contextlib.suppress(ValueError):
+                for number in SIGNALS:
+                    loop.remove_signal_handler(number)
+
+    with asyncio.Runner() as runner:
+        return runner.run(guarded())

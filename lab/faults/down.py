@@ -1,0 +1,194 @@
+"""``crash``, ``shutdown``, ``power_cut``, ``restart``: nodes that go down, and what they know afterwards.
+
+A crash (SIGKILL) loses nothing that was written to a file, since the page cache outlives the process. A
+power cut loses what was not synced. The receipt is that the process is gone and nobody answers, and of a
+power cut what the files lost; of a restart, that somebody else answers: another run id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from lab.faults.base import (
+    AROUND_TIMEOUT_S,
+    Ending,
+    Receipt,
+    Target,
+    Tolerance,
+    answers,
+    ms,
+    node_names,
+    together,
+)
+from lab.scenario.step_machine import Crash, PowerCut, Shutdown
+from lab.substrates.base import Capability, Cluster, Node
+
+NOT_DURABLE = "durable nodes"
+POLL_S = 0.005
+
+Shown = tuple[bool, dict[str, Any]]
+
+
+class CrashFault:
+    """Nodes that are killed."""
+
+    f: ClassVar[str] = "crash"
+    ended_by: ClassVar[Ending] = "restart"
+
+    def needs(self, step: Crash) -> Capability:
+        """Nodes that can be stopped and started."""
+        return Capability.STOP_NODES
+
+    def target(self, step: Crash, cluster: Cluster) -> Target:
+        """The nodes."""
+        return _nodes(node_names(step.nodes, cluster))
+
+    def breaks(self, step: Crash, tolerance: Tolerance) -> str | None:
+        """Break durability only where nothing is kept: a crash loses no file."""
+        return NOT_DURABLE if tolerance.persistence == "none" else None
+
+    async def inject(self, step: Crash, cluster: Cluster) -> Receipt:
+        """Kill each of them."""
+        names = node_names(step.nodes, cluster)
+        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
+        return together(dict(zip(names, shown, strict=True)))
+
+    async def _one(self, node: Node) -> Shown:
+        evidence = await _life_before(node)
+        await node.kill()
+        return await _is_gone(node, evidence)
+
+
+class ShutdownFault:
+    """Nodes that end in order."""
+
+    f: ClassVar[str] = "shutdown"
+    ended_by: ClassVar[Ending] = "restart"
+
+    def needs(self, step: Shutdown) -> Capability:
+        """Nodes that can be stopped and started."""
+        return Capability.STOP_NODES
+
+    def target(self, step: Shutdown, cluster: Cluster) -> Target:
+        """The nodes."""
+        return _nodes(node_names(step.nodes, cluster))
+
+    def breaks(self, step: Shutdown, tolerance: Tolerance) -> str | None:
+        """Break durability only where nothing is kept."""
+        return NOT_DURABLE if tolerance.persistence == "none" else None
+
+    async def inject(self, step: Shutdown, cluster: Cluster) -> Receipt:
+        """Ask each of them to end; it must do so by itself, with exit code 0."""
+        names = node_names(step.nodes, cluster)
+        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
+        return together(dict(zip(names, shown, strict=True)))
+
+    async def _one(self, node: Node) -> Shown:
+        evidence = await _life_before(node)
+        code = await node.shut_down()
+        gone, evidence = await _is_gone(node, evidence | {"exit_code": code})
+        return gone and code == 0, evidence
+
+
+class PowerCutFault:
+    """Nodes that lose their power, and with it what was not on disk."""
+
+    f: ClassVar[str] = "power_cut"
+    ended_by: ClassVar[Ending] = "restart"
+
+    def needs(self, step: PowerCut) -> Capability:
+        """Nodes whose power can be cut."""
+        return Capability.POWER_CUTS
+
+    def target(self, step: PowerCut, cluster: Cluster) -> Target:
+        """The nodes."""
+        return _nodes(node_names(step.nodes, cluster))
+
+    def breaks(self, step: PowerCut, tolerance: Tolerance) -> str | None:
+        """Break durability, unless every write is synced before it is acknowledged."""
+        return None if tolerance.persistence == "aof-always" else NOT_DURABLE
+
+    async def inject(self, step: PowerCut, cluster: Cluster) -> Receipt:
+        """Kill each of them, then cut its files back to what was synced."""
+        names = node_names(step.nodes, cluster)
+        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
+        return together(dict(zip(names, shown, strict=True)))
+
+    async def _one(self, node: Node) -> Shown:
+        evidence = await _life_before(node)
+        await node.kill()
+        gone, evidence = await _is_gone(node, evidence)
+        if not gone:
+            return False, evidence
+        before = await node.lose_unsynced()
+        after = await node.disk()
+        evidence |= {
+            "written_bytes": before.written,
+            "synced_bytes": before.synced,
+            "dropped_bytes": before.written - after.written,
+        }
+        return after.written == before.synced, evidence
+
+
+def _nodes(names: tuple[str, ...]) -> Target:
+    return Target(f"node{'s' if len(names) > 1 else ''} {', '.join(names)}", names)
+
+
+async def _life_before(node: Node) -> dict[str, Any]:
+    if not await answers(node):
+        return {"before": "no answer"}
+    life = await node.life()
+    await node.role()  # so that a replica which is promoted later can be compared with it
+    return {"run_id": life.run_id, "process_id": life.process_id, "keys_before": life.keys}
+
+
+async def _is_gone(node: Node, evidence: dict[str, Any]) -> Shown:
+    probe = await node.probe(AROUND_TIMEOUT_S)
+    evidence = evidence | {
+        "process": "still there" if node.alive else "gone",
+        "probe": "answered" if probe.reached else "refused",
+    }
+    return not node.alive and not probe.reached, evidence
+
+
+async def restart(
+    names: tuple[str, ...],
+    after_ns: int,
+    before: Mapping[str, Any],
+    hurry: asyncio.Event,
+    cluster: Cluster,
+) -> Receipt:
+    """Start nodes again, each ``after_ns`` by its own wall clock, or when ``hurry`` is set.
+
+    ``before`` is the evidence of the fault that took them down. Confirmed when each answers under another
+    run id.
+    """
+    shown = await asyncio.gather(
+        *(_one_returns(cluster.nodes[name], after_ns, before.get(name) or {}, hurry) for name in names)
+    )
+    return together(dict(zip(names, shown, strict=True)))
+
+
+async def _one_returns(node: Node, after_ns: int, before: Mapping[str, Any], hurry: asyncio.Event) -> Shown:
+    evidence: dict[str, Any] = {}
+    if after_ns:
+        passed, loop = node.stopwatch(), asyncio.get_running_loop()
+        since = loop.time()
+        while passed() < after_ns and not hurry.is_set():
+            await asyncio.sleep(POLL_S)
+        evidence["down_by_own_clock_ms"] = ms(passed())
+        evidence["down_ms"] = round((loop.time() - since) * 1000, 3)
+        if hurry.is_set():
+            evidence["delay"] = "cut short, since the story was over"
+    await node.start()
+    life = await node.life()
+    clock = await node.read_clock()
+    evidence |= {
+        "run_id_changed": life.run_id != before.get("run_id"),
+        "keys_before": before.get("keys_before"),
+        "keys_after": life.keys,
+        "clock_offset_ms": ms(clock.offset_ns),
+    }
+    return bool(evidence["run_id_changed"]), evidence

@@ -1,0 +1,64 @@
+"""``prime``: brings nodes to where the next write stays unsynced for most of a second.
+
+With ``appendfsync everysec`` Redis syncs as soon as there is something to sync and the second of its clock
+is another than that of the last sync. After an idle time a write is therefore synced at once. What makes
+the delay certain is a write just after the second has changed: it takes the second's sync, and the next one
+waits. It is no fault: it breaks nothing and needs no healing. Its receipt is that this write was synced in
+the same second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from lab.faults.base import Receipt, ms, node_names, together
+from lab.scenario.step_machine import Prime
+from lab.substrates.base import Cluster, Node
+
+S_NS: Final = 1_000_000_000
+EARLY_NS: Final = 100_000_000
+"""How much of a second may have passed when it is primed: what is left is the story's."""
+AFTER_BOUNDARY_NS: Final = 5_000_000
+TRIES: Final = 4
+POLL_S: Final = 0.002
+
+
+async def prime(step: Prime, cluster: Cluster) -> Receipt:
+    """Prime each node; confirmed if each has synced, early in the second that is still going on."""
+    names = node_names(step.nodes, cluster)
+    shown = await asyncio.gather(*(_prime_one(cluster.nodes[name]) for name in names))
+    return together(dict(zip(names, shown, strict=True)))
+
+
+async def _prime_one(node: Node) -> tuple[bool, dict[str, Any]]:
+    evidence: dict[str, Any] = {}
+    for tried in range(1, TRIES + 1):
+        await asyncio.sleep((S_NS - await _into_second_ns(node) + AFTER_BOUNDARY_NS) / 1e9)
+        second = await _second(node)
+        before = await node.disk()
+        await node.touch()
+        synced = await _is_synced(node, before.written)
+        into_ns = await _into_second_ns(node)
+        evidence = {"tries": tried, "synced": synced, "into_second_ms": ms(into_ns)}
+        if synced and into_ns < EARLY_NS and second == await _second(node):
+            return True, evidence
+    return False, evidence
+
+
+async def _is_synced(node: Node, more_than: int) -> bool:
+    """Whether all that is written gets synced while the second is young."""
+    while await _into_second_ns(node) < EARLY_NS:
+        disk = await node.disk()
+        if disk.written > more_than and disk.synced == disk.written:
+            return True
+        await asyncio.sleep(POLL_S)
+    return False
+
+
+async def _into_second_ns(node: Node) -> int:
+    return await node.now_ns() % S_NS
+
+
+async def _second(node: Node) -> int:
+    return await node.now_ns() // S_NS

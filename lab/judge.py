@@ -1,0 +1,172 @@
+"""From a history on disk to a judgement: check it, compare with what was expected, draw, write it down."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from checker import HistoryError, Outcome, Verdict, load
+from checker.check import check
+from checker.history import History
+from lab.errors import ExitCode, LabError
+from lab.liveness import Measures, measure
+from lab.recorder import recover
+from lab.rundir import RunDirectory
+from lab.scenario.load import LoadedScenario, load_scenario
+from lab.scenario.model import Expect
+
+
+class Stopwatch(Protocol):
+    """Measures the parts of a run."""
+
+    seconds: dict[str, float]
+
+    def measure(self, part: str) -> AbstractContextManager[None]:
+        """Add the time spent inside to ``part``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One property, or one finding, that came out differently from what the scenario expects."""
+
+    what: str
+    expected: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict held against an expectation."""
+
+    verdict: Verdict
+    mismatches: tuple[Mismatch, ...]
+    unknown: tuple[str, ...]
+    pictures: tuple[Path, ...]
+    measures: Measures | None = None
+    """How soon and how often the lock was got; of a workload only."""
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Unknown wins: what cannot be known cannot be as expected."""
+        if self.unknown:
+            return ExitCode.UNKNOWN
+        return ExitCode.UNEXPECTED if self.mismatches else ExitCode.EXPECTED
+
+
+def compare(verdict: Verdict, expect: Expect) -> tuple[tuple[Mismatch, ...], tuple[str, ...]]:
+    """Return what differs from the expectation, and why anything in it is unknown.
+
+    A property that the scenario does not mention must at least not be violated, unless it is left to chance.
+    """
+    mismatches: list[Mismatch] = []
+    unknown = list(verdict.unknown_reasons)
+    expected = {str(name): str(outcome) for name, outcome in expect.outcomes.items()}
+    for name, seen in verdict.properties.items():
+        wanted = expected.get(str(name))
+        if wanted is None:
+            if seen.outcome is Outcome.VIOLATED and str(name) not in expect.either:
+                mismatches.append(Mismatch(str(name), "not violated", "violated"))
+        elif seen.outcome is Outcome.UNKNOWN and wanted != Outcome.UNKNOWN:
+            unknown.append(f"{name}: {seen.why}")
+        elif seen.outcome != wanted:
+            mismatches.append(Mismatch(str(name), str(wanted), str(seen.outcome)))
+    found = {finding.name for finding in verdict.findings}
+    mismatches += [
+        Mismatch(f"finding {name}", "found", "not found")
+        for name in expect.findings or ()
+        if name not in found
+    ]
+    return tuple(mismatches), tuple(dict.fromkeys(unknown))
+
+
+def judge(
+    directory: RunDirectory,
+    loaded: LoadedScenario,
+    stopwatch: Stopwatch,
+    *,
+    environment: Mapping[str, str] | None = None,
+    repeat_command: str | None = None,
+) -> Judgement:
+    """Check the history of a run, draw it, and keep the verdict beside it.
+
+    Raises:
+        LabError: the history is damaged.
+    """
+    with stopwatch.measure("check"):
+        try:
+            history = load(directory.history)
+        except HistoryError as error:
+            raise LabError(str(error), hint="the history was changed after the run: run it again") from error
+        verdict = check(history)
+        mismatches, unknown = compare(verdict, loaded.scenario.expect)
+        measures = measure(history) if loaded.scenario.workload is not None else None
+    with stopwatch.measure("report"):
+        pictures = _draw(history, verdict, loaded.scenario.title, directory.path)
+    judgement = Judgement(verdict, mismatches, unknown, pictures, measures)
+    kept: dict[str, object] = {
+        "scenario": loaded.name,
+        "exit_code": int(judgement.exit_code),
+        "expected": dict(loaded.scenario.expect.outcomes),
+        "mismatches": [{"what": m.what, "expected": m.expected, "seen": m.seen} for m in mismatches],
+        "unknown": list(unknown),
+        "verdict": verdict.to_dict(),
+        "environment": dict(environment or {}),
+        "timings_s": {part: round(seconds, 3) for part, seconds in stopwatch.seconds.items()},
+        "repeat": repeat_command,
+    }
+    if measures is not None:
+        kept["measures"] = measures.to_dict()
+        kept["schedule"] = directory.read_schedule()
+    if environment is None and directory.verdict.exists():
+        kept |= _as_run(directory.verdict)
+    directory.verdict.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
+    return judgement
+
+
+def _draw(history: History, verdict: Verdict, title: str, directory: Path) -> tuple[Path, ...]:
+    """Draw the timeline; a picture that fails must not cost the verdict."""
+    from lab.report.timeline import draw_timeline  # matplotlib is heavy
+
+    try:
+        return tuple(draw_timeline(history, verdict, title, directory))
+    except Exception:
+        logging.getLogger("lab").exception("the timeline could not be drawn; the verdict stands")
+        return ()
+
+
+def judge_again(path: Path, stopwatch: Stopwatch) -> tuple[RunDirectory, Judgement]:
+    """Check a stored run once more; one whose lab was killed gets its history from what was logged.
+
+    Raises:
+        LabError: it is no run's directory, or its files are damaged.
+    """
+    directory = RunDirectory.existing(path)
+    if not directory.history.exists() and recover(directory.path) is None:
+        raise LabError(
+            "this directory holds no history",
+            where=str(directory.path),
+            expected="history.jsonl, or the logs of a run that was killed",
+            hint="is it the directory of a run? look into reports/",
+        )
+    loaded = load_scenario(str(directory.scenario))
+    return directory, judge(directory, loaded, stopwatch)
+
+
+def _as_run(path: Path) -> dict[str, object]:
+    """Return what only the run itself could know: where it ran, how long it took, how to repeat it."""
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        before = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        return {
+            name: before[name]
+            for name in ("scenario", "environment", "timings_s", "repeat")
+            if name in before
+        }
+    return {}

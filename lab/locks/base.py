@@ -1,0 +1,139 @@
+"""What every lock under test offers, and the words its outcomes are told in.
+
+A lock is ordinary async code. It learns where its nodes are, which clock and which entropy to use,
+and nothing about substrates, scenarios or faults.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import ClassVar, Protocol
+
+from lab.address import Address
+
+OptionValue = str | int | float | bool
+Options = Mapping[str, OptionValue]
+
+
+def new_token() -> str:
+    """Return a value nobody else will ever use: 20 bytes from the system's entropy, as hexadecimal."""
+    return secrets.token_hex(20)
+
+
+async def _go_on(point: str) -> None:
+    """Nobody waits for this client at ``point``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a lock may take from the world: a monotonic clock, entropy and random delays.
+
+    They come in through the constructor, so that a simulation can hand in its own. A lock awaits
+    ``at(point)`` where a story may want to hold its client in the middle of an operation; the points are
+    named in ``lab.client.protocol``.
+    """
+
+    clock_ns: Callable[[], int] = time.monotonic_ns
+    new_token: Callable[[], str] = new_token
+    random: Random = field(default_factory=Random)
+    at: Callable[[str], Awaitable[None]] = _go_on
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A granted lock: for a while, and only for a while.
+
+    ``deadline_ns`` is the last instant, on the lock's own clock, at which the owner may believe that
+    it holds the lock. ``fence`` is a number that grows with every grant, where the lock has one.
+    ``attempt_ns`` is when the attempt that was granted (or extended) began: after refusals that is later than
+    the call, and only a deadline beyond ``attempt_ns`` + TTL would be a lie.
+    """
+
+    key: str
+    token: str
+    ttl_ns: int
+    deadline_ns: int
+    fence: int | None = None
+    extensions: int = 0
+    attempt_ns: int | None = None
+
+
+class LockError(Exception):
+    """A lock operation that did not succeed."""
+
+
+class NotAcquired(LockError):
+    """The lock was refused: this client surely does not hold it. ``tokens`` are the values it tried."""
+
+    def __init__(self, message: str, tokens: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.tokens = tuple(tokens)
+
+
+class LeaseLost(LockError):
+    """An extension or a release found the lease gone (or could not prove that it is still there)."""
+
+
+class Indeterminate(LockError):
+    """Nobody knows whether the operation had an effect."""
+
+
+class Lock(Protocol):
+    """One client's handle on a lock service.
+
+    ``open`` connects, ``close`` disconnects; the other calls may be used in between, for any number of keys.
+    A class may also say ``announces_token: ClassVar[bool] = True``: then its client tells the store the token
+    of each grant, and the store takes writes only under the token that it was told last.
+    """
+
+    name: ClassVar[str]
+    hands_out_fences: ClassVar[bool]
+    """Whether each grant comes with a number that grows."""
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> Lock:
+        """Make a lock from a scenario's options. Raises ``OptionError`` for a bad one."""
+        ...
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """Return the safety margin the lock keeps below its TTL (the checker's δ), in nanoseconds."""
+        ...
+
+    async def open(self) -> None:
+        """Connect to the nodes that can be reached."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; grants that were not released stay on the nodes until they expire."""
+        ...
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Take the lock or raise ``NotAcquired`` (surely not held) or ``Indeterminate``."""
+        ...
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """Return the lease with a later deadline, or raise ``LeaseLost`` or ``Indeterminate``."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Give the lock back, or raise ``LeaseLost`` (it was not held any more) or ``Indeterminate``."""
+        ...
+
+    def believes(self, lease: Lease) -> bool:
+        """Tell whether the lock would say, now, that this lease is still held."""
+        ...
+
+
+class OptionError(ValueError):
+    """A lock option with an unknown name or a value of the wrong kind."""
+
+    def __init__(self, option: str, seen: str, expected: str, choices: Sequence[str] = ()) -> None:
+        super().__init__(f"option {option!r}: saw {seen}, expected {expected}")
+        self.option, self.seen, self.expected, self.choices = option, seen, expected, tuple(choices)

@@ -1,0 +1,102 @@
+"""Redlock with fences that do grow: read the counters of a majority, write back a larger one to another."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lab.channel import Channel
+from lab.locks.counter import counter_key
+from lab.locks.lease_options import NS_PER_MS
+from lab.locks.redlock import Redlock, Taken, Vote, count_votes
+
+SET_AND_READ = """
+if redis.call('set',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then
+  return tonumber(redis.call('get',KEYS[2]) or 0)
+end
+return -1
+"""
+
+RAISE = """
+local before = tonumber(redis.call('get',KEYS[1]) or 0)
+if before < tonumber(ARGV[1]) then redis.call('incrby',KEYS[1],tonumber(ARGV[1])-before) end
+return before
+"""
+
+ROUNDS_MAX = 5
+"""How often a number is chosen anew because somebody else was there first."""
+
+
+class FencedRedlock(Redlock):
+    """Redlock whose fence is a number that a majority of nodes has accepted, each of them only once.
+
+    Source: the majority register of Attiya, Bar-Noy and Dolev, "Sharing memory robustly in message-passing
+    systems" (1995): whoever reads from a majority and writes back to a majority is seen by everybody who
+    begins later. No consensus is needed for that, and no node knows of another.
+
+    The steps. (1) Redlock's SET; each node that grants it answers with its counter in the same step, so the
+    majority that granted is also the majority that was read. (2) The fence is the largest counter heard, plus
+    one. (3) It is written back: every node raises its counter to the fence if the counter is *smaller*, and
+    says what it was before. Only nodes that raised it count as accepting. The grant counts once a majority
+    accepted; if nodes knew a number as large, step 3 begins anew above it. (4) Only now the clock is looked
+    at, so the time for all of this is taken from the lease.
+
+    Assumed: **nodes do not forget** (a counter never falls: no restart without its data, no eviction), and
+    ``quorum`` is a majority. Nothing is assumed about time, delays, lost messages, or who holds the lock.
+
+    *Ordered grants have increasing fences.* Let grant g with fence F have returned before grant h asked
+    anybody. A majority had then accepted F, and a majority accepts h's fence H; some node X is in both. X's
+    counter was at least F when X was asked for H, and X accepted H only because H was larger: H > F.
+    The same holds whenever h's last write-back began after g's was accepted, even if their calls overlap.
+
+    *Concurrent grants never have the same fence.* If two had F, some node X would have accepted F twice. But
+    after the first time X's counter is at least F, and X accepts only what is larger.
+
+    So a tie is broken by the nodes, each of which takes the number from whoever comes first. The textbook
+    breaks it by client id, as a second part of the number: then nobody ever has to choose anew, but the ids
+    must be unique by agreement, and a copied configuration would give one fence to two clients. Here the lock
+    itself keeps choosers apart: only who was granted the key by a majority chooses a number, so ties need an
+    exclusion that is already broken; with ``ROUNDS_MAX`` of them in a row the attempt is given up.
+
+    Numbers may be skipped (a write-back that found no majority leaves its traces); they are exact up to 2^53.
+    An extension keeps its lease's fence. A majority member that forgets its counter breaks the first
+    argument, and the next fence may be smaller: that cannot be repaired without durable nodes.
+    """
+
+    name: ClassVar[str] = "redlock-fenced"
+    hands_out_fences: ClassVar[bool] = True
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
+        counters: list[int] = []
+
+        async def set_and_read(channel: Channel) -> bool:
+            counter = await channel.call(
+                "EVAL", SET_AND_READ, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS
+            )
+            if counter >= 0:
+                counters.append(int(counter))
+            return bool(counter >= 0)
+
+        votes = await self._ask_all(set_and_read, stop_early=True)
+        if count_votes(votes, "yes") < self.quorum:
+            return Taken(votes)
+        highest = max(counters)
+        for _ in range(ROUNDS_MAX):
+            fence = highest + 1
+            accepted, before = await self._write_back(key, fence)
+            if count_votes(accepted, "yes") >= self.quorum:
+                return Taken(votes, fence)
+            highest = max([highest, *before])
+            if highest < fence:  # nobody was there first: too few answered, and asking again would not help
+                break
+        return Taken(votes, obstacle="its fence was not accepted by one")
+
+    async def _write_back(self, key: str, fence: int) -> tuple[dict[str, Vote], list[int]]:
+        """Raise the counters to ``fence``; return who accepted it and what the counters were before."""
+        before: list[int] = []
+
+        async def raise_counter(channel: Channel) -> bool:
+            counter = int(await channel.call("EVAL", RAISE, 1, counter_key(key), fence))
+            before.append(counter)
+            return counter < fence
+
+        return await self._ask_all(raise_counter, stop_early=True), before

@@ -1,0 +1,43 @@
+"""What every lock written here lets people tune: time-outs, tries, and the margin for clocks that drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """The defaults are those of the literature.
+
+    ``node_timeout_ns`` must be small against the TTL. ``retry_count`` is the number of tries in all; between
+    two lies ``retry_delay_ns`` ± ``retry_jitter_ns``, drawn at random so that clients that got into each
+    other's way do not do so again. ``drift_factor``·TTL + ``drift_constant_ns`` is the margin for clocks that
+    run at different rates. All durations are in nanoseconds.
+    """
+
+    node_timeout_ns: int = 50 * NS_PER_MS
+    retry_count: int = 3
+    retry_delay_ns: int = 200 * NS_PER_MS
+    retry_jitter_ns: int = 100 * NS_PER_MS
+    acquire_timeout_ns: int = 10 * NS_PER_S
+    drift_factor: float = 0.01
+    drift_constant_ns: int = 2 * NS_PER_MS
+    max_extensions: int = 10
+
+    def __post_init__(self) -> None:
+        if self.retry_count < 1:
+            raise ValueError("retry_count is the number of tries: at least 1")
+        if self.retry_jitter_ns > self.retry_delay_ns:
+            raise ValueError("retry_jitter cannot be larger than retry_delay")
+
+    def drift_ns(self, ttl_ns: int) -> int:
+        """Return the margin kept for clock drift, in nanoseconds."""
+        return int(ttl_ns * self.drift_factor) + self.drift_constant_ns
+
+    def pause_ns(self, random: Random) -> int:
+        """Draw the pause before the next try, in nanoseconds."""
+        return self.retry_delay_ns + round(random.uniform(-1, 1) * self.retry_jitter_ns)

@@ -1,0 +1,330 @@
+"""Redlock: a lock on a majority of independent Redis nodes.
+
+The algorithm is the one of "Distributed Locks with Redis" (redis.io): the same ``SET key token NX PX ttl``
+on all N nodes, held only if a majority said yes and time is left *after* their replies came in; otherwise
+it is undone on every node, also on those that seemed to refuse. What it promises, and under which
+assumptions, is what this lab exists to test.
+
+As a library::
+
+    async with Redlock(["127.0.0.1:7000", ...]).lock("invoice-17", ttl=10) as held:
+        ...                       # held.valid, held.remaining_s, await held.extend()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from lab.address import Address
+from lab.channel import Channel, NodeError
+from lab.locks.base import (
+    Indeterminate,
+    Lease,
+    LeaseLost,
+    NotAcquired,
+    Options,
+    Surroundings,
+)
+from lab.locks.held import HeldLock
+from lab.locks.lease_options import NS_PER_MS, NS_PER_S, LeaseOptions
+from lab.locks.options import read_options
+
+IF_OURS = "if redis.call('get',KEYS[1])==ARGV[1] then return {} else return 0 end"
+UNLOCK_SCRIPT = IF_OURS.format("redis.call('del',KEYS[1])")
+EXTEND_SCRIPT = IF_OURS.format("redis.call('pexpire',KEYS[1],ARGV[2])")
+
+Vote = Literal["yes", "no", "silent"]
+Ask = Callable[[Channel], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class RedlockOptions(LeaseOptions):
+    """``LeaseOptions``, and the ``quorum``: how many nodes must say yes; 0 means a majority."""
+
+    quorum: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseReport:
+    """What each node said to a release: ``yes`` deleted, ``no`` not ours (any more), ``silent`` no answer."""
+
+    votes: dict[str, Vote]
+
+    def count(self, vote: Vote) -> int:
+        """Return how many nodes gave this answer."""
+        return count_votes(self.votes, vote)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What came of asking all nodes for the key: their votes, and the fence, for locks that hand one out.
+
+    ``obstacle`` says why the grant does not count although a majority said yes.
+    """
+
+    votes: dict[str, Vote]
+    fence: int | None = None
+    obstacle: str = ""
+
+
+class Redlock:
+    """The full algorithm, asked of all nodes at once.
+
+    Args:
+        nodes: the nodes, as ``"host:port"`` or ``Address``.
+        options: see ``RedlockOptions``.
+        surroundings: clock, entropy and randomness; the system's by default.
+        owner: the name the nodes show for this client's connections.
+    """
+
+    name: ClassVar[str] = "redlock"
+    hands_out_fences: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        nodes: Sequence[str | Address],
+        options: RedlockOptions | None = None,
+        surroundings: Surroundings | None = None,
+        owner: str | None = None,
+    ) -> None:
+        if not nodes:
+            raise ValueError("Redlock needs at least one node")
+        self.options = options or RedlockOptions()
+        self._surroundings = surroundings or Surroundings()
+        timeout_s = self.options.node_timeout_ns / NS_PER_S
+        self._channels = [
+            Channel(
+                node if isinstance(node, Address) else Address.parse(node),
+                connect_timeout_s=timeout_s,
+                stale_after_s=max(1.0, 10 * timeout_s),
+                client_name=owner,
+            )
+            for node in nodes
+        ]
+        self.quorum = self.options.quorum or len(self._channels) // 2 + 1
+        self._users = 0
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> Redlock:
+        """Make the lock from a scenario's options. Raises ``OptionError``."""
+        return cls(nodes, read_options(RedlockOptions, options), surroundings, owner)
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """Return the drift margin, in nanoseconds."""
+        return read_options(RedlockOptions, options).drift_ns(ttl_ns)
+
+    async def open(self) -> None:
+        """Connect to every node that can be reached; the others are tried again when they are needed."""
+        self._users += 1
+        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
+
+    async def close(self) -> None:
+        """Close all connections, once everybody who called ``open`` has called ``close``."""
+        self._users -= 1
+        if self._users > 0:
+            return
+        await asyncio.gather(*(channel.close() for channel in self._channels))
+
+    def lock(self, key: str, ttl: float = 10.0, *, watchdog: bool = False) -> HeldLock:
+        """Return ``async with``'s way of holding ``key`` for ``ttl`` seconds.
+
+        With ``watchdog`` the lease is extended in the background, as often as ``max_extensions`` allows, and
+        ``held.lost`` is set when that did not work. Entering raises ``NotAcquired``.
+        """
+        return HeldLock(
+            self, key, round(ttl * NS_PER_S), watchdog=watchdog, clock_ns=self._surroundings.clock_ns
+        )
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Try up to ``retry_count`` times, each time with a token of its own.
+
+        Raises:
+            NotAcquired: no majority, or no time left when the majority's replies were in.
+        """
+        clock_ns = self._surroundings.clock_ns
+        give_up_ns = clock_ns() + self.options.acquire_timeout_ns
+        tokens: list[str] = []
+        reason = ""
+        for attempt in range(self.options.retry_count):
+            if attempt:
+                pause_ns = self.options.pause_ns(self._surroundings.random)
+                if clock_ns() + pause_ns >= give_up_ns:
+                    break
+                await asyncio.sleep(pause_ns / NS_PER_S)
+            token = self._surroundings.new_token()
+            tokens.append(token)
+            try:
+                lease, reason = await self._attempt(key, token, ttl_ns)
+            except asyncio.CancelledError:
+                await self._undo(key, token)
+                raise
+            if lease is not None:
+                return lease
+        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens)
+
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str]:
+        start_ns = self._surroundings.clock_ns()
+        taken = await self._take(key, token, ttl_ns)
+        elapsed_ns = self._surroundings.clock_ns() - start_ns  # only now: the replies are in
+        validity_ns = ttl_ns - elapsed_ns - self.options.drift_ns(ttl_ns)
+        granted = count_votes(taken.votes, "yes")
+        if granted < self.quorum:
+            reason = f"{granted} of {len(taken.votes)} nodes granted it, {self.quorum} are needed"
+        elif taken.obstacle:
+            reason = f"a majority granted it, but {taken.obstacle}"
+        elif validity_ns <= 0:
+            reason = f"a majority granted it, but after {elapsed_ns / NS_PER_MS:.0f} ms no time was left"
+        else:
+            deadline_ns = start_ns + elapsed_ns + validity_ns
+            return Lease(key, token, ttl_ns, deadline_ns, taken.fence, attempt_ns=start_ns), ""
+        await self._undo(key, token)
+        return None, reason
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
+        """Ask all nodes for the key. A lock that hands out fences gets its fence in here too."""
+        return Taken(await self._ask_all(lambda channel: _set(channel, key, token, ttl_ns), stop_early=True))
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """Make a majority keep the key for ``ttl_ns`` from now on.
+
+        Only inside the remaining validity, with the same look at the clock after the replies, and at most
+        ``max_extensions`` times. After a failure the earlier deadline still stands.
+
+        Raises:
+            LeaseLost: too late, too often, or no majority still held the key.
+        """
+        start_ns = self._surroundings.clock_ns()
+        if start_ns >= lease.deadline_ns:
+            raise LeaseLost(f"{lease.key}: its time was already over")
+        if lease.extensions >= self.options.max_extensions:
+            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
+        votes = await self._ask_all(lambda channel: _extend(channel, lease, ttl_ns), stop_early=True)
+        now_ns = self._surroundings.clock_ns()
+        deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        granted = count_votes(votes, "yes")
+        if granted < self.quorum:
+            raise LeaseLost(
+                f"{lease.key}: {granted} of {len(votes)} nodes extended it, {self.quorum} are needed"
+            )
+        if now_ns >= deadline_ns or now_ns >= lease.deadline_ns:
+            raise LeaseLost(f"{lease.key}: the replies came after its time was over")
+        return replace(
+            lease,
+            ttl_ns=ttl_ns,
+            deadline_ns=deadline_ns,
+            extensions=lease.extensions + 1,
+            attempt_ns=start_ns,
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Delete the key on all nodes.
+
+        Raises:
+            LeaseLost: a majority did not hold it for us any more.
+            Indeterminate: too few nodes answered to tell.
+        """
+        report = await self.release_report(lease)
+        if report.count("yes") >= self.quorum:
+            return
+        if report.count("no") > len(self._channels) - self.quorum:
+            raise LeaseLost("not-held")
+        raise Indeterminate(f"{lease.key}: {report.count('silent')} nodes did not answer the release")
+
+    async def release_report(self, lease: Lease) -> ReleaseReport:
+        """Delete the key on all nodes and tell what each of them said; never raises for a node."""
+        return ReleaseReport(await self._undo(lease.key, lease.token))
+
+    async def _undo(self, key: str, token: str) -> dict[str, Vote]:
+        """Unlock every node, also those that seemed to refuse or did not answer."""
+        return await self._ask_all(lambda channel: _unlock(channel, key, token), stop_early=False)
+
+    def believes(self, lease: Lease) -> bool:
+        """Tell whether the lease's time is not over yet, by the monotonic clock."""
+        return self._surroundings.clock_ns() < lease.deadline_ns
+
+    async def _ask_all(self, ask: Ask, *, stop_early: bool) -> dict[str, Vote]:
+        """Ask every node at once and collect votes until the per-node time-out.
+
+        With ``stop_early`` the wait ends as soon as the outcome is certain. Commands already sent stay on
+        their way: whatever is sent later on the same channel follows them in order.
+        """
+        tasks = {asyncio.ensure_future(ask(channel)): channel.address.name for channel in self._channels}
+        votes: dict[str, Vote] = dict.fromkeys(tasks.values(), "silent")
+        clock_ns = self._surroundings.clock_ns
+        give_up_ns = clock_ns() + self.options.node_timeout_ns
+        pending = set(tasks)
+        while pending:
+            left_s = max(0.0, (give_up_ns - clock_ns()) / NS_PER_S)
+            done, pending = await asyncio.wait(
+                pending,
+                timeout=left_s,
+                return_when=asyncio.FIRST_COMPLETED if stop_early else "ALL_COMPLETED",
+            )
+            for task in done:
+                votes[tasks[task]] = _vote(task)
+            if not done or (stop_early and self._is_decided(votes, len(pending))):
+                break
+        for task in pending:
+            task.add_done_callback(_vote)
+        return votes
+
+    def _is_decided(self, votes: dict[str, Vote], pending: int) -> bool:
+        granted = count_votes(votes, "yes")
+        return granted >= self.quorum or granted + pending < self.quorum
+
+
+class SequentialRedlock(Redlock):
+    """The same, asking one node after the other, as step 2 of the algorithm's text says literally.
+
+    Slower, and the window in which clients split the vote is larger.
+    """
+
+    name: ClassVar[str] = "redlock-sequential"
+
+    async def _ask_all(self, ask: Ask, *, stop_early: bool) -> dict[str, Vote]:
+        votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
+        timeout_s = self.options.node_timeout_ns / NS_PER_S
+        for asked, channel in enumerate(self._channels, start=1):
+            task = asyncio.ensure_future(ask(channel))
+            done, _ = await asyncio.wait({task}, timeout=timeout_s)
+            if done:
+                votes[channel.address.name] = _vote(task)
+            else:
+                task.add_done_callback(_vote)
+            if stop_early and self._is_decided(votes, len(self._channels) - asked):
+                break
+        return votes
+
+
+async def _set(channel: Channel, key: str, token: str, ttl_ns: int) -> bool:
+    return await channel.call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS) is not None
+
+
+async def _unlock(channel: Channel, key: str, token: str) -> bool:
+    return bool(await channel.call("EVAL", UNLOCK_SCRIPT, 1, key, token))
+
+
+async def _extend(channel: Channel, lease: Lease, ttl_ns: int) -> bool:
+    return bool(await channel.call("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS))
+
+
+def count_votes(votes: dict[str, Vote], vote: Vote) -> int:
+    """Return how many nodes gave this answer."""
+    return sum(1 for answer in votes.values() if answer == vote)
+
+
+def _vote(task: asyncio.Future[bool]) -> Vote:
+    if task.cancelled():
+        return "silent"
+    error = task.exception()
+    if isinstance(error, NodeError):
+        return "silent"
+    if error is not None:
+        raise error
+    return "yes" if task.result() else "no"

@@ -1,0 +1,253 @@
+"""A lock on one Redis node, done right: what Redlock is built from, and what it is meant to improve on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeVar
+
+from redis.exceptions import ResponseError
+
+from lab.address import Address
+from lab.channel import Channel, NodeError
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
+from lab.locks.lease_options import NS_PER_MS, NS_PER_S, LeaseOptions
+from lab.locks.options import read_options
+from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SingleOptions(LeaseOptions):
+    """``LeaseOptions``; there is no other node to turn to, so more patience with the one there is."""
+
+    node_timeout_ns: int = 500 * NS_PER_MS
+
+
+class NotSent(NodeError):
+    """The node surely did not do it: it could not be reached, or it refused the command."""
+
+
+class Single:
+    """One node, ``SET key token NX PX ttl``; released and extended by scripts that compare the token first.
+
+    Source: "Distributed Locks with Redis", section "Correct implementation with a single instance".
+
+    It promises mutual exclusion and freedom from deadlock while the node keeps what it was told and its clock
+    runs at the client's rate. A node that restarts without its data, or whose clock jumps, gives the lock to
+    two clients; while the node is down nobody gets it. No fence: a client that is stopped after it got the
+    lock writes when its lease is long over.
+
+    Args:
+        nodes: the nodes; only the first is used.
+        options: see ``SingleOptions``.
+        surroundings: clock, entropy and randomness; the system's by default.
+        owner: the name the node shows for this client's connection.
+    """
+
+    name: ClassVar[str] = "single"
+    hands_out_fences: ClassVar[bool] = False
+    nodes_used: ClassVar[int | None] = 1
+
+    def __init__(
+        self,
+        nodes: Sequence[str | Address],
+        options: SingleOptions | None = None,
+        surroundings: Surroundings | None = None,
+        owner: str | None = None,
+    ) -> None:
+        if not nodes:
+            raise ValueError(f"{self.name} needs at least one node")
+        self.options = options or SingleOptions()
+        self._surroundings = surroundings or Surroundings()
+        self._timeout_s = self.options.node_timeout_ns / NS_PER_S
+        self._channels = [
+            Channel(
+                node if isinstance(node, Address) else Address.parse(node),
+                connect_timeout_s=self._timeout_s,
+                stale_after_s=max(1.0, 10 * self._timeout_s),
+                client_name=owner,
+            )
+            for node in nodes[: self.nodes_used]
+        ]
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> Self:
+        """Make the lock from a scenario's options. Raises ``OptionError``."""
+        return cls(nodes, read_options(SingleOptions, options), surroundings, owner)
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """Return the drift margin, in nanoseconds."""
+        return read_options(SingleOptions, options).drift_ns(ttl_ns)
+
+    async def open(self) -> None:
+        """Connect, if the node can be reached; otherwise it is tried again when it is needed."""
+        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await asyncio.gather(*(channel.close() for channel in self._channels))
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Try up to ``retry_count`` times, each time with a token of its own.
+
+        Raises:
+            NotAcquired: somebody else held it, the node could not be reached, or the answer came too late.
+            Indeterminate: a SET went out that was never answered.
+        """
+        clock_ns = self._surroundings.clock_ns
+        give_up_ns = clock_ns() + self.options.acquire_timeout_ns
+        tokens: list[str] = []
+        reason = doubt = ""
+        for attempt in range(self.options.retry_count):
+            if attempt:
+                pause_ns = self.options.pause_ns(self._surroundings.random)
+                if clock_ns() + pause_ns >= give_up_ns:
+                    break
+                await asyncio.sleep(pause_ns / NS_PER_S)
+            token = self._new_token()
+            tokens.append(token)
+            try:
+                lease, reason = await self._attempt(key, token, ttl_ns)
+            except NodeError as error:
+                doubt = str(error)
+                await self._undo(key, token)
+                continue
+            except asyncio.CancelledError:
+                await self._undo(key, token)
+                raise
+            if lease is not None:
+                return lease
+        if doubt:
+            raise Indeterminate(f"{key}: {doubt}")
+        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens)
+
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str]:
+        start_ns = self._surroundings.clock_ns()
+        try:
+            granted = await self._set(key, token, ttl_ns)
+        except NotSent as error:
+            return None, str(error)
+        if not granted:
+            return None, "somebody else holds it"
+        deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        if self._surroundings.clock_ns() >= deadline_ns:
+            await self._undo(key, token)
+            return None, "it was granted, but too late: no time was left"
+        return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=start_ns), ""
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """Make the node keep the key for ``ttl_ns`` from now on, inside the remaining validity.
+
+        Raises:
+            LeaseLost: too late, too often, or the key was not ours any more.
+            Indeterminate: the node did not answer; the earlier deadline still stands.
+        """
+        clock_ns = self._surroundings.clock_ns
+        start_ns = clock_ns()
+        if start_ns >= lease.deadline_ns:
+            raise LeaseLost(f"{lease.key}: its time was already over")
+        if lease.extensions >= self.options.max_extensions:
+            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
+        try:
+            extended = await self._prolong(lease, ttl_ns)
+        except NodeError as error:
+            raise Indeterminate(f"{lease.key}: {error}") from error
+        if not extended:
+            raise LeaseLost(f"{lease.key}: not held")
+        deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        if clock_ns() >= min(deadline_ns, lease.deadline_ns):
+            raise LeaseLost(f"{lease.key}: the answer came after its time was over")
+        return replace(
+            lease,
+            ttl_ns=ttl_ns,
+            deadline_ns=deadline_ns,
+            extensions=lease.extensions + 1,
+            attempt_ns=start_ns,
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Delete the key.
+
+        Raises:
+            LeaseLost: the node did not hold it for us any more.
+            Indeterminate: the node did not answer.
+        """
+        try:
+            deleted = await self._delete(lease)
+        except NodeError as error:
+            raise Indeterminate(f"{lease.key}: {error}") from error
+        if not deleted:
+            raise LeaseLost("not-held")
+
+    def believes(self, lease: Lease) -> bool:
+        """Tell whether the lease's time is not over yet, by the monotonic clock."""
+        return self._surroundings.clock_ns() < lease.deadline_ns
+
+    # What the careless relatives do differently.
+
+    def _new_token(self) -> str:
+        return self._surroundings.new_token()
+
+    async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
+        return await self._call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS) is not None
+
+    async def _prolong(self, lease: Lease, ttl_ns: int) -> bool:
+        return bool(await self._call("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS))
+
+    async def _delete(self, lease: Lease) -> bool:
+        return bool(await self._call("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token))
+
+    async def _undo(self, key: str, token: str) -> None:
+        """Take back a SET that may or may not have happened, or may still happen: this follows it."""
+        with contextlib.suppress(NodeError):
+            await self._call("EVAL", UNLOCK_SCRIPT, 1, key, token)
+
+    # The way to the node.
+
+    async def _node(self) -> Channel:
+        """Return a connected channel to the node. Raises ``NotSent``."""
+        channel = self._channels[0]
+        try:
+            await self._in_time(channel.connect())
+        except NodeError as error:
+            raise NotSent(str(error)) from error
+        return channel
+
+    async def _call(self, *arguments: str | int) -> Any:
+        """Send one command and wait for its reply.
+
+        Raises:
+            NotSent: it surely had no effect.
+            NodeError: nobody knows.
+        """
+        channel = await self._node()
+        try:
+            return await self._in_time(channel.call(*arguments))
+        except NodeError as error:
+            if isinstance(error.__cause__, ResponseError):
+                raise NotSent(str(error)) from error
+            raise
+
+    async def _in_time(self, call: Awaitable[T]) -> T:
+        """Wait for ``node_timeout``; a command that was sent stays on its way. Raises ``NodeError``."""
+        task = asyncio.ensure_future(call)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._timeout_s)
+        finally:
+            if not task.done():
+                task.add_done_callback(_look_away)
+        if not done:
+            raise NodeError(f"no answer after {self.options.node_timeout_ns / NS_PER_MS:.0f} ms")
+        return task.result()
+
+
+def _look_away(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # nobody waits for it any more; that is no error of its own

@@ -1,0 +1,215 @@
+"""Node-side truth: which node really held the lock's key, whose it was, and since when.
+
+Each node is watched around every link, with MONITOR and a connection of the lab's own. MONITOR's stamps
+follow the node's clock, which a fault may move, so everything is stamped with the recorder's. What is seen
+here is for anchors, pictures and cross-checks, never for a verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from lab.address import Address
+from lab.channel import Channel, NodeError
+from lab.recorder import Recorder
+
+LOOK_TIMEOUT_S = 2.0
+"""How long a node may take to show its key; one that stands still never does."""
+RETRY_S = 0.005
+OWN_COMMANDS = frozenset({"GET", "PTTL", "ECHO", "INFO", "TIME", "CLIENT", "MONITOR", "PING"})
+EXECUTED_MAX = 10_000
+"""How many commands are remembered for anchors: more than any story needs, and no leak in a long workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen of the key on a node: whether it is there, and how many nanoseconds it has left."""
+
+    there: bool
+    left_ns: int | None = None
+
+
+class NodeWatch:
+    """Watches one key on one node, through its deaths and restarts."""
+
+    def __init__(self, node: Address, key: str, recorder: Recorder, notify: Callable[[], None]) -> None:
+        self.node = node.name
+        self._key = key
+        self._recorder = recorder
+        self._notify = notify
+        self._truth = Channel(node, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab-truth")
+        self._redis = redis.asyncio.Redis(
+            host=node.host,
+            port=node.port,
+            protocol=2,
+            driver_info=None,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=None,
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._lives = 0
+        self.listening = asyncio.Event()
+        """Set while every command of the node is seen."""
+        self.executed: list[tuple[int, str]] = []
+        """(time_ns, command) of every command on the key, oldest first."""
+        self.token: str | None = None
+        """The value the key was last seen with; None if it was not there."""
+
+    async def start(self) -> None:
+        """Connect and begin to listen."""
+        await self._truth.connect()
+        self._task = asyncio.create_task(self._watch())
+        await self.listening.wait()
+
+    async def stop(self) -> None:
+        """Stop listening and disconnect."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._truth.close()
+        await self._redis.aclose()
+
+    async def observe(self, seen_ns: int | None = None) -> Sight | None:
+        """Look at the key and record it; None if the node stands still, or is not ready to tell.
+
+        A node that is down holds no key that anybody could see.
+        """
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                value, left_ms = await asyncio.gather(
+                    self._truth.call("GET", self._key), self._truth.call("PTTL", self._key)
+                )
+        except TimeoutError:
+            return None
+        except NodeError:
+            return None if self.listening.is_set() else Sight(there=False)
+        token = value.decode(errors="replace") if isinstance(value, bytes) and left_ms != -2 else None
+        left_ns = int(left_ms) * 1_000_000 if token is not None and left_ms >= 0 else None
+        f = "key-observed" if token == self.token else "key-set" if token is not None else "key-deleted"
+        if token is not None or self.token is not None:
+            self._recorder.write(
+                "node",
+                "info",
+                f,
+                time_ns=seen_ns,
+                node=self.node,
+                key=self._key,
+                token=token if token is not None else self.token if f == "key-deleted" else None,
+                ttl_left_ns=left_ns,
+            )
+        self.token = token
+        return Sight(token is not None, left_ns)
+
+    async def _watch(self) -> None:
+        """Listen; when the node dies say so, and listen again when it is back."""
+        while True:
+            with contextlib.suppress(RedisError, OSError, NodeError):
+                await self._listen()
+            if self.listening.is_set():
+                self.listening.clear()
+                self.token = None
+                self._recorder.write("node", "info", "node-down", node=self.node)
+                self._notify()
+            await asyncio.sleep(RETRY_S)
+
+    async def _listen(self) -> None:
+        async with self._redis.monitor() as monitor:
+            await self._truth.call("PING")  # an error while it still loads what it kept
+            returns = bool(self._lives)
+            self._lives += 1
+            self.listening.set()
+            if returns:
+                self._recorder.write("node", "info", "node-up", node=self.node)
+                await self.observe()
+            self._notify()
+            while True:
+                # "EVALSHA <script> 1 <key> …": the key is a word of its own in whatever touches it.
+                words = str((await monitor.next_command())["command"]).split()
+                name = words[0].upper() if words else ""
+                if name in OWN_COMMANDS or self._key not in words:
+                    continue
+                seen_ns = self._recorder.now_ns()
+                self.executed.append((seen_ns, name))
+                self._notify()
+                await self.observe(seen_ns)
+                self._notify()
+
+
+class Observer:
+    """Watches the lock's key on all nodes."""
+
+    def __init__(self, nodes: Iterable[Address], key: str, recorder: Recorder) -> None:
+        self.key = key
+        self._changed = asyncio.Event()
+        self.watches = {node.name: NodeWatch(node, key, recorder, self._changed.set) for node in nodes}
+
+    async def start(self) -> None:
+        """Begin to watch every node."""
+        await asyncio.gather(*(watch.start() for watch in self.watches.values()))
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        await asyncio.gather(*(watch.stop() for watch in self.watches.values()))
+
+    async def observe(self, nodes: Iterable[str] | None = None) -> None:
+        """Look at the key on these nodes (all by default) and record what is there."""
+        await asyncio.gather(*(self.watches[node].observe() for node in (nodes or self.watches)))
+
+    async def token(self, node: str) -> str | None:
+        """Look at the key on a node; return its value, None if it is not there."""
+        watch = self.watches[node]
+        sight = await watch.observe()
+        return watch.token if sight is not None and sight.there else None
+
+    async def until_watching(self, nodes: Iterable[str], timeout_s: float) -> bool:
+        """Wait until every command of these nodes is seen (again); False: it was not, in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*(self.watches[node].listening.wait() for node in nodes))
+        except TimeoutError:
+            return False
+        return True
+
+    async def until_executed(
+        self, nodes: Iterable[str], command: str, since_ns: int, timeout_s: float
+    ) -> bool:
+        """Wait until each node executed ``command`` on the key after ``since_ns``; False: it never came."""
+        waited_for = list(nodes)
+
+        def all_seen() -> bool:
+            return all(
+                any(name == command and at > since_ns for at, name in self.watches[node].executed)
+                for node in waited_for
+            )
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not all_seen():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def until_gone(self, nodes: Iterable[str], timeout_s: float) -> bool:
+        """Wait until the key is on none of these nodes any more; False: it stayed."""
+
+        async def gone(watch: NodeWatch) -> None:
+            while (sight := await watch.observe()) is None or sight.there:
+                left_s = 0.0 if sight is None or sight.left_ns is None else sight.left_ns / 1e9
+                await asyncio.sleep(max(0.002, min(left_s, 0.25)))
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*(gone(self.watches[node]) for node in nodes))
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,79 @@
+"""Where the lab keeps things: the user's cache, provided tools, run files, and its own scenarios."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from lab.errors import LabError
+
+CACHE_VARIABLE = "LOCK_LAB_CACHE"
+
+
+def cache_dir() -> Path:
+    """The lab's cache, an absolute path; not created.
+
+    $LOCK_LAB_CACHE, else $XDG_CACHE_HOME/lock-lab, else ~/.cache/lock-lab. A relative $XDG_CACHE_HOME is
+    ignored, as the XDG Base Directory Specification demands.
+    Raises LabError if no home directory is known.
+    """
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111 - keeps symlinks
+    if (base := os.environ.get("XDG_CACHE_HOME")) and os.path.isabs(base):  # noqa: PTH117
+        return Path(base, "lock-lab")
+    try:
+        return Path.home() / ".cache" / "lock-lab"
+    except RuntimeError as cause:
+        raise LabError(
+            "no home directory is known, so there is no place for the cache",
+            hint=f"set {CACHE_VARIABLE} to a directory that can be written",
+        ) from cause
+
+
+def tools_dir() -> Path:
+    """Where provided tools and built shims live; not created."""
+    return cache_dir() / "tools"
+
+
+def state_dir() -> Path:
+    """Where run files live (which processes and containers a run owns, for `lab down`); not created."""
+    return cache_dir() / "state"
+
+
+def writable_dir(path: Path) -> Path:
+    """Create `path` if need be, prove by writing that it can be written, and return it.
+
+    Raises LabError if it cannot be created or written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        # access(2) lies on read-only mounts and for root: only a write tells.
+        with tempfile.TemporaryFile(dir=path) as probe:
+            probe.write(b"\0")
+    except OSError as cause:
+        raise LabError(
+            f"the lab's cache cannot be written: {cause.strerror or cause}",
+            where=str(path),
+            expected="a directory that can be created and written",
+            hint=f"make it writable, or set {CACHE_VARIABLE} to another directory",
+        ) from cause
+    return path
+
+
+def scenario_dir() -> Path:
+    """The scenarios that come with the lab: inside the package in a wheel, beside it in a checkout.
+
+    Raises LabError if neither is there (a broken installation).
+    """
+    package = Path(__file__).resolve().parent
+    candidates = (package / "_scenarios", package.parent / "scenarios")
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise LabError(
+        "the scenarios that come with the lab are missing",
+        where=str(candidates[0]),
+        expected="a directory of *.yaml files",
+        hint="reinstall lock-lab",
+    )

@@ -1,0 +1,31 @@
+"""Progress of many runs: a line for each that ended, and a bar below them where somebody looks on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lab.report.tables import run_line
+from lab.verdicts import OneRun
+
+
+@contextlib.contextmanager
+def ended_runs(console: Console, total: int) -> Iterator[Callable[[OneRun], None]]:
+    """Give a function that is told each run that ended; without a terminal there is no bar."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("running", total=total)
+
+        def on_end(run: OneRun) -> None:
+            console.print(run_line(run), soft_wrap=True)
+            progress.advance(task)
+
+        yield on_end

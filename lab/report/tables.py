@@ -1,0 +1,112 @@
+"""The table of verdicts and the table of claims: in a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from lab.claims import ClaimRow
+from lab.errors import ExitCode
+from lab.report.words import verdict_words
+from lab.verdicts import OneRun, Row
+
+VERDICTS = ("scenario", "verdict", "its control", "as expected", "receipts", "time (beyond the story)")
+CLAIMS = ("#", "who", "claim", "what tests it, and what comes out")
+WIDTH_FOR_FILES = 160
+"""How wide a table is drawn, in characters, where no terminal says how wide it may be."""
+
+
+def run_words(runs: Sequence[OneRun]) -> tuple[str, int]:
+    """What some runs of one scenario came to, in words, and the exit code of the worst of them."""
+    if not runs:
+        return "–", ExitCode.EXPECTED
+    worst = max(runs, key=lambda run: (not run.as_expected, run.exit_code == ExitCode.UNEXPECTED))
+    if worst.as_expected:
+        words = dict.fromkeys(verdict_words(run.outcomes, run.findings) for run in runs)
+        return " / ".join(words), ExitCode.EXPECTED
+    head = "NOT as expected" if worst.exit_code == ExitCode.UNEXPECTED else "UNKNOWN"
+    return f"{head}: {'; '.join(worst.reasons)}", worst.exit_code
+
+
+def run_line(run: OneRun) -> Text:
+    """One line about a run that has ended."""
+    words, code = run_words([run])
+    told = f"as expected: {words}" if code == ExitCode.EXPECTED else words
+    return Text.assemble(
+        (f"{run.wall_s:6.1f} s  ", "dim"), (run.scenario, "bold"), ": ", (told, _style(code))
+    )
+
+
+def _cells(row: Row) -> tuple[tuple[str, str], ...]:
+    """The cells of one line with their styles."""
+    story, story_code = run_words(row.of(row.case.name))
+    control, control_code = run_words(row.of(row.case.control)) if row.case.control else ("–", 0)
+    all_well = row.as_expected == len(row.runs)
+    received, faults = sum(run.receipts for run in row.runs), sum(run.faults for run in row.runs)
+    walls = [run.wall_s for run in row.runs]
+    beyond = [run.wall_s - run.story_s for run in row.runs]
+    return (
+        (row.case.name, "bold"),
+        (story, _style(story_code)),
+        (control, _style(control_code)),
+        (f"{row.as_expected} of {len(row.runs)}", "green" if all_well else "bold red"),
+        (f"{received} of {faults}" if faults else "no fault", "" if received == faults else "bold red"),
+        (f"{_mean(walls):.1f} s ({_mean(beyond):.1f} s)", ""),
+    )
+
+
+def _style(code: int) -> str:
+    return {int(ExitCode.EXPECTED): "green", int(ExitCode.UNEXPECTED): "bold red"}.get(code, "yellow")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def verdict_table(rows: Iterable[Row]) -> Table:
+    """The table of verdicts for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in VERDICTS:
+        table.add_column(name, overflow="fold", no_wrap=name == "scenario")
+    for row in rows:
+        table.add_row(*(Text(text, style) for text, style in _cells(row)))
+    return table
+
+
+def verdict_markdown(rows: Iterable[Row]) -> str:
+    """The table of verdicts as Markdown."""
+    return _markdown(VERDICTS, ([text for text, _ in _cells(row)] for row in rows))
+
+
+def _claim_cells(row: ClaimRow, between: str) -> tuple[str, str, str, str]:
+    """The cells of one claim; what tests it stands in the last one, a line each."""
+    claim = row.claim
+    tested = [f"{one.scenario}: {one.verdict}" for one in row.tested]
+    if claim.elsewhere or not tested:
+        tested.append(claim.elsewhere or "no scenario yet")
+    return str(claim.number), claim.who, claim.claim, between.join(tested)
+
+
+def claim_table(rows: Iterable[ClaimRow]) -> Table:
+    """The table of claims for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
+    for name in CLAIMS:
+        table.add_column(name, overflow="fold", ratio={"claim": 3, CLAIMS[-1]: 4}.get(name))
+    for row in rows:
+        table.add_row(*map(Text, _claim_cells(row, "\n")))
+    return table
+
+
+def claim_markdown(rows: Iterable[ClaimRow]) -> str:
+    """The table of claims as Markdown."""
+    return _markdown(CLAIMS, (_claim_cells(row, "; ") for row in rows))
+
+
+def _markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return "\n".join([line(head), line(["---"] * len(head)), *map(line, body)]) + "\n"

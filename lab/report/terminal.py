@@ -1,0 +1,160 @@
+"""What a run looks like in a terminal: the story step by step on stderr, the verdict on stdout."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from checker import Outcome, PropertyVerdict, Verdict
+from lab.errors import ExitCode
+from lab.judge import Judgement
+from lab.liveness import WINDOW_NS, Measures, Spread
+from lab.steps import Told
+
+MOODS = {
+    "ok": "green",
+    "fail": "red",
+    "info": "yellow",
+    "skipped": "dim",
+    "fault": "magenta",
+    "plain": "default",
+}
+OUTCOMES = {
+    Outcome.OK: ("ok", "green"),
+    Outcome.VIOLATED: ("VIOLATED", "bold red"),
+    Outcome.UNKNOWN: ("unknown", "yellow"),
+    Outcome.ABSENT: ("absent", "cyan"),
+}
+ENDINGS = {
+    ExitCode.EXPECTED: ("as expected", "bold green"),
+    ExitCode.UNEXPECTED: ("NOT as expected", "bold red"),
+    ExitCode.UNKNOWN: ("UNKNOWN: this run proves nothing", "bold yellow"),
+}
+LABEL_WIDTH = 19
+
+
+class StoryTeller:
+    """Prints each line of a story with the milliseconds since it began."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start_ns = time.monotonic_ns()
+
+    def __call__(self, told: Told) -> None:
+        """Print one line."""
+        passed_ms = (time.monotonic_ns() - self._start_ns) / 1e6
+        line = Text.assemble(
+            (f"{passed_ms:7.0f} ms  ", "dim"),
+            (f"{told.actor:>8}  ", "bold"),
+            (told.text, MOODS[told.mood]),
+        )
+        self._console.print(line, soft_wrap=True)
+
+
+def print_verdict(console: Console, verdict: Verdict) -> None:
+    """Print each property, its outcome and why."""
+    for name, seen in verdict.properties.items():
+        words, style = OUTCOMES[seen.outcome]
+        label = str(name).replace("_", " ")
+        console.print(
+            Text.assemble(f"  {label:<{LABEL_WIDTH}}", (f"{words:<9}", style)),
+            escape(_why(seen)),
+            sep=" ",
+            soft_wrap=True,
+        )
+    for finding in verdict.findings:
+        if finding.severity == "warning":
+            _note(console, f"{finding.name}: {finding.why}")
+    for remark in verdict.remarks:
+        _note(console, remark)
+
+
+def _note(console: Console, text: str) -> None:
+    console.print(Text(f"  note: {text}", "yellow"), soft_wrap=True)
+
+
+def _why(seen: PropertyVerdict) -> str:
+    """Say why, and which assumption had been broken when it happened."""
+    broken = next(
+        (finding.broken_assumption for finding in seen.violations if finding.broken_assumption), None
+    )
+    return f"{seen.why}; {broken}" if broken else seen.why
+
+
+def print_judgement(console: Console, name: str, judgement: Judgement, aborted: str | None = None) -> None:
+    """Print the verdict, then what differs from the expectation."""
+    code = ExitCode.UNKNOWN if aborted else judgement.exit_code
+    words, style = ENDINGS[code]
+    console.print(Text.assemble((name, "bold"), ": ", (words, style)))
+    print_verdict(console, judgement.verdict)
+    if judgement.measures is not None:
+        print_measures(console, judgement.measures)
+    for mismatch in judgement.mismatches:
+        console.print(Text(f"  expected {mismatch.what}: {mismatch.expected}, saw {mismatch.seen}", "red"))
+    for reason in judgement.unknown:
+        console.print(Text(f"  unknown: {reason}", "yellow"), soft_wrap=True)
+
+
+def print_measures(console: Console, measures: Measures) -> None:
+    """Print how soon and how often the lock was got."""
+    parts = [
+        f"{measures.grants} grants in {measures.attempts} attempts "
+        f"({measures.refused} refused, {measures.unknown} of unknown outcome)"
+        + _spread(", acquired in", measures.acquire_ns, 1e6, " ms")
+        + _spread(", attempts until a grant", measures.tries, 1, ""),
+    ]
+    if measures.available is not None:
+        demand = len(measures.windows) - measures.windows.count("-")
+        parts.append(
+            f"granted in {measures.available:.1%} of {demand} windows of {WINDOW_NS / 1e6:.0f} ms "
+            f"with demand, longest gap with a majority reachable {measures.longest_gap_ns / 1e6:.0f} ms"
+        )
+    if measures.heals:
+        parts.append(
+            f"{len(measures.heals)} faults healed"
+            + _spread(", next grant after", measures.after_heal_ns, 1e6, " ms")
+            + _spread(", to the client that was hit after", measures.hit_after_heal_ns, 1e6, " ms")
+        )
+    if measures.penalties:
+        ttl_ms = max(penalty.ttl_ns for penalty in measures.penalties) / 1e6
+        parts.append(
+            f"{len(measures.penalties)} grants were not given back because of a fault"
+            + _spread("; the next one came after", measures.penalty_ns, 1e6, " ms")
+            + f" (TTL {ttl_ms:.0f} ms)"
+        )
+    for part in parts:
+        console.print(Text(f"  measured: {part}"), soft_wrap=True)
+
+
+def _spread(words: str, spread: Spread | None, unit: float, name: str) -> str:
+    """A distribution in words, as the end of a sentence; nothing if there is none."""
+    if spread is None:
+        return ""
+    shown = (
+        f"{value / unit:.{1 if value / unit < 100 else 0}f}" for value in (spread.p50, spread.p99, spread.max)
+    )
+    p50, p99, most = shown
+    return f"{words} {p50}{name} (median), {p99}{name} (p99), {most}{name} (most)"
+
+
+def print_ending(
+    console: Console, directory: Path, judgement: Judgement, seconds: Mapping[str, float]
+) -> None:
+    """Print where the report is and how long each part took."""
+    pictures = ", ".join(picture.name for picture in judgement.pictures)
+    console.print(
+        Text(f"report: {_short(directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
+    )
+    parts = " · ".join(f"{part} {spent:.2f} s" for part, spent in seconds.items())
+    console.print(Text(f"time:   {parts} · {sum(seconds.values()):.2f} s in all", "dim"), soft_wrap=True)
+
+
+def _short(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)

@@ -1,0 +1,50 @@
+"""The timeline picture of a run: who believed what when, what the nodes held, and where it broke."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from checker.history import History
+    from checker.verdict import Verdict
+
+__all__ = ["draw_timeline"]
+
+
+def draw_timeline(
+    history: History,
+    verdict: Verdict,
+    title: str,
+    out_dir: Path,
+    formats: Sequence[str] = ("svg", "png"),
+) -> list[Path]:
+    """Draw a history and its verdict into ``out_dir/timeline.<format>``.
+
+    Args:
+        history: the record.
+        verdict: the checker's verdict on it; its findings mark what went wrong.
+        title: any text; it is printed as it is.
+        out_dir: an existing directory or one to be made.
+        formats: what matplotlib can write: "svg" (texts stay text, same input gives the same bytes), "png".
+
+    Returns:
+        the files written, in the order of ``formats``.
+
+    Raises:
+        OSError: the directory or a file cannot be written.
+        ValueError: a format that matplotlib does not know.
+    """
+    # Lazy: matplotlib takes a third of a second to import.
+    from lab.report.timeline.data import extract
+    from lab.report.timeline.draw import picture
+
+    pictures = picture(extract(history, verdict, title), formats)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in formats:
+        path = out_dir / f"timeline.{kind}"
+        path.write_bytes(pictures[kind])
+        written.append(path)
+    return written

@@ -1,0 +1,312 @@
+"""From a history and its verdict to the values that the picture shows; nothing is drawn here.
+
+Windows are the checker's own (`checker.windows`): the picture never has a second opinion.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from checker.events import Event
+from checker.evidence import Evidence
+from checker.grants import Grants
+from checker.history import History
+from checker.operations import MISSING, NEVER, NONE, F, Operations, Status
+from checker.verdict import Verdict
+from lab.report.timeline.excerpt import Excerpt, choose
+from lab.report.timeline.faults import STORE, FaultMarks, fault_marks
+from lab.report.timeline.findings import Accused, accuse, texts, verdict_words
+from lab.report.timeline.grants import grants_shown, token_owners
+from lab.report.timeline.model import Attempt, ClientLane, CutTry, NodeLane, Pause, Span, Timeline, Use
+from lab.report.timeline.nodes import TokenOwner, node_lane
+from lab.report.timeline.store import store_writes
+from lab.report.timeline.words import clean, listed
+
+_ATTEMPTS = {F.ACQUIRE: "acquire", F.EXTEND: "extend", F.RELEASE: "release"}
+_USES = {F.READ: "read", F.WRITE: "write", F.CAS: "write"}
+_OUTCOME = {Status.OK: "ok", Status.FAIL: "fail", Status.INFO: "info"}
+_MOST_CLIENTS = 12
+_MOST_NODES = 9
+_STALL_COVERED = 0.6
+
+
+def extract(history: History, verdict: Verdict, title: str) -> Timeline:
+    """Collect lanes, bands, faults and words.
+
+    Args:
+        history: the record.
+        verdict: what the checker says about it; its findings mark what is wrong.
+        title: the story's title, any text.
+
+    Returns:
+        a timeline whose times are nanoseconds since the history's first event.
+    """
+    return _Extraction(history, verdict, title).timeline()
+
+
+class _Extraction:
+    """One pass over a history; the attributes are what several steps share."""
+
+    def __init__(self, history: History, verdict: Verdict, title: str) -> None:
+        self.history, self.verdict = history, verdict
+        self.evidence = Evidence(history)
+        self.ops: Operations = self.evidence.ops
+        self.start_ns = history.start_ns
+        self.grants: Grants = self.evidence.grants
+        self.accused: Accused = accuse(self.evidence, verdict)
+        self.key, others = self._key_shown()
+        self.story = Timeline(title=clean(title, 160) or "A lock’s story")
+        self.story.verdict, self.story.reasons = verdict_words(verdict)
+        self.story.findings = texts(verdict)
+        if others:
+            key = clean(self.key or "", 40)
+            self.story.notes.append(f"Only key “{key}” is drawn; not drawn: {listed(others)}.")
+        self.excerpt: Excerpt = self._excerpt()
+
+    def timeline(self) -> Timeline:
+        """Everything together."""
+        story, history = self.story, self.history
+        names = self._client_names()
+        nodes = self._node_names()
+        self.lanes = {name: ClientLane(clean(name, 40) or "?") for name in names}
+        marks = fault_marks(history, names, nodes)
+        events = self._node_events()
+        owners = token_owners(self.evidence, (e.token for each in events.values() for e in each if e.token))
+        story.nodes = [self._node(name, marks, events.get(name, ()), owners) for name in nodes]
+        self._operations()
+        self._windows(marks)
+        self._still(marks)
+        self._cut_tries(marks)
+        story.faults = [f for f in marks.listed if self.excerpt.shows(f.span.start_ns, f.span.start_ns)]
+        story.store_links = marks.links.get(STORE, [])
+        story.writes = store_writes(self.evidence, self.excerpt.rows, self.accused)
+        story.bands = [
+            band for band in self.accused.bands if self.excerpt.shows(band.span.start_ns, band.span.end_ns)
+        ]
+        story.flags = self.accused.flags
+        story.clients = self._ordered(list(self.lanes.values()))
+        story.gaps = list(self.excerpt.gaps)
+        if self.excerpt.note:
+            story.notes.append(self.excerpt.note)
+        if not len(self.ops):
+            story.notes.append("The history holds no operation of any client.")
+        story.notes += [f"The record is incomplete: {clean(problem)}." for problem in history.problems[:2]]
+        self._moments()
+        return story
+
+    # -- what to show -------------------------------------------------------------------------------------
+
+    def _key_shown(self) -> tuple[str | None, list[str]]:
+        """The key of the first violation, else the one most asked for; and the keys not shown."""
+        ops = self.ops
+        codes = ops.key[(ops.f <= F.HELD) & (ops.key != NONE)]
+        if not codes.size:
+            return None, []
+        counts = np.bincount(codes)
+        names = ops.names.key
+        key = self.accused.key if self.accused.key in names else names[int(np.argmax(counts))]
+        return key, [clean(names[code], 40) for code in np.flatnonzero(counts).tolist() if names[code] != key]
+
+    def _excerpt(self) -> Excerpt:
+        """The operations to draw: those of the key shown, all or an excerpt."""
+        ops = self.ops
+        drawn = ops.f != F.HELD
+        if self.key is not None:
+            code = list(ops.names.key).index(self.key)
+            grant_row = self.grants.of(ops.grant)
+            of_key = np.zeros(len(ops), bool)
+            if len(self.grants):
+                of_key = (grant_row >= 0) & (self.grants.key[grant_row] == code)
+            use = ops.f >= F.READ
+            drawn &= np.where(use, of_key | (grant_row < 0), ops.key == code)
+        rows = np.flatnonzero(drawn)
+        call = ops.call_ns[rows] - self.start_ns
+        back = np.where(ops.return_ns[rows] < NEVER, ops.return_ns[rows] - self.start_ns, call)
+        at = np.searchsorted(rows, np.array(sorted(self.accused.first_rows), np.int64))
+        return choose(rows, call, back, [int(i) for i in at if i < rows.size])
+
+    def _client_names(self) -> list[str]:
+        """Clients in the order of the header, then of first appearance; the busiest if there are too many."""
+        used = Counter(self.ops.client[self.excerpt.rows].tolist())
+        present = [self.ops.names.client[code] for code in sorted(used, key=lambda c: self._first_call(c))]
+        names = [name for name in self.history.params.clients if name in present or not present]
+        names += [name for name in present if name not in names]
+        if len(names) > _MOST_CLIENTS:
+            kept = [name for name in names if name in self.accused.clients][:_MOST_CLIENTS]
+            kept += [name for name in names if name not in kept][: _MOST_CLIENTS - len(kept)]
+            self.story.notes.append(f"{len(names) - len(kept)} of {len(names)} clients are not drawn.")
+            names = [name for name in names if name in kept]
+        return names
+
+    def _first_call(self, client: int) -> int:
+        rows = self.excerpt.rows
+        return int(rows[np.argmax(self.ops.client[rows] == client)])
+
+    def _node_names(self) -> list[str]:
+        """Nodes that any event or fault speaks of, in order of name."""
+        seen = {event.node for event in self.history.nodes if event.node}
+        size = self.history.params.nodes or 0
+        letters = [chr(ord("A") + i) for i in range(min(size, 26))]
+        hit = {name for fault in self.history.faults for name in fault.targets if name in letters}
+        names = sorted(seen | hit | (set(letters) if seen and seen <= set(letters) else set()))
+        if len(names) > _MOST_NODES:
+            self.story.notes.append(f"{len(names) - _MOST_NODES} of {len(names)} nodes are not drawn.")
+        return names[:_MOST_NODES]
+
+    def _ordered(self, lanes: list[ClientLane]) -> list[ClientLane]:
+        """The two clients of the first violation side by side."""
+        pair = next((band.clients for band in self.story.bands if band.clients[0] != band.clients[1]), None)
+        if pair is None:
+            return lanes
+        at = {lane.name: position for position, lane in enumerate(lanes)}
+        if any(name not in at for name in pair) or abs(at[pair[0]] - at[pair[1]]) == 1:
+            return lanes
+        first, second = sorted(pair, key=lambda name: at[name])
+        moved = lanes[at[second]]
+        rest = [lane for lane in lanes if lane is not moved]
+        rest.insert(at[first] + 1, moved)
+        return rest
+
+    # -- lanes --------------------------------------------------------------------------------------------
+
+    def _since(self, time_ns: int) -> int:
+        return int(time_ns) - self.start_ns
+
+    def _end(self, row: int) -> int | None:
+        """When an operation ended for its client: its return, or when it gave up; None if never."""
+        for stamp in (self.ops.return_ns[row], self.ops.info_ns[row]):
+            if stamp < NEVER:
+                return self._since(stamp)
+        return None
+
+    def _operations(self) -> None:
+        """Sort the operations drawn into the lanes of their clients."""
+        ops = self.ops
+        for row in self.excerpt.rows.tolist():
+            lane = self.lanes.get(ops.name("client", row))
+            if lane is None:
+                continue
+            kind = F(int(ops.f[row]))
+            span = Span(self._since(ops.call_ns[row]), self._end(row))
+            outcome = _OUTCOME[Status(int(ops.status[row]))]
+            index = int(ops.call_index[row])
+            guilty = self.accused.guilty.get(row, ())
+            if kind in _ATTEMPTS:
+                grant = ops.name("grant", row)
+                lane.attempts.append(Attempt(_ATTEMPTS[kind], span, outcome, grant, index, guilty))
+                continue
+            column = ops.version_read if kind is F.READ else ops.version_written
+            version, fence = int(column[row]), int(ops.fence[row])
+            lane.uses.append(
+                Use(
+                    _USES[kind],
+                    span,
+                    outcome,
+                    None if version == MISSING else version,
+                    index,
+                    guilty,
+                    self.accused.warned.get(row, ()),
+                    None if fence == MISSING else fence,
+                )
+            )
+
+    def _windows(self, marks: FaultMarks) -> None:
+        """Belief and guaranteed windows as the checker has them, and the deaths of clients."""
+        for name, grant in grants_shown(self.evidence, self.key, self.excerpt):
+            if name in self.lanes:
+                self.lanes[name].grants.append(grant)
+        for name, at_ns in marks.crashed_ns.items():
+            if name in self.lanes:
+                self.lanes[name].crashed_ns = at_ns
+
+    def _node_events(self) -> dict[str, list[Event]]:
+        """The events of each node on the key shown; of an excerpt those within, and the last before each."""
+        found: dict[str, list[Event]] = {}
+        before: dict[str, Event] = {}
+        spans = [(s.start_ns + self.start_ns, (s.end_ns or 0) + self.start_ns) for s in self.excerpt.shown]
+        for event in self.history.nodes:
+            if event.node is None or (event.key not in (None, self.key) and self.key is not None):
+                continue
+            if spans and not any(start <= event.time_ns <= end for start, end in spans):
+                before[event.node] = event
+                continue
+            lane = found.setdefault(event.node, [])
+            earlier = before.pop(event.node, None)
+            if earlier is not None:
+                lane.append(earlier)
+            lane.append(event)
+        return found
+
+    def _node(
+        self, name: str, marks: FaultMarks, events: Sequence[Event], owners: dict[str, TokenOwner]
+    ) -> NodeLane:
+        jumps = [j for j in marks.jumps.get(name, []) if self.excerpt.shows(j.at_ns, j.at_ns)]
+        lane = node_lane(clean(name, 24), events, self.start_ns, jumps, owners)
+        lane.lives = [e for e in lane.lives if self.excerpt.shows(e.span.start_ns, e.span.end_ns)]
+        lane.downs = lane.downs or marks.downs.get(name, [])
+        lane.links = [
+            e for e in marks.links.get(name, []) if self.excerpt.shows(e.span.start_ns, e.span.end_ns)
+        ]
+        return lane
+
+    def _still(self, marks: FaultMarks) -> None:
+        """Pauses, and stalls that no pause explains."""
+        for name, lane in self.lanes.items():
+            lane.pauses = list(marks.pauses.get(name, []))
+            lane.jumps = list(marks.jumps.get(name, []))
+        for stall in self.history.stalls:
+            stalled = self.lanes.get(stall.client)
+            start, end = self._since(stall.start_ns), self._since(stall.end_ns)
+            if stalled is None or not self.excerpt.shows(start, end):
+                continue
+            covered = sum(
+                max(
+                    0, min(end, end if p.span.end_ns is None else p.span.end_ns) - max(start, p.span.start_ns)
+                )
+                for p in stalled.pauses
+            )
+            if covered < _STALL_COVERED * (end - start):
+                stalled.pauses.append(Pause(Span(start, end), "stall"))
+
+    def _cut_tries(self, marks: FaultMarks) -> None:
+        """Acquires called while a link of their client was cut: what they sent there never arrived."""
+        for name, lane in self.lanes.items():
+            for attempt in lane.attempts:
+                for node in self.story.nodes:
+                    for link in node.links:
+                        at = attempt.span.start_ns
+                        if attempt.kind != "acquire" or link.kind != "cut" or link.peer != clean(name, 24):
+                            continue
+                        if link.span.start_ns <= at and (link.span.end_ns is None or at <= link.span.end_ns):
+                            lane.cut_tries.append(CutTry(node.name, at))
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def _moments(self) -> None:
+        """The instants that the time axis must make room for."""
+        story, excerpt = self.story, self.excerpt
+        moments: list[int] = []
+        for lane in story.clients:
+            spans = [*(a.span for a in lane.attempts), *(u.span for u in lane.uses)]
+            spans += [pause.span for pause in lane.pauses]
+            for span in spans:
+                moments += [time_ns for time_ns in (span.start_ns, span.end_ns) if time_ns is not None]
+            moments += [lane.crashed_ns] if lane.crashed_ns is not None else []
+        moments += [fault.span.start_ns for fault in story.faults]
+        moments += [life.span.start_ns for node in story.nodes for life in node.lives]
+        moments += [
+            end for node in story.nodes for down in node.downs for end in (down.start_ns, down.end_ns) if end
+        ]
+        last = max(moments, default=0)
+        moments += [
+            f.span.end_ns for f in story.faults if f.span.end_ns is not None and f.span.end_ns <= last
+        ]
+        spans = [s for lane in story.clients for g in lane.grants for s in (*g.belief, *g.guaranteed)]
+        spans += [life.span for node in story.nodes for life in node.lives]
+        ends = [span.end_ns for span in spans if span.end_ns is not None]
+        story.moments = sorted(t for t in moments if excerpt.shows(t, t))
+        story.window_ends = sorted({t for t in ends if excerpt.shows(t, t) or (not excerpt.shown and t)})
+        story.last_ns = max([*story.moments, *story.window_ends, 0])

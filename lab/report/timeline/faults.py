@@ -1,0 +1,211 @@
+"""From the nemesis' record to what the picture shows of each fault, receipts put into words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checker.history import NEVER, History
+from checker.history import Fault as Injection
+from lab.report.timeline.model import Fault, Jump, LinkFault, Pause, Span
+from lab.report.timeline.words import MS_NS, S_NS, clean, duration, short_duration
+
+STORE = "store"
+_SIZE = re.compile(r"([+\-−])\s*(\d+(?:\.\d+)?)\s*(ns|µs|us|ms|s|min|m|h)\b")
+_UNIT_NS = {"ns": 1, "µs": 1000, "us": 1000, "ms": MS_NS, "s": S_NS, "m": 60 * S_NS, "min": 60 * S_NS}
+_UNIT_NS["h"] = 3600 * S_NS
+_DOWN = ("crash", "restart", "power_cut", "power-cut", "kill", "shutdown", "stop")
+_LONGEST_RECEIPT = 170
+
+
+@dataclass(slots=True)
+class FaultMarks:
+    """Faults sorted by what they hit. Keys are node names, client names, or "store"."""
+
+    listed: list[Fault] = field(default_factory=list)
+    links: dict[str, list[LinkFault]] = field(default_factory=dict)
+    jumps: dict[str, list[Jump]] = field(default_factory=dict)
+    pauses: dict[str, list[Pause]] = field(default_factory=dict)
+    downs: dict[str, list[Span]] = field(default_factory=dict)
+    crashed_ns: dict[str, int] = field(default_factory=dict)
+
+
+def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) -> FaultMarks:
+    """Number the injections in order of time and sort them by what they hit; healings only end them."""
+    marks = FaultMarks()
+    numbers: dict[str, int] = {}
+    for injection in history.faults:
+        if injection.heals is not None:
+            continue
+        span = _span(history, injection)
+        continues = (injection.receipt or {}).get("continues")
+        number = numbers.get(str(continues)) if continues is not None else None
+        if number is None:
+            number = len(marks.listed) + 1
+            marks.listed.append(_in_words(injection, number, span))
+        numbers[injection.fault_id] = number
+        _sort_in(marks, injection, number, span, clients, nodes)
+    return marks
+
+
+def _span(history: History, injection: Injection) -> Span:
+    start = injection.start_ns - history.start_ns
+    end = None if injection.until_ns >= NEVER else injection.until_ns - history.start_ns
+    return Span(start, end)
+
+
+def _in_words(injection: Injection, number: int, span: Span) -> Fault:
+    """The entry of the list below the picture."""
+    receipt = receipt_words(injection.receipt or {}) if injection.confirmed else None
+    if injection.confirmed and not receipt:
+        receipt = "confirmed"
+    return Fault(
+        number=number,
+        name=clean(injection.f, 30),
+        target=clean(injection.target or ", ".join(injection.targets), 80),
+        span=span,
+        receipt=receipt,
+        breaks=clean(injection.breaks) if injection.breaks else None,
+        healed=span.end_ns is not None,
+    )
+
+
+def _sort_in(
+    marks: FaultMarks,
+    injection: Injection,
+    number: int,
+    span: Span,
+    clients: Sequence[str],
+    nodes: Sequence[str],
+) -> None:
+    """Put one fault where it is drawn."""
+    named = set(_names_in(injection, [*clients, *nodes, STORE]))
+    hit_clients = [name for name in clients if name in named]
+    hit_nodes = [name for name in nodes if name in named]
+    ends = hit_nodes + ([STORE] if STORE in named and STORE not in nodes else [])
+    if "jump" in injection.f or "strobe" in injection.f or "drift" in injection.f:
+        for name in hit_nodes or hit_clients:
+            marks.jumps.setdefault(name, []).append(Jump(span.start_ns, jump_size_ns(injection), number))
+    elif injection.f.startswith(("pause", "stop", "freeze")) and hit_clients:
+        for name in hit_clients:
+            marks.pauses.setdefault(name, []).append(Pause(span, "pause", number))
+    elif hit_clients and ends:
+        kind = injection.f if injection.f in ("cut", "hold", "delay") else clean(injection.f, 16)
+        for end in ends:
+            for client in hit_clients:
+                peer = clean(client, 24)
+                marks.links.setdefault(end, []).append(LinkFault(peer, span, kind, number))
+    elif hit_clients and "crash" in injection.f:
+        for name in hit_clients:
+            marks.crashed_ns.setdefault(name, span.start_ns)
+    elif hit_nodes:
+        _sort_in_nodes(marks, injection, number, span, hit_nodes)
+
+
+def _sort_in_nodes(
+    marks: FaultMarks, injection: Injection, number: int, span: Span, nodes: Sequence[str]
+) -> None:
+    """Put a fault that names nodes only where it is drawn: an outage, or links between nodes."""
+    if injection.f in _DOWN:
+        for name in nodes:
+            marks.downs.setdefault(name, []).append(span)
+    elif injection.f in ("cut", "hold", "delay"):
+        for end in nodes:
+            for peer in [name for name in nodes if name != end] or ["everybody"]:
+                link = LinkFault(clean(peer, 24), span, injection.f, number)
+                marks.links.setdefault(end, []).append(link)
+
+
+def _names_in(injection: Injection, known: Iterable[str]) -> list[str]:
+    """Which known names the injection hits: exact targets first, else whole words of its texts."""
+    exact = set(injection.targets)
+    names = list(known)
+    found = [name for name in names if name in exact]
+    if found:
+        return found
+    text = " ".join([*injection.targets, injection.target])
+    return [name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+
+
+def jump_size_ns(injection: Injection) -> int | None:
+    """How far a clock was moved, as the receipt or else the target's words say; None if neither tells."""
+    receipt = injection.receipt or {}
+    for name, value in receipt.items():
+        size = _as_ns(name, value)
+        if size is not None and name.rsplit("_", 1)[0] in ("moved", "by", "jump", "jumped", "step", "delta"):
+            return size
+    before, after = (_offset_ns(receipt, side) for side in ("before", "after"))
+    if before is not None and after is not None:
+        return after - before
+    match = _SIZE.search(" ".join([injection.target, *injection.targets]))
+    if match is None:
+        return None
+    size = round(float(match[2]) * _UNIT_NS[match[3]])
+    return size if match[1] == "+" else -size
+
+
+def _offset_ns(receipt: Mapping[str, Any], side: str) -> int | None:
+    """A clock's offset on one side of the jump, from the shapes that receipts come in."""
+    for name, value in receipt.items():
+        if side not in name:
+            continue
+        if isinstance(value, Mapping):
+            sizes = [_as_ns(str(inner), number) for inner, number in value.items()]
+            return next((size for size in sizes if size is not None), None)
+        if "offset" in name:
+            return _as_ns(name, value)
+    return None
+
+
+def _as_ns(name: str, value: Any) -> int | None:
+    """A number whose name ends in a unit, as nanoseconds."""
+    unit = str(name).rsplit("_", 1)[-1]
+    if isinstance(value, bool) or not isinstance(value, int | float) or unit not in _UNIT_NS:
+        return None
+    return round(value * _UNIT_NS[unit])
+
+
+def receipt_words(receipt: Mapping[str, Any]) -> str:
+    """Put a receipt into one line; equal evidence for several targets is told once."""
+    grouped: dict[str, list[str]] = {}
+    for name, value in receipt.items():
+        words = _value_words(str(name), value)
+        if isinstance(value, Mapping):
+            grouped.setdefault(words, []).append(clean(str(name).replace("_", " "), 40))
+        elif words:
+            grouped.setdefault("", []).append(f"{_label(str(name))} {words}".strip())
+    parts = grouped.pop("", [])
+    parts += [f"{', '.join(names)}: {words}" for words, names in grouped.items()]
+    return clean("; ".join(parts), _LONGEST_RECEIPT)
+
+
+def _label(name: str) -> str:
+    """A field's name without its unit."""
+    stem, _, unit = name.rpartition("_")
+    return clean((stem if stem and unit in _UNIT_NS else name).replace("_", " "), 40)
+
+
+def _value_words(name: str, value: Any) -> str:
+    """One value of a receipt, with its unit if its name has one."""
+    if isinstance(value, Mapping):
+        # Round trips differ from link to link and prove nothing that the rest does not: they would hide
+        # that the evidence is the same everywhere.
+        inner = [(str(key), item) for key, item in value.items() if not _is_detail(str(key), item)]
+        return ", ".join(f"{_label(key)} {_value_words(key, item)}" for key, item in inner)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    size = _as_ns(name, value)
+    if size is not None:
+        return short_duration(size) if abs(size) >= S_NS else duration(size)
+    if isinstance(value, list | tuple):
+        return clean(", ".join(map(str, value)), 60)
+    return clean(value, 60)
+
+
+def _is_detail(name: str, value: Any) -> bool:
+    """Whether a nested value is a measured round trip."""
+    return isinstance(value, float) and name.endswith("_ms") and ("probe" in name or "round_trip" in name)

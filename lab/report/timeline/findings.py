@@ -1,0 +1,169 @@
+"""From findings to marks: which operation is guilty of what, which windows overlap, the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from checker.evidence import Evidence
+from checker.operations import NEVER, F
+from checker.verdict import Finding, Outcome, Severity, Verdict
+from checker.windows import Segments
+from lab.report.timeline.model import Band, FindingText, Flag, Span
+from lab.report.timeline.words import clean, duration
+
+_OVERLAPS = ("overlap", "belief-overlap")
+_MOST_BANDS = 4
+_ON_WRITES = (F.WRITE, F.CAS)
+_USE_NAMES = ("stale-use", "unfenced-write", "stale-write", "fence-breach", "lost-update", "cycle")
+
+
+@dataclass(slots=True)
+class Accused:
+    """What the findings point at. ``guilty`` and ``warned``: violations and warnings by row of operation."""
+
+    guilty: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    warned: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    bands: list[Band] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)
+    first_rows: list[int] = field(default_factory=list)
+    key: str | None = None
+
+
+def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
+    """Sort the findings that violate something (and warnings about stale use) to what they point at."""
+    accused = Accused()
+    rows_of = _rows_by_event(evidence, verdict)
+    for finding in ordered(verdict):
+        rows = [rows_of[event] for event in finding.witnesses if event in rows_of]
+        if not rows or finding.severity is Severity.INFORMATION:
+            continue
+        if not accused.first_rows:
+            accused.first_rows, accused.key = sorted(set(rows)), finding.key
+        accused.clients += [name for name in finding.clients if name not in accused.clients]
+        if finding.name in _OVERLAPS:
+            if len(accused.bands) < _MOST_BANDS:
+                accused.bands += _bands(evidence, finding, rows)
+            continue
+        culprit = _culprit(evidence, finding, rows)
+        if culprit is None:
+            continue
+        if evidence.ops.f[culprit] in (*_ON_WRITES, F.READ):
+            bad = finding.severity is Severity.VIOLATION
+            marks = accused.guilty if bad else accused.warned
+            names = marks.get(culprit, ())
+            if finding.name not in names:
+                marks[culprit] = (*names, finding.name)
+        elif finding.severity is Severity.VIOLATION:
+            _flag(accused, evidence, finding, culprit)
+    return accused
+
+
+def ordered(verdict: Verdict) -> list[Finding]:
+    """Findings, violations first; overlaps of guarantees before everything else."""
+    rank = list(Severity)
+    return sorted(verdict.findings, key=lambda f: (rank.index(f.severity), f.name not in _OVERLAPS))
+
+
+def _rows_by_event(evidence: Evidence, verdict: Verdict) -> dict[int, int]:
+    """The operation that each witness event belongs to."""
+    wanted = np.array(sorted({event for f in verdict.findings for event in f.witnesses}), np.int64)
+    found: dict[int, int] = {}
+    for column in (evidence.ops.call_index, evidence.ops.return_index):
+        for row in np.flatnonzero(np.isin(column, wanted)).tolist():
+            found[int(column[row])] = row
+    return found
+
+
+def _culprit(evidence: Evidence, finding: Finding, rows: list[int]) -> int | None:
+    """The operation that did the harm: the last write of those witnessing, else the last operation."""
+    ops = evidence.ops
+    pool = rows
+    if finding.name in _USE_NAMES:
+        uses = [row for row in rows if ops.f[row] in (*_ON_WRITES, F.READ)]
+        writes = [row for row in rows if ops.f[row] in _ON_WRITES]
+        pool = uses if finding.name == "stale-use" else writes or uses
+    return max(pool, key=lambda row: int(ops.call_ns[row]), default=None)
+
+
+def _flag(accused: Accused, evidence: Evidence, finding: Finding, row: int) -> None:
+    """Pin a finding to the end of the operation that it is about."""
+    ops = evidence.ops
+    stamp = int(ops.return_ns[row])
+    at = (stamp if stamp < NEVER else int(ops.call_ns[row])) - evidence.history.start_ns
+    lane = clean(evidence.client(row), 40)
+    for position, flag in enumerate(accused.flags):
+        if flag.lane == lane and flag.at_ns == at:
+            if finding.name not in flag.names:
+                accused.flags[position] = Flag((*flag.names, finding.name), lane, at)
+            return
+    accused.flags.append(Flag((finding.name,), lane, at))
+
+
+def _bands(evidence: Evidence, finding: Finding, rows: list[int]) -> Iterator[Band]:
+    """Where the windows of the two grants of a finding overlap."""
+    grants = evidence.grants
+    named = grants.of(evidence.ops.grant[np.array(rows)]).tolist()
+    pair = sorted({grant for grant in named if grant >= 0})[:2]
+    if len(pair) < 2:
+        return
+    sure = finding.name == "overlap"
+    windows = evidence.guaranteed if sure else evidence.believed
+    start_ns = evidence.history.start_ns
+    first, second = (clean(evidence.holder(grant), 40) for grant in pair)
+    for span in _common(windows, pair[0], pair[1], start_ns):
+        words = "both hold the lock" if sure else "both believe they hold the lock"
+        if span.end_ns is not None:
+            words += f" for {duration(span.end_ns - span.start_ns)}"
+        yield Band(finding.name, (first, second), span, words)
+
+
+def _common(windows: Segments, one: int, other: int, start_ns: int) -> Iterator[Span]:
+    """The intersections of the segments of two grants."""
+    mine, theirs = (np.flatnonzero(windows.grant == grant).tolist() for grant in (one, other))
+    for a in mine:
+        for b in theirs:
+            start = max(int(windows.start_ns[a]), int(windows.start_ns[b]))
+            end = min(int(windows.end_ns[a]), int(windows.end_ns[b]))
+            if start < end:
+                yield Span(start - start_ns, None if end >= NEVER // 2 else end - start_ns)
+
+
+def verdict_words(verdict: Verdict) -> tuple[list[tuple[str, str]], list[str]]:
+    """Properties with their outcomes, and why something is unknown."""
+    parts = [(str(name).replace("_", " "), str(p.outcome)) for name, p in verdict.properties.items()]
+    reasons = [clean(reason, 300) for reason in verdict.unknown_reasons]
+    if not reasons:
+        unknown = [p for p in verdict.properties.values() if p.outcome is Outcome.UNKNOWN]
+        reasons = [clean(f"{str(p.property).replace('_', ' ')}: {p.why}", 300) for p in unknown]
+    return parts, list(dict.fromkeys(reasons))
+
+
+def texts(verdict: Verdict) -> list[FindingText]:
+    """Findings in words, one per name; how many more of the name there are is told in the sentence."""
+    chosen: dict[str, FindingText] = {}
+    counts: dict[str, int] = {}
+    told = ordered(verdict)
+    loud = any(finding.severity is not Severity.INFORMATION for finding in told)
+    for finding in told:
+        if finding.severity is Severity.INFORMATION and loud:
+            continue
+        counts[finding.name] = max(counts.get(finding.name, 0) + 1, int(finding.details.get("count", 0)))
+        if finding.name not in chosen:
+            assumption = clean(finding.broken_assumption, 200) if finding.broken_assumption else None
+            chosen[finding.name] = FindingText(
+                finding.name, str(finding.severity), clean(finding.why, 500), assumption
+            )
+    found: list[FindingText] = []
+    said: set[str | None] = {None}
+    for name, text in chosen.items():
+        more = counts[name] - 1
+        why = text.why if more < 1 else f"{text.why} (and {more} more)"
+        # What several findings have in common is said once.
+        assumption = None if text.broken_assumption in said else text.broken_assumption
+        said.add(text.broken_assumption)
+        found.append(FindingText(text.name, text.severity, why, assumption))
+    return found

@@ -1,0 +1,274 @@
+"""Drawing the lanes: nodes above, clients in the middle, the store below, as in a sequence figure."""
+
+from __future__ import annotations
+
+from lab.report.timeline import style
+from lab.report.timeline.metrics import fitted, text_width
+from lab.report.timeline.model import Attempt, ClientLane, Jump, KeyLife, LinkFault, NodeLane, Span, Use
+from lab.report.timeline.pen import Look
+from lab.report.timeline.sheet import (
+    BAR_PT,
+    BAR_TOP_PT,
+    CLIENT_PT,
+    DENSE_OPS,
+    SECOND_ROW_PT,
+    USE_PT,
+    USE_TOP_PT,
+    Sheet,
+)
+from lab.report.timeline.words import circled, duration, signed
+
+_LINK_WORDS = {"cut": "cut off", "hold": "held back", "delay": "delayed"}
+
+
+def link_words(link: LinkFault) -> str:
+    """What a broken link is called inside a lane: "① alice cut off"."""
+    return f"{circled(link.fault)} {link.peer} {_LINK_WORDS.get(link.kind, link.kind)}"
+
+
+def draw_node(sheet: Sheet, node: NodeLane) -> None:
+    """One node: whose key it held how long, clock steps, outages, cut links."""
+    y = sheet.node_y[node.name]
+    bottom = y + sheet.node_pt
+    middle = (y + bottom) / 2
+    pen = sheet.pen
+    pen.text(sheet.left - 6, middle, f"node {node.name}", style.SMALL_PT + 0.5, align="right")
+    pen.line(((sheet.left, middle), (sheet.right, middle)), Look(edge=style.RULE, line_pt=0.8, z=1.0))
+    for link in node.links:
+        x0, x1 = sheet.xs(link.span, 3)
+        hatch = "////" if link.kind == "cut" else "...."
+        pen.rect(
+            x0, y + 1, x1, bottom - 1, Look(face=style.SHADE, edge="#c4c4c4", line_pt=0, hatch=hatch, z=1.1)
+        )
+    for down in node.downs:
+        x0, x1 = sheet.xs(down, 3)
+        pen.rect(
+            x0, y + 1, x1, bottom - 1, Look(face="#6b6b6b", edge=style.PAPER, line_pt=0, hatch="xxxx", z=1.5)
+        )
+        sheet.label((x0 + x1) / 2, middle, "down", style.SMALL_PT, bold=True)
+    for jump in node.jumps:
+        _draw_jump(sheet, jump, node, y)
+    for life in node.lives:
+        _draw_life(sheet, life, y)
+    for link in node.links:
+        x0, x1 = sheet.xs(link.span, 3)
+        words = link_words(link)
+        sheet.label(x0, middle, words, style.SMALL_PT, style.QUIET, reach=x1 - x0, within=(x0, x1))
+
+
+def _draw_jump(sheet: Sheet, jump: Jump, node: NodeLane, y: float) -> None:
+    """A stroke of lightning with the size of the clock's step, where it covers no key."""
+    x = sheet.axis.x(jump.at_ns)
+    _bolt(sheet, x, y, y + sheet.node_pt)
+    sheet.occupied.take(x - 2, y, 4, sheet.node_pt)
+    size = signed(jump.by_ns) if jump.by_ns is not None else "moved"
+    lives = [sheet.xs(life.span) for life in node.lives]
+    right = min([x0 for x0, _ in lives if x0 > x] + [sheet.right])
+    left = max([x1 for _, x1 in lives if x1 < x - 1] + [sheet.left])
+    inside = any(x0 < x - 4 and x1 >= x - 1 for x0, x1 in lives)
+    for words in (f"{circled(jump.fault)} clock {size}", f"clock {size}", size):
+        width = text_width(words, style.SMALL_PT, bold=True) + 3
+        for start, end in ((x + 4, right), (left, x - 4)):
+            if end - start < width or (start == left and inside):
+                continue
+            wish = start + width / 2 if start > x else end - width / 2
+            if (
+                sheet.label(wish, y + sheet.node_pt / 2, words, style.SMALL_PT, bold=True, reach=3)
+                is not None
+            ):
+                return
+
+
+def _draw_life(sheet: Sheet, life: KeyLife, y: float) -> None:
+    """The stretch in which a key really was on a node, and what was left of its promise at the end."""
+    pen, tone = sheet.pen, sheet.tone(life.owner)
+    x0, x1 = sheet.xs(life.span, 2)
+    top, bottom = y + 3, y + sheet.node_pt - 3
+    if life.promised_ns is not None and life.span.end_ns is not None and life.promised_ns > life.span.end_ns:
+        ghost = Span(life.span.end_ns, life.promised_ns)
+        g0, g1 = sheet.xs(ghost)
+        pen.rect(g0, top + 1.5, g1, bottom - 1.5, Look(edge=tone.solid, line_pt=0.6, dash=(2, 2), z=1.8))
+    pen.rect(x0, top, x1, bottom, Look(face=tone.solid, edge=tone.text, line_pt=0.5, z=2.2))
+    words = fitted(f"{life.owner or '?'}’s key", style.SMALL_PT, x1 - x0 - 4)
+    if words.endswith("key"):
+        width = text_width(words, style.SMALL_PT)
+        x = x0 + 3 + width / 2
+        if sheet.occupied.free(x0 + 3, top, width, bottom - top):
+            pen.text(x, (top + bottom) / 2, words, style.SMALL_PT, tone.on_solid, align="center")
+            sheet.occupied.take(x0, top, width + 6, bottom - top)
+
+
+def _bolt(sheet: Sheet, x: float, y: float, bottom: float) -> None:
+    """A lightning stroke across a lane."""
+    height = bottom - y
+    shape = ((1.6, 0.0), (-2.6, 0.55), (-0.2, 0.55), (-1.6, 1.0), (2.6, 0.42), (0.3, 0.42))
+    points = [(x + dx, y + dy * height) for dx, dy in shape]
+    sheet.pen.polygon(points, Look(face=style.INK, edge=style.PAPER, line_pt=0.5, z=5.0))
+
+
+def draw_client(sheet: Sheet, client: ClientLane) -> None:
+    """One client: what it tried, what it believed, what was guaranteed, how it used the resource."""
+    y = sheet.client_y[client.name]
+    tone, pen = sheet.tone(client.name), sheet.pen
+    middle = y + BAR_TOP_PT + BAR_PT / 2
+    name = fitted(client.name, style.LANE_PT, sheet.left - 12, bold=True)
+    pen.text(sheet.left - 6, middle, name, style.LANE_PT, tone.text, bold=True, align="right")
+    pen.text(sheet.left - 6, middle + 10, "client", style.SMALL_PT, style.QUIET, align="right")
+    pen.rect(sheet.left, y, sheet.right, y + sheet.client_pt[client.name], Look(face=style.SHADE, z=0.5))
+    pen.line(((sheet.left, middle), (sheet.right, middle)), Look(edge=style.FAINT, line_pt=0.8, z=1.0))
+    for grant in client.grants:
+        for span in grant.belief:
+            x0, x1 = sheet.xs(span, 2)
+            look = Look(face=tone.light, edge=tone.solid, line_pt=0.8, z=2.0)
+            pen.rect(x0, y + BAR_TOP_PT, x1, y + BAR_TOP_PT + BAR_PT, look)
+        for span in grant.guaranteed:
+            x0, x1 = sheet.xs(span, 1.5)
+            pen.rect(
+                x0, y + BAR_TOP_PT + 2.5, x1, y + BAR_TOP_PT + BAR_PT - 2.5, Look(face=tone.solid, z=2.5)
+            )
+        for claim in grant.claimed_ns:
+            x = sheet.axis.x(claim)
+            stroke = Look(edge=style.INK, line_pt=1.4, z=4.0)
+            pen.line(((x, y + BAR_TOP_PT - 2), (x, y + BAR_TOP_PT + BAR_PT + 2)), stroke)
+            sheet.occupied.take(x - 1.5, y + BAR_TOP_PT, 3, BAR_PT)
+    _draw_pauses(sheet, client, y)
+    dense = len(client.uses) + len(client.attempts) > DENSE_OPS
+    for attempt in client.attempts:
+        _draw_attempt(sheet, attempt, client, y, dense)
+    for use in client.uses:
+        _draw_use(sheet, use, client, y, dense)
+    for jump in client.jumps:
+        x = sheet.axis.x(jump.at_ns)
+        _bolt(sheet, x, y + BAR_TOP_PT, y + BAR_TOP_PT + BAR_PT)
+        size = signed(jump.by_ns) if jump.by_ns is not None else "moved"
+        words = f"{circled(jump.fault)} clock {size}"
+        sheet.label(
+            x, y + 5.5, words, style.SMALL_PT, bold=True, reach=60, leader_from=(x, x, y + BAR_TOP_PT)
+        )
+    if client.crashed_ns is not None:
+        x = sheet.axis.x(client.crashed_ns)
+        pen.cross(x, middle, 5, Look(edge=style.INK, line_pt=2.0, z=5.0))
+        sheet.label_after(x + 8, middle, "crashed", style.LABEL_PT, style.INK, bold=True)
+
+
+def draw_bar_words(sheet: Sheet, client: ClientLane) -> None:
+    """Say inside the bars what they mean, where there is room (after everything that must not be covered)."""
+    y = sheet.client_y[client.name] + BAR_TOP_PT
+    tone = sheet.tone(client.name)
+    for grant in client.grants:
+        for span in grant.guaranteed:
+            x0, x1 = sheet.xs(span)
+            _words_inside(sheet, x0, x1, y, ("holds the lock", "holds"), tone.on_solid)
+        last = max((s.clipped(sheet.story.last_ns)[1] for s in grant.guaranteed), default=None)
+        for span in grant.belief:
+            start = span.start_ns if last is None else max(span.start_ns, last)
+            x0, x1 = sheet.xs(Span(start, span.end_ns))
+            _words_inside(
+                sheet, x0, x1, y, ("still believes it holds", "still believes", "believes"), tone.text
+            )
+
+
+def _words_inside(sheet: Sheet, x0: float, x1: float, y: float, choices: tuple[str, ...], color: str) -> None:
+    """Write the longest of some wordings that fits between x0 and x1 without touching anything."""
+    for words in choices:
+        width = text_width(words, style.LABEL_PT)
+        x = x0 + 4
+        while x + width + 3 <= x1:
+            crosses_break = any(x < gap.x1 and x + width > gap.x0 for gap in sheet.axis.breaks())
+            if not crosses_break and sheet.occupied.free(x, y, width, BAR_PT):
+                sheet.pen.text(x, y + BAR_PT / 2, words, style.LABEL_PT, color)
+                sheet.occupied.take(x, y, width, BAR_PT)
+                return
+            x += 6
+
+
+def _draw_pauses(sheet: Sheet, client: ClientLane, y: float) -> None:
+    """Hatched stretches in which the client stood still."""
+    for pause in client.pauses:
+        x0, x1 = sheet.xs(pause.span, 2)
+        face = "#ffffff70" if pause.kind == "pause" else None
+        look = Look(
+            face=face,
+            edge="#4a4a4a",
+            line_pt=0.6,
+            hatch="\\\\\\\\" if pause.kind == "pause" else "\\\\",
+            z=3.0,
+        )
+        sheet.pen.rect(x0, y + BAR_TOP_PT - 1.5, x1, y + BAR_TOP_PT + BAR_PT + 1.5, look)
+        mark = f"{circled(pause.fault)} " if pause.fault is not None else ""
+        length = ""
+        if pause.span.end_ns is not None:
+            length = " " + duration(pause.span.end_ns - pause.span.start_ns)
+        words = f"{mark}{'paused' if pause.kind == 'pause' else 'stalled'}{length}"
+        bold = pause.kind == "pause"
+        middle = y + BAR_TOP_PT + BAR_PT / 2
+        if text_width(words, style.LABEL_PT, bold) + 6 < x1 - x0:
+            sheet.label((x0 + x1) / 2, middle, words, bold=bold, reach=(x1 - x0) / 2)
+            sheet.occupied.take(x0, y + BAR_TOP_PT, x1 - x0, BAR_PT)
+        else:
+            sheet.label((x0 + x1) / 2, y + 5.5, words, bold=bold, reach=60)
+
+
+def _draw_attempt(sheet: Sheet, attempt: Attempt, client: ClientLane, y: float, dense: bool) -> None:
+    """Acquire, extend or release, from call to return, on the client's bar."""
+    pen, tone = sheet.pen, sheet.tone(client.name)
+    top, bottom = y + BAR_TOP_PT + 1.5, y + BAR_TOP_PT + BAR_PT - 1.5
+    x0, x1 = sheet.xs(attempt.span, 3.5)
+    edge = style.VIOLATION if attempt.guilty else tone.text
+    dash = (2, 1.4) if attempt.outcome == "info" else None
+    pen.rect(x0, top, x1, bottom, Look(face=style.PAPER, edge=edge, line_pt=1.1, dash=dash, z=3.5))
+    if attempt.outcome == "fail":
+        end = x1 - min((x1 - x0) / 2, 6.0)
+        pen.cross(end, (top + bottom) / 2, 2.6, Look(edge=edge, line_pt=1.2, z=3.6))
+    if attempt.kind == "release" and attempt.outcome == "ok":
+        pen.rect(x0, top, x1, bottom, Look(face=tone.text, edge=edge, line_pt=1.1, z=3.6))
+    if dense and not attempt.guilty:
+        return
+    words = {"acquire": "acquire", "extend": "extend", "release": "release"}.get(attempt.kind, attempt.kind)
+    if attempt.outcome == "fail":
+        words = {"acquire": "refused", "release": "not held"}.get(attempt.kind, f"{words} refused")
+    elif attempt.outcome == "info":
+        words += " ?"
+    if attempt.guilty:
+        words += f": {', '.join(attempt.guilty)}"
+    color = style.VIOLATION if attempt.guilty else tone.text
+    wish = x0 + text_width(words, style.LABEL_PT) / 2 if attempt.kind == "acquire" else (x0 + x1) / 2
+    anchor = (x0, x1, top)
+    reach = 170.0 if attempt.guilty else 26.0 if attempt.kind == "acquire" else 14.0
+    sheet.label(wish, y + 5.5, words, color=color, bold=bool(attempt.guilty), reach=reach, leader_from=anchor)
+
+
+def _draw_use(sheet: Sheet, use: Use, client: ClientLane, y: float, dense: bool) -> None:
+    """A read or write of the resource, below the bar."""
+    pen, tone = sheet.pen, sheet.tone(client.name)
+    top, bottom = y + USE_TOP_PT, y + USE_TOP_PT + USE_PT
+    x0, x1 = sheet.xs(use.span, 3.0)
+    guilty = bool(use.guilty)
+    edge = style.VIOLATION if guilty else tone.text
+    solid = use.kind == "write" and use.outcome == "ok"
+    face = edge if solid else style.PAPER
+    dash = (2, 1.4) if use.outcome == "info" else None
+    pen.rect(x0, top, x1, bottom, Look(face=face, edge=edge, line_pt=1.0, dash=dash, z=3.5))
+    if use.outcome == "fail":
+        pen.cross((x0 + x1) / 2, (top + bottom) / 2, 2.6, Look(edge=style.INK, line_pt=1.2, z=3.7))
+    if dense and not guilty:
+        return
+    words = use.kind
+    if use.kind == "write" and use.version is not None and use.outcome == "ok":
+        words = f"write v{use.version}"
+    elif use.kind == "read" and use.version is not None:
+        words = f"read v{use.version}"
+    if use.outcome == "fail":
+        words += " rejected"
+    elif use.outcome == "info":
+        words += " ?"
+    if use.warned and not guilty:
+        words += f" (! {', '.join(use.warned)})"
+    color = style.VIOLATION if guilty else style.UNKNOWN if use.warned else tone.text
+    far = 60.0 if guilty else 30.0
+    middle, tall = (x0 + x1) / 2, sheet.client_pt[client.name] > CLIENT_PT
+    for row, reach in ((0, 9.0), (1, 15.0), (0, far), (1, far)) if tall else ((0, far),):
+        label_y = bottom + 6 + row * SECOND_ROW_PT
+        anchor = (x0, x1, bottom)
+        if sheet.label(middle, label_y, words, color=color, bold=guilty, reach=reach, leader_from=anchor):
+            return

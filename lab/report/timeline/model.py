@@ -1,0 +1,218 @@
+"""What the timeline picture shows, as plain values: no drawing and no checking happens here.
+
+All times are integer nanoseconds since the first event of the history. ``None`` as an end means "open": it
+was still going on when the history ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open stretch of time; ``end_ns`` None means that it never ended within the history."""
+
+    start_ns: int
+    end_ns: int | None
+
+    def clipped(self, last_ns: int) -> tuple[int, int]:
+        """Start and end with an open end replaced by ``last_ns``."""
+        return self.start_ns, last_ns if self.end_ns is None else self.end_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to get, extend or give back the lock; ``outcome``: "ok", "fail" or "info" (nobody knows)."""
+
+    kind: str
+    span: Span
+    outcome: str
+    grant_id: str | None = None
+    index: int = -1
+    guilty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One grant of the lock: when the client believed it, and when it was guaranteed."""
+
+    grant_id: str
+    token: str | None
+    key: str | None
+    belief: tuple[Span, ...]
+    guaranteed: tuple[Span, ...]
+    claimed_ns: tuple[int, ...] = ()
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One read or write of the protected resource. ``outcome`` as for attempts.
+
+    ``guilty`` names the violations that it commits, ``warned`` the warnings about it.
+    """
+
+    kind: str
+    span: Span
+    outcome: str
+    version: int | None = None
+    index: int = -1
+    guilty: tuple[str, ...] = ()
+    warned: tuple[str, ...] = ()
+    fence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A stretch in which a client did not run: injected ("pause") or merely observed ("stall")."""
+
+    span: Span
+    kind: str
+    fault: int | None = None
+
+
+@dataclass(slots=True)
+class ClientLane:
+    """Everything one client did and believed."""
+
+    name: str
+    attempts: list[Attempt] = field(default_factory=list)
+    grants: list[Grant] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
+    cut_tries: list[CutTry] = field(default_factory=list)
+    jumps: list[Jump] = field(default_factory=list)
+    crashed_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CutTry:
+    """A request of a client that a cut link swallowed on its way to a node."""
+
+    node: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLife:
+    """How long a key was really on a node, and when it would have expired by itself (``promised_ns``).
+
+    ``ended_by``: "expired", "deleted", "jump", "down", "gone" (found missing), "replaced" or "open".
+    """
+
+    span: Span
+    owner: str | None
+    token: str | None
+    ended_by: str
+    promised_ns: int | None = None
+    asked_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A step of a node's (or client's) clock; ``by_ns`` None when the size is not in the history."""
+
+    at_ns: int
+    by_ns: int | None
+    fault: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFault:
+    """A stretch in which the link between a peer and a node was cut, held or slowed down."""
+
+    peer: str
+    span: Span
+    kind: str
+    fault: int
+
+
+@dataclass(slots=True)
+class NodeLane:
+    """What really happened on one node of the lock service."""
+
+    name: str
+    lives: list[KeyLife] = field(default_factory=list)
+    jumps: list[Jump] = field(default_factory=list)
+    downs: list[Span] = field(default_factory=list)
+    links: list[LinkFault] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWrite:
+    """A write that reached the store; ``at_ns`` lies between its call and return, in version order."""
+
+    client: str
+    asked_ns: int
+    at_ns: int
+    version: int | None
+    accepted: bool
+    fence: int | None = None
+    guilty: tuple[str, ...] = ()
+    index: int = -1
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One injected fault with its receipt in words; ``receipt`` None means that none was obtained."""
+
+    number: int
+    name: str
+    target: str
+    span: Span
+    receipt: str | None
+    breaks: str | None = None
+    healed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A stretch in which the windows of two clients overlap; ``name`` is the finding's name."""
+
+    name: str
+    clients: tuple[str, str]
+    span: Span
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A finding pinned to one instant of one lane."""
+
+    names: tuple[str, ...]
+    lane: str
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingText:
+    """One finding in words, for the block below the picture."""
+
+    name: str
+    severity: str
+    why: str
+    broken_assumption: str | None = None
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Everything the picture needs. ``notes`` tell what is not shown and why."""
+
+    title: str
+    verdict: list[tuple[str, str]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    clients: list[ClientLane] = field(default_factory=list)
+    nodes: list[NodeLane] = field(default_factory=list)
+    writes: list[StoreWrite] = field(default_factory=list)
+    store_links: list[LinkFault] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    bands: list[Band] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
+    findings: list[FindingText] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    moments: list[int] = field(default_factory=list)
+    window_ends: list[int] = field(default_factory=list)
+    gaps: list[Span] = field(default_factory=list)
+    last_ns: int = 0

@@ -1,0 +1,36 @@
+"""A verdict in a few words, for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lab.scenario.model import Expect
+
+SHORT = {
+    "mutual_exclusion": "exclusion",
+    "lease_honesty": "honesty",
+    "fencing": "fencing",
+    "resource": "resource",
+    "deadlock_freedom": "deadlock freedom",
+    "fault_tolerance": "fault tolerance",
+}
+"""The properties as tables name them."""
+
+
+def verdict_words(outcomes: Mapping[str, str], findings: Iterable[str] = ()) -> str:
+    """What was violated and what was found; or that nothing was."""
+    violated = [SHORT.get(name, name) for name, outcome in outcomes.items() if outcome == "violated"]
+    unknown = [SHORT.get(name, name) for name, outcome in outcomes.items() if outcome == "unknown"]
+    if violated:
+        names = ", ".join(dict.fromkeys(findings))
+        return f"{', '.join(violated)} violated" + (f" ({names})" if names else "")
+    if len(unknown) == len(outcomes):
+        return "unknown"
+    fence = {"absent": ", no fence", "ok": ", fenced"}.get(outcomes.get("fencing", ""), "")
+    return f"clean{fence}" + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+
+
+def expected_words(expect: Expect) -> str:
+    """What a scenario expects, in the same words."""
+    outcomes = {str(name): str(outcome) for name, outcome in expect.outcomes.items()}
+    return verdict_words(outcomes, expect.findings or ())

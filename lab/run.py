@@ -1,0 +1,298 @@
+"""One run of one scenario, from the file to the exit code; the only place where all rooms meet.
+
+1 load (done by the caller) and echo every option drawn · 2 bring the cluster up and prove it healthy ·
+3 start the clients · 4 play the story · 5 heal, final reads · 6 tear down, always · 7 check · 8 report ·
+9 exit code. The history is complete on disk before the checker sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lab import locks
+from lab.client.protocol import Setup
+from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.faults.base import Tolerance
+from lab.heartbeat import STALL_NS, watch_for_stalls
+from lab.judge import Judgement, judge
+from lab.leftovers import sweep
+from lab.nemesis import Nemesis
+from lab.observer import Observer
+from lab.recorder import Recorder
+from lab.rundir import RunDirectory
+from lab.scenario.draw import schedule
+from lab.scenario.load import LoadedScenario
+from lab.scenario.model import Scenario
+from lab.steps import Narrator, Player, Told, needs
+from lab.store import StoreClient, StoreError
+from lab.substrates.base import STORE, Cluster, ClusterPlan
+from lab.workload import WorkloadPlayer
+
+RHO = 0.001
+"""The bound on clock drift rate that the checker assumes: ten times what a bad quartz does."""
+EPSILON_NS = 1_000_000
+"""Stamps come from one clock; what is left is that nodes count expiry in whole milliseconds."""
+
+
+@dataclass(slots=True)
+class Timings:
+    """How long each part of a run took, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measure(self, part: str) -> Iterator[None]:
+        """Add the time spent inside to ``part``."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - start
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended."""
+
+    directory: Path
+    judgement: Judgement
+    exit_code: ExitCode
+    aborted: str | None
+    timings: Timings
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line adds to a scenario."""
+
+    seed: int
+    out: Path
+    repeat_command: str
+
+
+class Run:
+    """Carries one scenario through on a cluster of the chosen substrate."""
+
+    def __init__(self, loaded: LoadedScenario, options: RunOptions, narrator: Narrator) -> None:
+        self._loaded = loaded
+        self._scenario: Scenario = loaded.scenario
+        self._options = options
+        self._tell = narrator
+        self._timings = Timings()
+        self._drawn = schedule(self._scenario, options.seed)
+        self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
+
+    async def carry_out(self) -> RunResult:
+        """Do it all.
+
+        Raises:
+            LabError: bad input or a missing tool; nothing was run.
+            asyncio.CancelledError: interrupted; everything is torn down and the history kept.
+        """
+        scenario = self._scenario
+        margin_ns = locks.margin_ns(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
+        for swept in sweep():
+            self._tell(Told("lab", f"cleaned up after a killed run ({len(swept.killed)} processes)", "plain"))
+        threading.Thread(target=_import_what_comes_last, daemon=True).start()
+        directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
+        directory.write_scenario(self._loaded.text)
+        if self._scenario.workload is not None:
+            directory.write_schedule([fault.to_dict() for fault in self._drawn])
+        recorder = Recorder(directory.path, self._params(margin_ns))
+        cluster = self._cluster(directory)
+        aborted: str | None = None
+        try:
+            aborted = await self._live(cluster, recorder)
+        except LabError as error:
+            recorder.write("lab", "info", "abort", error=error.seen)
+            if not isinstance(error, UnknownOutcome):
+                raise
+            aborted = error.render()
+        except asyncio.CancelledError:
+            recorder.write("lab", "info", "abort", error="interrupted")
+            raise
+        finally:
+            with self._timings.measure("down"):
+                await asyncio.shield(cluster.down())
+            recorder.write("lab", "info", "phase", value="down")
+            recorder.finish()
+        judgement = judge(
+            directory,
+            self._loaded,
+            self._timings,
+            environment=cluster.versions(),
+            repeat_command=self._options.repeat_command,
+        )
+        exit_code = ExitCode.UNKNOWN if aborted else judgement.exit_code
+        return RunResult(directory.path, judgement, exit_code, aborted, self._timings)
+
+    async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:
+        """Everything between up and down; return why the run was aborted, if it was."""
+        heartbeat = asyncio.create_task(
+            watch_for_stalls(
+                lambda start_ns, duration_ns: recorder.write(
+                    "lab", "info", "stall", start_ns=start_ns, duration_ns=duration_ns
+                )
+            )
+        )
+        observer: Observer | None = None
+        try:
+            recorder.write("lab", "info", "phase", value="up")
+            with self._timings.measure("up"):
+                await cluster.up()
+                observer = Observer(
+                    (node.address for node in cluster.nodes.values()), self._scenario.keys[0], recorder
+                )
+                await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
+            self._tell(Told("lab", f"{_size(cluster)} up and healthy", "plain"))
+            return await self._story(cluster, observer, recorder)
+        finally:
+            heartbeat.cancel()
+            if observer is not None:
+                await observer.stop()
+
+    async def _story(self, cluster: Cluster, observer: Observer, recorder: Recorder) -> str | None:
+        nemesis = Nemesis(cluster, recorder, self._tolerance())
+        player = Player(
+            cluster,
+            observer,
+            nemesis,
+            recorder,
+            self._tell,
+            ttl_ns=self._scenario.lock.ttl_ns,
+            slack_ns=self._drift_ns + 2 * EPSILON_NS,
+        )
+        recorder.write("lab", "info", "phase", value="story")
+        story = asyncio.create_task(self._play(player, cluster, recorder))
+        try:
+            with self._timings.measure("story"):
+                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed}
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if cluster.failed.done():
+                    raise UnknownOutcome(cluster.failed.result())
+                await story
+            recorder.write("lab", "info", "phase", value="heal")
+            with self._timings.measure("heal"):
+                await observer.observe()  # as the story left them: mended clocks would prolong the keys
+                await nemesis.heal_everything()
+                await self._final_reads(cluster, recorder)
+        except UnknownOutcome as error:
+            # Whatever went wrong first, a part that died unasked is the better explanation.
+            seen = cluster.failed.result() if cluster.failed.done() else error.seen
+            recorder.write("lab", "info", "abort", error=seen)
+            self._tell(Told("lab", f"ABORTED: {seen}", "fail"))
+            return seen
+        finally:
+            story.cancel()
+            await asyncio.gather(story, return_exceptions=True)
+            await player.abandon()
+        return None
+
+    def _tolerance(self) -> Tolerance:
+        """What the lock under test is said to bear; a delay counts once it is not small against a lease."""
+        return Tolerance(
+            clock_error_ns=self._drift_ns,
+            clock_rate=RHO,
+            network_delay_ns=self._scenario.lock.ttl_ns // 10,
+            persistence=self._scenario.cluster.persistence,
+        )
+
+    async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
+        """Play the steps, or the workload with the faults that were drawn for it."""
+        if self._scenario.workload is None:
+            await player.play(self._scenario.steps)
+            return
+        workload = WorkloadPlayer(
+            cluster, player, recorder, self._tell, scenario=self._scenario, drawn=self._drawn
+        )
+        await workload.play()
+
+    async def _final_reads(self, cluster: Cluster, recorder: Recorder) -> None:
+        """Ask the store itself, around every link, what it holds and who wrote it."""
+        address = cluster.store_node.address
+        try:
+            async with StoreClient(address.host, address.port, checks_fences=False, timeout_s=10.0) as store:
+                held = [(key, await store.read(key), await store.log(key)) for key in self._scenario.keys]
+        except StoreError as error:
+            raise UnknownOutcome(f"the store did not answer the final read: {error}") from error
+        for key, stored, log in held:
+            recorder.write("lab", "ok", "read", key=key, version_read=stored.version, value=stored.value)
+            entries = [[entry.version, entry.value, entry.grant_id, entry.fence] for entry in log]
+            recorder.write("lab", "ok", "log", key=key, entries=entries)
+
+    def _client_starts(self, cluster: Cluster, recorder: Recorder) -> list[Any]:
+        scenario = self._scenario
+        return [
+            client.start(
+                Setup(
+                    client=name,
+                    key=scenario.keys[0],
+                    lock=scenario.lock.name,
+                    ttl_ns=scenario.lock.ttl_ns,
+                    options=dict(scenario.lock.options),
+                    nodes=[cluster.link(name, node).address for node in cluster.nodes],
+                    store=cluster.link(name, STORE).address,
+                    checks_fences=scenario.store.fencing,
+                    check_before_write=scenario.clients[name].check_before_write,
+                    log_path=str(recorder.client_log(name)),
+                    seed=self._options.seed,
+                )
+            )
+            for name, client in cluster.clients.items()
+        ]
+
+    def _cluster(self, directory: RunDirectory) -> Cluster:
+        from lab.substrates.local.cluster import LocalCluster  # the only substrate so far
+
+        drawn = tuple(step for fault in self._drawn for step in fault.begin(fault.clients))
+        needed = needs((*self._scenario.steps, *drawn))
+        missing = needed - LocalCluster.capabilities
+        if missing:
+            raise LabError(
+                f"the substrate {LocalCluster.name} cannot {', '.join(sorted(missing))}",
+                where=self._loaded.name,
+                hint="choose another substrate with --on",
+            )
+        plan = ClusterPlan(
+            nodes=self._scenario.cluster.node_names,
+            clients=tuple(self._scenario.clients),
+            persistence=self._scenario.cluster.persistence,
+            base_port=self._scenario.cluster.base_port,
+            replicas=self._scenario.cluster.replicas,
+            needs=needed,
+        )
+        return LocalCluster(plan, directory.run_id, directory.logs)
+
+    def _params(self, margin_ns: int) -> dict[str, Any]:
+        scenario = self._scenario
+        return {
+            "rho": RHO,
+            "delta_ns": margin_ns,
+            "epsilon_ns": EPSILON_NS,
+            "store_fences": scenario.store.fencing,
+            "lock_fences": locks.lock_class(scenario.lock.name).hands_out_fences,
+            "nodes": scenario.cluster.nodes,
+            "grace_ns": scenario.grace_ns,
+            "stall_ns": STALL_NS,
+            "unavailable_ns": scenario.unavailable_after_ns,
+            "clients": list(scenario.clients),
+        }
+
+
+def _import_what_comes_last() -> None:
+    """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
+    import_module("checker.check")
+    import_module("lab.report.timeline.draw")
+    import_module("lab.report.timeline.data")
+
+
+def _size(cluster: Cluster) -> str:
+    return f"{len(cluster.nodes)} nodes, the store, the proxy and {len(cluster.clients)} clients are"

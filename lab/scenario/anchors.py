@@ -1,0 +1,152 @@
+"""Anchors: moments that a story waits for, observed on the nodes and never guessed from a clock.
+
+A new anchor is one class here, with the key that tells it apart, and its name in `Anchor`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from lab.durations import UNITS_NS
+from lab.scenario.actions import Point
+from lab.scenario.problems import choice, kind, nearest, problem, shown
+from lab.scenario.types import Bool, ClientName, Model, Nodes, PositiveNs
+
+WITHIN_NS: Final = 10 * UNITS_NS["s"]
+"""How long an anchor is waited for when the scenario doesn't say; after that the run is `unknown`."""
+
+
+class NodesExecuted(Model):
+    """Each of these nodes has executed a SET on the lock's key since the previous `start` step."""
+
+    KEY: ClassVar[str] = "executed"
+
+    executed: Literal["SET"]
+    """The command that must have been executed."""
+    nodes: Nodes
+    """The nodes that must have executed it."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+class KeysGone(Model):
+    """The lock's key exists on none of these nodes any more."""
+
+    KEY: ClassVar[str] = "keys"
+
+    keys: Literal["gone"]
+    """The state that the keys must have reached."""
+    nodes: Nodes = "all"
+    """The nodes that must have lost the key."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+class LeaseOver(Model):
+    """The lease of a client is over for certain: its TTL has passed, with the bound on clock drift added."""
+
+    KEY: ClassVar[str] = "lease"
+
+    lease: ClientName
+    """The client whose lease must be over."""
+    over: Literal[True]
+    """Always true: it makes the sentence readable."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+class NodesUp(Model):
+    """Each of these nodes is up and answers: the end of a delayed restart."""
+
+    KEY: ClassVar[str] = "up"
+
+    up: Literal[True]
+    """Always true: it makes the sentence readable."""
+    nodes: Nodes
+    """The nodes that must be up."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+class ClientAt(Model):
+    """A client that was started on its work has stopped at the point that `until` in its sentence names."""
+
+    KEY: ClassVar[str] = "at"
+
+    at: Point
+    """The point at which it must have stopped."""
+    client: ClientName
+    """The client."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+class Synced(Model):
+    """The last write of the lock's key on each of these nodes is, or is not yet, synced to disk."""
+
+    KEY: ClassVar[str] = "synced"
+
+    synced: Bool
+    """False: it is written and not synced, which is looked up once, now; true: it is synced."""
+    nodes: Nodes
+    """The nodes whose disks are looked at."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+class Replicated(Model):
+    """What its master holds under the lock's key has, or has not, reached each of these replicas."""
+
+    KEY: ClassVar[str] = "replicated"
+
+    replicated: Bool
+    """False: the master holds it and the replica does not, looked up once, now; true: both hold the same."""
+    nodes: Nodes
+    """The replicas."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+Anchor = NodesExecuted | KeysGone | LeaseOver | NodesUp | ClientAt | Synced | Replicated
+
+ANCHORS: Final[dict[str, type[Model]]] = {anchor.KEY: anchor for anchor in get_args(Anchor)}
+"""The anchors by the key that tells them apart."""
+
+EXAMPLES: Final = "{nodes: all, executed: SET}, {keys: gone} or {lease: alice, over: true}"
+
+
+def _checked(value: Any) -> Any:
+    """Refuses what can't be told apart: no anchor's key, or the keys of two."""
+    if isinstance(value, Anchor):
+        return value
+    if not isinstance(value, dict):
+        raise problem(f"{kind(value)} is not an anchor", EXAMPLES)
+    words = [key for key in value if key in ANCHORS]
+    if len(words) == 1:
+        return value
+    if words:
+        raise problem(f"{choice(map(shown, words)).replace(' or ', ' and ')} are two anchors", EXAMPLES)
+    hints = (nearest(key, ANCHORS) for key in value)
+    raise problem("this says no moment to wait for", EXAMPLES, next((hint for hint in hints if hint), None))
+
+
+def _tag(value: Any) -> str:
+    # The brackets keep a tag in an error's location from being taken for a key of the file.
+    key = value.KEY if isinstance(value, Anchor) else next(word for word in value if word in ANCHORS)
+    return f"<{key}>"
+
+
+AnyAnchor = Annotated[
+    Annotated[NodesExecuted, Tag("<executed>")]
+    | Annotated[KeysGone, Tag("<keys>")]
+    | Annotated[LeaseOver, Tag("<lease>")]
+    | Annotated[NodesUp, Tag("<up>")]
+    | Annotated[ClientAt, Tag("<at>")]
+    | Annotated[Synced, Tag("<synced>")]
+    | Annotated[Replicated, Tag("<replicated>")],
+    Discriminator(_tag),
+    BeforeValidator(_checked),
+]
+"""An anchor as a field's type."""

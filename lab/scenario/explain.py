@@ -1,0 +1,137 @@
+"""One readable error out of all that pydantic found wrong: the first in the file, and how many more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from yaml.nodes import Node
+
+from lab.errors import LabError
+from lab.scenario.locate import Place, locate
+from lab.scenario.model import Scenario
+from lab.scenario.problems import Loc, choice, kind, nearest, shown
+from lab.scenario.types import Model
+from lab.scenario.yaml_tree import OneLine
+
+
+@dataclass(frozen=True)
+class _Explained:
+    seen: str
+    expected: str
+    hint: str | None = None
+    at_key: bool = False
+    """Whether the key is to blame, not its value."""
+
+
+def explain(error: ValidationError, root: Node) -> LabError:
+    """The error to show for `error`, raised while the data of the tree `root` was validated."""
+    found: dict[tuple[Any, ...], LabError] = {}
+    for details in error.errors(include_url=False):
+        loc = details["loc"]
+        explained = _explain(details)
+        place = locate(root, loc)
+        at_key = explained.at_key or "[key]" in loc
+        shows = LabError(
+            explained.seen,
+            where=place.where(at_key=at_key),
+            expected=explained.expected,
+            hint=explained.hint,
+        )
+        # What is there but wrong comes first, in the order of the file: it often explains what is missing.
+        order = (details["type"] == "missing", *_order(place, at_key=at_key), place.path)
+        missing = str(loc[-1]) if details["type"] == "missing" else ""
+        found.setdefault((*order, missing), shows)
+    first = found[min(found)]
+    rest = len(found) - 1
+    more = f" (and {rest} more problem{'s' if rest > 1 else ''})" if rest else ""
+    return LabError(first.seen + more, where=first.where, expected=first.expected, hint=first.hint)
+
+
+def _order(place: Place, *, at_key: bool) -> tuple[int, int, int]:
+    node = place.key if at_key and place.key is not None else place.value
+    mark = node.start_mark
+    return (0 if isinstance(mark.name, OneLine) else 1, mark.line, mark.column)
+
+
+def _explain(details: ErrorDetails) -> _Explained:
+    """What one error of pydantic's means, in the words of a scenario."""
+    value, context = details["input"], details.get("ctx", {})
+    word = str(details["loc"][-1]) if details["loc"] else ""
+    match details["type"]:
+        case "lab_problem":
+            return _Explained(context["seen"], context["expected"], context["hint"])
+        case "missing":
+            return _Explained(f"the key {shown(word)} is missing", _purpose(details["loc"]), at_key=True)
+        case "extra_forbidden":
+            known = _keys(details["loc"][:-1])
+            hint = nearest(word, known)
+            return _Explained(f"unknown key {shown(word)}", choice(known), hint, at_key=True)
+        case "literal_error":
+            words = [part.strip("'") for part in context["expected"].replace(" or ", ", ").split(", ")]
+            words = ["true" if part == "True" else part for part in words]
+            return _Explained(f"{kind(value)} is not possible here", choice(words), nearest(value, words))
+        case "greater_than_equal" | "less_than_equal" | "less_than" as bound:
+            limits = {
+                "greater_than_equal": "{ge} or more",
+                "less_than_equal": "{le} or less",
+                "less_than": "less than {lt}",
+            }
+            return _Explained(f"{kind(value)} is out of range", limits[bound].format(**context))
+        case "too_short":
+            return _Explained(f"{kind(value)} with nothing in it", "at least one")
+    return _Explained(f"{kind(value)} is not possible here", _SHAPES.get(details["type"], details["msg"]))
+
+
+_SHAPES: Mapping[str, str] = {
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "string_unicode": "a text of valid characters",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "mapping_type": "a mapping",
+    "dict_type": "a mapping",
+    "tuple_type": "a list",
+    "list_type": "a list",
+}
+
+
+def _models(annotation: Any) -> list[type[Model]]:
+    """The models inside a type: the members of a union, the items of a list, the values of a mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return [annotation]
+    parts = (part for part in get_args(annotation) if not isinstance(part, str))
+    return [model for part in parts for model in _models(part)]
+
+
+def _model_at(loc: Loc) -> type[Model]:
+    """The model whose fields lie at a location."""
+    models: list[type[Model]] = [Scenario]
+    for part in loc:
+        tagged = [model for model in models if getattr(model, "KEY", None) == str(part).strip("<>")]
+        if len(models) > 1:
+            models = tagged or models
+            continue
+        fields = models[0].model_fields
+        inner = next(
+            (_models(info.annotation) for name, info in fields.items() if part in (name, info.alias)), []
+        )
+        models = inner or models
+    return models[0]
+
+
+def _keys(loc: Loc) -> list[str]:
+    return [info.alias or name for name, info in _model_at(loc).model_fields.items()]
+
+
+def _purpose(loc: Loc) -> str:
+    """What a missing key is for, from its description in the model."""
+    key = str(loc[-1])
+    fields = _model_at(loc[:-1]).model_fields
+    info = next((info for name, info in fields.items() if key in (name, info.alias)), None)
+    about = info.description if info is not None else None
+    return f"{key}: {about[0].lower()}{about[1:].rstrip('.')}" if about else f"a value for {key}"

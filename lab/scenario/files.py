@@ -1,0 +1,84 @@
+"""The files of scenarios: those that come with the lab, finding one, reading one."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Final
+
+from lab.errors import LabError
+from lab.paths import scenario_dir
+from lab.scenario.problems import choice, printable, shown
+
+SUFFIXES: Final = (".yaml", ".yml")
+"""A text that ends so is a path, never a name."""
+
+SIZE_MAX: Final = 1024 * 1024
+"""The largest file, in bytes, that is read as a scenario."""
+
+
+def names() -> tuple[str, ...]:
+    """The names of the scenarios that come with the lab, sorted."""
+    return tuple(sorted(path.stem for path in scenario_dir().glob("*.yaml")))
+
+
+def find(path_or_name: str | Path) -> Path:
+    """The file that is meant: a path if there is such a file or it looks like one, else a scenario's name.
+
+    A path needn't exist: reading it gives the better error. Raises LabError for an unknown name.
+    """
+    text = str(path_or_name)
+    path = Path(path_or_name)
+    if isinstance(path_or_name, Path) or path.suffix in SUFFIXES or "/" in text or _is_file(path):
+        return path
+    known = names()
+    if text in known:
+        return scenario_dir() / f"{text}.yaml"
+    near = difflib.get_close_matches(text.casefold(), known, n=3)
+    asked = f"did you mean {choice(map(shown, near))}? " if near else ""
+    raise LabError(
+        f"no scenario is called {shown(text)}",
+        expected="the name of a scenario, or the path of a .yaml file",
+        hint=f"{asked}`lab list` shows all scenarios",
+    )
+
+
+def read(path: Path) -> str:
+    """The text of a scenario's file. Raises LabError if it can't be read, is too large or is no text."""
+    where = displayed(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(SIZE_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        hint = "`lab list` shows the scenarios that come with the lab"
+        raise LabError(
+            f"the scenario can't be read: {reason}", where=where, expected="a readable YAML file", hint=hint
+        ) from error
+    if len(content) > SIZE_MAX:
+        raise LabError(
+            "the file is too large for a scenario", where=where, expected=f"at most {SIZE_MAX} bytes"
+        )
+    if b"\0" in content:
+        raise LabError("this is a binary file", where=where, expected="a YAML file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        seen = f"the byte 0x{content[error.start]:02x} is no UTF-8"
+        raise LabError(seen, where=f"{where}:{line}", expected="a YAML file in UTF-8") from error
+
+
+def displayed(path: Path) -> str:
+    """`path` as errors show it: relative to the working directory where it lies below it, on one line."""
+    try:
+        return printable(str(path.relative_to(Path.cwd()) if path.is_absolute() else path))
+    except (ValueError, OSError):
+        return printable(str(path))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long for the file system, or no name at all
+        return False

@@ -1,0 +1,105 @@
+"""From a file, a name or a text to a validated scenario; what is wrong comes out as one LabError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+from yaml.nodes import MappingNode, Node
+
+from lab.errors import LabError
+from lab.scenario.explain import explain
+from lab.scenario.files import displayed, find, read
+from lab.scenario.model import Scenario
+from lab.scenario.overrides import apply
+from lab.scenario.yaml_data import plain
+from lab.scenario.yaml_tree import add_core_schema, compose, position
+
+_EXPECTED: Final = "a mapping with title, source, why, clients, steps and expect"
+_HINT: Final = "`lab show healthy` prints a scenario to start from"
+
+
+@dataclass(frozen=True)
+class LoadedScenario:
+    """A scenario, where it came from, and how it is run."""
+
+    name: str
+    """The name of its file, without directory and suffix."""
+    path: Path | None
+    """Its file; None if it came as text."""
+    scenario: Scenario
+    """The validated model, overrides included."""
+    overrides: tuple[str, ...]
+    """The overrides, as they were given."""
+
+    @property
+    def text(self) -> str:
+        """The scenario as it is run, as YAML with overrides and defaults. It loads to the same model."""
+        return dump(self.scenario)
+
+
+def load_scenario(path_or_name: str | Path, overrides: Iterable[str] = ()) -> LoadedScenario:
+    """The scenario in the file of that path or with that name, with overrides (`key.path=value`) put in.
+
+    Raises LabError, exit code 2, for whatever is wrong: its `where` names file, line, column and key.
+    """
+    path = find(path_or_name)
+    return load_text(read(path), displayed(path), overrides, path=path)
+
+
+def load_text(
+    text: str, source: str, overrides: Iterable[str] = (), *, path: Path | None = None
+) -> LoadedScenario:
+    """The scenario in `text`; `source` says in errors where the text comes from. Raises LabError."""
+    given = tuple(overrides)
+    root = compose(text, source)
+    if root is None:
+        raise LabError("the scenario is empty", where=source, expected=_EXPECTED, hint=_HINT)
+    if not isinstance(root, MappingNode):
+        raise LabError(_seen_instead(root), where=position(root), expected=_EXPECTED, hint=_HINT)
+    plain(root)  # a file that is wrong by itself is blamed before any override
+    root = apply(root, given)
+    try:
+        scenario = Scenario.model_validate(plain(root))
+    except ValidationError as error:
+        raise explain(error, root) from error
+    name = (path or Path(source)).stem
+    return LoadedScenario(name=name, path=path, scenario=scenario, overrides=given)
+
+
+def _seen_instead(root: Node) -> str:
+    shape = "a list" if isinstance(root.value, list) else "a single value"
+    return f"the scenario is {shape}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what YAML 1.1 or 1.2 would take for anything but text, and writes paragraphs as paragraphs."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way; the parent's must not be shared
+        first: list(found) for first, found in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Never an alias: the text is for people."""
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Of all that breaks lines, only "\n" survives a reading outside of double quotes.
+    exact = all(char.isprintable() or char == "\n" for char in text)
+    style = ("|" if "\n" in text else None) if exact else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+add_core_schema(_Dumper)
+_Dumper.add_representer(str, _text)
+
+
+def dump(scenario: Scenario) -> str:
+    """The scenario as YAML, defaults written out, in the order of the model. It loads to an equal one."""
+    data = scenario.model_dump(mode="json", exclude_none=True)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

@@ -1,0 +1,331 @@
+"""The scenario: a cluster, a lock, clients, a story told in steps, and what must come out of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from lab.durations import UNITS_NS
+from lab.scenario.problems import Loc, choice, kind, problem, problems, shown, unknown_word
+from lab.scenario.steps import AnyStep, references
+from lab.scenario.story import Stage, impossible
+from lab.scenario.types import (
+    NODE_NAMES,
+    Bool,
+    DeclaredClient,
+    DurationNs,
+    Int,
+    Model,
+    Nodes,
+    PositiveNs,
+    Text,
+)
+from lab.scenario.workload import FaultPlan, Workload, unknown_names
+
+Outcome = Literal["ok", "violated", "unknown"]
+"""What can come out of a check."""
+
+FencingOutcome = Literal["ok", "violated", "unknown", "absent"]
+"""What can come out of the check of fencing; `absent`: no fence, and nothing that one would have stopped."""
+
+Property = Literal[
+    "mutual_exclusion", "lease_honesty", "fencing", "resource", "deadlock_freedom", "fault_tolerance"
+]
+"""What the checker decides about a run."""
+
+PROPERTIES: Final[tuple[Property, ...]] = get_args(Property)
+
+FindingName = Literal[
+    "overlap",
+    "belief-overlap",
+    "possible-overlap",
+    "false-validity",
+    "continuity-loss",
+    "stale-use",
+    "unfenced-write",
+    "stale-write",
+    "fence-order",
+    "fence-breach",
+    "lost-update",
+    "cycle",
+    "not-linearizable",
+    "leak",
+    "unavailable",
+]
+"""What the checker can find in a history."""
+
+_PORT_MIN, _PORT_END = 1024, 65536
+_KEY_LENGTH_MAX = 256
+_OPTION_NAME = r"[a-z][a-z0-9_]{0,63}"
+
+
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, str | bool | int | float):
+        raise problem(f"{kind(value)} can't be an option", "a text, a number or true or false")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise problem(f"{kind(value)} can't be an option", "a finite number")
+    return value
+
+
+def _option_name(name: str) -> str:
+    if not re.fullmatch(_OPTION_NAME, name):
+        raise problem(f"{shown(name)} can't name an option", "small letters, digits and underscores")
+    return name
+
+
+def _key(key: str) -> str:
+    if not key or len(key) > _KEY_LENGTH_MAX or not key.isprintable() or " " in key:
+        raise problem(f"{shown(key)} can't be a key", f"1 to {_KEY_LENGTH_MAX} characters and no spaces")
+    return key
+
+
+NodeLetter = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Z]$"})]
+"""The name of a node where the cluster is described."""
+OptionName = Annotated[
+    str, AfterValidator(_option_name), Field(json_schema_extra={"pattern": f"^{_OPTION_NAME}$"})
+]
+Option = Annotated[bool | int | float | str, BeforeValidator(_scalar)]
+"""The value of a lock's option; durations stay text, for the lock to parse."""
+
+
+def _or_list(schema: dict[str, Any]) -> None:
+    """Adds the short form, a list of names, to the JSON schema of the clients."""
+    mapping = {key: schema.pop(key) for key in ("type", "patternProperties", "minProperties")}
+    name = {"type": "string", "pattern": next(iter(mapping["patternProperties"]))}
+    names = {"type": "array", "items": name, "minItems": 1, "uniqueItems": True}
+    schema["anyOf"] = [names, {**mapping, "additionalProperties": False}]
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = False
+
+
+def _steps_or_workload(schema: dict[str, Any]) -> None:
+    """Says in the JSON schema what `_story_or_workload` checks."""
+    schema["oneOf"] = [{"required": ["steps"]}, {"required": ["workload"]}]
+
+
+class Cluster(Model):
+    """The Redis nodes of the run, named A, B, C…"""
+
+    nodes: Annotated[Int, Field(ge=1, le=len(NODE_NAMES))] = 5
+    """How many nodes."""
+    persistence: Literal["none", "aof-everysec", "aof-always"] = "aof-always"
+    """What a node keeps on disk: nothing, or every write, synced each second or before it is acknowledged."""
+    base_port: Annotated[Int, Field(ge=_PORT_MIN, lt=_PORT_END)] | None = None
+    """Fixed ports, base_port for A, base_port + 1 for B and so on; without it free ones are taken."""
+    replicas: Mapping[NodeLetter, NodeLetter] = Field(default_factory=dict, json_schema_extra=_closed)
+    """Which nodes are asynchronous replicas, of which masters: `{B: A}`. Without it all are independent."""
+
+    @model_validator(mode="after")
+    def _ports_exist(self) -> Self:
+        if self.base_port is not None and self.base_port + self.nodes > _PORT_END:
+            last = self.base_port + self.nodes - 1
+            raise problem(f"the last node would get port {last}", f"ports up to {_PORT_END - 1}")
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_have_masters(self) -> Self:
+        for replica, master in self.replicas.items():
+            for name in (replica, master):
+                if name not in self.node_names:
+                    raise problem(f"{name} is none of the {self.nodes} nodes", choice(self.node_names))
+            if master in self.replicas:
+                seen = f"{master} can't be the master of {replica}: it is a replica itself"
+                raise problem(seen, "replicas of nodes that are none")
+        return self
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes, in order."""
+        return NODE_NAMES[: self.nodes]
+
+
+class Lock(Model):
+    """The lock under test."""
+
+    name: Text = "redlock"
+    """Which lock."""
+    ttl_ns: PositiveNs = Field(default=10 * UNITS_NS["s"], alias="ttl")
+    """How long a lease lasts unless it is extended."""
+    options: Mapping[OptionName, Option] = Field(default_factory=dict, json_schema_extra=_closed)
+    """Passed to the lock as they are, like `node_timeout: 50ms` or `retry_count: 3`; the lock parses them."""
+
+
+class Store(Model):
+    """The store behind the lock, which holds the resource."""
+
+    fencing: Bool = False
+    """Whether the store checks fences: if so, it rejects a write whose fence is below one it has seen."""
+
+
+class Client(Model):
+    """How a client behaves in its critical section."""
+
+    check_before_write: Bool = True
+    """Whether `works` asks, just before it writes, if the lease is still valid."""
+
+
+class Expect(Model):
+    """What must come out of the run: at least one property."""
+
+    mutual_exclusion: Outcome | None = None
+    """No two clients hold the lock at the same time."""
+    lease_honesty: Outcome | None = None
+    """No client is told of a validity that it doesn't have."""
+    fencing: FencingOutcome | None = None
+    """No write of an older grant is accepted after one of a newer grant."""
+    resource: Outcome | None = None
+    """No update of the resource is lost."""
+    deadlock_freedom: Outcome | None = None
+    """A lock that nobody holds can be acquired."""
+    fault_tolerance: Outcome | None = None
+    """The lock can be acquired while a majority of the nodes is up and reachable."""
+    findings: tuple[FindingName, ...] | None = None
+    """Findings that must be among those of the checker."""
+    either: tuple[Property, ...] = ()
+    """Properties that chance decides: they may be violated or not."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.outcomes:
+            raise problem("no property is expected", f"at least one of {', '.join(PROPERTIES)}")
+        for name in self.either:
+            if name in self.outcomes:
+                raise problem(f"{name} is expected, and left to chance", "one of them")
+        return self
+
+    @property
+    def outcomes(self) -> dict[Property, FencingOutcome]:
+        """The expected outcome of each property that is named, in the order of `PROPERTIES`."""
+        named = {name: getattr(self, name) for name in PROPERTIES}
+        return cast(
+            dict[Property, FencingOutcome],
+            {name: value for name, value in named.items() if value is not None},
+        )
+
+
+class Scenario(Model):
+    """A story about a lock, or a seeded workload, and what must come out of it."""
+
+    model_config = ConfigDict(json_schema_extra=_steps_or_workload)
+
+    title: Text
+    """One line: what happens."""
+    source: Text
+    """Who claims that it happens so, and where."""
+    why: Text
+    """What a reader should learn from it."""
+    control_of: Text | None = None
+    """The scenario whose control this is: the same story without the decisive fault, clean."""
+    claims: tuple[Annotated[Int, Field(ge=1)], ...] = ()
+    """Numbers of the claims that the scenario tests."""
+    cluster: Cluster = Cluster()
+    """The nodes."""
+    lock: Lock = Lock()
+    """The lock."""
+    store: Store = Store()
+    """The store."""
+    clients: Annotated[Mapping[DeclaredClient, Client], Field(min_length=1, json_schema_extra=_or_list)]
+    """The clients: a list of names, or a mapping from names to how they behave."""
+    key: Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": r"^\S+$"})] = "resource"
+    """The key of the lock, and the name of the resource."""
+    steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)] = ()
+    """The story; either this or a workload."""
+    workload: Workload | None = None
+    """What the clients do on their own, instead of a story."""
+    faults: tuple[FaultPlan, ...] = ()
+    """The faults that are drawn during a workload."""
+    expect: Expect
+    """What must come out of it."""
+    grace_ns: DurationNs = Field(default=UNITS_NS["s"], alias="grace")
+    """How much longer than a TTL a free lock may stay unobtainable before that counts as a leak."""
+    unavailable_after_ns: PositiveNs | None = Field(default=None, alias="unavailable_after")
+    """How long demand may stay unserved, while a majority is up, before the lock counts as unavailable."""
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _listed_clients(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: {} if body is None else body for name, body in value.items()}
+        if not isinstance(value, list | tuple):
+            raise problem(f"{kind(value)} does not list clients", "a list such as [alice, bob], or a mapping")
+        if not value:
+            raise problem("the list of clients is empty", "at least one client, like [alice]")
+        found: list[tuple[Loc, Any, object]] = []
+        for at, name in enumerate(value):
+            if not isinstance(name, str):
+                found.append(((at,), problem(f"{kind(name)} is not a name", "a name such as alice"), name))
+            elif name in value[:at]:
+                found.append(
+                    ((at,), problem(f"client {shown(name)} is listed twice", "each client once"), name)
+                )
+        if found:
+            raise problems(cls.__name__, found)
+        return {name: {} for name in value}
+
+    @field_validator("steps", mode="after")
+    @classmethod
+    def _can_be_told(cls, steps: tuple[AnyStep, ...], info: ValidationInfo) -> tuple[AnyStep, ...]:
+        if not {"clients", "cluster"} <= info.data.keys():
+            return steps  # what is wrong there has its own error
+        known = {"client": tuple(info.data["clients"]), "node": info.data["cluster"].node_names}
+        found: list[tuple[Loc, Any, object]] = [
+            ((at, step.KEY, *loc), unknown_word(to, name, known[to]), name)
+            for at, step in enumerate(steps)
+            for to, loc, name in references(step)
+            if name not in known[to]
+        ]
+        if not found:
+            cluster = info.data["cluster"]
+            stage = Stage(cluster.node_names, cluster.replicas, cluster.persistence)
+            found = [(loc, error, None) for loc, error in impossible(steps, stage)]
+        if found:
+            raise problems(cls.__name__, found)
+        return steps
+
+    @field_validator("faults", mode="after")
+    @classmethod
+    def _targets_exist(cls, plans: tuple[FaultPlan, ...], info: ValidationInfo) -> tuple[FaultPlan, ...]:
+        if {"clients", "cluster"} <= info.data.keys():
+            clients, nodes = tuple(info.data["clients"]), info.data["cluster"].node_names
+            if found := list(unknown_names(plans, clients, nodes)):
+                raise problems(cls.__name__, found)
+        return plans
+
+    @model_validator(mode="after")
+    def _story_or_workload(self) -> Self:
+        if bool(self.steps) == (self.workload is not None):
+            seen = "both steps and a workload are" if self.steps else "neither steps nor a workload is"
+            raise problem(f"{seen} there", "one of them: a story told in steps, or a workload")
+        if self.faults and self.workload is None:
+            raise problem("faults are drawn during a workload only", "a workload, or faults as steps")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        return {k: v for k, v in dumped.items() if v or k not in ("steps", "workload", "faults")}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the run: the one of a story, or all of a workload."""
+        return (self.key,) if self.workload is None else self.workload.key_names(self.key)
+
+    def resolve(self, nodes: Nodes) -> tuple[str, ...]:
+        """The names of a set of nodes: "all" written out."""
+        return self.cluster.node_names if nodes == "all" else nodes

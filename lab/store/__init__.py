@@ -1,0 +1,151 @@
+"""The resource that the lock is meant to protect: one Redis that serialises and numbers the writes.
+
+The rules live in one Lua script beside this file, which Redis runs atomically; the store itself is never
+faulted, only the way to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from types import TracebackType
+
+import msgspec
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+
+class StoreError(Exception):
+    """The store did not answer: nobody knows whether the operation had an effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the store holds: a version (0 before the first write) and the value written with it."""
+
+    version: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """Whether a write was accepted, the version now current, and why it was rejected."""
+
+    accepted: bool
+    version: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One accepted write, as the store remembers it."""
+
+    version: int
+    value: str
+    grant_id: str
+    fence: int | None
+
+
+class StoreClient:
+    """A connection to the store; use it with ``async with``.
+
+    Args:
+        host: where the store (or a proxy before it) listens.
+        port: its TCP port.
+        checks_fences: whether the store is told to reject a write whose fence is lower than one it has seen.
+        timeout_s: how long an answer may take, in seconds; None waits for ever.
+    """
+
+    def __init__(self, host: str, port: int, *, checks_fences: bool, timeout_s: float | None) -> None:
+        self._redis = redis.asyncio.Redis(
+            host=host,
+            port=port,
+            protocol=2,
+            driver_info=None,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+        )
+        self._script = resources.files("lab.store").joinpath("store.lua").read_text(encoding="utf-8")
+        self._checks = "1" if checks_fences else "0"
+
+    async def __aenter__(self) -> StoreClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._redis.aclose()
+
+    async def connect(self) -> None:
+        """Make the connection now. Raises ``StoreError``."""
+        try:
+            await self._redis.ping()
+        except (RedisError, OSError) as error:
+            raise StoreError(f"the store does not answer: {error}") from error
+
+    async def read(self, key: str) -> Stored:
+        """Return the resource's version and value. Raises ``StoreError``."""
+        _, version, value, _ = await self._run(key, "read")
+        return Stored(int(version), value.decode() if version else None)
+
+    async def announce(self, key: str, token: str) -> None:
+        """Tell the store that from now on writes under ``token`` count. Raises ``StoreError``."""
+        await self._run(key, "announce", token)
+
+    async def write(
+        self,
+        key: str,
+        value: str,
+        *,
+        grant_id: str,
+        fence: int | None,
+        version_read: int | None,
+        token: str | None = None,
+    ) -> WriteResult:
+        """Write ``value``, based on the version that was read.
+
+        With ``token`` the store checks tokens: it rejects the write unless ``token`` is still the one last
+        announced. Raises ``StoreError``.
+        """
+        accepted, version, reason, _ = await self._run(
+            key,
+            "write",
+            value,
+            grant_id,
+            "" if fence is None else str(fence),
+            "" if version_read is None else str(version_read),
+            self._checks,
+            token or "",
+        )
+        return WriteResult(bool(accepted), int(version), reason.decode())
+
+    async def log(self, key: str) -> list[LogEntry]:
+        """Return every accepted write, oldest first. Raises ``StoreError``."""
+        try:
+            lines = await self._redis.lrange(_log_key(key), 0, -1)
+        except (RedisError, OSError) as error:
+            raise StoreError(str(error)) from error
+        rows = [msgspec.json.decode(line, type=tuple[int, str, str, str, str]) for line in lines]
+        return [
+            LogEntry(version, value, grant, int(fence) if fence else None)
+            for version, value, grant, fence, _ in rows
+        ]
+
+    async def _run(self, key: str, *arguments: str) -> tuple[int, int, bytes, bytes]:
+        try:
+            answer = await self._redis.eval(self._script, 2, f"resource:{key}", _log_key(key), *arguments)
+        except (RedisError, OSError) as error:
+            raise StoreError(str(error)) from error
+        accepted, version, text, highest = answer
+        return accepted, version, text, highest
+
+
+def _log_key(key: str) -> str:
+    return f"log:{key}"

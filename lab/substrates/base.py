@@ -1,0 +1,328 @@
+"""What every substrate offers: nodes with clocks, links that can be cut, clients that can be paused.
+
+Faults act through these protocols only. A substrate states its capabilities; a scenario that needs what
+the substrate lacks is refused with a reason, never silently weakened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol
+
+from lab.address import Address
+from lab.client.protocol import Answer, Command, Setup
+
+Direction = Literal["both", "requests", "replies"]
+Stream = Literal["requests", "replies"]
+Persistence = Literal["none", "aof-everysec", "aof-always"]
+
+STORE = "store"
+"""The name under which links to the store are known."""
+
+
+class Capability(StrEnum):
+    """Something a substrate may be able to do to its parts."""
+
+    CUT_LINKS = "cut links"
+    HOLD_LINKS = "hold packets on links"
+    SLOW_LINKS = "slow links down"
+    RESET_LINKS = "reset connections"
+    REPLICATION = "replicate from node to node"
+    NODE_CLOCKS = "shift the clock of one node"
+    CLIENT_CLOCKS = "shift the clock of one client"
+    PAUSE_CLIENTS = "pause client processes"
+    PAUSE_NODES = "pause nodes"
+    KILL_CLIENTS = "kill client processes"
+    STOP_NODES = "stop nodes and start them again"
+    POWER_CUTS = "cut the power of nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """The size and shape of a cluster, and what will be asked of it.
+
+    ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
+    which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
+    """
+
+    nodes: tuple[str, ...]
+    clients: tuple[str, ...]
+    persistence: Persistence
+    base_port: int | None = None
+    replicas: Mapping[str, str] = field(default_factory=dict)
+    needs: frozenset[Capability] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One ECHO through a link, or around it: did an answer come, and after how many nanoseconds."""
+
+    reached: bool
+    round_trip_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """How far a wall clock is ahead of this machine's, and how uncertain that is, in nanoseconds."""
+
+    offset_ns: int
+    uncertainty_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One life of a server process, told by itself: it has another ``run_id`` after each start."""
+
+    run_id: str
+    process_id: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What a node has written to its append-only file, and how much of it is synced, in bytes.
+
+    ``unsynced`` is what would be lost in a power cut: the rest of the file.
+    """
+
+    written: int
+    synced: int
+    unsynced: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a node says it is: "master" or "replica", how far it has come, and whether it hears its master."""
+
+    name: str
+    offset: int
+    linked: bool
+
+
+class Link(Protocol):
+    """The way from one client to one node or to the store, or from a replica to its master.
+
+    ``client`` is the near end, a replica's name for the latter.
+    """
+
+    client: str
+    target: str
+    address: Address
+
+    async def cut(self, direction: Direction, *, refused: bool) -> None:
+        """Let nothing pass any more: a black hole, or (``refused``) connections that are refused."""
+        ...
+
+    async def hold(self, direction: Direction) -> None:
+        """Keep what is sent in the network; ``heal`` delivers it."""
+        ...
+
+    async def delay(self, by_ns: int, jitter_ns: int, direction: Direction) -> None:
+        """Let every packet take ``by_ns`` ± ``jitter_ns`` longer, in each direction that is named."""
+        ...
+
+    async def narrow(self, rate_kb_per_s: int, direction: Direction) -> None:
+        """Let no more than that pass."""
+        ...
+
+    async def reset(self) -> None:
+        """Reset the connections that are open; new ones can be made afterwards."""
+        ...
+
+    async def heal(self) -> None:
+        """Undo everything that was done."""
+        ...
+
+    async def troubles(self) -> list[str]:
+        """Ask whoever carries the link what is done to it now; empty when it is whole."""
+        ...
+
+    async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        """Send one ECHO through the link, as the client would."""
+        ...
+
+    async def witness(self) -> Witness:
+        """Open a connection through the link and keep it, to see what becomes of it."""
+        ...
+
+
+class Witness(Protocol):
+    """One connection through a link, open and idle."""
+
+    async def fate(self, timeout_s: float) -> str:
+        """Wait for its end; "reset", "closed", or "open" if nothing happened for so long. Closes it."""
+        ...
+
+
+class Machine(Protocol):
+    """What nodes and clients have in common: a process group, and a wall clock of its own."""
+
+    name: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs (or stands still, paused)."""
+        ...
+
+    async def pause(self) -> None:
+        """Stop the whole process group, as a stop-the-world collector would."""
+        ...
+
+    async def resume(self) -> None:
+        """Let it go on."""
+        ...
+
+    def states(self) -> dict[int, str]:
+        """Return the state letter of each process of the group, by process id (``T`` is stopped)."""
+        ...
+
+    async def kill(self) -> None:
+        """End the whole process group at once and wait until it is gone."""
+        ...
+
+    async def jump_clock(self, by_ns: int) -> None:
+        """Step its wall clock."""
+        ...
+
+    async def drift_clock(self, ppm: int) -> None:
+        """Let its wall clock run so much too fast from now on, without a step."""
+        ...
+
+    async def strobe_clock(self, by_ns: int, every_ns: int) -> None:
+        """Step its wall clock forth and back until it is corrected."""
+        ...
+
+    async def correct_clock(self) -> None:
+        """Set its wall clock right."""
+        ...
+
+    async def read_clock(self) -> ClockReading:
+        """Ask the process for its wall clock and compare it with this machine's.
+
+        When it can't answer (it is down, or stands still), another process with the same clock is asked.
+        """
+        ...
+
+
+class Node(Machine, Protocol):
+    """One server of the cluster. ``address`` leads to it directly, around every link."""
+
+    address: Address
+    known_offset: int
+    """How far it had come in the replication when it was last asked."""
+
+    async def probe(self, timeout_s: float) -> Probe:
+        """Send one ECHO around all links."""
+        ...
+
+    async def echoes(self) -> int:
+        """Return how many probes this node has executed so far: the proof that one arrived, or did not."""
+        ...
+
+    async def now_ns(self) -> int:
+        """Ask the node what its wall clock shows, in nanoseconds of Unix time."""
+        ...
+
+    async def life(self) -> Life:
+        """Ask the node who it is and how many keys it has."""
+        ...
+
+    async def shut_down(self) -> int | None:
+        """Ask it to end in order; return its exit code, None if it did not end."""
+        ...
+
+    async def lose_unsynced(self) -> Disk:
+        """Cut the files of a node that is down back to what was synced; return what was there before."""
+        ...
+
+    async def start(self) -> None:
+        """Start a node that is down, with what its files keep. Raises ``UnknownOutcome``."""
+        ...
+
+    def stopwatch(self) -> Callable[[], int]:
+        """Begin to measure time (ns) by this machine's wall clock; it runs while the node is down."""
+        ...
+
+    async def disk(self) -> Disk:
+        """Look at its append-only file."""
+        ...
+
+    async def ripple(self) -> None:
+        """Send something to its replicas that changes no key."""
+        ...
+
+    async def touch(self) -> None:
+        """Write a key of the lab's own, so that the append-only file grows."""
+        ...
+
+    async def role(self) -> Role:
+        """Ask the node what it is in the replication."""
+        ...
+
+    async def promote(self) -> None:
+        """Make it a master."""
+        ...
+
+
+class Client(Machine, Protocol):
+    """One client process."""
+
+    async def start(self, setup: Setup) -> None:
+        """Start it and wait until it is ready. Raises ``UnknownOutcome`` if it does not become so."""
+        ...
+
+    async def order(self, command: Command) -> Answer:
+        """Send one command and wait for its answer. Raises ``UnknownOutcome`` if the client died."""
+        ...
+
+    async def tell(self, command: Command) -> None:
+        """Send one command that has no answer, like ``stop``."""
+        ...
+
+
+class Cluster(Protocol):
+    """Everything that runs during a run, and the only thing faults can touch."""
+
+    name: str
+    capabilities: frozenset[Capability]
+    failed: asyncio.Future[str]
+    """Completes with a sentence when something died that no fault touched."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name, in order."""
+        ...
+
+    @property
+    def clients(self) -> Mapping[str, Client]:
+        """The clients by name."""
+        ...
+
+    @property
+    def replicas(self) -> Mapping[str, str]:
+        """Which nodes replicate which masters (replica → master)."""
+        ...
+
+    @property
+    def store_node(self) -> Node:
+        """The store, which no fault touches; only the way to it."""
+        ...
+
+    async def up(self) -> None:
+        """Start and prove healthy. Raises ``LabError`` for bad input, ``UnknownOutcome`` otherwise."""
+        ...
+
+    async def down(self) -> None:
+        """Stop everything that was started; never raises for what is gone already."""
+        ...
+
+    def link(self, client: str, target: str) -> Link:
+        """Return the link from a client to a node or to ``STORE``, or from a replica to its master."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the servers that run."""
+        ...

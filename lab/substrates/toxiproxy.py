@@ -1,0 +1,233 @@
+"""Toxiproxy as the links between clients and nodes: one proxy per link, since toxics are per proxy.
+
+toxiproxy-python keeps the server's address in a class attribute, so each call here sets it first, under a
+lock; and it does not look at every error status, so what it returns is checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import requests
+from toxiproxy import Toxiproxy as Api
+from toxiproxy.api import APIConsumer
+from toxiproxy.proxy import Proxy
+
+from lab.address import Address
+from lab.errors import UnknownOutcome
+from lab.substrates.base import Direction, Probe, Stream
+from lab.substrates.probe import OpenConnection, echo
+
+T = TypeVar("T")
+
+TOXIPROXY_STREAM: Final[dict[Stream, str]] = {"requests": "upstream", "replies": "downstream"}
+HOUR_MS: Final = 3_600_000
+"""How long a held packet would wait if nobody healed the link."""
+
+WITNESS_TIMEOUT_S: Final = 2.0
+API_TIMEOUT_S: Final = 15.0
+NEUTRAL: Final[dict[str, dict[str, int]]] = {
+    "latency": {"latency": 0, "jitter": 0},
+    "bandwidth": {"rate": 1_000_000_000},
+}
+"""What makes a toxic of each type let everything pass at once."""
+
+_api_lock = threading.Lock()
+
+
+class ToxiproxyServer:
+    """One running toxiproxy-server, reached at ``host:port``."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+        self._api = Api()
+
+    async def call(self, action: Callable[[Api], T]) -> T:
+        """Run ``action`` with the API of this server, in a thread.
+
+        Raises:
+            UnknownOutcome: the server did not answer, or refused.
+        """
+        # Toxiproxy can freeze for good when a toxic is taken from a connection that died (its issue 558), and
+        # toxiproxy-python waits for ever. The thread that waits ends when the server is killed.
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(self._call, action), API_TIMEOUT_S)
+        except TimeoutError as error:
+            raise UnknownOutcome(
+                f"Toxiproxy did not answer its API within {API_TIMEOUT_S:.0f} s: it is frozen",
+                where=f"the Toxiproxy API at {self.host}:{self.port}",
+            ) from error
+
+    def _call(self, action: Callable[[Api], T]) -> T:
+        with _api_lock:
+            self._api.update_api_consumer(self.host, self.port)
+            try:
+                return action(self._api)
+            except Exception as error:
+                raise UnknownOutcome(
+                    f"Toxiproxy did not do what it was asked: {type(error).__name__}: {error}",
+                    where=f"the Toxiproxy API at {self.host}:{self.port}",
+                    hint="see logs/toxiproxy.log in the run's directory",
+                ) from error
+
+    async def version(self) -> str:
+        """Return the server's version; also the proof that it answers."""
+
+        def get(api: Api) -> str:
+            answer = requests.get(f"http://{APIConsumer.host}:{APIConsumer.port}/version", timeout=2)
+            answer.raise_for_status()
+            return str(answer.json()["version"])
+
+        return await self.call(get)
+
+    async def create_links(
+        self, plans: list[tuple[str, str, Address]]
+    ) -> dict[tuple[str, str], ToxiproxyLink]:
+        """Make one proxy for each (client, target, address behind it), on ports the system chooses."""
+
+        def create(api: Api) -> list[Proxy]:
+            return [
+                api.create(
+                    upstream=f"{behind.host}:{behind.port}",
+                    name=f"{client}-{target}",
+                    listen=f"{self.host}:0",
+                )
+                for client, target, behind in plans
+            ]
+
+        proxies = await self.call(create)
+        links = {}
+        for (client, target, _), proxy in zip(plans, proxies, strict=True):
+            port = int(proxy.listen.rpartition(":")[2])
+            links[client, target] = ToxiproxyLink(
+                self, proxy, client, target, Address(target, self.host, port)
+            )
+        return links
+
+
+class ToxiproxyLink:
+    """The way from one client to one target through its own proxy."""
+
+    def __init__(
+        self, server: ToxiproxyServer, proxy: Proxy, client: str, target: str, address: Address
+    ) -> None:
+        self.client, self.target, self.address = client, target, address
+        self._server = server
+        self._proxy = proxy
+        self._toxics: dict[str, tuple[str, dict[str, int]]] = {}
+
+    async def cut(self, direction: Direction, *, refused: bool) -> None:
+        """A ``timeout`` toxic of 0 swallows what passes; ``refused`` closes the proxy's port instead."""
+        if refused:
+            await self._server.call(lambda _: self._proxy.disable())
+            return
+        await self._add("cut", direction, "timeout", {"timeout": 0})
+
+    async def hold(self, direction: Direction) -> None:
+        """A ``latency`` toxic of an hour; making it none delivers at once what it kept."""
+        await self._add("hold", direction, "latency", {"latency": HOUR_MS, "jitter": 0})
+
+    async def delay(self, by_ns: int, jitter_ns: int, direction: Direction) -> None:
+        """A ``latency`` toxic in each direction; Toxiproxy counts in milliseconds."""
+        await self._add(
+            "delay", direction, "latency", {"latency": _ms(by_ns), "jitter": jitter_ns // 1_000_000}
+        )
+
+    async def narrow(self, rate_kb_per_s: int, direction: Direction) -> None:
+        """A ``bandwidth`` toxic in each direction."""
+        await self._add("bandwidth", direction, "bandwidth", {"rate": rate_kb_per_s})
+
+    async def reset(self) -> None:
+        """Close the proxy's port and open it again, which ends all its connections.
+
+        They end with a FIN: the ``reset_peer`` toxic sends an RST only on connections made after it was
+        added, and only when they are used. What was in flight is lost either way.
+        """
+
+        def shut_and_open(_: Api) -> None:
+            self._proxy.disable()
+            self._proxy.enable()
+
+        await self._server.call(shut_and_open)
+
+    async def troubles(self) -> list[str]:
+        """Ask Toxiproxy what the toxics of this proxy do, and whether it is open."""
+
+        def look(api: Api) -> list[str]:
+            proxy = api.get_proxy(self._proxy.name)
+            toxics = proxy.toxics().values()
+            acting = [toxic.name for toxic in toxics if toxic.attributes != NEUTRAL.get(toxic.type)]
+            return sorted(acting) + ([] if proxy.enabled else ["refused"])
+
+        return await self._server.call(look)
+
+    async def witness(self) -> OpenConnection:
+        """A connection through the proxy, open and idle. Raises ``UnknownOutcome``."""
+        try:
+            return await OpenConnection.make(self.address, WITNESS_TIMEOUT_S)
+        except OSError as error:
+            raise UnknownOutcome(
+                f"no connection from {self.client} to {self.target} could be made: {error}"
+            ) from error
+
+    async def heal(self) -> None:
+        """Let everything pass again, what was kept included, and open the proxy.
+
+        Toxics that keep packets are made neutral and stay: to remove one can hang Toxiproxy for ever when a
+        connection with kept packets was given up by its client (Shopify/toxiproxy, issue 558). Those that
+        hold come last, so that what they let go finds the rest of the way free. The ``timeout`` toxic of a
+        cut is removed, which also ends its connections: bytes were lost on them.
+        """
+        order = sorted(self._toxics, key=lambda name: (name.startswith("hold"), name))
+
+        def undo(_: Api) -> None:
+            for name in order:
+                kind, _ = self._toxics[name]
+                if kind in NEUTRAL:
+                    self._update(name, kind, NEUTRAL[kind])
+                else:
+                    self._proxy.destroy_toxic(name)
+                    del self._toxics[name]
+            if not self._proxy.enabled:
+                self._proxy.enable()
+
+        await self._server.call(undo)
+
+    async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        """ECHO through the proxy on a connection of its own."""
+        return await echo(self.address, timeout_s, payload_bytes)
+
+    async def _add(self, name: str, direction: Direction, kind: str, attributes: dict[str, int]) -> None:
+        """Add a toxic in each direction, or change the one that is there already."""
+        streams = TOXIPROXY_STREAM.values() if direction == "both" else [TOXIPROXY_STREAM[direction]]
+
+        def add(_: Api) -> None:
+            for stream in streams:
+                toxic = f"{name}-{stream}"
+                if toxic not in self._toxics:
+                    self._proxy.add_toxic(name=toxic, type=kind, stream=stream, attributes=attributes)
+                    self._toxics[toxic] = (kind, attributes)
+                elif self._toxics[toxic] != (kind, attributes):
+                    self._update(toxic, kind, attributes)
+            there = self._proxy.toxics()
+            missing = [f"{name}-{stream}" for stream in streams if f"{name}-{stream}" not in there]
+            if missing:
+                raise RuntimeError(f"it did not add {missing} to {self._proxy.name}")
+
+        await self._server.call(add)
+
+    def _update(self, toxic: str, kind: str, attributes: dict[str, int]) -> None:
+        """Change a toxic in place; the library has no call for it."""
+        answer = APIConsumer.post(
+            f"/proxies/{self._proxy.name}/toxics/{toxic}", json={"attributes": attributes}
+        )
+        answer.raise_for_status()
+        self._toxics[toxic] = (kind, attributes)
+
+
+def _ms(duration_ns: int) -> int:
+    """Whole milliseconds, rounded up: a delay below one must not become none."""
+    return -(-duration_ns // 1_000_000)

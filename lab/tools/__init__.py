@@ -1,0 +1,87 @@
+"""The external programs the lab runs: found on this machine, or provided into the user's cache.
+
+`find` looks, `require` insists, `provide` also downloads and builds. Nothing else in the lab downloads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.errors import LabError, did_you_mean
+from lab.tools import cache
+from lab.tools.model import Found, Missing, Origin, Progress, SourceFailed, Tool
+from lab.tools.redis_server import RedisServer
+from lab.tools.shims import Shim
+from lab.tools.toxiproxy_server import ToxiproxyServer
+
+__all__ = ["NAMES", "Found", "Missing", "Origin", "Progress", "find", "provide", "require"]
+
+_TOOLS: dict[str, Tool] = {
+    tool.name: tool for tool in (RedisServer(), ToxiproxyServer(), Shim("clock"), Shim("sync"))
+}
+NAMES: tuple[str, ...] = tuple(_TOOLS)
+"""redis-server, toxiproxy-server, clock-shim, sync-shim."""
+
+
+def find(tool: str) -> Found | Missing:
+    """Look `tool` up: on PATH, then in the cache. Neither uses the network nor writes.
+
+    Raises LabError for a tool that is not in `NAMES`.
+    """
+    return _tool(tool).find()
+
+
+def require(tool: str) -> Path:
+    """The path of `tool`. Raises LabError, with the command that helps, if it cannot be found."""
+    found = find(tool)
+    if isinstance(found, Missing):
+        raise LabError(found.reason, expected=f"{tool}, to run here", hint=found.hint)
+    return found.path
+
+
+def provide(tool: str, progress: Progress) -> Found:
+    """Find `tool`, or provide it into the cache from the first source that works.
+
+    `progress` is told in short lines what takes time. Two processes that provide the same tool do it one
+    after the other, and the second finds what the first made. Raises LabError that lists every source tried
+    and why it failed, or that the cache cannot be written.
+    """
+    entry = _tool(tool)
+    found = entry.find()
+    if isinstance(found, Found):
+        return found
+    with cache.exclusive(entry.lock_name, progress):
+        again = entry.find()
+        return again if isinstance(again, Found) else _provide(entry, again, progress)
+
+
+def _provide(entry: Tool, missing: Missing, progress: Progress) -> Found:
+    failures: list[str] = []
+    for source in entry.sources():
+        try:
+            return source.provide(progress)
+        except SourceFailed as failure:
+            failures.append(f"{source.name}: {failure}")
+            progress(f"{entry.name}: {source.name} failed, {failure}")
+        except OSError as cause:  # a full disk, a cache that vanished
+            failures.append(f"{source.name}: {cause}")
+            progress(f"{entry.name}: {source.name} failed, {cause}")
+    if not failures:
+        raise LabError(missing.reason, hint=missing.hint)
+    raise LabError(
+        f"{entry.name} could not be provided; what was tried:\n"
+        + "\n".join(f"- {line}" for line in failures),
+        expected="one source that works",
+        hint=entry.remedy,
+    )
+
+
+def _tool(name: str) -> Tool:
+    if name in _TOOLS:
+        return _TOOLS[name]
+    near = did_you_mean(name, NAMES)
+    raise LabError(
+        f"the lab knows no tool called {name!r}",
+        expected=", ".join(NAMES),
+        hint=f"did you mean {near}?" if near else None,
+    )
