@@ -1,0 +1,132 @@
+"""Running the lab as its user does: as a process, from another directory, with reports of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.leftovers import started_at
+
+ROOT = Path(__file__).resolve().parents[1]
+MARK = "LOCK_LAB_TEST"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a lab process ended."""
+
+    code: int
+    out: str
+    err: str
+    reports: Path
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its (last) run."""
+        return (self.reports / "latest").resolve()
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What it wrote into verdict.json."""
+        read: dict[str, Any] = json.loads((self.directory / "verdict.json").read_text())
+        return read
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """Property → outcome."""
+        return {name: seen["outcome"] for name, seen in self.verdict["verdict"]["properties"].items()}
+
+    @property
+    def findings(self) -> list[str]:
+        """The names of all findings."""
+        return [
+            finding["name"]
+            for seen in self.verdict["verdict"]["properties"].values()
+            for finding in seen["findings"]
+        ]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The history's events, header and footer excluded."""
+        lines = (self.directory / "history.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if "process" in event]
+
+
+class Lab:
+    """One directory in which labs are run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.started: list[subprocess.Popen[str]] = []
+        self.mark = secrets.token_hex(8)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start ``lab ARGUMENTS`` and return at once."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lab", *arguments],
+            cwd=self.directory,
+            env={**os.environ, "PYTHONPATH": str(ROOT), MARK: self.mark, "COLUMNS": "200"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def ended(self, process: subprocess.Popen[str]) -> Ended:
+        """Wait for its end; one that hangs is killed and fails the test."""
+        try:
+            out, err = process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"the lab hung\n{out}\n{err}") from None
+        return Ended(process.returncode, out, err, self.directory / "reports")
+
+    def __call__(self, *arguments: str) -> Ended:
+        """Run ``lab ARGUMENTS`` to its end."""
+        return self.ended(self.start(*arguments))
+
+    def wait_for_event(self, f: str, process: str | None = None) -> Path:
+        """Wait until a running lab has recorded an event; return its run directory."""
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            for log in self.directory.glob("reports/*/events/*.jsonl"):
+                if log.is_symlink() or "latest" in log.parts:
+                    continue
+                for line in log.read_text().splitlines(keepends=True):
+                    if line.endswith("\n"):
+                        event = json.loads(line)
+                        if event["f"] == f and process in (None, event["process"]):
+                            return log.parents[1]
+            time.sleep(0.005)
+        raise AssertionError(f"no event {f} was ever recorded")
+
+
+def children_of(pid: int) -> dict[int, str]:
+    """The living children of a process, by the kernel's word: process id → command line."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == pid:
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def alive(pids: Iterable[int]) -> list[int]:
+    """Those of the processes that have not ended."""
+    return [pid for pid in pids if started_at(pid) is not None]

@@ -1,0 +1,119 @@
+"""A small cluster to break: two nodes, one client, real processes, and a nemesis that keeps a history."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.client.protocol import Setup
+from lab.faults.base import Receipt, Tolerance
+from lab.faults.prime import prime
+from lab.leftovers import processes_of
+from lab.nemesis import Nemesis
+from lab.recorder import Recorder
+from lab.scenario.step_base import StepModel
+from lab.scenario.steps import STEPS
+from lab.substrates.base import STORE, Capability, ClusterPlan, Persistence
+from lab.substrates.local.cluster import LocalCluster
+
+S = 1_000_000_000
+MS = 1_000_000
+
+
+def step(**body: Any) -> Any:
+    """One step as a file has it: `step(jump={"node": "A", "by": "+11s"})`."""
+    ((key, value),) = body.items()
+    return STEPS[key].model_validate({key: value})
+
+
+@dataclass
+class Broken:
+    """A running cluster, its nemesis, and what was recorded."""
+
+    cluster: LocalCluster
+    nemesis: Nemesis
+    directory: Path
+    recorder: Recorder
+
+    async def inject(self, **body: Any) -> Receipt:
+        """Inject the fault of one step."""
+        one: StepModel = step(**body)
+        return (await self.nemesis.inject(one))[1]
+
+    def events(self) -> list[dict[str, Any]]:
+        """What the lab has recorded so far."""
+        lines = (self.directory / "events" / "lab.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def of(self, f: str) -> list[dict[str, Any]]:
+        """The nemesis' completions of one kind."""
+        return [e for e in self.events() if e["f"] == f and e["type"] != "invoke"]
+
+
+@asynccontextmanager
+async def broken(
+    directory: Path,
+    *,
+    nodes: str = "AB",
+    persistence: Persistence = "none",
+    replicas: Mapping[str, str] | None = None,
+    needs: frozenset[Capability] = frozenset(),
+) -> AsyncIterator[Broken]:
+    """Bring a cluster up for a test; nothing of it is left afterwards."""
+    run_id = f"test-{secrets.token_hex(6)}"
+    logs = directory / "logs"
+    logs.mkdir(exist_ok=True)
+    recorder = Recorder(directory, {})
+    plan = ClusterPlan(tuple(nodes), ("alice",), persistence, None, replicas or {}, needs)
+    cluster = LocalCluster(plan, run_id, logs)
+    tolerance = Tolerance(clock_error_ns=10 * MS, persistence=persistence)
+    nemesis = Nemesis(cluster, recorder, tolerance)
+    try:
+        await cluster.up()
+        await cluster.clients["alice"].start(_setup(cluster, recorder))
+        yield Broken(cluster, nemesis, directory, recorder)
+        assert not cluster.failed.done(), cluster.failed.result()
+    finally:
+        await nemesis.abandon()
+        await asyncio.shield(cluster.down())
+    assert processes_of(run_id) == []
+
+
+async def stopped_before_the_sync(lab: Broken, key: str = "k") -> bytes:
+    """Prime node A, write a key, and stop the node before that is synced; return what is not synced.
+
+    A machine that stands still for a second is no failure: it is tried again.
+    """
+    word = b"$%d\r\n%s\r\n" % (len(key), key.encode())
+    node = lab.cluster.nodes["A"]
+    for _ in range(20):
+        receipt = await prime(step(prime={"nodes": ["A"]}), lab.cluster)
+        await node.ask("SET", key, "v")
+        await lab.inject(pause={"node": "A"})
+        unsynced = (await node.disk()).unsynced
+        if receipt.confirmed and word in unsynced:
+            return unsynced
+        await lab.nemesis.resume(step(resume={"node": "A"}))
+    raise AssertionError(f"a write was always synced at once: {receipt.evidence}")
+
+
+def _setup(cluster: LocalCluster, recorder: Recorder) -> Setup:
+    return Setup(
+        client="alice",
+        key="resource",
+        lock="single",
+        ttl_ns=10 * S,
+        options={},
+        nodes=[cluster.link("alice", next(iter(cluster.nodes))).address],
+        store=cluster.link("alice", STORE).address,
+        checks_fences=False,
+        check_before_write=True,
+        log_path=str(recorder.client_log("alice")),
+        seed=1,
+    )

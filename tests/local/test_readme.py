@@ -1,0 +1,94 @@
+"""The README tells the truth: its commands and its code are run as a reader would run them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.scenario.library import summaries
+from tests.lab_process import ROOT, Lab
+from tests.local.conftest import RealNode
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced code blocks of one language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands(tool: str) -> list[list[str]]:
+    """Every command line of the README that calls ``tool``, without it."""
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    split = [shlex.split(line, comments=True) for line in lines]
+    return [words[1:] for words in split if words[:1] == [tool]]
+
+
+def expected_code(arguments: list[str]) -> int:
+    """The exit code that the comment behind a command promises; 0 without one."""
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    line = next(line for line in lines if shlex.split(line, comments=True)[1:] == arguments)
+    promised = re.search(r"# exit code (\d+)", line)
+    return int(promised[1]) if promised else 0
+
+
+def my_lock(directory: Path) -> None:
+    """Write the README's own lock where the command looks for it."""
+    (code,) = (block for block in blocks("python") if block.startswith("# my_lock.py"))
+    (directory / "my_lock.py").write_text(code)
+
+
+def test_every_lab_command_of_the_readme_works(lab: Lab) -> None:
+    assert lab("run", "partition-clockjump").code == 0  # `make run`, on which the later ones build
+    my_lock(lab.directory)
+    listed = commands("lab")
+    assert len(listed) >= 4
+    for arguments in listed:
+        run = lab(*arguments)
+        assert run.code == expected_code(arguments), f"{arguments}\n{run.out}\n{run.err}"
+
+
+def test_the_checker_by_itself(lab: Lab) -> None:
+    run = lab("run", "healthy")
+    assert ["-m", "checker", "history.jsonl"] in commands("python")
+    checked = subprocess.run(
+        [sys.executable, "-m", "checker", "history.jsonl"],
+        cwd=run.directory,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+async def test_the_library_example(nodes: list[RealNode], tmp_path: Path) -> None:
+    (code,) = (block for block in blocks("python") if "import asyncio" in block)
+    addresses = [f"127.0.0.1:{node.address.port}" for node in nodes]
+    code = re.sub(r"NODES = \[.*?\]", f"NODES = {addresses}", code)
+    run = subprocess.run(  # noqa: ASYNC221 - the nodes are processes of their own
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert run.stdout == "valid: True for more than 9 s: True\n", run.stderr
+    assert [await node.get("invoice-17") for node in nodes] == [None] * 5
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)\)", README))
+def test_what_the_readme_links_to_exists(target: str) -> None:
+    assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("name", re.findall(r"^make (\w+)", README, re.MULTILINE))
+def test_make_knows_the_targets_that_the_readme_names(name: str) -> None:
+    assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_table_names_every_story() -> None:
+    table = README.split("| scenario |")[1].split("\n\n")[0]
+    listed = re.findall(r"^\| ([a-z][a-z0-9-]+) \| ", table, re.MULTILINE)
+    assert sorted(listed) == sorted(row.name for row in summaries() if row.control_of is None)

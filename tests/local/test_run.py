@@ -1,0 +1,156 @@
+"""The main job as its user runs it: stories on real processes, their verdicts, their exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.lab_process import Lab
+
+CLEAN = {"ok", "absent"}
+
+
+def test_partition_clockjump_is_violated_as_expected(lab: Lab) -> None:
+    run = lab("run", "partition-clockjump", "--seed", "7")
+    assert run.code == 0, run.err
+    assert run.outcomes["mutual_exclusion"] == "violated"
+    assert run.outcomes["fencing"] == "violated"
+    assert run.outcomes["resource"] == "violated"
+    assert run.outcomes["lease_honesty"] == "ok"
+    assert {"overlap", "unfenced-write", "lost-update"} <= set(run.findings)
+    (overlap,) = [
+        finding
+        for finding in run.verdict["verdict"]["properties"]["mutual_exclusion"]["findings"]
+        if finding["name"] == "overlap"
+    ]
+    assert overlap["details"]["overlap_ns"] > 9_000_000_000
+    assert "bounded clock error" in overlap["broken_assumption"]
+    assert "VIOLATED" in run.out
+    assert re.search(r"alice.*bob|bob.*alice", run.out)
+    for name in ("scenario.yaml", "history.jsonl", "verdict.json", "timeline.svg", "timeline.png", "logs"):
+        assert (run.directory / name).exists(), name
+    assert not (run.directory / "events").exists()
+
+
+def test_the_receipts_prove_that_the_faults_took_effect(lab: Lab) -> None:
+    run = lab("run", "partition-clockjump")
+    receipts = {
+        event["f"]: event["receipt"]
+        for event in run.events
+        if event["process"] == "nemesis" and event["type"] == "ok"
+    }
+    assert abs(receipts["jump"]["moved_ms"] - 11_000) < 50
+    for shown in receipts["cut"].values():
+        assert shown["probe_arrived"] is False
+        assert shown["probe_around_ms"] is not None
+    held = {
+        (event["node"], event["token"])
+        for event in run.events
+        if event["process"] == "node" and event["f"] == "key-set"
+    }
+    tokens = {
+        event["process"]: event["token"]
+        for event in run.events
+        if event["f"] == "acquire" and event["type"] == "ok"
+    }
+    assert held == {(node, tokens["alice"]) for node in "ABC"} | {(node, tokens["bob"]) for node in "CDE"}
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        "healthy",
+        "partition-clockjump-control",
+        "gc-pause-after-acquire-control",
+        "gc-pause-in-flight-control",
+        "pause-before-write-control",
+    ],
+)
+def test_controls_come_out_clean(lab: Lab, control: str) -> None:
+    run = lab("run", control)
+    assert run.code == 0, run.out + run.err
+    assert set(run.outcomes.values()) <= CLEAN | {"unknown"}, run.outcomes
+    assert run.outcomes["mutual_exclusion"] == run.outcomes["resource"] == "ok"
+
+
+@pytest.mark.parametrize("story", ["gc-pause-after-acquire", "pause-before-write"])
+def test_a_pause_ends_in_a_stale_write(lab: Lab, story: str) -> None:
+    run = lab("run", story)
+    assert run.code == 0, run.out + run.err
+    assert run.outcomes["mutual_exclusion"] == "ok"
+    assert run.outcomes["fencing"] == "violated"
+    assert "stale-write" in run.findings
+    stalls = [event for event in run.events if event["f"] == "stall" and event["process"] == "alice"]
+    assert stalls, "the paused client's own heartbeat must show the gap"
+
+
+def test_a_pause_in_flight_is_caught_by_the_look_at_the_clock(lab: Lab) -> None:
+    run = lab("run", "gc-pause-in-flight")
+    assert run.code == 0, run.out + run.err
+    assert run.outcomes["mutual_exclusion"] == "ok"
+    (refusal,) = [
+        event
+        for event in run.events
+        if event["f"] == "acquire" and event["type"] == "fail" and event["process"] == "alice"
+    ]
+    assert "no time was left" in refusal["error"]
+
+
+def test_a_wrong_expectation_is_exit_1_and_says_how_to_repeat(lab: Lab) -> None:
+    run = lab("run", "partition-clockjump", "--set", "expect={mutual_exclusion: ok}", "--seed", "3")
+    assert run.code == 1
+    assert "expected mutual_exclusion: ok, saw violated" in run.out
+    last = run.err.strip().splitlines()[-1]
+    assert last.startswith("repeat: lab run partition-clockjump --seed 3")
+    assert "'expect={mutual_exclusion: ok}'" in last
+
+
+def test_what_is_not_mentioned_must_not_be_violated(lab: Lab) -> None:
+    run = lab("run", "partition-clockjump", "--set", "expect={lease_honesty: ok}")
+    assert run.code == 1
+    assert "expected mutual_exclusion: not violated" in run.out
+
+
+def test_the_sequential_lock_falls_the_same_way(lab: Lab) -> None:
+    run = lab("run", "partition-clockjump", "--lock", "redlock-sequential")
+    assert run.code == 0, run.out + run.err
+    assert run.outcomes["mutual_exclusion"] == "violated"
+
+
+def test_check_repeats_the_verdict_of_a_stored_run(lab: Lab) -> None:
+    run = lab("run", "partition-clockjump")
+    before = json.loads((run.directory / "verdict.json").read_text())
+    again = lab("check", str(run.directory))
+    assert again.code == 0, again.out + again.err
+    after = json.loads((run.directory / "verdict.json").read_text())
+    assert after == before
+    assert lab("check", "reports/latest").code == 0
+    history = lab("check", str(run.directory / "history.jsonl"), "--json")
+    assert history.code == 0
+    assert json.loads(history.out)["verdict"] == before["verdict"]
+
+
+def test_two_labs_side_by_side(lab: Lab) -> None:
+    first = lab.start("run", "partition-clockjump")
+    second = lab.start("run", "partition-clockjump-control")
+    assert lab.ended(first).code == 0
+    assert lab.ended(second).code == 0
+    runs = [path for path in (lab.directory / "reports").iterdir() if not path.is_symlink()]
+    assert len(runs) == 2
+
+
+def test_json_on_stdout_is_all_there_is(lab: Lab) -> None:
+    run = lab("run", "healthy", "--json")
+    assert json.loads(run.out)["exit_code"] == 0
+    assert run.code == 0
+
+
+def test_a_scenario_from_a_file_and_reports_elsewhere(lab: Lab, tmp_path: Path) -> None:
+    shown = lab("show", "partition-clockjump-control")
+    (tmp_path / "mine.yaml").write_text(shown.out)
+    run = lab("run", "mine.yaml", "--out", "elsewhere/deep")
+    assert run.code == 0, run.err
+    assert (tmp_path / "elsewhere/deep/latest/timeline.png").stat().st_size > 10_000

@@ -1,0 +1,157 @@
+"""Every story that comes with the lab, and its control, on real processes: each comes out as its file says.
+
+The runs are made two at once, ahead of the tests that ask for them; `lab verdicts` is tested at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lab.leftovers import processes_of
+from lab.scenario.files import names
+from tests.lab_process import MARK, Ended, Lab
+
+JOBS = 2
+UNTIL_IT_STARTS_S = 60
+
+
+@pytest.fixture(scope="module")
+def runs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Ended]]]:
+    """Scenario → its run, for every scenario that a selected test of this module asks for."""
+    wanted = [
+        str(item.callspec.params["scenario"])
+        for item in request.session.items
+        if item.path == Path(__file__)
+        and isinstance(item, pytest.Function)
+        and "scenario" in getattr(getattr(item, "callspec", None), "params", {})
+    ]
+    labs = {name: Lab(tmp_path_factory.mktemp(name)) for name in dict.fromkeys(wanted)}
+    with ThreadPoolExecutor(JOBS) as pool:
+        yield {name: pool.submit(labs[name], "run", name) for name in labs}
+        pool.shutdown(cancel_futures=True)
+    assert [left for one in labs.values() for left in processes_of(one.mark, MARK)] == []
+
+
+@pytest.mark.timeout(600)  # the first one waits for all that were started before it
+@pytest.mark.parametrize("scenario", names())
+def test_it_comes_out_as_its_file_says(runs: dict[str, Future[Ended]], scenario: str) -> None:
+    run = runs[scenario].result()
+    assert run.code == 0, run.out + run.err
+    faults = [event for event in run.events if event["process"] == "nemesis" and event["type"] == "invoke"]
+    receipts = [event for event in run.events if event["process"] == "nemesis" and event["type"] == "ok"]
+    assert len(receipts) == len(faults), "every fault has a receipt"
+    assert not run.verdict["unknown"]
+
+
+WRONG = """
+title: A client takes the lock
+source: a test
+why: What is expected here is wrong.
+clients: [alice]
+steps: [{do: alice works}]
+expect: {mutual_exclusion: violated}
+"""
+NEVER = """
+title: A moment that never comes
+source: a test
+why: An anchor that never comes proves nothing.
+clients: [alice]
+steps: [{do: alice acquires}, {until: {keys: gone, within: 50ms}}]
+expect: {mutual_exclusion: ok}
+"""
+LONG = """
+title: A story that does not end by itself
+source: a test
+why: To be interrupted.
+clients: [alice]
+steps: [{do: alice acquires}, {wait: 60s}]
+expect: {mutual_exclusion: ok}
+"""
+
+
+def test_a_story_and_its_control_in_one_line(lab: Lab) -> None:
+    run = lab("verdicts", "partition-clockjump", "--jobs", "2", "--json", "--markdown", "table.md")
+    assert run.code == 0, run.err
+    told = json.loads(run.out)
+    (row,) = told["rows"]
+    assert told["as_expected"] is True
+    assert {one["scenario"] for one in row["runs"]} == {"partition-clockjump", "partition-clockjump-control"}
+    story = next(one for one in row["runs"] if one["scenario"] == "partition-clockjump")
+    assert story["outcomes"]["mutual_exclusion"] == "violated"
+    assert story["receipts"] == story["faults"] >= 3
+    assert story["wall_s"] > story["story_s"] > 0
+    assert (Path(story["directory"]) / "verdict.json").exists()
+    table = (lab.directory / "table.md").read_text()
+    assert "| partition-clockjump | exclusion, fencing, resource violated" in table
+    assert "| 2 of 2 |" in table
+
+
+def test_what_is_wrong_weighs_more_than_what_is_unknown(lab: Lab) -> None:
+    (lab.directory / "wrong.yaml").write_text(WRONG)
+    (lab.directory / "never.yaml").write_text(NEVER)
+    run = lab("verdicts", "wrong.yaml", "never.yaml", "--jobs", "2")
+    assert run.code == 1, run.out + run.err
+    assert "mutual_exclusion: ok, not violated" in run.out
+    assert "UNKNOWN" in run.out
+    assert "repeat: lab run wrong.yaml --seed" in run.err
+
+
+def test_what_is_unknown_is_no_pass(lab: Lab) -> None:
+    (lab.directory / "never.yaml").write_text(NEVER)
+    run = lab("verdicts", "never.yaml", "--repeat", "2", "--jobs", "2")
+    assert run.code == 3, run.out + run.err
+    assert "0 of 2" in run.out
+
+
+def test_a_misspelt_name_is_told_before_anything_runs(lab: Lab) -> None:
+    run = lab("verdicts", "helthy")
+    assert run.code == 2
+    assert "healthy" in run.err
+    assert not (lab.directory / "reports").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_nothing_running(lab: Lab, number: signal.Signals) -> None:
+    (lab.directory / "long.yaml").write_text(LONG)
+    process = lab.start("verdicts", "long.yaml", "--repeat", "3", "--jobs", "2")
+    wait_for_acquires(lab, process, 2)
+    process.send_signal(number)
+    run = lab.ended(process)
+    assert run.code == 130, run.out + run.err
+    assert "interrupted" in run.err
+    assert processes_of(lab.mark, MARK) == []
+
+
+def wait_for_acquires(lab: Lab, process: subprocess.Popen[str], count: int) -> None:
+    """Wait until so many runs of a table have a client that acquired."""
+    give_up = time.monotonic() + UNTIL_IT_STARTS_S
+    while time.monotonic() < give_up and process.poll() is None:
+        logs = lab.directory.glob("reports/verdicts-*/long-*/events/*.jsonl")
+        if sum(_acquired(log) for log in logs) >= count:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the runs never came that far")
+
+
+def _acquired(log: Path) -> bool:
+    events = [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return any(event["f"] == "acquire" and event["type"] == "ok" for event in events)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_every_story_comes_out_the_same_ten_times(lab: Lab) -> None:
+    process = lab.start("verdicts", "--repeat", "10", "--jobs", str(JOBS), "--json")
+    out, err = process.communicate(timeout=7000)
+    assert process.returncode == 0, err
+    assert all(len(row["runs"]) % 10 == 0 for row in json.loads(out)["rows"])

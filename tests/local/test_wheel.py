@@ -1,0 +1,73 @@
+"""The lab works from an installed wheel, in any directory: all it needs comes with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.lab_process import ROOT
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package alone, built as a wheel and unpacked where no checkout is."""
+    directory = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--wheel-dir",
+            str(directory),
+            str(ROOT),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = directory.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory / "site")
+    return directory / "site"
+
+
+def lab(installed: Path, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lab", *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+
+
+def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> None:
+    names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
+    assert names == {"lab", "checker"}
+    for part in ("lab/_scenarios/healthy.yaml", "lab/store/store.lua", "lab/shims/clock.c", "lab/py.typed"):
+        assert (installed / part).is_file(), part
+
+
+def test_a_run_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    where = subprocess.run(
+        [sys.executable, "-c", "import lab, checker; print(lab.__file__, checker.__file__)"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(ROOT) not in where.stdout
+    assert "partition-clockjump" in lab(installed, tmp_path, "list").stdout
+    run = lab(installed, tmp_path, "run", "partition-clockjump")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert (tmp_path / "reports/latest/timeline.png").exists()

@@ -1,0 +1,101 @@
+"""What the faults say of themselves: what they break, what they need, whom they hit, what ends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.faults import FAULTS
+from lab.faults.base import Tolerance
+from lab.scenario.anchors import Synced
+from lab.scenario.steps import STEPS, Until
+from lab.steps import needs
+from lab.substrates.base import Capability, Persistence
+
+STORY = {"do", "start", "finish", "until", "wait", "say", "prime"}
+ENDS = {"heal", "resume", "correct", "restart"}
+TOLERANCE = Tolerance(clock_error_ns=10_000_000, clock_rate=0.001, network_delay_ns=1_000_000_000)
+
+
+def step(body: dict[str, Any]) -> Any:
+    ((key, value),) = body.items()
+    return STEPS[key].model_validate({key: value})
+
+
+def test_every_step_is_told_injected_or_ends_something() -> None:
+    injected = {one.KEY for one in FAULTS}
+    assert injected | STORY | ENDS == set(STEPS)
+    assert not injected & (STORY | ENDS)
+    assert {fault.f for fault in FAULTS.values()} == injected, "a fault is called like its step"
+    assert {fault.ended_by for fault in FAULTS.values()} == ENDS | {"itself", "nothing"}
+
+
+BREAKS: list[tuple[dict[str, Any], str | None]] = [
+    ({"cut": {"client": "a", "nodes": ["A"]}}, None),
+    ({"hold": {"client": "a", "nodes": ["A"]}}, "bounded network delay"),
+    ({"delay": {"client": "a", "nodes": ["A"], "by": "999ms"}}, None),
+    ({"delay": {"client": "a", "nodes": ["A"], "by": "900ms", "jitter": "100ms"}}, "bounded network delay"),
+    ({"bandwidth": {"client": "a", "nodes": ["A"], "rate": "1KB/s"}}, "bounded network delay"),
+    ({"bandwidth": {"client": "a", "nodes": ["A"], "rate": "2KB/s"}}, None),
+    ({"reset": {"client": "a", "nodes": ["A"]}}, None),
+    ({"pause": {"client": "a"}}, "bounded process pauses"),
+    ({"pause": {"node": "A"}}, "bounded process pauses"),
+    ({"jump": {"node": "A", "by": "+10ms"}}, None),
+    ({"jump": {"client": "a", "by": "-11ms"}}, "bounded clock error"),
+    ({"drift": {"node": "A", "ppm": -1000}}, None),
+    ({"drift": {"node": "A", "ppm": 1001}}, "bounded clock error"),
+    ({"strobe": {"node": "A", "by": "+10ms", "every": "10ms"}}, None),
+    ({"strobe": {"node": "A", "by": "-11ms", "every": "10ms"}}, "bounded clock error"),
+    ({"client_crash": {"client": "a"}}, None),
+    ({"promote": {"node": "B"}}, "durable nodes"),
+]
+
+
+@pytest.mark.parametrize(("body", "broken"), BREAKS, ids=lambda value: str(value))
+def test_what_a_fault_breaks(body: dict[str, Any], broken: str | None) -> None:
+    one = step(body)
+    assert FAULTS[type(one)].breaks(one, TOLERANCE) == broken
+
+
+@pytest.mark.parametrize(
+    ("fault", "persistence", "broken"),
+    [
+        ("crash", "none", True),
+        ("crash", "aof-everysec", False),
+        ("shutdown", "none", True),
+        ("shutdown", "aof-everysec", False),
+        ("power_cut", "aof-everysec", True),
+        ("power_cut", "aof-always", False),
+    ],
+)
+def test_only_what_loses_data_breaks_durability(fault: str, persistence: Persistence, broken: bool) -> None:
+    one = step({fault: {"nodes": ["A"]}})
+    tolerance = Tolerance(clock_error_ns=0, persistence=persistence)
+    assert FAULTS[type(one)].breaks(one, tolerance) == ("durable nodes" if broken else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "needed"),
+    [
+        ({"cut": {"client": "a", "nodes": ["A"]}}, {Capability.CUT_LINKS}),
+        ({"cut": {"node": "B", "from": "A"}}, {Capability.REPLICATION}),
+        ({"delay": {"client": "a", "store": True, "by": "1s"}}, {Capability.SLOW_LINKS}),
+        ({"pause": {"node": "A"}}, {Capability.PAUSE_NODES}),
+        ({"pause": {"client": "a"}}, {Capability.PAUSE_CLIENTS}),
+        ({"jump": {"client": "a", "by": "+1s"}}, {Capability.CLIENT_CLOCKS}),
+        ({"drift": {"node": "A", "ppm": 500}}, {Capability.NODE_CLOCKS}),
+        ({"power_cut": {"nodes": ["A"]}}, {Capability.POWER_CUTS}),
+        ({"prime": {"nodes": ["A"]}}, {Capability.POWER_CUTS}),
+        ({"heal": "all"}, set()),
+        ({"until": {"keys": "gone"}}, set()),
+    ],
+    ids=str,
+)
+def test_what_a_step_needs(body: dict[str, Any], needed: set[Capability]) -> None:
+    assert needs((step(body),)) == needed
+
+
+def test_looking_at_disks_needs_their_record() -> None:
+    anchor = Synced.model_validate({"nodes": ["A"], "synced": False})
+    assert needs((Until(anchor=anchor),)) == {Capability.POWER_CUTS}

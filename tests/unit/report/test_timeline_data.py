@@ -1,0 +1,198 @@
+"""Lanes, bands and marks as they are read from hand-written histories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from checker.history import History
+from checker.verdict import Severity, Verdict
+from lab.report.timeline.data import extract
+from lab.report.timeline.excerpt import MOST_OPS
+from lab.report.timeline.faults import receipt_words
+from lab.report.timeline.model import ClientLane, NodeLane, Span, Timeline
+from tests.unit.report.conftest import event_index, finding, history_of, verdict_of
+
+MS = 1_000_000
+
+
+def client(story: Timeline, name: str) -> ClientLane:
+    return next(lane for lane in story.clients if lane.name == name)
+
+
+def node(story: Timeline, name: str) -> NodeLane:
+    return next(lane for lane in story.nodes if lane.name == name)
+
+
+def test_windows_are_those_of_the_checker(clockjump: tuple[History, Verdict]) -> None:
+    story = extract(*clockjump, "story")
+    (alice,) = client(story, "alice").grants
+    # TTL 10 s called at 58 ms, drift bound 0.1 %: guaranteed until 58 + 9990; told 9845 at 111.
+    assert alice.guaranteed == (Span(111 * MS, 10_048 * MS),)
+    assert alice.belief == (Span(111 * MS, 9_956 * MS),)
+    assert alice.claimed_ns == (9_956 * MS,)
+
+
+def test_overlap_becomes_a_band_between_both_clients(clockjump: tuple[History, Verdict]) -> None:
+    (band,) = extract(*clockjump, "story").bands
+    assert band.clients == ("alice", "bob")
+    assert band.span == Span(237 * MS, 10_048 * MS)
+    assert band.words == "both hold the lock for 9 811 ms"
+
+
+def test_key_lives_until_the_clock_jump_cuts_it(clockjump: tuple[History, Verdict]) -> None:
+    story = extract(*clockjump, "story")
+    first, second = node(story, "C").lives
+    assert (first.owner, first.ended_by) == ("alice", "jump")
+    assert first.span == Span(59_500_000, 120 * MS)
+    assert first.promised_ns == 10_059_500_000
+    assert (second.owner, second.span.start_ns) == ("bob", 185_200_000)
+    (life,) = node(story, "A").lives
+    assert life.span == Span(59_100_000, 10_059_100_000)
+    assert life.promised_ns is None
+    assert [jump.by_ns for jump in node(story, "C").jumps] == [11_000_008_000]
+
+
+def test_cut_links_and_lost_requests(clockjump: tuple[History, Verdict]) -> None:
+    story = extract(*clockjump, "story")
+    (link,) = node(story, "D").links
+    assert (link.peer, link.kind, link.fault) == ("alice", "cut", 1)
+    assert link.span == Span(2 * MS, 349 * MS)
+    assert {missed.node for missed in client(story, "alice").cut_tries} == {"D", "E"}
+    assert {missed.node for missed in client(story, "bob").cut_tries} == {"A", "B"}
+
+
+def test_faults_are_numbered_and_healings_are_not(clockjump: tuple[History, Verdict]) -> None:
+    faults = extract(*clockjump, "story").faults
+    assert [(fault.number, fault.name) for fault in faults] == [(1, "cut"), (2, "jump"), (3, "cut")]
+    assert faults[1].receipt is not None
+    assert "moved 11 s" in faults[1].receipt
+    assert faults[0].receipt == "D, E: probe through link no answer in 50 ms, probe arrived no"
+
+
+def test_the_late_write_is_the_guilty_one(clockjump: tuple[History, Verdict]) -> None:
+    story = extract(*clockjump, "story")
+    assert [(w.client, w.version, w.guilty) for w in story.writes] == [
+        ("bob", 1, ()),
+        ("alice", 2, ("unfenced-write", "lost-update")),
+    ]
+    assert all(w.asked_ns <= w.at_ns for w in story.writes)
+
+
+def test_a_pause_lasts_until_the_confirmed_resume_and_covers_its_stall() -> None:
+    history = history_of("gc-pause-after-acquire")
+    story = extract(history, verdict_of(), "story")
+    (pause,) = client(story, "alice").pauses
+    assert (pause.kind, pause.span) == ("pause", Span(15 * MS, 1_196 * MS))
+
+
+def test_refused_released_and_not_held() -> None:
+    story = extract(history_of("gc-pause-after-acquire"), verdict_of(), "story")
+    bob = client(story, "bob")
+    outcomes = [(attempt.kind, attempt.outcome) for attempt in bob.attempts]
+    assert outcomes == [("acquire", "fail"), ("acquire", "ok"), ("release", "ok")]
+    assert [(a.kind, a.outcome) for a in client(story, "alice").attempts][-1] == ("release", "fail")
+    # Given back before the deadline: the deadline means nothing any more.
+    assert bob.grants[0].claimed_ns == ()
+
+
+def test_a_rejected_write_is_no_version_and_a_warning_is_no_guilt() -> None:
+    history = history_of("pause-fenced")
+    warning = finding("stale-use", history, ("alice", "write", "fail"), severity=Severity.WARNING)
+    story = extract(history, verdict_of(warning), "story")
+    assert [(w.client, w.accepted, w.version, w.fence) for w in story.writes] == [
+        ("bob", True, 1, 34),
+        ("alice", False, None, 33),
+    ]
+    (late,) = client(story, "alice").uses
+    assert (late.guilty, late.warned) == ((), ("stale-use",))
+
+
+def test_findings_about_acquires_are_flags() -> None:
+    history = history_of("pause-fenced")
+    story = extract(history, verdict_of(finding("false-validity", history, ("alice", "acquire", "ok"))), "t")
+    (flag,) = story.flags
+    assert (flag.lane, flag.names, flag.at_ns) == ("alice", ("false-validity",), 4 * MS)
+
+
+def test_empty_history_says_so() -> None:
+    story = extract(history_of("empty"), verdict_of(), "story")
+    assert story.notes == ["The history holds no operation of any client."]
+    assert [lane.name for lane in story.clients] == ["alice", "bob"]
+
+
+def test_truncated_history_and_a_fault_without_a_receipt() -> None:
+    story = extract(history_of("truncated"), verdict_of(unknown=("the history is truncated",)), "story")
+    assert story.faults[0].receipt is None
+    assert story.reasons == ["the history is truncated"]
+    assert any("incomplete" in note for note in story.notes)
+    (write,) = client(story, "alice").uses
+    assert (write.outcome, write.span.end_ns) == ("info", None)
+
+
+def test_a_long_history_becomes_an_excerpt_around_the_violation(
+    write_history: Callable[[list[str]], History],
+) -> None:
+    lines = ['{"history": 1, "params": {"clients": ["a", "b"]}}']
+    for number in range(5000):
+        who = "ab"[number % 2]
+        base = {"process": who, "client": who, "key": "k", "grant_id": f"g{number}", "f": "acquire"}
+        lines.append(json.dumps(base | {"type": "invoke", "time_ns": number * 10 * MS, "ttl_ns": 5 * MS}))
+        lines.append(
+            json.dumps(base | {"type": "ok", "time_ns": number * 10 * MS + MS, "token": f"t{number}"})
+        )
+    lines.append(json.dumps({"end": True, "events": 10_000}))
+    history = write_history(lines)
+    bad = finding("fence-order", history, ("a", "acquire", "ok"))
+    middle = bad.__class__(**{**{n: getattr(bad, n) for n in bad.__slots__}, "witnesses": (5001,)})
+    story = extract(history, verdict_of(middle), "story")
+    drawn = [a.span.start_ns for lane in story.clients for a in lane.attempts]
+    assert len(drawn) < MOST_OPS
+    assert min(drawn) == 0
+    assert max(drawn) == 4999 * 10 * MS
+    assert 2500 * 10 * MS in drawn
+    assert len(story.gaps) == 2
+    assert story.notes[0].startswith("Excerpt: ")
+    assert "of 5 000 operations" in story.notes[0]
+
+
+def test_only_the_key_of_the_violation_is_drawn(write_history: Callable[[list[str]], History]) -> None:
+    lines = ['{"history": 1, "params": {}}']
+    for number, key in enumerate(("busy", "busy", "other")):
+        base = {"process": "a", "client": "a", "key": key, "grant_id": f"g{number}", "f": "acquire"}
+        lines.append(json.dumps(base | {"type": "invoke", "time_ns": number * 10 * MS, "ttl_ns": MS}))
+        lines.append(
+            json.dumps(base | {"type": "ok", "time_ns": number * 10 * MS + MS, "token": f"t{number}"})
+        )
+    lines.append('{"end": true, "events": 6}')
+    history = write_history(lines)
+    calm = extract(history, verdict_of(), "story")
+    assert len(calm.clients[0].attempts) == 2
+    assert "other" in calm.notes[0]
+    bad = finding("false-validity", history, ("a", "acquire", "ok"))
+    accused = bad.__class__(**{**{n: getattr(bad, n) for n in bad.__slots__}, "key": "other"})
+    assert len(extract(history, verdict_of(accused), "story").clients[0].attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("receipt", "words"),
+    [
+        ({"moved_ms": 11000.0}, "moved 11 s"),
+        ({"A": {"arrived": True}, "B": {"arrived": True}}, "A, B: arrived yes"),
+        (
+            {"before": {"offset_ns": 0}, "after": {"offset_ns": 2_000_000}},
+            "before: offset 0 ms; after: offset 2 ms",
+        ),
+        ({"state": None}, "state none"),
+        ({}, ""),
+    ],
+)
+def test_receipts_in_words(receipt: dict[str, object], words: str) -> None:
+    assert receipt_words(receipt) == words
+
+
+def test_event_index_finds_the_last(clockjump: tuple[History, Verdict]) -> None:
+    history, _ = clockjump
+    assert list(history.events())[event_index(history, "bob", "write", "ok")].version_written == 1

@@ -1,0 +1,128 @@
+"""Stories that can't be told are refused where they go wrong, not by a time-out."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.errors import LabError
+from lab.scenario.load import load_text
+
+HEAD = "{title: t, source: s, why: w, clients: [alice, bob], expect: {resource: ok}, steps: "
+
+BUSY = "alice is still busy with what it was started on"
+PAUSED = "bob is paused, so this never ends"
+DEAD = "bob was killed and does not come back"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "[start: alice acquires, until: {nodes: all, executed: SET}, finish: alice]",
+        "[start: alice works, do: bob works]",
+        "[pause: {client: alice}, start: alice acquires, resume: {client: alice}, finish: alice]",
+        "[do: alice works until read, pause: {client: alice}, resume: {client: alice}, do: alice continues]",
+        "[do: alice works until read, do: alice continues until written, do: alice continues]",
+        "[start: alice works until read, finish: alice, start: alice continues, finish: [alice]]",
+        "[do: bob reads]",
+        "[start: alice works until read, until: {client: alice, at: read}, do: alice continues]",
+        "[start: alice works, client_crash: {client: alice}, do: bob works]",
+        "[crash: {nodes: [A, B]}, restart: {nodes: all, after: 10s}, until: {nodes: [A], up: true}]",
+        "[crash: {nodes: [A]}, jump: {node: A, by: +1s}, restart: {nodes: [A]}, crash: {nodes: [A]}]",
+        "[pause: {node: A}, crash: {nodes: [A]}, correct: all, heal: all]",
+        "[power_cut: {nodes: [A]}, until: {nodes: [B], synced: true}]",
+    ],
+)
+def test_what_can_be_told_is_accepted(steps: str) -> None:
+    load_text(f"{HEAD}{steps}}}", "s.yaml")
+
+
+@pytest.mark.parametrize(
+    ("steps", "seen", "key"),
+    [
+        ("[start: alice works, do: [bob works, alice reads]]", BUSY, "steps[1].do[1]"),
+        ("[start: alice works, start: alice reads]", BUSY, "steps[1].start"),
+        ("[finish: alice]", "alice has nothing to finish", "steps[0].finish"),
+        ("[start: alice works, finish: [alice, bob]]", "bob has nothing to finish", "steps[1].finish[1]"),
+        (
+            "[start: alice works, finish: alice, finish: alice]",
+            "alice has nothing to finish",
+            "steps[2].finish",
+        ),
+        ("[start: bob works, pause: {client: bob}, finish: bob]", PAUSED, "steps[2].finish"),
+        ("[pause: {client: bob}, do: bob works]", PAUSED, "steps[1].do"),
+        ("[pause: {client: bob}, pause: {client: bob}]", "bob is paused already", "steps[1].pause.client"),
+        ("[resume: {client: bob}]", "bob is not paused", "steps[0].resume.client"),
+        ("[do: [alice works, alice continues]]", "alice did not stop on its way", "steps[0].do[1]"),
+        ("[do: alice works until read, do: bob continues]", "bob did not stop on its way", "steps[1].do"),
+        (
+            "[do: alice acquires, until: {nodes: [A], executed: SET}]",
+            "nothing was started yet",
+            "steps[1].until.executed",
+        ),
+        ("[client_crash: {client: bob}, do: bob works]", DEAD, "steps[1].do"),
+        ("[client_crash: {client: bob}, pause: {client: bob}]", DEAD, "steps[1].pause.client"),
+        ("[client_crash: {client: bob}, cut: {client: bob, nodes: all}]", DEAD, "steps[1].cut.client"),
+        ("[start: bob works, client_crash: {client: bob}, finish: bob]", DEAD, "steps[2].finish"),
+        ("[restart: {nodes: [A, B]}]", "A, B are not down", "steps[0].restart.nodes"),
+        ("[crash: {nodes: all}, shutdown: {nodes: [B]}]", "B is down already", "steps[1].shutdown.nodes"),
+        (
+            "[crash: {nodes: [A]}, pause: {node: A}]",
+            "node A is down, so it can't be paused",
+            "steps[1].pause.node",
+        ),
+        ("[pause: {node: A}, pause: {node: A}]", "A is paused already", "steps[1].pause.node"),
+        ("[resume: {node: A}]", "A is not paused", "steps[0].resume.node"),
+        (
+            "[crash: {nodes: [A]}, until: {nodes: [A], up: true}]",
+            "A is down for good",
+            "steps[1].until.up",
+        ),
+        (
+            "[do: alice works, until: {client: alice, at: read}]",
+            "alice was not started on work that stops",
+            "steps[1].until.at",
+        ),
+        ("[promote: {node: B}]", "B is no replica", "steps[0].promote.node"),
+        (
+            "[cut: {node: B, from: A}]",
+            "B is no replica of A, so there is no link between them",
+            "steps[0].cut.node",
+        ),
+        ("[until: {nodes: [B], replicated: false}]", "B is no replica", "steps[0].until.replicated"),
+        (
+            "[prime: {nodes: [B]}]",
+            "with persistence aof-always no write is left to the next sync",
+            "steps[0].prime.nodes",
+        ),
+    ],
+)
+def test_what_can_not_be_told_is_refused(steps: str, seen: str, key: str) -> None:
+    with pytest.raises(LabError) as caught:
+        load_text(f"{HEAD}{steps}}}", "s.yaml")
+    assert caught.value.seen == seen
+    assert caught.value.where is not None
+    assert caught.value.where.endswith(f", key `{key}`")
+
+
+STAGE = "{title: t, source: s, why: w, clients: [alice], expect: {resource: ok}, cluster: %s, steps: %s}"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "steps", "seen"),
+    [
+        ("{replicas: {B: A}}", "[promote: {node: B}, promote: {node: B}]", "B is no replica"),
+        ("{replicas: {B: A}}", "[crash: {nodes: [B]}, promote: {node: B}]", "B is down"),
+        ("{persistence: none}", "[power_cut: {nodes: [B]}]", "these nodes keep nothing on disk"),
+        ("{persistence: none}", "[until: {nodes: [B], synced: true}]", "these nodes keep nothing on disk"),
+    ],
+)
+def test_what_the_cluster_does_not_allow_is_refused(cluster: str, steps: str, seen: str) -> None:
+    with pytest.raises(LabError) as caught:
+        load_text(STAGE % (cluster, steps), "s.yaml")
+    assert caught.value.seen == seen
+
+
+def test_what_the_cluster_allows_is_accepted() -> None:
+    failover = "[cut: {node: B, from: A}, until: {nodes: [B], replicated: false}, promote: {node: B}]"
+    load_text(STAGE % ("{nodes: 2, replicas: {B: A}}", failover), "s.yaml")
+    load_text(STAGE % ("{persistence: aof-everysec}", "[prime: {nodes: all}]"), "s.yaml")

@@ -1,0 +1,158 @@
+"""The stories and the argument: what has to be told is told, each story with a clean control."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.claims import ClaimRow, claim_rows, claims
+from lab.errors import ExitCode
+from lab.report.tables import claim_markdown, run_words, verdict_markdown
+from lab.report.words import verdict_words
+from lab.scenario.library import summaries
+from lab.verdicts import Case, OneRun, Row, cases, exit_code
+
+TOLD = [
+    "healthy",
+    "partition-clockjump",
+    "partition-minority",
+    "gc-pause-after-acquire",
+    "gc-pause-in-flight",
+    "pause-before-write",
+    "delayed-write",
+    "delayed-replies",
+    "clock-jump-node",
+    "clock-jump-back",
+    "clock-jump-client",
+    "clock-drift",
+    "restart-no-persistence",
+    "power-cut-everysec",
+    "power-cut-always",
+    "restart-clean",
+    "restart-delayed",
+    "restart-delayed-clockjump",
+    "failover-race",
+    "single-node-restart",
+    "crash-between-setnx-and-expire",
+    "late-release",
+    "client-crash",
+    "minority-down",
+    "majority-down",
+    "repeated-partitions",
+    "split-vote",
+    "extend-across-partition",
+    "extension-limit",
+    "fence-counters-diverge",
+    "chaos",
+]
+"""The stories whose names others rely on."""
+
+ALL = {summary.name: summary for summary in summaries()}
+STORIES = [summary for summary in ALL.values() if summary.control_of is None]
+CONTROLS = [summary for summary in ALL.values() if summary.control_of is not None]
+
+
+def rows_by_number() -> dict[int, ClaimRow]:
+    return {row.claim.number: row for row in claim_rows()}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_story_is_there(name: str) -> None:
+    assert name in ALL
+
+
+@pytest.mark.parametrize("story", [story.name for story in STORIES if story.name != "healthy"])
+def test_every_story_has_a_control_of_its_name(story: str) -> None:
+    assert ALL[story].control == f"{story}-control"
+    assert ALL[f"{story}-control"].control_of == story
+
+
+@pytest.mark.parametrize("control", [control.name for control in CONTROLS])
+def test_a_control_expects_something_and_nothing_bad(control: str) -> None:
+    expected = ALL[control].expected
+    assert set(expected.values()) <= {"ok", "absent"}
+    assert {"mutual_exclusion", "resource", "fencing"} <= expected.keys()
+
+
+def test_every_claim_has_its_row() -> None:
+    assert [claim.number for claim in claims()] == list(range(1, 22))
+    assert [row.claim for row in claim_rows()] == list(claims())
+
+
+@pytest.mark.parametrize("number", range(1, 22))
+def test_a_claim_is_tested_or_says_what_it_lacks(number: int) -> None:
+    row = rows_by_number()[number]
+    assert row.tested or row.claim.elsewhere
+    assert all(one.control for one in row.tested if one.scenario != "healthy")
+
+
+def test_claims_about_consensus_say_that_they_need_servers() -> None:
+    rows = rows_by_number()
+    for number in (1, 2, 20):
+        assert "consensus servers" in (rows[number].claim.elsewhere or "")
+
+
+def test_what_comes_out_is_told_from_the_files() -> None:
+    rows = rows_by_number()
+    told = {one.scenario: one.verdict for row in rows.values() for one in row.tested}
+    assert told["partition-clockjump"] == (
+        "exclusion, fencing, resource violated (overlap, unfenced-write, lost-update)"
+    )
+    assert told["gc-pause-in-flight"] == "clean, no fence"
+    assert "partition-clockjump-control" not in told, "a control tests no claim by itself"
+    table = claim_markdown(rows.values())
+    assert len(table.splitlines()) == 2 + len(rows)
+    assert all(row.claim.claim in table for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        ({"mutual_exclusion": "ok", "fencing": "absent"}, "clean, no fence"),
+        ({"mutual_exclusion": "ok", "fencing": "ok"}, "clean, fenced"),
+        ({"mutual_exclusion": "ok", "resource": "unknown"}, "clean; unknown: resource"),
+        ({"mutual_exclusion": "unknown", "resource": "unknown"}, "unknown"),
+        ({"mutual_exclusion": "violated", "fencing": "absent"}, "exclusion violated (overlap)"),
+    ],
+)
+def test_a_verdict_in_words(outcomes: dict[str, str], words: str) -> None:
+    assert verdict_words(outcomes, ["overlap", "overlap"]) == words
+
+
+def run(scenario: str, code: int = 0, **more: object) -> OneRun:
+    outcomes = {"mutual_exclusion": "ok", "fencing": "absent"}
+    return OneRun(scenario, 1, code, 3.0, f"lab run {scenario}", 1.0, outcomes, **more)  # type: ignore[arg-type]
+
+
+def test_all_stories_are_taken_with_their_controls() -> None:
+    lines = {case.name: case.control for case in cases([], ALL.values())}
+    assert set(lines) == {story.name for story in STORIES}
+    assert lines["healthy"] is None
+    assert lines["chaos"] == "chaos-control"
+    (one,) = cases(["delayed-write", "delayed-write"], ALL.values())
+    assert one.scenarios == ("delayed-write", "delayed-write-control")
+    (alone,) = cases(["delayed-write-control"], ALL.values())
+    assert alone.scenarios == ("delayed-write-control",)
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ([0, 0], ExitCode.EXPECTED),
+        ([0, 3], ExitCode.UNKNOWN),
+        ([3, 1], ExitCode.UNEXPECTED),
+        ([0, 2], ExitCode.UNKNOWN),
+        ([0, -9], ExitCode.UNKNOWN),
+    ],
+)
+def test_the_exit_code_of_a_table(codes: list[int], expected: ExitCode) -> None:
+    row = Row(Case("story"), tuple(run("story", code) for code in codes))
+    assert exit_code([row]) == expected
+
+
+def test_one_bad_run_of_many_decides_what_a_line_says() -> None:
+    bad = run("story", 1, reasons=("resource: ok, not violated",), receipts=1, faults=2)
+    row = Row(Case("story", "twin"), (run("story"), bad, run("story"), run("twin", receipts=2, faults=2)))
+    assert run_words(row.of("story"))[0] == "NOT as expected: resource: ok, not violated"
+    assert run_words(row.of("twin"))[0] == "clean, no fence"
+    line = verdict_markdown([row]).splitlines()[-1]
+    assert "| 3 of 4 | 3 of 4 | 3.0 s (2.0 s) |" in line

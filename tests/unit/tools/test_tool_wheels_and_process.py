@@ -1,0 +1,109 @@
+"""Programs out of wheels, and subprocesses that end."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lab.tools import wheels
+from lab.tools.model import SourceFailed
+from lab.tools.process import run
+
+SH = "/bin/sh"
+
+
+def make_wheel(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        program = zipfile.ZipInfo("pkg/bin/program")
+        program.external_attr = 0o100755 << 16
+        archive.writestr(program, "run")
+        archive.writestr("pkg/readme", "text")
+        archive.writestr("../outside", "evil")
+    return path
+
+
+def test_unpack_keeps_the_executable_bit(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "a.whl")
+    unpacked = wheels.unpack(wheel, tmp_path / "out", lambda name: name.startswith("pkg/"))
+    assert [path.name for path in unpacked] == ["program", "readme"]
+    assert os.access(unpacked[0], os.X_OK)
+    assert not unpacked[1].stat().st_mode & 0o111
+
+
+def test_unpack_stays_inside(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "a.whl")
+    wheels.unpack(wheel, tmp_path / "out", lambda _: True)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_unpack_of_nothing_or_of_rubbish(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "a.whl")
+    with pytest.raises(SourceFailed, match=r"a\.whl does not hold"):
+        wheels.unpack(wheel, tmp_path / "out", lambda _: False)
+    wheel.write_bytes(b"not a zip file")
+    with pytest.raises(SourceFailed, match="could not be unpacked"):
+        wheels.unpack(wheel, tmp_path / "out", lambda _: True)
+
+
+def test_an_interpreter_without_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(SourceFailed, match="has no pip"):
+        wheels.download("x==1", tmp_path, lambda _: None)
+
+
+def test_a_wheel_from_a_local_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """pip itself, on a directory of wheels: no network."""
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    with zipfile.ZipFile(shelf / "thing-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", "w") as archive:
+        archive.writestr("thing/bin/thing", "run")
+        archive.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+        archive.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    target = tmp_path / "target"
+    target.mkdir()
+    interpreter = ("--python-version=3.11", "--implementation=cp", "--abi=cp311")
+    tags = (*interpreter, "--platform=manylinux_2_17_x86_64")
+    assert wheels.download("thing==1.0", target, lambda _: None, tags=tags).name.startswith("thing-1.0-")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(SourceFailed, match="No matching distribution"):
+        wheels.download("thing==2.0", empty, lambda _: None, tags=tags)
+
+
+def test_run_gives_output_or_the_reason(tmp_path: Path) -> None:
+    assert run([SH, "-c", "echo out; echo err >&2"], timeout_s=60) == "out\nerr"
+    assert run([SH, "-c", "echo $X"], timeout_s=60, env={"X": "laid over"}) == "laid over"
+    assert run([SH, "-c", "pwd"], timeout_s=60, cwd=tmp_path) == str(tmp_path)
+    with pytest.raises(SourceFailed, match=r"sh failed \(exit code 3\): an error: x$"):
+        run([SH, "-c", "echo an error: x; echo noise; exit 3"], timeout_s=60)
+    with pytest.raises(SourceFailed, match=r"killed by SIGKILL\): it said nothing"):
+        run([SH, "-c", "kill -9 $$"], timeout_s=60)
+    with pytest.raises(SourceFailed, match="could not be started: No such file"):
+        run([tmp_path / "nothing"], timeout_s=60)
+
+
+def test_run_out_of_time_ends_the_whole_group() -> None:
+    """The grandchild holds a pipe to us: it reads as ended only when the last holder is gone."""
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    script = "import os, subprocess, sys; subprocess.run(['sleep', '1000'], close_fds=False)"
+    child = f"import os, subprocess, sys\n{script}"
+    with pytest.raises(SourceFailed, match=r"did not finish within 0\.5 s"):
+        _run_with_inherited(child, write)
+    os.close(write)
+    assert os.read(read, 1) == b"", "someone still holds the pipe"
+    os.close(read)
+
+
+def _run_with_inherited(script: str, descriptor: int) -> None:
+    # run() closes descriptors on exec, as it should; /proc hands this one to the child by name.
+    opened = f"import os; kept = os.open('/proc/{os.getpid()}/fd/{descriptor}', os.O_WRONLY)\n"
+    inherit = "os.set_inheritable(kept, True)\n"
+    run([sys.executable, "-c", opened + inherit + script], timeout_s=0.5)
