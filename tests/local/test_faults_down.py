@@ -119,7 +119,7 @@ async def test_a_delayed_restart_goes_by_the_clock_of_its_own_machine(lab_: Brok
     (back,) = lab_.of("restart")
     assert back["receipt"]["A"]["down_by_own_clock_ms"] > 3_600_000
     assert back["receipt"]["A"]["down_ms"] < 60_000
-    assert back["receipt"]["A"]["clock_offset_ms"] == pytest.approx(61 * 60_000, abs=100)
+    assert back["receipt"]["A"]["clock_offset_ms"] == pytest.approx(61 * 60_000, abs=1000)
 
 
 async def test_a_jump_elsewhere_does_not_shorten_the_delay(lab_: Broken) -> None:

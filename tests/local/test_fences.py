@@ -116,7 +116,7 @@ async def test_a_minority_that_counted_more(kind: type[Redlock], nodes: list[Rea
     """A and B counted attempts that the others never saw; the next majority is made without them."""
     for node in nodes[:2]:
         await node.control.call("SET", counter_key("k"), 100)
-    client = lock(kind, nodes, RedlockOptions(node_timeout_ns=60 * MS, retry_count=1))
+    client = lock(kind, nodes, RedlockOptions(node_timeout_ns=500 * MS, retry_count=1))
     await client.open()
     for node in nodes[3:]:
         node.stop()
@@ -135,7 +135,7 @@ async def test_a_minority_that_counted_more(kind: type[Redlock], nodes: list[Rea
 
 async def test_counters_can_give_one_number_twice(nodes: list[RealNode]) -> None:
     await nodes[0].control.call("SET", counter_key("k"), 1)
-    client = lock(CountingRedlock, nodes[:3], RedlockOptions(node_timeout_ns=60 * MS, retry_count=1))
+    client = lock(CountingRedlock, nodes[:3], RedlockOptions(node_timeout_ns=500 * MS, retry_count=1))
     await client.open()
     nodes[2].stop()
     first = await client.acquire("k", 60 * S)
