@@ -22,6 +22,8 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
+On = Annotated[str, typer.Option(help="The substrate: auto, or one that lab doctor shows.")]
+
 
 def call(arguments: list[str]) -> int:
     """Run one command line and return its exit code.
@@ -51,7 +53,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="The seed of every random choice; drawn and shown if absent.")
     ] = None,
-    on: Annotated[str, typer.Option(help="The substrate: auto or local.")] = "auto",
+    on: On = "auto",
     out: Annotated[Path, typer.Option(help="Where the run's directory is made.")] = Path("reports"),
     as_json: Json = False,
 ) -> int:
@@ -80,13 +82,14 @@ def verdicts(
     repeat: Annotated[int, typer.Option(min=1, help="How often everything is run.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 1,
     out: Annotated[Path, typer.Option(help="Where the directory of these runs is made.")] = Path("reports"),
+    on: On = "auto",
     markdown: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
     as_json: Json = False,
 ) -> int:
     """Run scenarios and their controls, and show which came out as expected."""
     from lab.commands import verdicts_command
 
-    return verdicts_command(names or [], repeat, jobs, out, markdown, as_json=as_json)
+    return verdicts_command(names or [], repeat, jobs, on, out, markdown, as_json=as_json)
 
 
 @app.command("list")

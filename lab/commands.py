@@ -11,9 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from lab.errors import ExitCode, LabError, did_you_mean
-
-SUBSTRATES = ("auto", "local")
+from lab.errors import ExitCode
 
 
 def _consoles() -> tuple[Console, Console]:
@@ -37,11 +35,12 @@ def run_command(
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
     from lab.run import Run, RunOptions
     from lab.scenario.load import load_scenario
+    from lab.substrates import choose
 
     data, talk = _consoles()
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, overrides)
-    substrate, why = _substrate(on)
+    substrate, why = choose(on)
     drawn = secrets.randbelow(2**31) if seed is None else seed
     repeat = _repeat_command(scenario, overrides, drawn, substrate)
     talk.print(f"[bold]{loaded.name}[/]: {loaded.scenario.title}", soft_wrap=True)
@@ -52,7 +51,7 @@ def run_command(
         style="dim",
         markup=False,
     )
-    story = Run(loaded, RunOptions(drawn, out, repeat), StoryTeller(talk))
+    story = Run(loaded, RunOptions(drawn, out, repeat, substrate), StoryTeller(talk))
     try:
         result = execute(story.carry_out())
     except Interrupted:
@@ -122,7 +121,7 @@ def claims_command(*, as_json: bool) -> int:
 
 
 def verdicts_command(
-    names: list[str], repeat: int, jobs: int, out: Path, markdown: Path | None, *, as_json: bool
+    names: list[str], repeat: int, jobs: int, on: str, out: Path, markdown: Path | None, *, as_json: bool
 ) -> int:
     """``lab verdicts``: 0 if everything came out as expected, 1 or 3 if not."""
     from lab.execute import Interrupted, execute
@@ -130,16 +129,19 @@ def verdicts_command(
     from lab.report.tables import verdict_markdown, verdict_table
     from lab.scenario.library import summaries
     from lab.scenario.load import load_scenario
+    from lab.substrates import AUTO, choose
     from lab.verdicts import cases, exit_code, own_directory, run_all, to_json
 
     data, talk = _consoles()
     for name in names:
         load_scenario(name)  # a misspelt name is told before anything is run
+    if on != AUTO:
+        choose(on)
     lines = cases(names, summaries())
     reports = own_directory(out)
     try:
         with ended_runs(talk, repeat * sum(len(line.scenarios) for line in lines)) as on_end:
-            rows = execute(run_all(lines, reports, repeat=repeat, jobs=jobs, on_end=on_end))
+            rows = execute(run_all(lines, reports, repeat=repeat, jobs=jobs, on=on, on_end=on_end))
     except Interrupted:
         talk.print("interrupted: what was running was stopped", style="yellow")
         return ExitCode.INTERRUPTED
@@ -212,23 +214,6 @@ def _print_table(console: Console, table: Table) -> None:
 
     wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
     wide.print(table)
-
-
-def _substrate(on: str) -> tuple[str, str]:
-    """Return the substrate to run on, and why it was chosen."""
-    from lab.substrates.local import missing_reason
-
-    if on not in SUBSTRATES:
-        near = did_you_mean(on, SUBSTRATES)
-        raise LabError(
-            f"the substrate {on!r}",
-            where="--on",
-            expected=" or ".join(SUBSTRATES),
-            hint=f"did you mean {near!r}?" if near else "lab doctor shows what this machine allows",
-        )
-    if reason := missing_reason():
-        raise LabError(reason, where="--on", expected="a Linux machine", hint="lab doctor")
-    return "local", "asked for" if on == "local" else "real processes on this machine"
 
 
 def _repeat_command(scenario: str, overrides: list[str], seed: int, substrate: str) -> str:

@@ -33,6 +33,7 @@ from lab.scenario.load import LoadedScenario
 from lab.scenario.model import Scenario
 from lab.steps import Narrator, Player, Told, needs
 from lab.store import StoreClient, StoreError
+from lab.substrates import substrate
 from lab.substrates.base import STORE, Cluster, ClusterPlan
 from lab.workload import WorkloadPlayer
 
@@ -76,6 +77,7 @@ class RunOptions:
     seed: int
     out: Path
     repeat_command: str
+    substrate: str = "local"
 
 
 class Run:
@@ -128,7 +130,7 @@ class Run:
             directory,
             self._loaded,
             self._timings,
-            environment=cluster.versions(),
+            environment={"substrate": self._options.substrate, **cluster.versions()},
             repeat_command=self._options.repeat_command,
         )
         exit_code = ExitCode.UNKNOWN if aborted else judgement.exit_code
@@ -250,14 +252,13 @@ class Run:
         ]
 
     def _cluster(self, directory: RunDirectory) -> Cluster:
-        from lab.substrates.local.cluster import LocalCluster  # the only substrate so far
-
+        chosen = substrate(self._options.substrate)
         drawn = tuple(step for fault in self._drawn for step in fault.begin(fault.clients))
         needed = needs((*self._scenario.steps, *drawn))
-        missing = needed - LocalCluster.capabilities
+        missing = needed - chosen.capabilities
         if missing:
             raise LabError(
-                f"the substrate {LocalCluster.name} cannot {', '.join(sorted(missing))}",
+                f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
                 where=self._loaded.name,
                 hint="choose another substrate with --on",
             )
@@ -269,7 +270,7 @@ class Run:
             replicas=self._scenario.cluster.replicas,
             needs=needed,
         )
-        return LocalCluster(plan, directory.run_id, directory.logs)
+        return chosen.cluster(plan, directory.run_id, directory.logs)
 
     def _params(self, margin_ns: int) -> dict[str, Any]:
         scenario = self._scenario

@@ -23,6 +23,7 @@ import msgspec
 from lab.errors import ExitCode
 from lab.rundir import RunDirectory
 from lab.scenario.library import Summary
+from lab.substrates import AUTO
 
 TEAR_DOWN_S = 30.0
 """How long an interrupted run may take to end what it started, before it is killed."""
@@ -126,6 +127,7 @@ async def run_all(
     *,
     repeat: int = 1,
     jobs: int = 1,
+    on: str = AUTO,
     on_end: Callable[[OneRun], None] = lambda run: None,
 ) -> tuple[Row, ...]:
     """Run everything, at most `jobs` at once, and report each run to `on_end` when it ends.
@@ -138,7 +140,7 @@ async def run_all(
 
     async def one(name: str) -> OneRun:
         async with free:
-            ended = await run_one(name, secrets.randbelow(2**31), out)
+            ended = await run_one(name, secrets.randbelow(2**31), out, on)
         on_end(ended)
         return ended
 
@@ -148,9 +150,9 @@ async def run_all(
     return tuple(Row(line, tuple(run for run in runs if run.scenario in line.scenarios)) for line in lines)
 
 
-async def run_one(scenario: str, seed: int, out: Path) -> OneRun:
+async def run_one(scenario: str, seed: int, out: Path, on: str = AUTO) -> OneRun:
     """Run one scenario as `lab run` does, in a process of its own."""
-    words = ["run", scenario, "--seed", str(seed)]
+    words = ["run", scenario, "--seed", str(seed), *([] if on == AUTO else ["--on", on])]
     command = [sys.executable, "-m", "lab", *words, "--out", str(out), "--json"]
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(

@@ -1,1 +1,48 @@
-"""Where a scenario runs. A substrate knows processes, links and clocks, but no lock and no scenario."""
+"""Where a scenario runs. A substrate knows processes, links and clocks, but no lock and no scenario.
+
+This page is the list of them: what they are called, whether one can run here, and which one `auto` means.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from lab.errors import LabError, did_you_mean
+
+if TYPE_CHECKING:
+    from lab.substrates.base import Substrate
+
+AUTO = "auto"
+SUBSTRATES = ("local",)
+"""All of them, in the order in which `auto` tries them."""
+
+
+def substrate(name: str) -> Substrate:
+    """Return the substrate of that name, which is one of ``SUBSTRATES``."""
+    found: Substrate = import_module(f"lab.substrates.{name}").SUBSTRATE
+    return found
+
+
+def choose(on: str) -> tuple[str, str]:
+    """Return the substrate to run on, and why it was chosen.
+
+    Raises:
+        LabError: there is none of that name, or it cannot run on this machine.
+    """
+    wanted = (AUTO, *SUBSTRATES)
+    if on not in wanted:
+        near = did_you_mean(on, wanted)
+        raise LabError(
+            f"the substrate {on!r}",
+            where="--on",
+            expected=" or ".join(wanted),
+            hint=f"did you mean {near!r}?" if near else "lab doctor shows what this machine allows",
+        )
+    reasons: list[str] = []
+    for name in SUBSTRATES if on == AUTO else (on,):
+        reason = substrate(name).missing_reason()
+        if reason is None:
+            return name, "asked for" if on == name else "; ".join((substrate(name).what, *reasons))
+        reasons.append(reason)
+    raise LabError("; ".join(reasons), where="--on", hint="lab doctor shows what this machine allows")

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal, Protocol
 
 from lab.address import Address
@@ -286,8 +287,6 @@ class Client(Machine, Protocol):
 class Cluster(Protocol):
     """Everything that runs during a run, and the only thing faults can touch."""
 
-    name: str
-    capabilities: frozenset[Capability]
     failed: asyncio.Future[str]
     """Completes with a sentence when something died that no fault touched."""
 
@@ -325,4 +324,31 @@ class Cluster(Protocol):
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the servers that run."""
+        ...
+
+
+class Substrate(Protocol):
+    """A way to run a scenario, known by its name before anything is started."""
+
+    @property
+    def name(self) -> str:
+        """The word for `--on`."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """What it runs, in a few words."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do to its parts."""
+        ...
+
+    def missing_reason(self) -> str | None:
+        """Say why it cannot run here, or None if it can be tried; answers within a second or so."""
+        ...
+
+    def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        """Return a cluster that is not up yet."""
         ...

@@ -63,7 +63,15 @@ WALLS = {
     "checker": ["lab"],
     "lab/locks": ["lab.substrates", "lab.scenario", "lab.faults", "lab.run", "lab.steps", "checker"],
     "lab/substrates": ["lab.locks", "lab.scenario", "lab.faults", "lab.run", "lab.steps", "checker"],
-    "lab/faults": ["lab.locks", "lab.substrates.local", "lab.run", "lab.steps", "checker"],
+    "lab/faults": [
+        "lab.locks",
+        "lab.substrates.local",
+        "lab.substrates.docker",
+        "lab.substrates.sim",
+        "lab.run",
+        "lab.steps",
+        "checker",
+    ],
     "lab/scenario": ["lab.locks", "lab.substrates", "lab.faults", "lab.run", "checker"],
     "lab/report": ["lab.substrates", "lab.locks", "lab.faults", "lab.run"],
     "lab/client": ["lab.substrates", "lab.scenario", "lab.faults", "lab.run", "checker"],
@@ -85,7 +93,10 @@ def test_only_run_brings_the_substrate_and_the_locks_together() -> None:
     both = []
     for path in sources("lab"):
         modules = {module for module, _ in imports(path)}
-        substrate = any(module.startswith("lab.substrates.local") for module in modules)
+        substrate = "lab.substrates.substrate" in modules or any(
+            module.startswith(("lab.substrates.local", "lab.substrates.docker", "lab.substrates.sim"))
+            for module in modules
+        )
         lock = any(module == "lab.locks" or module.startswith("lab.locks.") for module in modules)
         if substrate and (lock or "lab.locks" in modules) and "substrates" not in path.parts:
             both.append(str(path.relative_to(ROOT)))

@@ -193,7 +193,7 @@ async def test_extension_is_refused_once_the_time_is_over_or_the_majority_is_los
     for node in nodes[:3]:
         await node.control.call("DEL", "k")
     # It stops listening when the majority is out of reach, so how many had said yes by then is chance.
-    with pytest.raises(LeaseLost, match="[0-2] of 5 nodes extended it"):
+    with pytest.raises(LeaseLost, match=r"[0-2] of 5 nodes extended it"):
         await redlock.extend(lease, 20 * S)
     assert await nodes[0].get("k") is None, "an extension must never take the lock again"
     leap_ns = 21 * S

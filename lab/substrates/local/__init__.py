@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+
+from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
 
 
-def missing_reason() -> str | None:
-    """Say why this substrate cannot run on this machine, or None if it can be tried."""
-    if sys.platform != "linux":
-        return f"the local substrate needs Linux (preload shims, /proc), and this is {sys.platform}"
-    if not os.access("/proc/self/stat", os.R_OK):
-        return "the local substrate needs /proc"
-    return None
+class _Local:
+    name = "local"
+    what = "real processes on this machine"
+    capabilities = frozenset(Capability)
+
+    def missing_reason(self) -> str | None:
+        if sys.platform != "linux":
+            return f"the local substrate needs Linux (preload shims, /proc), and this is {sys.platform}"
+        if not os.access("/proc/self/stat", os.R_OK):
+            return "the local substrate needs /proc"
+        return None
+
+    def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        from lab.substrates.local.cluster import LocalCluster
+
+        return LocalCluster(plan, run_id, log_dir)
+
+
+SUBSTRATE: Substrate = _Local()

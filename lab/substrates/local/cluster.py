@@ -27,9 +27,6 @@ PORT_TRIES = 5
 class LocalCluster:
     """Five (or as many as planned) nodes, one store, one Toxiproxy, one process per client."""
 
-    name = "local"
-    capabilities = frozenset(Capability)
-
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
         self._plan = plan
         self._run_id = run_id
