@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     name="lab",
@@ -55,12 +52,15 @@ def run(
     ] = None,
     on: On = "auto",
     out: Annotated[Path, typer.Option(help="Where the run's directory is made.")] = Path("reports"),
+    picture: Annotated[
+        Literal["always", "unexpected"], typer.Option(help="Which runs are drawn; lab check draws any later.")
+    ] = "always",
     as_json: Json = False,
 ) -> int:
     """Run one scenario: one story, one verdict, one report."""
     from lab.commands import run_command
 
-    return run_command(scenario, settings or [], lock, seed, on, out, as_json=as_json)
+    return run_command(scenario, settings or [], lock, seed, on, out, picture, as_json=as_json)
 
 
 @app.command()

@@ -6,12 +6,16 @@ import secrets
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from lab.errors import ExitCode
+
+if TYPE_CHECKING:
+    from lab.judge import Picture
 
 
 def _consoles() -> tuple[Console, Console]:
@@ -26,6 +30,7 @@ def run_command(
     seed: int | None,
     on: str,
     out: Path,
+    picture: Picture,
     *,
     as_json: bool,
 ) -> int:
@@ -51,7 +56,7 @@ def run_command(
         style="dim",
         markup=False,
     )
-    story = Run(loaded, RunOptions(drawn, out, repeat, substrate), StoryTeller(talk))
+    story = Run(loaded, RunOptions(drawn, out, repeat, substrate, picture), StoryTeller(talk))
     try:
         result = execute(story.carry_out())
     except Interrupted:

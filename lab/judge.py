@@ -6,9 +6,9 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -21,6 +21,9 @@ from lab.recorder import recover
 from lab.rundir import RunDirectory
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.scenario.model import Expect
+
+Picture = Literal["always", "unexpected"]
+"""Which runs are drawn: every one, or only what did not come out as expected."""
 
 
 class Stopwatch(Protocol):
@@ -94,8 +97,11 @@ def judge(
     *,
     environment: Mapping[str, str] | None = None,
     repeat_command: str | None = None,
+    picture: Picture = "always",
 ) -> Judgement:
     """Check the history of a run, draw it, and keep the verdict beside it.
+
+    ``picture`` "unexpected" draws only what did not come out as expected, for those who run many.
 
     Raises:
         LabError: the history is damaged.
@@ -108,9 +114,11 @@ def judge(
         verdict = check(history)
         mismatches, unknown = compare(verdict, loaded.scenario.expect)
         measures = measure(history) if loaded.scenario.workload is not None else None
-    with stopwatch.measure("report"):
-        pictures = _draw(history, verdict, loaded.scenario.title, directory.path)
-    judgement = Judgement(verdict, mismatches, unknown, pictures, measures)
+    judgement = Judgement(verdict, mismatches, unknown, (), measures)
+    if picture == "always" or judgement.exit_code != ExitCode.EXPECTED:
+        with stopwatch.measure("report"):
+            drawn = _draw(history, verdict, loaded.scenario.title, directory.path)
+        judgement = replace(judgement, pictures=drawn)
     kept: dict[str, object] = {
         "scenario": loaded.name,
         "exit_code": int(judgement.exit_code),

@@ -22,7 +22,7 @@ from lab.client.protocol import Setup
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.heartbeat import STALL_NS, watch_for_stalls
-from lab.judge import Judgement, judge
+from lab.judge import Judgement, Picture, judge
 from lab.leftovers import sweep
 from lab.nemesis import Nemesis
 from lab.observer import Observer
@@ -78,6 +78,7 @@ class RunOptions:
     out: Path
     repeat_command: str
     substrate: str = "local"
+    picture: Picture = "always"
 
 
 class Run:
@@ -103,7 +104,8 @@ class Run:
         margin_ns = locks.margin_ns(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
         for swept in sweep():
             self._tell(Told("lab", f"cleaned up after a killed run ({len(swept.killed)} processes)", "plain"))
-        threading.Thread(target=_import_what_comes_last, daemon=True).start()
+        paints = self._options.picture == "always"
+        threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True).start()
         directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
         directory.write_scenario(self._loaded.text)
         if self._scenario.workload is not None:
@@ -132,6 +134,7 @@ class Run:
             self._timings,
             environment={"substrate": self._options.substrate, **cluster.versions()},
             repeat_command=self._options.repeat_command,
+            picture=self._options.picture,
         )
         exit_code = ExitCode.UNKNOWN if aborted else judgement.exit_code
         return RunResult(directory.path, judgement, exit_code, aborted, self._timings)
@@ -288,9 +291,11 @@ class Run:
         }
 
 
-def _import_what_comes_last() -> None:
+def _import_what_comes_last(paints: bool) -> None:
     """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
     import_module("checker.check")
+    if not paints:
+        return
     import_module("lab.report.timeline.draw")
     import_module("lab.report.timeline.data")
 

@@ -153,7 +153,7 @@ async def run_all(
 async def run_one(scenario: str, seed: int, out: Path, on: str = AUTO) -> OneRun:
     """Run one scenario as `lab run` does, in a process of its own."""
     words = ["run", scenario, "--seed", str(seed), *([] if on == AUTO else ["--on", on])]
-    command = [sys.executable, "-m", "lab", *words, "--out", str(out), "--json"]
+    command = [sys.executable, "-m", "lab", *words, "--out", str(out), "--picture", "unexpected", "--json"]
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         *command,
