@@ -37,7 +37,7 @@ def runs(
     ]
     labs = {name: Lab(tmp_path_factory.mktemp(name)) for name in dict.fromkeys(wanted)}
     with ThreadPoolExecutor(JOBS) as pool:
-        yield {name: pool.submit(labs[name], "run", name) for name in labs}
+        yield {name: pool.submit(labs[name], "run", name, "--picture", "unexpected") for name in labs}
         pool.shutdown(cancel_futures=True)
     assert [left for one in labs.values() for left in processes_of(one.mark, MARK)] == []
 
