@@ -23,6 +23,9 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.checker_scale
 	$(BIN)/python -m benchmarks.checker_vs_porcupine
+	$(BIN)/lab setup
+	$(BIN)/python -m benchmarks.split_vote --rounds 10
+	$(BIN)/python -m benchmarks.persistence --rounds 5
 
 # What the checker's tests would let pass: `make mutants MUTANTS='checker.windows*'`, then `.venv/bin/mutmut results`.
 mutants: $(VENV)/.dev

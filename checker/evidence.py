@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from checker.attribution import Attribution, Forgotten
 from checker.events import LAB, Params
 from checker.grants import Grants, grants_of, with_grants
-from checker.history import Fault, History
+from checker.history import History
 from checker.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations
 from checker.verdict import Finding, Property, Severity
 from checker.windows import Segments, believed, guaranteed
@@ -144,12 +145,18 @@ class Evidence:
         key: int,
         witnesses: Iterable[int],
         clients: Iterable[str] = (),
+        forgotten: Forgotten | None = None,
         **details: Any,
     ) -> Finding:
-        """A finding on a key (by code); all but mere information name the assumption broken before."""
+        """A finding on a key (by code); all but mere information name the assumption broken before.
+
+        `forgotten` is what nodes must have forgotten, where the finding is that they did.
+        """
         events = tuple(sorted(set(witnesses)))
         involved = tuple(dict.fromkeys(clients))
-        broken = None if severity is Severity.INFORMATION else self._broken_assumption(events, involved)
+        broken = None
+        if severity is not Severity.INFORMATION:
+            broken = self._attribution.broken_assumption(events, involved, forgotten)
         return Finding(
             name=name,
             property=property,
@@ -162,26 +169,19 @@ class Evidence:
             broken_assumption=broken,
         )
 
-    def _broken_assumption(self, witnesses: tuple[int, ...], clients: tuple[str, ...]) -> str | None:
-        """The latest confirmed fault before the last witness that breaks an assumption.
+    @cached_property
+    def _attribution(self) -> Attribution:
+        return Attribution(self.history, self.client_names, self.at)
 
-        One that hit a client of the finding, or a node (which serves everybody), goes before one that hit a
-        bystander.
-        """
-        if not witnesses:
-            return None
-        earlier = [f for f in self.history.faults if f.breaks and f.confirmed and f.index < witnesses[-1]]
-        if not earlier:
-            return None
-        fault = max(earlier, key=lambda f: (self._matters(f, clients), f.index))
-        return (
-            f"assumption '{fault.breaks}' was broken by the nemesis at {self.at(fault.start_ns)} "
-            f"(event {fault.index})"
+    def forgotten(self, g: int, h: int) -> Forgotten:
+        """What nodes must have forgotten of the earlier grant when they made the later one."""
+        token = [self.ops.name("token", int(self.grants.row[grant])) for grant in (g, h)]
+        return Forgotten(
+            self.key(int(self.grants.key[g])),
+            int(self.grants.called_ns[g]),
+            int(self.grants.acquired_ns[h]),
+            frozenset(one for one in token if one is not None),
         )
-
-    def _matters(self, fault: Fault, clients: tuple[str, ...]) -> bool:
-        hit = self.client_names & set(fault.targets)
-        return not hit or bool(hit & set(clients))
 
     @cached_property
     def client_names(self) -> frozenset[str]:

@@ -10,6 +10,8 @@ numbers say so (the store serialises writes, so a write that was delayed on its 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from checker.arrays import largest_before, longer, plus, which_before
@@ -221,7 +223,7 @@ def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: boo
         if after
         else f"as version {writes.version_written[late]}, after {b}'s version {writes.version_written[newer]}"
     )
-    details = {
+    details: dict[str, Any] = {
         "order": "time" if after else "version",
         "values": [ops.name("value", r) for r in (row, other)],
     }

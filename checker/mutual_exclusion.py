@@ -108,6 +108,7 @@ def _overlap(evidence: Evidence, found: Meetings, i: int) -> Finding:
         key=key,
         witnesses=witnesses,
         clients=(a, b),
+        forgotten=evidence.forgotten(g, h),
         overlap_ns=end - start,
         start_offset_ns=start - evidence.history.start_ns,
         end_offset_ns=end - evidence.history.start_ns,
@@ -240,6 +241,7 @@ def continuity_losses(evidence: Evidence) -> list[Finding]:
                     evidence.told(row),
                 ),
                 clients=(a, b),
+                forgotten=evidence.forgotten(g, int(h)),
                 grants=[ops.name("grant", int(grants.row[x])) for x in (g, int(h))],
             )
         )

@@ -30,7 +30,7 @@ class Anchors:
 
     Args:
         started_ns: tells when the last action was started; only what is executed after that counts.
-        leased_at_ns: when each client's lease was granted at the latest.
+        leased_ns: when each client's lease was granted at the earliest, and at the latest.
         pending: what clients were started on and nobody waited for yet.
         ttl_ns: the lock's TTL.
         slack_ns: what clock drift and stamping may add to it.
@@ -44,7 +44,7 @@ class Anchors:
         recorder: Recorder,
         *,
         started_ns: Callable[[], int],
-        leased_at_ns: Mapping[str, int],
+        leased_ns: Mapping[str, tuple[int, int]],
         pending: Mapping[str, asyncio.Task[Answer]],
         ttl_ns: int,
         slack_ns: int,
@@ -54,9 +54,10 @@ class Anchors:
         self._nemesis = nemesis
         self._recorder = recorder
         self._started_ns = started_ns
-        self._leased_at_ns = leased_at_ns
+        self._leased_ns = leased_ns
         self._pending = pending
-        self._lease_ns = ttl_ns + slack_ns
+        self._ttl_ns = ttl_ns
+        self._slack_ns = slack_ns
 
     async def wait_for(self, anchor: Anchor) -> tuple[str, bool]:
         """Wait for a moment; return it in words, and whether it came in time."""
@@ -69,6 +70,8 @@ class Anchors:
             case KeysGone():
                 gone = self._observer.until_gone(self._names(anchor.nodes), timeout_s)
                 return f"the lock's key is gone from node {_nodes(anchor.nodes)}", await gone
+            case LeaseOver(over=False):
+                return f"the lease of {anchor.lease} lasts on for certain", self._lasts(anchor.lease)
             case LeaseOver():
                 over = self._until_lease_over(anchor.lease, timeout_s)
                 return f"the lease of {anchor.lease} is over for certain", await over
@@ -128,11 +131,17 @@ class Anchors:
                 return False
         return True
 
-    async def _until_lease_over(self, client: str, timeout_s: float) -> bool:
-        since_ns = self._leased_at_ns.get(client)
-        if since_ns is None:
+    def _lasts(self, client: str) -> bool:
+        if client not in self._leased_ns:
             return False
-        left_s = (since_ns + self._lease_ns - self._recorder.now_ns()) / 1e9
+        earliest_ns, _ = self._leased_ns[client]
+        return self._recorder.now_ns() < earliest_ns + self._ttl_ns - self._slack_ns
+
+    async def _until_lease_over(self, client: str, timeout_s: float) -> bool:
+        if client not in self._leased_ns:
+            return False
+        _, latest_ns = self._leased_ns[client]
+        left_s = (latest_ns + self._ttl_ns + self._slack_ns - self._recorder.now_ns()) / 1e9
         if left_s > timeout_s:
             await asyncio.sleep(timeout_s)
             return False

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
+import numpy as np
 
 from checker import HistoryError, Outcome, Verdict, load
 from checker.check import check
+from checker.evidence import Evidence, ms
 from checker.history import History
+from checker.operations import F, Status
+from lab.belief import CrossCheck, cross_check
 from lab.errors import ExitCode, LabError
 from lab.liveness import Measures, measure
 from lab.recorder import recover
 from lab.rundir import RunDirectory
 from lab.scenario.load import LoadedScenario, load_scenario
-from lab.scenario.model import Expect
+from lab.scenario.model import Expect, Scenario
+
+MUST_HAPPEN: Final = ("violated", "found")
+"""Expectations of something that must be seen to happen; a busy machine can keep it from happening."""
 
 Picture = Literal["always", "unexpected"]
 """Which runs are drawn: every one, or only what did not come out as expected."""
@@ -55,6 +62,8 @@ class Judgement:
     pictures: tuple[Path, ...]
     measures: Measures | None = None
     """How soon and how often the lock was got; of a workload only."""
+    belief: CrossCheck | None = None
+    """What the clients believed against where their tokens lay; a report that decides nothing."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -90,6 +99,28 @@ def compare(verdict: Verdict, expect: Expect) -> tuple[tuple[Mismatch, ...], tup
     return tuple(mismatches), tuple(dict.fromkeys(unknown))
 
 
+def refusals_in_stalls(history: History) -> Iterator[str]:
+    """Say which clients were refused while they stood still unasked: their time-outs ran, and nothing else.
+
+    What such a refusal kept from happening says nothing about the lock.
+    """
+    evidence = Evidence(history)
+    ops, pauses = evidence.ops, evidence.pauses()
+    for row in np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status == Status.FAIL)).tolist():
+        client, call_ns, return_ns = evidence.client(row), int(ops.call_ns[row]), int(ops.return_ns[row])
+        for stall in history.stalls:
+            asked = any(
+                p.start_ns <= stall.end_ns and stall.start_ns <= p.end_ns for p in pauses.get(client, ())
+            )
+            if stall.client == client and stall.start_ns < return_ns and call_ns < stall.end_ns and not asked:
+                yield (
+                    f"{client} was refused at {evidence.at(return_ns)} after it had stood still for "
+                    f"{ms(stall.end_ns - stall.start_ns)}, since the machine was busy: what was to happen "
+                    "then may not have happened for that alone"
+                )
+                break
+
+
 def judge(
     directory: RunDirectory,
     loaded: LoadedScenario,
@@ -113,8 +144,11 @@ def judge(
             raise LabError(str(error), hint="the history was changed after the run: run it again") from error
         verdict = check(history)
         mismatches, unknown = compare(verdict, loaded.scenario.expect)
+        if any(mismatch.expected in MUST_HAPPEN for mismatch in mismatches):
+            unknown += tuple(refusals_in_stalls(history))
         measures = measure(history) if loaded.scenario.workload is not None else None
-    judgement = Judgement(verdict, mismatches, unknown, (), measures)
+        belief = _cross_check(history, loaded.scenario)
+    judgement = Judgement(verdict, mismatches, unknown, (), measures, belief)
     if picture == "always" or judgement.exit_code != ExitCode.EXPECTED:
         with stopwatch.measure("report"):
             drawn = _draw(history, verdict, loaded.scenario.title, directory.path)
@@ -133,10 +167,21 @@ def judge(
     if measures is not None:
         kept["measures"] = measures.to_dict()
         kept["schedule"] = directory.read_schedule()
+    if belief is not None:
+        kept["belief_and_truth"] = belief.to_dict()
     if environment is None and directory.verdict.exists():
         kept |= _as_run(directory.verdict)
     directory.verdict.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
     return judgement
+
+
+def _cross_check(history: History, scenario: Scenario) -> CrossCheck | None:
+    """Hold belief against truth; like the picture, it must not cost the verdict if it fails."""
+    try:
+        return cross_check(history, one_master=bool(scenario.cluster.replicas))
+    except Exception:
+        logging.getLogger("lab").exception("belief and truth could not be compared; the verdict stands")
+        return None
 
 
 def _draw(history: History, verdict: Verdict, title: str, directory: Path) -> tuple[Path, ...]:

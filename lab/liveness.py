@@ -77,6 +77,8 @@ class Measures:
     longest_gap_ns: int
     heals: tuple[Heal, ...]
     penalties: tuple[Penalty, ...]
+    handover_ns: Spread | None = None
+    """How long after a grant that was given back the next one came: what a penalty is to be compared with."""
 
     @property
     def available(self) -> float | None:
@@ -118,6 +120,7 @@ class Measures:
             "after_heal_ms": _ms(self.after_heal_ns),
             "hit_client_after_heal_ms": _ms(self.hit_after_heal_ns),
             "heals": [_heal(heal) for heal in self.heals[:LISTED_MAX]],
+            "handover_ms": _ms(self.handover_ns),
             "penalty_ms": _ms(self.penalty_ns),
             "penalties": [_penalty(penalty) for penalty in self.penalties[:LISTED_MAX]],
         }
@@ -143,6 +146,7 @@ def measure(history: History) -> Measures:
         longest_gap_ns=longest_gap_ns(evidence, rows, end),
         heals=heals(evidence),
         penalties=penalties(evidence),
+        handover_ns=spread(handovers_ns(evidence)),
     )
 
 
@@ -224,19 +228,24 @@ def _after(times: I64, since_ns: int) -> int | None:
     return int(times[at]) - since_ns if at < times.size else None
 
 
+def handovers_ns(evidence: Evidence) -> I64:
+    """From each grant that was given back to the next grant of its key."""
+    grants = evidence.grants
+    back, following = _in_turn(evidence)
+    given = _given_back(evidence)[back]
+    return np.asarray((grants.acquired_ns[following] - grants.acquired_ns[back])[given], np.int64)
+
+
 def penalties(evidence: Evidence) -> tuple[Penalty, ...]:
     """Grants that were never given back because their client was hit, and when the next grant came."""
-    grants, ops = evidence.grants, evidence.ops
+    grants = evidence.grants
     faults = [f for f in _injections(evidence) if evidence.client_names & set(f.targets)]
     if not faults:
         return ()
-    held = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
-    given_back = (grants.release_row != NONE) & (ops.status[grants.release_row] == Status.OK)
-    order = held[np.lexsort((grants.acquired_ns[held], grants.key[held]))]
+    given_back = _given_back(evidence)
     found = []
-    for at, grant in enumerate(order[:-1].tolist()):
-        following = int(order[at + 1])
-        if given_back[grant] or grants.key[following] != grants.key[grant]:
+    for grant, following in zip(*(rows.tolist() for rows in _in_turn(evidence)), strict=True):
+        if given_back[grant]:
             continue
         granted, next_ns = int(grants.acquired_ns[grant]), int(grants.acquired_ns[following])
         span = Interval(granted, min(next_ns, int(grants.release_call_ns[grant])))
@@ -247,6 +256,22 @@ def penalties(evidence: Evidence) -> tuple[Penalty, ...]:
             ttl_ns = int(grants.ttl_ns[grant])
             found.append(Penalty(fault, client, ttl_ns, next_ns - granted, next_ns - since_ns))
     return tuple(found)
+
+
+def _in_turn(evidence: Evidence) -> tuple[Index, Index]:
+    """Grants of leases, and for each the next one of its key; the last of each key is left out."""
+    grants = evidence.grants
+    held = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
+    order = held[np.lexsort((grants.acquired_ns[held], grants.key[held]))]
+    same = grants.key[order[:-1]] == grants.key[order[1:]]
+    return order[:-1][same], order[1:][same]
+
+
+def _given_back(evidence: Evidence) -> Bools:
+    """Which grants were released for certain."""
+    grants = evidence.grants
+    released = evidence.ops.status[grants.release_row] == Status.OK
+    return np.asarray((grants.release_row != NONE) & released)
 
 
 def _meets(fault: Fault, span: Interval) -> bool:

@@ -3,16 +3,27 @@
 Each node is watched around every link, with MONITOR and a connection of the lab's own. MONITOR's stamps
 follow the node's clock, which a fault may move, so everything is stamped with the recorder's. What is seen
 here is for anchors, pictures and cross-checks, never for a verdict.
+
+The ``value`` of an event on a key tells how exact it is, all on the recorder's clock. ``look`` numbers the
+looks at a node, which were taken between ``asked_ns`` and ``answered_ns``. ``commands`` were the reason to
+look, if any: the ``command``; ``seen_ns``; between which two instants it ran by the node's own stamp,
+``ran_ns`` (true while its clock is right); and the last look that it surely came ``after`` (0: none).
+``key-touched`` lists commands that no look followed. ``passed``, when watching ends, is the last look before
+which none was missed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import redis.asyncio
+from redis.asyncio.client import MonitorCommandInfo
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -24,9 +35,16 @@ from lab.recorder import Recorder
 LOOK_TIMEOUT_S = 2.0
 """How long a node may take to show its key; one that stands still never does."""
 RETRY_S = 0.005
+CATCH_UP_S = 1.0
+"""How long a watch waits at its end for what MONITOR has still to show."""
 OWN_COMMANDS = frozenset({"GET", "PTTL", "ECHO", "INFO", "TIME", "CLIENT", "MONITOR", "PING"})
 EXECUTED_MAX = 10_000
 """How many commands are remembered for anchors: more than any story needs, and no leak in a long workload."""
+SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
+SHOWN_MAX = 200
+"""How many characters of a command are kept."""
+MARK = "look-"
+"""What each look ends with, so that MONITOR shows which commands came before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,11 @@ class NodeWatch:
         )
         self._task: asyncio.Task[None] | None = None
         self._lives = 0
+        self._numbers = itertools.count(1)
+        self._asked = 0  # the last look that was begun
+        self._passed = 0  # the last look whose mark MONITOR has shown
+        self._pending: list[dict[str, Any]] = []
+        self._due = asyncio.Event()
         self.listening = asyncio.Event()
         """Set while every command of the node is seen."""
         self.executed: list[tuple[int, str]] = []
@@ -70,43 +93,73 @@ class NodeWatch:
         await self.listening.wait()
 
     async def stop(self) -> None:
-        """Stop listening and disconnect."""
+        """Stop listening, if possible once everything up to the last look was seen, and disconnect."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CATCH_UP_S):
+                while self.listening.is_set() and self._passed < self._asked:
+                    await asyncio.sleep(RETRY_S)
+        if self.listening.is_set():
+            self._record("node-left", None, value={"passed": self._passed})
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._truth.close()
         await self._redis.aclose()
 
-    async def observe(self, seen_ns: int | None = None) -> Sight | None:
+    async def observe(self, commands: Sequence[dict[str, Any]] = ()) -> Sight | None:
         """Look at the key and record it; None if the node stands still, or is not ready to tell.
 
-        A node that is down holds no key that anybody could see.
+        A node that is down holds no key that anybody could see. ``commands`` are the reason to look, if any.
         """
+        seen_ns = int(commands[0]["seen_ns"]) if commands else None
+        number, asked_ns = next(self._numbers), self._recorder.now_ns()
+        self._asked = number
+        told = False
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
-                value, left_ms = await asyncio.gather(
-                    self._truth.call("GET", self._key), self._truth.call("PTTL", self._key)
+                value, left_ms, _ = await asyncio.gather(
+                    self._truth.call("GET", self._key),
+                    self._truth.call("PTTL", self._key),
+                    self._truth.call("PING", f"{MARK}{number}"),
                 )
-        except TimeoutError:
-            return None
-        except NodeError:
-            return None if self.listening.is_set() else Sight(there=False)
+            told = True
+        except (TimeoutError, NodeError) as error:
+            down = isinstance(error, NodeError) and not self.listening.is_set()
+            return Sight(there=False) if down else None
+        finally:
+            if commands and not told:
+                self._record("key-touched", seen_ns, value={"commands": list(commands)})
         token = value.decode(errors="replace") if isinstance(value, bytes) and left_ms != -2 else None
         left_ns = int(left_ms) * 1_000_000 if token is not None and left_ms >= 0 else None
         f = "key-observed" if token == self.token else "key-set" if token is not None else "key-deleted"
-        if token is not None or self.token is not None:
-            self._recorder.write(
-                "node",
-                "info",
-                f,
-                time_ns=seen_ns,
-                node=self.node,
-                key=self._key,
-                token=token if token is not None else self.token if f == "key-deleted" else None,
-                ttl_left_ns=left_ns,
-            )
+        self._record(
+            f,
+            seen_ns,
+            token=token if token is not None else self.token if f == "key-deleted" else None,
+            ttl_left_ns=left_ns,
+            value={
+                "look": number,
+                "asked_ns": asked_ns,
+                "answered_ns": self._recorder.now_ns(),
+                **({"commands": list(commands)} if commands else {}),
+            },
+        )
         self.token = token
         return Sight(token is not None, left_ns)
+
+    def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
+        key = None if f.startswith("node-") else self._key
+        self._recorder.write("node", "info", f, time_ns=time_ns, node=self.node, key=key, **fields)
+
+    def _noted(self, words: Sequence[str], stamp_s: float) -> dict[str, Any]:
+        """A command, when it was seen, and what is known of when it ran."""
+        before_ns = self._recorder.now_ns()
+        age_ns = time.time_ns() - round(stamp_s * 1e9)
+        seen_ns = self._recorder.now_ns()
+        # What a script does follows as commands of its own.
+        shown = words[0] if words[0].upper() in SCRIPTS else " ".join(words)[:SHOWN_MAX]
+        ran_ns = [before_ns - age_ns, seen_ns - age_ns]
+        return {"command": shown, "seen_ns": seen_ns, "ran_ns": ran_ns, "after": self._passed}
 
     async def _watch(self) -> None:
         """Listen; when the node dies say so, and listen again when it is back."""
@@ -116,7 +169,7 @@ class NodeWatch:
             if self.listening.is_set():
                 self.listening.clear()
                 self.token = None
-                self._recorder.write("node", "info", "node-down", node=self.node)
+                self._record("node-down", None, value={"passed": self._passed})
                 self._notify()
             await asyncio.sleep(RETRY_S)
 
@@ -127,20 +180,41 @@ class NodeWatch:
             self._lives += 1
             self.listening.set()
             if returns:
-                self._recorder.write("node", "info", "node-up", node=self.node)
+                self._record("node-up", None)
                 await self.observe()
             self._notify()
-            while True:
-                # "EVALSHA <script> 1 <key> …": the key is a word of its own in whatever touches it.
-                words = str((await monitor.next_command())["command"]).split()
-                name = words[0].upper() if words else ""
-                if name in OWN_COMMANDS or self._key not in words:
-                    continue
-                seen_ns = self._recorder.now_ns()
-                self.executed.append((seen_ns, name))
-                self._notify()
-                await self.observe(seen_ns)
-                self._notify()
+            looking = asyncio.create_task(self._look())
+            try:
+                while True:
+                    self._take_note(await monitor.next_command())
+            finally:
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)
+                if self._pending:
+                    self._record("key-touched", None, value={"commands": self._pending})
+                    self._pending = []
+
+    def _take_note(self, shown: MonitorCommandInfo) -> None:
+        # "EVALSHA <script> 1 <key> …": the key is a word of its own in whatever touches it.
+        words = str(shown["command"]).split()
+        name = words[0].upper() if words else ""
+        if name == "PING" and words[-1].startswith(MARK):
+            self._passed = int(words[-1].removeprefix(MARK))
+        if name in OWN_COMMANDS or self._key not in words:
+            return
+        self._pending.append(self._noted(words, shown["time"]))
+        self.executed.append((self._pending[-1]["seen_ns"], name))
+        self._due.set()
+        self._notify()
+
+    async def _look(self) -> None:
+        """Look once after whatever was done to the key since; one by one would fall ever further behind."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            commands, self._pending = self._pending, []
+            await self.observe(commands)
+            self._notify()
 
 
 class Observer:

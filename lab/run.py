@@ -256,7 +256,7 @@ class Run:
 
     def _cluster(self, directory: RunDirectory) -> Cluster:
         chosen = substrate(self._options.substrate)
-        drawn = tuple(step for fault in self._drawn for step in fault.begin(fault.clients))
+        drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         needed = needs((*self._scenario.steps, *drawn))
         missing = needed - chosen.capabilities
         if missing:

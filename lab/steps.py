@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab.anchors import Anchors
-from lab.client.protocol import POINTS_BEFORE_GRANT, Answer, Command, Outcome, Verb
+from lab.client.protocol import Answer, Command, Outcome, Verb
 from lab.durations import format_duration
 from lab.errors import UnknownOutcome
 from lab.faults import FAULTS
@@ -15,12 +15,13 @@ from lab.faults.base import node_names
 from lab.faults.prime import prime
 from lab.nemesis import Nemesis
 from lab.observer import Observer
+from lab.points import POINTS_BEFORE_GRANT
 from lab.recorder import Recorder
 from lab.scenario.actions import Action
-from lab.scenario.anchors import Anchor, ClientAt, Replicated, Synced
+from lab.scenario.anchors import Anchor, ClientAt, LeaseOver, Replicated, Synced
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import Heal
-from lab.scenario.step_machine import ClientCrash, Correct, Jump, Prime, Restart, Resume
+from lab.scenario.step_machine import ClientCrash, Correct, Crash, Jump, Prime, Restart, Resume, Shutdown
 from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
 from lab.substrates.base import Capability, Client, Cluster
 
@@ -77,7 +78,7 @@ class Player:
         self._tell = narrator
         self._orders = 0
         self._pending: dict[str, asyncio.Task[Answer]] = {}
-        self._leased_at_ns: dict[str, int] = {}
+        self._leased_ns: dict[str, tuple[int, int]] = {}
         self._started_ns = recorder.now_ns()
         self._anchors = Anchors(
             cluster,
@@ -85,7 +86,7 @@ class Player:
             nemesis,
             recorder,
             started_ns=lambda: self._started_ns,
-            leased_at_ns=self._leased_at_ns,
+            leased_ns=self._leased_ns,
             pending=self._pending,
             ttl_ns=ttl_ns,
             slack_ns=slack_ns,
@@ -153,6 +154,8 @@ class Player:
     async def _inject(self, step: StepModel) -> None:
         # A client that is to be killed leaves what it was doing without an end: nobody waits for it.
         left = self._pending.pop(step.client, None) if isinstance(step, ClientCrash) else None
+        if isinstance(step, Crash | Shutdown):
+            await self._observer.observe(node_names(step.nodes, self._cluster))  # what they take with them
         words, receipt = await self._nemesis.inject(step)
         if left is not None:
             left.cancel()
@@ -182,13 +185,14 @@ class Player:
         self._pending[action.client] = asyncio.create_task(self._order(client, command, action))
 
     async def _order(self, client: Client, command: Command, action: Action) -> Answer:
+        asked_ns = self._recorder.now_ns()
         answer = await client.order(command)
-        # Its lease was granted before this moment, so counting from now is on the safe side.
+        # Its lease was granted between these two moments, so each of them is on one safe side.
         granted = answer.outcome is Outcome.OK or (
             answer.outcome is Outcome.HELD and answer.text not in POINTS_BEFORE_GRANT
         )
         if granted and command.verb in ("acquire", "extend", "work"):
-            self._leased_at_ns[client.name] = self._recorder.now_ns()
+            self._leased_ns[client.name] = asked_ns, self._recorder.now_ns()
         text = f"waits at the point {answer.text!r}" if answer.outcome is Outcome.HELD else answer.text
         skipped = f"{action.verb}: skipped, since it {text}" if answer.outcome is Outcome.SKIPPED else text
         self._tell(
@@ -234,9 +238,10 @@ class Player:
 
 
 def _looks_once(anchor: Anchor) -> bool:
-    return (isinstance(anchor, Synced) and not anchor.synced) or (
-        isinstance(anchor, Replicated) and not anchor.replicated
-    )
+    match anchor:
+        case Synced(synced=False) | Replicated(replicated=False) | LeaseOver(over=False):
+            return True
+    return False
 
 
 def needs(steps: tuple[StepModel, ...]) -> frozenset[Capability]:

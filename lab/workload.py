@@ -119,33 +119,53 @@ class WorkloadPlayer:
                     await self._sleep(drawn.at_ns - (self._recorder.now_ns() - start_ns))
                     if self._over.is_set():
                         break
-                    group.create_task(self._one(drawn))
+                    group.create_task(self._one(drawn, group))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _one(self, drawn: Drawn) -> None:
-        """Inject one fault when nothing else lasts on its things, and end it when its time is over."""
-        before = [ended for things, ended in self._lasting if things & drawn.things]
+    async def _one(self, drawn: Drawn, group: asyncio.TaskGroup, leader: asyncio.Event | None = None) -> None:
+        """Inject one fault when nothing else lasts on its things, and end it when its time is over.
+
+        ``leader`` completes when the fault is over during which this one is to be injected, if there is one.
+        """
+        before = [e for things, e in self._lasting if things & drawn.things and e is not leader]
         ended = asyncio.Event()
         mine = (drawn.things, ended)
         self._lasting.append(mine)
         try:
             for earlier in before:
                 await earlier.wait()
-            clients = await self._clients(drawn)
-            if clients is None or self._over.is_set():
+            clients = None if leader is not None and leader.is_set() else await self._begin(drawn)
+            if clients is None:
                 self._recorder.write("lab", "info", "left-out", value=drawn.words)
                 self._tell(Told("nemesis", f"leaves out {drawn.words}", "skipped"))
                 return
-            if drawn.plan.family == "client":
-                self._crashed.update(clients)
-            await self._play(drawn.begin(clients))
+            for follower in drawn.followers:
+                group.create_task(self._one(follower, group, ended))
             if drawn.lasts_ns is not None:
                 await self._sleep(drawn.lasts_ns)
                 await self._play(drawn.end(clients))
         finally:
             self._lasting.remove(mine)
             ended.set()
+
+    async def _begin(self, drawn: Drawn) -> tuple[str, ...] | None:
+        """Inject it and return the clients that it hit; None if there was nobody to be hit.
+
+        Whoever is to be stopped while he holds the lock may have given it back before he stood still: then he
+        goes on, and the next holder is tried.
+        """
+        while True:
+            clients = await self._clients(drawn)
+            if clients is None or self._over.is_set():
+                return None
+            if drawn.plan.family == "client":
+                self._crashed.update(clients)
+            await self._play(drawn.begin(clients))
+            stops_holder = drawn.wants_holder and drawn.plan.family == "pause"
+            if not stops_holder or held_since_ns(self._recorder.client_log(clients[0])) is not None:
+                return clients
+            await self._play(drawn.end(clients))
 
     async def _play(self, steps: Sequence[StepModel]) -> None:
         async with self._hands:

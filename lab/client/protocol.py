@@ -12,21 +12,7 @@ from typing import Literal
 import msgspec
 
 from lab.address import Address
-
-POINTS = (
-    "between-setnx-and-expire",
-    "before-announce",
-    "acquired",
-    "read",
-    "before-write",
-    "written",
-    "before-release",
-)
-"""Where ``work`` and ``continue`` can stop, in the order in which a client comes by; the first only with the
-lock ``setnx-expire``, the second only with a lock that announces its token."""
-
-POINTS_BEFORE_GRANT = ("between-setnx-and-expire", "before-announce")
-"""Points at which the client does not hold the lock yet."""
+from lab.points import Point
 
 Verb = Literal[
     "acquire", "extend", "read", "check", "write", "release", "work", "continue", "loop", "stop", "clock"
@@ -70,7 +56,7 @@ class Command(msgspec.Struct, frozen=True):
 
     id: int
     verb: Verb
-    until: str | None = None
+    until: Point | None = None
     loop: Loop | None = None
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any, ClassVar, Final
 
 from lab.durations import format_duration
@@ -18,13 +20,17 @@ from lab.substrates.base import Capability, ClockReading, Cluster, Machine
 
 BROKEN: Final = "bounded clock error"
 SLACK_NS: Final = 5_000_000
-"""How much two clock readings may disagree beyond their own uncertainty."""
-READINGS: Final = 5
+"""How much a clock that is right may disagree with this machine's, beyond the uncertainty of the reading."""
+COARSE_NS: Final = 160_000_000
+"""A step that must be told even from the readings of a machine that is down or stands still."""
+READINGS_MAX: Final = 20
+"""How many readings are taken at most until one is certain enough to tell a step."""
+DRIFT_READINGS: Final = 5
 """How many readings the most certain one is chosen from, where every microsecond counts."""
-DRIFT_TOLERANCE: Final = 0.25
-"""Which share of a drift its measured rate may be off."""
-DRIFT_PATIENCE_NS: Final = 2_500_000_000
-"""How long a drift is watched at most, until its rate is certain enough."""
+TOLERANCE: Final = 0.25
+"""Which share of a step, or of a drift's rate, what is measured may be off."""
+DRIFT_PATIENCE_NS: Final = 30_000_000_000
+"""How long a drift is watched at most, until its rate is certain; on a quiet machine far less."""
 STROBE_PATIENCE_S: Final = 10.0
 """How long a strobing clock is watched at most, until both sides were seen."""
 
@@ -54,17 +60,21 @@ class JumpFault:
     async def inject(self, step: Jump, cluster: Cluster) -> Receipt:
         """Step the clock and read it before and after."""
         who = machine(step.name, cluster)
-        before = await who.read_clock()
+        before = await _certain(who, abs(step.by_ns))
         await who.jump_clock(step.by_ns)
-        after = await who.read_clock()
+        after = await _certain(who, abs(step.by_ns))
         moved_ns = after.offset_ns - before.offset_ns
-        error_ns = before.uncertainty_ns + after.uncertainty_ns + SLACK_NS
+        error_ns = before.uncertainty_ns + after.uncertainty_ns
+        tolerance_ns = abs(step.by_ns) * TOLERANCE
         evidence = {
             "offset_before_ms": ms(before.offset_ns),
             "offset_after_ms": ms(after.offset_ns),
             "moved_ms": ms(moved_ns),
+            "uncertainty_ms": ms(error_ns),
         }
-        return Receipt(abs(moved_ns - step.by_ns) <= min(error_ns, abs(step.by_ns) // 2), evidence)
+        # So it moved for certain. What it drifted between the readings, if it drifts, is tolerated.
+        off_ns = abs(moved_ns - step.by_ns)
+        return Receipt(error_ns <= tolerance_ns and off_ns <= tolerance_ns + error_ns, evidence)
 
 
 class DriftFault:
@@ -86,26 +96,28 @@ class DriftFault:
         return BROKEN if abs(step.ppm) > tolerance.clock_rate * 1e6 else None
 
     async def inject(self, step: Drift, cluster: Cluster) -> Receipt:
-        """Let it drift, and watch it until its rate can be told from the error of measurement."""
+        """Let it drift, and watch it until its rate is certain to be what was asked for, or not to be."""
         who = machine(step.name, cluster)
         await who.drift_clock(step.ppm)
-        first, since_ns = await _certain(who)
+        least_ppm, most_ppm = sorted((step.ppm * (1 - TOLERANCE), step.ppm * (1 + TOLERANCE)))
+        first = await _timed(who, step.ppm)
         while True:
-            last, now_ns = await _certain(who)
-            watched_ns = now_ns - since_ns
-            drifted_ns, due_ns = last.offset_ns - first.offset_ns, watched_ns * step.ppm / 1e6
-            error_ns = first.uncertainty_ns + last.uncertainty_ns
-            if abs(due_ns) * DRIFT_TOLERANCE > error_ns or watched_ns > DRIFT_PATIENCE_NS:
+            last = await _timed(who, step.ppm)
+            low_ppm, high_ppm = rate_between(first, last)
+            right = least_ppm <= low_ppm and high_ppm <= most_ppm
+            wrong = high_ppm < least_ppm or low_ppm > most_ppm
+            watched_ns = last.taken_from_ns - first.taken_until_ns
+            if right or wrong or watched_ns > DRIFT_PATIENCE_NS:
                 break
             await asyncio.sleep(0.01)
-        off_ns = abs(drifted_ns - due_ns)
         return Receipt(
-            off_ns <= abs(due_ns) * DRIFT_TOLERANCE + error_ns < abs(due_ns),
+            right,
             {
-                "measured_ppm": round(drifted_ns / watched_ns * 1e6),
-                "drifted_ms": ms(drifted_ns),
+                "rate_least_ppm": _whole(low_ppm),
+                "rate_most_ppm": _whole(high_ppm),
+                "drifted_ms": ms(last.shown.offset_ns - first.shown.offset_ns),
                 "watched_ms": ms(watched_ns),
-                "uncertainty_ms": ms(error_ns),
+                "uncertainty_ms": ms(first.shown.uncertainty_ns + last.shown.uncertainty_ns),
             },
         )
 
@@ -133,14 +145,15 @@ class StrobeFault:
         """Let it strobe, and read it until both sides were seen."""
         who = machine(step.name, cluster)
         loop = asyncio.get_running_loop()
-        before = await who.read_clock()
+        before = await _certain(who, abs(step.by_ns))
         await who.strobe_clock(step.by_ns, step.every_ns)
         near = far = 0
         give_up = loop.time() + STROBE_PATIENCE_S + 4 * step.every_ns / 1e9
         while loop.time() < give_up and not (near and far):
-            moved_ns = (await who.read_clock()).offset_ns - before.offset_ns
-            far += _is_near(moved_ns, step.by_ns, step.by_ns)
-            near += _is_near(moved_ns, 0, step.by_ns)
+            now = await _certain(who, abs(step.by_ns))
+            moved_ns, error_ns = now.offset_ns - before.offset_ns, now.uncertainty_ns + before.uncertainty_ns
+            far += abs(moved_ns - step.by_ns) + error_ns < abs(step.by_ns) / 2
+            near += abs(moved_ns) + error_ns < abs(step.by_ns) / 2
             await asyncio.sleep(step.every_ns / 1e9 / 4)
         evidence = {
             "offset_before_ms": ms(before.offset_ns),
@@ -155,7 +168,7 @@ async def correct_clock(name: str, cluster: Cluster) -> Receipt:
     who = machine(name, cluster)
     before = await who.read_clock()
     await who.correct_clock()
-    after = await who.read_clock()
+    after = await _certain(who, max(abs(before.offset_ns), COARSE_NS))
     evidence: dict[str, Any] = {
         "offset_before_ms": ms(before.offset_ns),
         "offset_after_ms": ms(after.offset_ns),
@@ -163,15 +176,60 @@ async def correct_clock(name: str, cluster: Cluster) -> Receipt:
     return Receipt(abs(after.offset_ns) <= after.uncertainty_ns + SLACK_NS, evidence)
 
 
-def _is_near(moved_ns: int, there_ns: int, by_ns: int) -> bool:
-    return abs(moved_ns - there_ns) < abs(by_ns) // 2
+async def _certain(who: Machine, step_ns: int) -> ClockReading:
+    """A reading that can tell a step of so many nanoseconds, or the most certain of many that could not.
+
+    A busy machine may stand still in the middle of a reading, which makes that one uncertain.
+    """
+    best = await who.read_clock()
+    for _ in range(READINGS_MAX - 1):
+        if best.uncertainty_ns <= step_ns * TOLERANCE / 2:
+            break
+        best = min(best, await who.read_clock(), key=lambda one: one.uncertainty_ns)
+    return best
 
 
-async def _certain(who: Machine) -> tuple[ClockReading, int]:
-    """The most certain of a few readings, and when it was taken, in monotonic nanoseconds."""
-    readings = []
-    for _ in range(READINGS):
-        before_ns = time.monotonic_ns()
-        reading = await who.read_clock()
-        readings.append((reading, (before_ns + time.monotonic_ns()) // 2))
-    return min(readings, key=lambda taken: taken[0].uncertainty_ns)
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What a clock showed, and between which two monotonic nanoseconds it did."""
+
+    shown: ClockReading
+    taken_from_ns: int
+    taken_until_ns: int
+
+
+def rate_between(first: Timed, last: Timed) -> tuple[float, float]:
+    """Between which two rates, in ppm, a clock must have run on the average between two readings.
+
+    Nothing is guessed: neither when in its call a reading was taken, nor how far it was off. Where even that
+    time passed between the readings is uncertain, any rate is possible.
+    """
+    shortest_ns = last.taken_from_ns - first.taken_until_ns
+    longest_ns = last.taken_until_ns - first.taken_from_ns
+    if shortest_ns <= 0:
+        return -inf, inf
+    drifted_ns = last.shown.offset_ns - first.shown.offset_ns
+    error_ns = last.shown.uncertainty_ns + first.shown.uncertainty_ns
+    least_ns, most_ns = drifted_ns - error_ns, drifted_ns + error_ns
+    return (
+        least_ns / (longest_ns if least_ns > 0 else shortest_ns) * 1e6,
+        most_ns / (shortest_ns if most_ns > 0 else longest_ns) * 1e6,
+    )
+
+
+async def _timed(who: Machine, ppm: int) -> Timed:
+    """The reading, of a few, that tells most about a drift of so many ppm."""
+
+    def doubt_ns(one: Timed) -> float:
+        return one.shown.uncertainty_ns + (one.taken_until_ns - one.taken_from_ns) * abs(ppm) / 1e6
+
+    taken = []
+    for _ in range(DRIFT_READINGS):
+        from_ns = time.monotonic_ns()
+        shown = await who.read_clock()
+        taken.append(Timed(shown, from_ns, time.monotonic_ns()))
+    return min(taken, key=doubt_ns)
+
+
+def _whole(ppm: float) -> int | None:
+    return round(ppm) if isfinite(ppm) else None

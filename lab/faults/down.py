@@ -31,29 +31,38 @@ POLL_S = 0.005
 Shown = tuple[bool, dict[str, Any]]
 
 
-class CrashFault:
+class _DownFault:
+    """What all faults share that take nodes down, each by itself, until they are started again."""
+
+    ended_by: ClassVar[Ending] = "restart"
+
+    def target(self, step: Crash | Shutdown | PowerCut, cluster: Cluster) -> Target:
+        """The nodes."""
+        names = node_names(step.nodes, cluster)
+        return Target(f"node{'s' if len(names) > 1 else ''} {', '.join(names)}", names)
+
+    async def inject(self, step: Crash | Shutdown | PowerCut, cluster: Cluster) -> Receipt:
+        """Take each of them down, and look at what is left of it."""
+        names = node_names(step.nodes, cluster)
+        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
+        return together(dict(zip(names, shown, strict=True)))
+
+    async def _one(self, node: Node) -> Shown:
+        raise NotImplementedError
+
+
+class CrashFault(_DownFault):
     """Nodes that are killed."""
 
     f: ClassVar[str] = "crash"
-    ended_by: ClassVar[Ending] = "restart"
 
     def needs(self, step: Crash) -> Capability:
         """Nodes that can be stopped and started."""
         return Capability.STOP_NODES
 
-    def target(self, step: Crash, cluster: Cluster) -> Target:
-        """The nodes."""
-        return _nodes(node_names(step.nodes, cluster))
-
     def breaks(self, step: Crash, tolerance: Tolerance) -> str | None:
         """Break durability only where nothing is kept: a crash loses no file."""
         return NOT_DURABLE if tolerance.persistence == "none" else None
-
-    async def inject(self, step: Crash, cluster: Cluster) -> Receipt:
-        """Kill each of them."""
-        names = node_names(step.nodes, cluster)
-        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
-        return together(dict(zip(names, shown, strict=True)))
 
     async def _one(self, node: Node) -> Shown:
         evidence = await _life_before(node)
@@ -61,29 +70,18 @@ class CrashFault:
         return await _is_gone(node, evidence)
 
 
-class ShutdownFault:
-    """Nodes that end in order."""
+class ShutdownFault(_DownFault):
+    """Nodes that end in order: by themselves, with exit code 0, when they are asked to."""
 
     f: ClassVar[str] = "shutdown"
-    ended_by: ClassVar[Ending] = "restart"
 
     def needs(self, step: Shutdown) -> Capability:
         """Nodes that can be stopped and started."""
         return Capability.STOP_NODES
 
-    def target(self, step: Shutdown, cluster: Cluster) -> Target:
-        """The nodes."""
-        return _nodes(node_names(step.nodes, cluster))
-
     def breaks(self, step: Shutdown, tolerance: Tolerance) -> str | None:
         """Break durability only where nothing is kept."""
         return NOT_DURABLE if tolerance.persistence == "none" else None
-
-    async def inject(self, step: Shutdown, cluster: Cluster) -> Receipt:
-        """Ask each of them to end; it must do so by itself, with exit code 0."""
-        names = node_names(step.nodes, cluster)
-        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
-        return together(dict(zip(names, shown, strict=True)))
 
     async def _one(self, node: Node) -> Shown:
         evidence = await _life_before(node)
@@ -92,29 +90,18 @@ class ShutdownFault:
         return gone and code == 0, evidence
 
 
-class PowerCutFault:
-    """Nodes that lose their power, and with it what was not on disk."""
+class PowerCutFault(_DownFault):
+    """Nodes that lose their power, and with it what was not on disk: killed, and their files cut back."""
 
     f: ClassVar[str] = "power_cut"
-    ended_by: ClassVar[Ending] = "restart"
 
     def needs(self, step: PowerCut) -> Capability:
         """Nodes whose power can be cut."""
         return Capability.POWER_CUTS
 
-    def target(self, step: PowerCut, cluster: Cluster) -> Target:
-        """The nodes."""
-        return _nodes(node_names(step.nodes, cluster))
-
     def breaks(self, step: PowerCut, tolerance: Tolerance) -> str | None:
         """Break durability, unless every write is synced before it is acknowledged."""
         return None if tolerance.persistence == "aof-always" else NOT_DURABLE
-
-    async def inject(self, step: PowerCut, cluster: Cluster) -> Receipt:
-        """Kill each of them, then cut its files back to what was synced."""
-        names = node_names(step.nodes, cluster)
-        shown = await asyncio.gather(*(self._one(cluster.nodes[name]) for name in names))
-        return together(dict(zip(names, shown, strict=True)))
 
     async def _one(self, node: Node) -> Shown:
         evidence = await _life_before(node)
@@ -130,10 +117,6 @@ class PowerCutFault:
             "dropped_bytes": before.written - after.written,
         }
         return after.written == before.synced, evidence
-
-
-def _nodes(names: tuple[str, ...]) -> Target:
-    return Target(f"node{'s' if len(names) > 1 else ''} {', '.join(names)}", names)
 
 
 async def _life_before(node: Node) -> dict[str, Any]:

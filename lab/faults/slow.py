@@ -1,7 +1,8 @@
 """``delay``, ``bandwidth`` and ``reset``: links that are slow or narrow, and connections that break.
 
 The receipt of the first two is the time that a probe takes through the link, before and after; that of a
-reset is the fate of a connection that was open before, and the answer on one that is made afterwards.
+reset is the fate of a connection that was open before, and the answer on one that is made afterwards. There
+is none where the server is down: nothing was open that could be reset.
 """
 
 from __future__ import annotations
@@ -180,13 +181,18 @@ class ResetFault:
 
 
 async def _reset_one(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
-    answering = await answers(server_behind(link, cluster))
+    server = server_behind(link, cluster)
+    answering = await answers(server)
     witness = await link.witness()
     await link.reset()
     fate = await witness.fate(RESET_TIMEOUT_S)
     again = await link.probe(AROUND_TIMEOUT_S) if answering else None
     evidence = {
+        "server": "up" if server.alive else "down",
         "open_connection": fate,
         "new_connection_ms": ms(again.round_trip_ns) if again is not None and again.reached else None,
     }
-    return fate in ("reset", "closed") and (again is None or again.reached), evidence
+    # A link whose server is down ends every connection by itself, so its end shows no reset. One that stands
+    # still lets them live.
+    whole = server.alive and (again is None or again.reached)
+    return whole and fate in ("reset", "closed"), evidence

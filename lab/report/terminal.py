@@ -15,6 +15,7 @@ from checker import Outcome, PropertyVerdict, Verdict
 from lab.errors import ExitCode
 from lab.judge import Judgement
 from lab.liveness import WINDOW_NS, Measures, Spread
+from lab.report.belief import belief_lines
 from lab.steps import Told
 
 MOODS = {
@@ -95,6 +96,9 @@ def print_judgement(console: Console, name: str, judgement: Judgement, aborted: 
     print_verdict(console, judgement.verdict)
     if judgement.measures is not None:
         print_measures(console, judgement.measures)
+    if judgement.belief is not None:
+        for word, text in belief_lines(judgement.belief):
+            console.print(f"  {'belief and truth':<{LABEL_WIDTH}} {word:<9}", escape(text), soft_wrap=True)
     for mismatch in judgement.mismatches:
         console.print(Text(f"  expected {mismatch.what}: {mismatch.expected}, saw {mismatch.seen}", "red"))
     for reason in judgement.unknown:
@@ -121,15 +125,32 @@ def print_measures(console: Console, measures: Measures) -> None:
             + _spread(", next grant after", measures.after_heal_ns, 1e6, " ms")
             + _spread(", to the client that was hit after", measures.hit_after_heal_ns, 1e6, " ms")
         )
-    if measures.penalties:
-        ttl_ms = max(penalty.ttl_ns for penalty in measures.penalties) / 1e6
-        parts.append(
-            f"{len(measures.penalties)} grants were not given back because of a fault"
-            + _spread("; the next one came after", measures.penalty_ns, 1e6, " ms")
-            + f" (TTL {ttl_ms:.0f} ms)"
-        )
+    parts += _handovers(measures)
     for part in parts:
         console.print(Text(f"  measured: {part}"), soft_wrap=True)
+
+
+def _handovers(measures: Measures) -> list[str]:
+    """What it costs that a grant can't be given back, beside what it takes when it can."""
+    usual = measures.handover_ns
+    told = []
+    if usual is not None:
+        told.append(
+            "after a grant that was given back" + _spread(" the next one came within", usual, 1e6, " ms")
+        )
+    penalty = measures.penalty_ns
+    if penalty is not None:
+        ttl_ms = max(penalty.ttl_ns for penalty in measures.penalties) / 1e6
+        count = len(measures.penalties)
+        words = (
+            f"{count} grant{'s' if count > 1 else ''} could not be given back because of a fault"
+            + _spread("; the next one came", penalty, 1e6, " ms")
+            + f" later, with a TTL of {ttl_ms:.0f} ms"
+        )
+        if usual is not None:
+            words += f": each cost {(penalty.p50 - usual.p50) / 1e6:.0f} ms more than usual (median)"
+        told.append(words)
+    return told
 
 
 def _spread(words: str, spread: Spread | None, unit: float, name: str) -> str:

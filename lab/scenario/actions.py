@@ -8,26 +8,14 @@ from pydantic import GetJsonSchemaHandler, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from lab.points import POINTS, Point
 from lab.scenario.problems import choice, kind, nearest, problem, shown, unknown_word
 from lab.scenario.types import CLIENT_NAME, ClientName, Model
 
 Verb = Literal["acquires", "extends", "reads", "checks", "writes", "releases", "works", "continues"]
 """What a client can do. `works` is the whole critical section: acquire, read, check, write, release."""
 
-Point = Literal[
-    "between-setnx-and-expire",
-    "before-announce",
-    "acquired",
-    "read",
-    "before-write",
-    "written",
-    "before-release",
-]
-"""Where `works` and `continues` can stop, in the order in which a client comes by; the first only with the
-lock `setnx-expire`, the second only with a lock that announces its token."""
-
 VERBS: Final[tuple[Verb, ...]] = get_args(Verb)
-POINTS: Final[tuple[Point, ...]] = get_args(Point)
 STOPPABLE: Final[tuple[Verb, ...]] = ("works", "continues")
 """The verbs that take "until POINT"."""
 

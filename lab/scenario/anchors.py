@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from lab.durations import UNITS_NS
-from lab.scenario.actions import Point
+from lab.points import Point
 from lab.scenario.problems import choice, kind, nearest, problem, shown
 from lab.scenario.types import Bool, ClientName, Model, Nodes, PositiveNs
 
@@ -45,14 +45,14 @@ class KeysGone(Model):
 
 
 class LeaseOver(Model):
-    """The lease of a client is over for certain: its TTL has passed, with the bound on clock drift added."""
+    """The lease of a client is over for certain, or certainly not yet, however clocks may drift."""
 
     KEY: ClassVar[str] = "lease"
 
     lease: ClientName
-    """The client whose lease must be over."""
-    over: Literal[True]
-    """Always true: it makes the sentence readable."""
+    """The client whose lease is meant."""
+    over: Bool
+    """True: it is over for certain; false: it certainly lasts on, which is looked up once, now."""
     within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
     """How long to wait; an anchor that never comes makes the run `unknown`."""
 

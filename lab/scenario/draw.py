@@ -6,7 +6,8 @@ change to one leaves what is drawn for the others alone.
 Two faults never last on the same thing at the same time (a link, the process or the clock of a client or a
 node; a node that is down takes its links with it), because neither would have a receipt that is worth
 anything. Nor is a client paused while packets to or from it are kept (see `KEEPING`). The later one is put
-off until the earlier one is over; what would then begin after the workload's end is dropped.
+off until the earlier one is over; what would then begin after the workload's end is dropped. A fault that
+comes `during` another is drawn with it, and left out if something else lasts on its things all that while.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Drawn:
     """The other fields of its step, with magnitudes drawn."""
     things: frozenset[str]
     """What no other fault may hit meanwhile."""
+    followers: tuple[Drawn, ...] = ()
+    """Faults that are injected as soon as this one has taken effect."""
 
     @property
     def wants_holder(self) -> bool:
@@ -62,14 +65,19 @@ class Drawn:
         """The steps that end it."""
         return () if self.lasts_ns is None else self.plan.end(clients, self.nodes)
 
+    def every_step(self) -> tuple[StepModel, ...]:
+        """The steps that inject it and all that follow it."""
+        return (*self.begin(self.clients), *(step for one in self.followers for step in one.every_step()))
+
     @property
     def words(self) -> str:
-        """The fault on one line: what, on whom, with which magnitudes, for how long."""
+        """The fault on one line: what, on whom, with which magnitudes, for how long, and what follows."""
         far = (STORE,) if self.plan.store else self.nodes
         target = " ⇎ ".join(",".join(part) for part in (self.clients, far) if part)
         others = "".join(f" {name} {value}" for name, value in self.others.items())
         lasts = f" for {format_duration(self.lasts_ns)}" if self.lasts_ns else ""
-        return f"{self.plan.fault} {target}{others}{lasts}"
+        then = "".join(f", meanwhile {one.words}" for one in self.followers)
+        return f"{self.plan.fault} {target}{others}{lasts}{then}"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as it is kept with the run."""
@@ -80,6 +88,7 @@ class Drawn:
             "nodes": [STORE] if self.plan.store else list(self.nodes),
             "lasts_ms": None if self.lasts_ns is None else self.lasts_ns / 1e6,
             **self.others,
+            **({"meanwhile": [one.to_dict() for one in self.followers]} if self.followers else {}),
         }
 
 
@@ -91,6 +100,7 @@ def schedule(scenario: Scenario, seed: int) -> tuple[Drawn, ...]:
     wanted = [
         drawn
         for number, plan in enumerate(scenario.faults)
+        if plan.every_ns is not None
         for drawn in _drawn(plan, Random(f"{seed}/fault/{number}"), scenario, duration_ns)
     ]
     wanted.sort(key=lambda drawn: drawn.at_ns)
@@ -103,23 +113,41 @@ def schedule(scenario: Scenario, seed: int) -> tuple[Drawn, ...]:
         placed.append(replace(drawn, at_ns=at_ns))
         over_ns = at_ns + (drawn.lasts_ns or 0) + GAP_NS
         free_ns.update(dict.fromkeys(drawn.things, over_ns))
-    return tuple(sorted(placed, key=lambda drawn: drawn.at_ns))
+    placed.sort(key=lambda drawn: drawn.at_ns)
+    for number, plan in enumerate(scenario.faults):
+        if plan.during is not None:
+            random = Random(f"{seed}/fault/{number}")
+            placed = [_followed(leader, plan, random, scenario) for leader in placed]
+    return tuple(placed)
+
+
+def _followed(leader: Drawn, plan: FaultPlan, random: Random, scenario: Scenario) -> Drawn:
+    """The fault with a follower after the plan, where it is of the kind that the plan follows."""
+    if leader.plan.fault != plan.during:
+        return leader
+    follower = _one(plan, leader.at_ns, random, scenario)
+    return replace(leader, followers=(*leader.followers, follower))
 
 
 def _drawn(plan: FaultPlan, random: Random, scenario: Scenario, duration_ns: int) -> list[Drawn]:
     found: list[Drawn] = []
     at_ns = 0
+    assert plan.every_ns is not None
     while True:
         factor = min(max(random.expovariate(1.0), LEAST_GAP), MOST_GAP)
         at_ns += max(1, _rounded(round(plan.every_ns * factor)))
         if at_ns >= duration_ns:
             return found
-        lasts_ns = None if plan.lasts_ns is None else _within(plan.lasts_ns, random)
-        clients = _clients(plan, random, tuple(scenario.clients))
-        nodes = _nodes(plan, random, scenario.cluster.node_names)
-        others = {name: _magnitude(value, random) for name, value in plan.others.items()}
-        things = _things(plan, clients, nodes, tuple(scenario.clients))
-        found.append(Drawn(plan, at_ns, lasts_ns, clients, nodes, others, things))
+        found.append(_one(plan, at_ns, random, scenario))
+
+
+def _one(plan: FaultPlan, at_ns: int, random: Random, scenario: Scenario) -> Drawn:
+    lasts_ns = None if plan.lasts_ns is None else _within(plan.lasts_ns, random)
+    clients = _clients(plan, random, tuple(scenario.clients))
+    nodes = _nodes(plan, random, scenario.cluster.node_names)
+    others = {name: _magnitude(value, random) for name, value in plan.others.items()}
+    things = _things(plan, clients, nodes, tuple(scenario.clients))
+    return Drawn(plan, at_ns, lasts_ns, clients, nodes, others, things)
 
 
 def _clients(plan: FaultPlan, random: Random, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -127,15 +127,16 @@ class Cluster(Model):
     persistence: Literal["none", "aof-everysec", "aof-always"] = "aof-always"
     """What a node keeps on disk: nothing, or every write, synced each second or before it is acknowledged."""
     base_port: Annotated[Int, Field(ge=_PORT_MIN, lt=_PORT_END)] | None = None
-    """Fixed ports, base_port for A, base_port + 1 for B and so on; without it free ones are taken."""
+    """Fixed ports, base_port for A, base_port + 1 for B and so on, then the store; without it free ones."""
     replicas: Mapping[NodeLetter, NodeLetter] = Field(default_factory=dict, json_schema_extra=_closed)
     """Which nodes are asynchronous replicas, of which masters: `{B: A}`. Without it all are independent."""
 
     @model_validator(mode="after")
     def _ports_exist(self) -> Self:
-        if self.base_port is not None and self.base_port + self.nodes > _PORT_END:
-            last = self.base_port + self.nodes - 1
-            raise problem(f"the last node would get port {last}", f"ports up to {_PORT_END - 1}")
+        # The store comes after the last node.
+        if self.base_port is not None and self.base_port + self.nodes >= _PORT_END:
+            last = self.base_port + self.nodes
+            raise problem(f"the store would get port {last}", f"ports up to {_PORT_END - 1}")
         return self
 
     @model_validator(mode="after")

@@ -140,8 +140,10 @@ class FaultPlan(Model):
 
     fault: LinkFault | MachineFault | FinalFault
     """Which fault: the word of its step."""
-    every_ns: PositiveNs = Field(alias="every")
+    every_ns: PositiveNs | None = Field(default=None, alias="every")
     """The mean time from one to the next; exponential, from a tenth of it to four times as long."""
+    during: LinkFault | MachineFault | FinalFault | None = None
+    """Instead of `every`: once in each fault of this other kind, as soon as that has taken effect."""
     lasts_ns: RangeNs | None = Field(default=None, alias="lasts")
     """How long each lasts before it is ended, or a range. A jump or a drift without it stays to the end."""
     clients: Clients | None = None
@@ -190,8 +192,11 @@ class FaultPlan(Model):
         free = [own.get(name, name) for name in fields if name not in TARGET_FIELDS]
         for name in self.__pydantic_extra__ or {}:
             if name not in free:
-                entry = ("fault", "every", "lasts", "clients", "nodes", "store")
+                entry = ("fault", "every", "during", "lasts", "clients", "nodes", "store")
                 yield (name,), unknown_word("key", name, [*entry, *free])
+        if (self.every_ns is None) == (self.during is None):
+            seen = "says neither how often nor during what" if self.during is None else "says both"
+            yield (), problem(f"this fault {seen}", "every: the mean time between two, or during: a fault")
         if self.lasts_ns is None and self.fault not in MAY_STAY:
             expected = f"lasts: how long each {self.fault} lasts, like 1s or [200ms, 3s]"
             yield (), problem("nothing says how long this fault lasts", expected)
@@ -253,8 +258,13 @@ def end_of(value: Any, at: int) -> Any:
 def unknown_names(
     plans: tuple[FaultPlan, ...], clients: tuple[str, ...], nodes: tuple[str, ...]
 ) -> Iterator[tuple[Loc, PydanticCustomError, object]]:
-    """Every name of a client or a node in the entries that the scenario does not have."""
+    """Every name of a client, a node or another fault in the entries that the scenario does not have."""
+    lasting = [plan.fault for plan in plans if plan.every_ns is not None and plan.lasts_ns is not None]
     for at, plan in enumerate(plans):
+        if plan.during is not None and plan.during not in lasting:
+            others = choice(lasting) if lasting else "there is none"
+            expected = f"a fault of this list that has every and lasts: {others}"
+            yield (at, "during"), problem(f"no {plan.during} comes and goes here", expected), plan.during
         for word, named, known in (("clients", plan.clients, clients), ("nodes", plan.nodes, nodes)):
             for name in named if isinstance(named, tuple) else ():
                 if name not in known:

@@ -105,6 +105,23 @@ async def test_a_reset(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (await lab_.inject(reset={"client": "alice", "nodes": "all"})).confirmed
 
 
+async def test_nothing_is_reset_where_the_server_is_down(lab_: Broken) -> None:
+    await lab_.inject(crash={"nodes": ["A"]})
+    receipt = await lab_.inject(reset={"client": "alice", "nodes": ["A"]})
+    assert not receipt.confirmed, receipt.evidence
+    assert receipt.evidence["A"]["server"] == "down"
+    assert lab_.of("reset")[0]["type"] == "fail"
+    assert not lab_.of("heal"), "what did not happen was not healed"
+
+
+async def test_a_reset_of_a_link_to_a_paused_node(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
+    await lab_.inject(pause={"node": "A"})
+    assert (await lab_.inject(reset={"client": "alice", "nodes": ["A"]})).confirmed
+    monkeypatch.setattr(ToxiproxyLink, "reset", nothing)
+    monkeypatch.setattr("lab.faults.slow.RESET_TIMEOUT_S", 0.2)
+    assert not (await lab_.inject(reset={"client": "alice", "nodes": ["A"]})).confirmed
+
+
 async def test_a_client_lives_through_a_reset(lab_: Broken) -> None:
     alice = lab_.cluster.clients["alice"]
     assert (await alice.order(Command(1, "acquire"))).outcome is Outcome.OK

@@ -11,10 +11,11 @@ import pytest
 
 from lab.client.log import Recording
 from lab.client.points import Points
-from lab.client.protocol import POINTS, Answer, Command, Outcome
+from lab.client.protocol import Answer, Command, Outcome
 from lab.client.worker import Worker
 from lab.locks import lock_class
 from lab.locks.base import Options, Surroundings
+from lab.points import POINTS
 from lab.store import StoreClient, StoreError, WriteResult
 from tests.local.conftest import RealNode
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from lab.liveness import Measures, measure
+from lab.report.terminal import print_measures
 from tests.unit.checker.story import MS, Story
 
 
@@ -96,6 +99,26 @@ def test_a_holder_that_is_cut_off_costs_the_rest_of_its_lease() -> None:
     (penalty,) = measured(story).penalties
     assert (penalty.client, penalty.fault.f, penalty.ttl_ns) == ("alice", "cut", 1000 * MS)
     assert (penalty.from_grant_ns, penalty.from_fault_ns) == (1000 * MS, 995 * MS)
+
+
+def test_what_is_usual_is_told_beside_what_a_fault_costs() -> None:
+    story = Story().acquire("alice", "a", 0, 10, ttl=1000)
+    story.fault("cut", 15, ["alice", "A", "B", "C", "D", "E"], until=500)
+    story.release("alice", "a", 30, 80, "info").acquire("bob", "b", 1005, 1010).release(
+        "bob", "b", 1020, 1021
+    )
+    story.acquire("alice", "a2", 1030, 1040)
+    measures = measured(story)
+    assert measures.handover_ns is not None
+    assert measures.handover_ns.max == 30 * MS, (
+        "from bob's grant to alice's; her own first one was never given back"
+    )
+    console = Console(record=True, width=400, file=io.StringIO())
+    print_measures(console, measures)
+    told = console.export_text()
+    assert "after a grant that was given back the next one came within 30.0 ms (median)" in told
+    assert "1 grant could not be given back because of a fault; the next one came 1000 ms (median)" in told
+    assert "with a TTL of 1000 ms: each cost 970 ms more than usual (median)" in told
 
 
 def test_whoever_gives_the_lock_back_costs_nothing() -> None:

@@ -30,7 +30,7 @@ HEAD: dict[str, Any] = {
     "clients": ["alice", "bob", "carol"],
     "expect": {"mutual_exclusion": "ok"},
 }
-EVERYTHING = [
+EVERYTHING: list[dict[str, Any]] = [
     {"fault": "cut", "every": "2s", "lasts": "1s", "clients": "one", "nodes": "minority"},
     {"fault": "cut", "every": "3s", "lasts": ["200ms", "1.5s"], "clients": "holder", "nodes": "all"},
     {"fault": "hold", "every": "4s", "lasts": "500ms", "store": True, "direction": "requests"},
@@ -123,6 +123,7 @@ def test_every_draw_is_within_its_bounds(
     assert list(drawn) == sorted(drawn, key=lambda fault: fault.at_ns)
     for fault in drawn:
         plan = fault.plan
+        assert plan.every_ns is not None
         assert plan.every_ns * LEAST_GAP // MS * MS - MS <= fault.at_ns < duration_ms * MS
         assert plan.lasts_ns is not None
         assert fault.lasts_ns is not None
@@ -191,6 +192,21 @@ def test_the_steps_of_a_drawn_fault() -> None:
     assert shown["reset"][1] == (), "nothing ends a reset"
 
 
+def test_a_fault_during_another_comes_with_each_of_them() -> None:
+    jump = {"fault": "jump", "during": "pause", "nodes": "majority", "by": ["+3s", "+9s"]}
+    alone = schedule(load(faults=EVERYTHING[4:5]), 3)
+    drawn = schedule(load(faults=[EVERYTHING[4], jump]), 3)
+    assert [fault.at_ns for fault in drawn] == [fault.at_ns for fault in alone]
+    assert all(isinstance(fault.every_step()[1], Jump) for fault in drawn)
+    assert all(
+        fault.words.startswith(f"{before.words}, meanwhile jump ")
+        for fault, before in zip(drawn, alone, strict=True)
+    )
+    assert all(len(fault.followers[0].nodes) >= 3 for fault in drawn)
+    assert len({fault.followers[0].words for fault in drawn}) > 1, "each is drawn anew"
+    assert drawn[0].to_dict()["meanwhile"][0]["fault"] == "jump"
+
+
 def test_no_client_is_paused_while_its_packets_are_kept() -> None:
     faults = [EVERYTHING[4], {"fault": "hold", "every": "1s", "lasts": "1s", "nodes": "one"}]
     drawn = schedule(load(faults=faults), 3)
@@ -219,6 +235,13 @@ def test_a_fault_on_the_holder_keeps_every_client_for_itself() -> None:
         ({"faults": [{"fault": "cutt", "every": "1s", "lasts": "1s"}]}, "faults[0].fault", "cut"),
         ({"faults": [{"fault": "cut", "every": "1s"}]}, "faults[0]", "lasts"),
         ({"faults": [{"fault": "cut", "lasts": "1s"}]}, "faults[0]", "every"),
+        ({"faults": [{**EVERYTHING[0], "during": "pause"}]}, "faults[0]", "both"),
+        ({"faults": [{"fault": "jump", "during": "pause", "by": "+1s"}]}, "faults[0].during", "no pause"),
+        (
+            {"faults": [EVERYTHING[5], {"fault": "cut", "during": "pause", "lasts": "1s"}]},
+            "faults[1].during",
+            "jump",
+        ),
         ({"faults": [{"fault": "cut", "every": "1s", "lasts": ["2s", "1s"]}]}, "faults[0].lasts", "range"),
         (
             {"faults": [{"fault": "cut", "every": "1s", "lasts": "1s", "by": "1s"}]},

@@ -247,6 +247,10 @@ class _Extraction:
         lane = node_lane(clean(name, 24), events, self.start_ns, jumps, owners)
         lane.lives = [e for e in lane.lives if self.excerpt.shows(e.span.start_ns, e.span.end_ns)]
         lane.downs = lane.downs or marks.downs.get(name, [])
+        lane.pauses = [
+            e for e in marks.pauses.get(name, []) if self.excerpt.shows(e.span.start_ns, e.span.end_ns)
+        ]
+        lane.promotions = [e for e in marks.promotions.get(name, []) if self.excerpt.shows(e.at_ns, e.at_ns)]
         lane.links = [
             e for e in marks.links.get(name, []) if self.excerpt.shows(e.span.start_ns, e.span.end_ns)
         ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from checker.history import NEVER, History
 from checker.history import Fault as Injection
-from lab.report.timeline.model import Fault, Jump, LinkFault, Pause, Span
+from lab.report.timeline.model import Fault, Jump, LinkFault, Pause, Promotion, Span
 from lab.report.timeline.words import MS_NS, S_NS, clean, duration, short_duration
 
 STORE = "store"
@@ -29,6 +29,7 @@ class FaultMarks:
     jumps: dict[str, list[Jump]] = field(default_factory=dict)
     pauses: dict[str, list[Pause]] = field(default_factory=dict)
     downs: dict[str, list[Span]] = field(default_factory=dict)
+    promotions: dict[str, list[Promotion]] = field(default_factory=dict)
     crashed_ns: dict[str, int] = field(default_factory=dict)
 
 
@@ -88,8 +89,8 @@ def _sort_in(
     if "jump" in injection.f or "strobe" in injection.f or "drift" in injection.f:
         for name in hit_nodes or hit_clients:
             marks.jumps.setdefault(name, []).append(Jump(span.start_ns, jump_size_ns(injection), number))
-    elif injection.f.startswith(("pause", "stop", "freeze")) and hit_clients:
-        for name in hit_clients:
+    elif injection.f.startswith(("pause", "stop", "freeze")) and (hit_clients or hit_nodes):
+        for name in hit_clients or hit_nodes:
             marks.pauses.setdefault(name, []).append(Pause(span, "pause", number))
     elif hit_clients and ends:
         kind = injection.f if injection.f in ("cut", "hold", "delay") else clean(injection.f, 16)
@@ -107,8 +108,11 @@ def _sort_in(
 def _sort_in_nodes(
     marks: FaultMarks, injection: Injection, number: int, span: Span, nodes: Sequence[str]
 ) -> None:
-    """Put a fault that names nodes only where it is drawn: an outage, or links between nodes."""
-    if injection.f in _DOWN:
+    """Put a fault that names nodes only where it is drawn: an outage, a promotion, or links between nodes."""
+    if injection.f == "promote":
+        for name in nodes:
+            marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number))
+    elif injection.f in _DOWN:
         for name in nodes:
             marks.downs.setdefault(name, []).append(span)
     elif injection.f in ("cut", "hold", "delay"):

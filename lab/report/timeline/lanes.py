@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from lab.report.timeline import style
 from lab.report.timeline.metrics import fitted, text_width
-from lab.report.timeline.model import Attempt, ClientLane, Jump, KeyLife, LinkFault, NodeLane, Span, Use
+from lab.report.timeline.model import (
+    Attempt,
+    ClientLane,
+    Jump,
+    KeyLife,
+    LinkFault,
+    NodeLane,
+    Pause,
+    Promotion,
+    Span,
+    Use,
+)
 from lab.report.timeline.pen import Look
 from lab.report.timeline.sheet import (
     BAR_PT,
@@ -27,7 +38,7 @@ def link_words(link: LinkFault) -> str:
 
 
 def draw_node(sheet: Sheet, node: NodeLane) -> None:
-    """One node: whose key it held how long, clock steps, outages, cut links."""
+    """One node: whose key it held how long, clock steps, outages, pauses, promotions, cut links."""
     y = sheet.node_y[node.name]
     bottom = y + sheet.node_pt
     middle = (y + bottom) / 2
@@ -48,6 +59,10 @@ def draw_node(sheet: Sheet, node: NodeLane) -> None:
         sheet.label((x0 + x1) / 2, middle, "down", style.SMALL_PT, bold=True)
     for jump in node.jumps:
         _draw_jump(sheet, jump, node, y)
+    for promotion in node.promotions:
+        _draw_promotion(sheet, promotion, y)
+    for pause in node.pauses:
+        _draw_pause(sheet, pause, y + 1.5, bottom - 1.5, middle)
     for life in node.lives:
         _draw_life(sheet, life, y)
     for link in node.links:
@@ -96,6 +111,21 @@ def _draw_life(sheet: Sheet, life: KeyLife, y: float) -> None:
         if sheet.occupied.free(x0 + 3, top, width, bottom - top):
             pen.text(x, (top + bottom) / 2, words, style.SMALL_PT, tone.on_solid, align="center")
             sheet.occupied.take(x0, top, width + 6, bottom - top)
+
+
+def _draw_promotion(sheet: Sheet, promotion: Promotion, y: float) -> None:
+    """A triangle that points up: from here on the replica is a master."""
+    x, middle = sheet.axis.x(promotion.at_ns), y + sheet.node_pt / 2
+    sheet.pen.polygon(
+        [(x - 4, middle + 4), (x, middle - 4.5), (x + 4, middle + 4)],
+        Look(face=style.INK, edge=style.PAPER, line_pt=0.5, z=5.0),
+    )
+    sheet.occupied.take(x - 4, y, 8, sheet.node_pt)
+    words = f"{circled(promotion.fault)} becomes master"
+    wish = x + 7 + text_width(words, style.SMALL_PT, bold=True) / 2
+    if sheet.label(wish, middle, words, style.SMALL_PT, bold=True, reach=3) is None:
+        far = 2 * x - wish
+        sheet.label(far, middle, words, style.SMALL_PT, bold=True, reach=60, leader_from=(x, x, middle))
 
 
 def _bolt(sheet: Sheet, x: float, y: float, bottom: float) -> None:
@@ -185,28 +215,25 @@ def _words_inside(sheet: Sheet, x0: float, x1: float, y: float, choices: tuple[s
 def _draw_pauses(sheet: Sheet, client: ClientLane, y: float) -> None:
     """Hatched stretches in which the client stood still."""
     for pause in client.pauses:
-        x0, x1 = sheet.xs(pause.span, 2)
-        face = "#ffffff70" if pause.kind == "pause" else None
-        look = Look(
-            face=face,
-            edge="#4a4a4a",
-            line_pt=0.6,
-            hatch="\\\\\\\\" if pause.kind == "pause" else "\\\\",
-            z=3.0,
-        )
-        sheet.pen.rect(x0, y + BAR_TOP_PT - 1.5, x1, y + BAR_TOP_PT + BAR_PT + 1.5, look)
-        mark = f"{circled(pause.fault)} " if pause.fault is not None else ""
-        length = ""
-        if pause.span.end_ns is not None:
-            length = " " + duration(pause.span.end_ns - pause.span.start_ns)
-        words = f"{mark}{'paused' if pause.kind == 'pause' else 'stalled'}{length}"
-        bold = pause.kind == "pause"
-        middle = y + BAR_TOP_PT + BAR_PT / 2
-        if text_width(words, style.LABEL_PT, bold) + 6 < x1 - x0:
-            sheet.label((x0 + x1) / 2, middle, words, bold=bold, reach=(x1 - x0) / 2)
-            sheet.occupied.take(x0, y + BAR_TOP_PT, x1 - x0, BAR_PT)
-        else:
-            sheet.label((x0 + x1) / 2, y + 5.5, words, bold=bold, reach=60)
+        _draw_pause(sheet, pause, y + BAR_TOP_PT - 1.5, y + BAR_TOP_PT + BAR_PT + 1.5, y + 5.5)
+
+
+def _draw_pause(sheet: Sheet, pause: Pause, top: float, bottom: float, label_y: float) -> None:
+    """A hatched stretch between two heights; its words stand inside, or at ``label_y`` if it is too short."""
+    x0, x1 = sheet.xs(pause.span, 2)
+    injected = pause.kind == "pause"
+    face, hatch = ("#ffffff70", "\\\\\\\\") if injected else (None, "\\\\")
+    sheet.pen.rect(x0, top, x1, bottom, Look(face=face, edge="#4a4a4a", line_pt=0.6, hatch=hatch, z=3.0))
+    mark = f"{circled(pause.fault)} " if pause.fault is not None else ""
+    length = ""
+    if pause.span.end_ns is not None:
+        length = " " + duration(pause.span.end_ns - pause.span.start_ns)
+    words = f"{mark}{'paused' if injected else 'stalled'}{length}"
+    if text_width(words, style.LABEL_PT, injected) + 6 < x1 - x0:
+        sheet.label((x0 + x1) / 2, (top + bottom) / 2, words, bold=injected, reach=(x1 - x0) / 2)
+        sheet.occupied.take(x0, top + 1.5, x1 - x0, bottom - top - 3)
+    else:
+        sheet.label((x0 + x1) / 2, label_y, words, bold=injected, reach=60)
 
 
 def _draw_attempt(sheet: Sheet, attempt: Attempt, client: ClientLane, y: float, dense: bool) -> None:

@@ -65,7 +65,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A stretch in which a client did not run: injected ("pause") or merely observed ("stall")."""
+    """A stretch in which a client or node did not run: injected ("pause") or merely observed ("stall")."""
 
     span: Span
     kind: str
@@ -119,6 +119,14 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
+class Promotion:
+    """A replica was made a master."""
+
+    at_ns: int
+    fault: int
+
+
+@dataclass(frozen=True, slots=True)
 class LinkFault:
     """A stretch in which the link between a peer and a node was cut, held or slowed down."""
 
@@ -136,6 +144,8 @@ class NodeLane:
     lives: list[KeyLife] = field(default_factory=list)
     jumps: list[Jump] = field(default_factory=list)
     downs: list[Span] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
+    promotions: list[Promotion] = field(default_factory=list)
     links: list[LinkFault] = field(default_factory=list)
 
 

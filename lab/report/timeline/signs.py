@@ -23,7 +23,7 @@ BOXES: dict[str, tuple[Look, float]] = {
     "write (a read is hollow)": (_INK, USE_PT),
     "refused": (_HOLLOW, 9.0),
     "outcome unknown": (Look(face=style.PAPER, edge=style.INK, line_pt=1.1, dash=(2, 1.4)), 9.0),
-    "client stood still": (Look(face=style.PAPER, edge="#4a4a4a", line_pt=0.6, hatch="\\\\\\\\"), 10.0),
+    "stood still": (Look(face=style.PAPER, edge="#4a4a4a", line_pt=0.6, hatch="\\\\\\\\"), 10.0),
     "link cut or held": (Look(face=style.SHADE, edge="#c4c4c4", line_pt=0, hatch="////"), 10.0),
     "key gone before its time": (Look(edge=_GREY.text, line_pt=0.6, dash=(2, 2)), 7.0),
 }
@@ -45,7 +45,7 @@ def signs_in(story: Timeline) -> list[str]:
         ("write (a read is hollow)", any(use.kind == "write" for use in uses)),
         ("refused", "fail" in outcomes),
         ("outcome unknown", "info" in outcomes),
-        ("client stood still", any(client.pauses for client in story.clients)),
+        ("stood still", any(c.pauses for c in story.clients) or any(n.pauses for n in story.nodes)),
         ("link cut or held", any(node.links for node in story.nodes)),
         (
             "key gone before its time",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from checker.check import check
 from checker.events import Event, Params
@@ -32,7 +32,7 @@ class Story:
         *,
         asked: dict[str, Any] | None = None,
         **told: Any,
-    ) -> Story:
+    ) -> Self:
         """One operation from `call` to `back`; without `back` it never returned."""
         shared: dict[str, Any] = {name: told.pop(name) for name in ("key", "grant_id") if name in told}
         common: dict[str, Any] = {
@@ -58,7 +58,7 @@ class Story:
         ttl: float | None = TTL,
         claimed: float | None = None,
         **told: Any,
-    ) -> Story:
+    ) -> Self:
         asked = {} if ttl is None else {"ttl_ns": round(ttl * MS)}
         if claimed is not None:
             told["claimed_ns"] = round(claimed * MS)
@@ -75,7 +75,7 @@ class Story:
         ttl: float | None = TTL,
         claimed: float | None = None,
         **told: Any,
-    ) -> Story:
+    ) -> Self:
         asked = {} if ttl is None else {"ttl_ns": round(ttl * MS)}
         if claimed is not None:
             told["claimed_ns"] = round(claimed * MS)
@@ -83,12 +83,12 @@ class Story:
 
     def release(
         self, who: str, grant: str, call: float, back: float | None, type: str = "ok", **told: Any
-    ) -> Story:
+    ) -> Self:
         return self.op(who, "release", call, back, type, grant_id=grant, **told)
 
     def read(
         self, who: str, grant: str | None, call: float, back: float, version: int, value: Any = None
-    ) -> Story:
+    ) -> Self:
         return self.op(who, "read", call, back, grant_id=grant, version_read=version, value=value)
 
     def write(
@@ -105,7 +105,7 @@ class Story:
         fence: int | None = None,
         token: str | None = None,
         key: str = "k",
-    ) -> Story:
+    ) -> Self:
         asked = {"value": value or f"{who}-{call}", "version_read": based, "fence": fence, "token": token}
         told = {} if version is None else {"version_written": version}
         return self.op(who, "write", call, back, type, asked=asked, grant_id=grant, key=key, **told)
@@ -120,7 +120,7 @@ class Story:
         breaks: str | None = None,
         receipt: bool = True,
         name: str | None = None,
-    ) -> Story:
+    ) -> Self:
         """An injection confirmed half a millisecond later, and its healing, confirmed at `until`."""
         about = {"fault_id": name or f"{f}-{at:g}", "target": ",".join(targets), "targets": targets}
         self._nemesis("invoke", f, at, breaks=breaks, **about)
@@ -136,7 +136,7 @@ class Story:
     def _nemesis(self, type: Any, f: str, at: float, **fields: Any) -> None:
         self._events.append(Event(time_ns=round(at * MS), process="nemesis", type=type, f=f, **fields))
 
-    def stall(self, who: str, start: float, duration: float) -> Story:
+    def stall(self, who: str, start: float, duration: float) -> Self:
         client: dict[str, Any] = {} if who == "lab" else {"client": who}
         self._events.append(
             Event(
@@ -151,7 +151,7 @@ class Story:
         )
         return self
 
-    def lab(self, f: str, at: float, type: Any = "ok", **fields: Any) -> Story:
+    def lab(self, f: str, at: float, type: Any = "ok", **fields: Any) -> Self:
         self._events.append(Event(time_ns=round(at * MS), process="lab", type=type, f=f, **fields))
         return self
 

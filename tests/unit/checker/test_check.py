@@ -37,7 +37,10 @@ def broken(story: Story, name: str = "overlap") -> str | None:
 def test_a_violation_names_the_latest_assumption_broken_before_it() -> None:
     story = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
     story.fault("crash", 200, ["D"], breaks="durable nodes").fault("jump", 800, ["E"], breaks="too late")
-    assert broken(story) == "assumption 'durable nodes' was broken by the nemesis at t=+200 ms (event 4)"
+    assert broken(story) == (
+        "assumption 'durable nodes' was broken by the nemesis at t=+200 ms (event 4), the latest of 2 faults "
+        "that may have led to it (events 2, 4)"
+    )
 
 
 def test_a_fault_of_a_bystander_is_blamed_last() -> None:

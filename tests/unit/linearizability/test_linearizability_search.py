@@ -36,6 +36,11 @@ ACCEPTED: dict[str, tuple[Any, list[Row]]] = {
         [("write", 1, 0, 10), ("write", 2, 1, 9), ("write", 1, 2, NEVER), ("read", 1, 11, 12),
          ("write", 3, 13, 14), ("read", 3, 15, 16), ("read", 1, 17, 18)],
     ),
+    "the second of two unknown writes is kept for where nothing else will do": (
+        0,
+        [("write", 1, 0, 10), ("write", 2, 1, 9), ("write", 4, 2, NEVER), ("write", 1, 3, NEVER),
+         ("read", 1, 11, 12), ("write", 3, 13, 14), ("read", 3, 15, 16), ("read", 1, 17, 18)],
+    ),
     "a write that changes nothing may still be needed later": (
         0,
         [("write", 0, 0, 9), ("write", 1, 1, 8), ("read", 1, 2, 3), ("read", 0, 4, 5)],

@@ -6,13 +6,17 @@ import json
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
+from checker.events import Event
 from checker.history import History
 from checker.verdict import Severity, Verdict
 from lab.report.timeline.data import extract
 from lab.report.timeline.excerpt import MOST_OPS
 from lab.report.timeline.faults import receipt_words
-from lab.report.timeline.model import ClientLane, NodeLane, Span, Timeline
+from lab.report.timeline.model import ClientLane, NodeLane, Promotion, Span, Timeline
+from lab.report.timeline.signs import signs_in
+from tests.unit.checker.story import Story
 from tests.unit.report.conftest import event_index, finding, history_of, verdict_of
 
 MS = 1_000_000
@@ -86,6 +90,22 @@ def test_a_pause_lasts_until_the_confirmed_resume_and_covers_its_stall() -> None
     story = extract(history, verdict_of(), "story")
     (pause,) = client(story, "alice").pauses
     assert (pause.kind, pause.span) == ("pause", Span(15 * MS, 1_196 * MS))
+
+
+def test_what_happens_to_a_node_is_drawn_in_its_lane() -> None:
+    story = Story(clients=["alice"], nodes=2).acquire("alice", "g1", 0, 10)
+    story.lab("phase", 1).fault("pause", 20, ["A"], until=40, breaks="bounded process pauses")
+    story.fault("promote", 50, ["B"], breaks="durable nodes")
+    held = Event(time_ns=5 * MS, process="node", type="info", f="key-set", node="A", key="k", token="t")
+    story._events += [held, structs.replace(held, node="B")]
+    drawn = extract(story.history(), verdict_of(), "story")
+    (pause,) = node(drawn, "A").pauses
+    assert (pause.kind, pause.span, pause.fault) == ("pause", Span(20 * MS, 40 * MS), 1)
+    assert node(drawn, "B").promotions == [Promotion(50 * MS, 2)]
+    assert not node(drawn, "B").pauses
+    assert not node(drawn, "A").promotions
+    assert not client(drawn, "alice").pauses
+    assert "stood still" in signs_in(drawn)
 
 
 def test_refused_released_and_not_held() -> None:

@@ -12,13 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from checker.events import Event
 from checker.history import History
 from checker.verdict import Verdict
 from lab.report.timeline import draw_timeline
 from lab.report.timeline.axis import build_axis
 from lab.report.timeline.metrics import Occupied, text_width, wrapped
 from lab.report.timeline.words import clean, duration
+from tests.unit.checker.story import Story
 from tests.unit.report.conftest import history_of, verdict_of
 
 MS = 1_000_000
@@ -68,6 +71,18 @@ def test_the_picture_names_lanes_faults_and_findings(
     assert "✗ unfenced-write, lost-update" in texts
     assert "jump clock of C +11 s" in texts
     assert any("receipt: offset before" in words for words in texts)
+
+
+def test_a_paused_and_a_promoted_node_are_drawn(tmp_path: Path) -> None:
+    story = Story(clients=["alice"], nodes=2).acquire("alice", "g1", 0, 100)
+    story.fault("pause", 20, ["A"], until=900, breaks="bounded process pauses")
+    story.fault("promote", 300, ["B"], breaks="durable nodes").read("alice", "g1", 950, 960, 0)
+    held = Event(time_ns=5 * MS, process="node", type="info", f="key-set", node="A", key="k", token="t")
+    story._events += [held, structs.replace(held, node="B")]
+    (svg,) = draw_timeline(story.history(), verdict_of(), "Nodes", tmp_path, formats=("svg",))
+    texts = svg_texts(svg)
+    assert "① paused 880 ms" in texts
+    assert "② becomes master" in texts
 
 
 def test_the_same_story_gives_the_same_bytes(clockjump: tuple[History, Verdict], tmp_path: Path) -> None:

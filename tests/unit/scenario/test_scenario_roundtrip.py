@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lab.durations import MAX_NS, format_duration
-from lab.scenario.actions import POINTS, VERBS
+from lab.points import POINTS
+from lab.scenario.actions import VERBS
 from lab.scenario.load import dump, load_text
 from lab.scenario.model import PROPERTIES, Scenario
 from lab.scenario.steps import STEPS, Pause
@@ -78,7 +79,7 @@ def fields(required: dict[str, Any], optional: dict[str, Any]) -> st.SearchStrat
 
 anchors = st.one_of(
     fields({"keys": st.just("gone")}, {"nodes": nodes, "within": positive}),
-    fields({"lease": clients, "over": st.just(True)}, {"within": positive}),
+    fields({"lease": clients, "over": st.booleans()}, {"within": positive}),
 )
 bodies: dict[str, st.SearchStrategy[Any]] = {
     "do": st.one_of(sentences, st.lists(sentences, min_size=1, max_size=3)),

@@ -1,0 +1,93 @@
+"""Belief against truth, in sentences."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.belief import CrossCheck, Held
+from lab.truth import Loss
+
+SHOWN_MAX: Final = 4
+"""How many grants that part are told one by one; more stand in verdict.json."""
+
+
+def belief_lines(check: CrossCheck) -> list[tuple[str, str]]:
+    """Pairs of a word and a sentence: grants that part, that are not known, and that agree."""
+    if check.missing:
+        return [("not known", check.missing)]
+    parting = sorted((held for held in check.held if held.parts), key=lambda held: -held.sure_ns)
+    unsure = [held for held in check.held if not held.parts and not held.agrees]
+    lines = [("PART", _parted(check, held)) for held in parting[:SHOWN_MAX]]
+    if len(parting) > SHOWN_MAX:
+        lines.append(("PART", f"{len(parting) - SHOWN_MAX} more: see verdict.json"))
+    if unsure:
+        worst = max(unsure, key=lambda held: held.possible_ns)
+        head = f"{len(unsure)} of {len(check.held)} grants, the longest: " if len(unsure) > 1 else ""
+        lines.append(("not known", head + _unsure(check, worst)))
+    if check.unwatched:
+        few = "1 grant" if check.unwatched == 1 else f"{check.unwatched} grants"
+        lines.append(
+            ("not known", f"{few} of other keys than the one watched, or of a token that others use too")
+        )
+    agreeing = len(check.held) - len(parting) - len(unsure)
+    if agreeing:
+        these = f"{agreeing} of {len(check.held)} grants" if agreeing < len(check.held) else _all(agreeing)
+        lines.append(
+            ("agree", f"{these} lay on {_enough(check)} all the while that the client believed in it")
+        )
+    return lines
+
+
+def _all(count: int) -> str:
+    return "the one grant" if count == 1 else f"each of {count} grants"
+
+
+def _enough(check: CrossCheck) -> str:
+    if check.needed == 1:
+        return "its node" if check.nodes == 1 else "a node"
+    return f"{check.needed} of {check.nodes} nodes"
+
+
+def _parted(check: CrossCheck, held: Held) -> str:
+    least, most = check.ms(held.first_ns), check.ms(held.last_ns)
+    lacking = "a majority" if check.needed > 1 else "it"
+    without = f"{_between(held.sure_ns / 1e6, held.possible_ns / 1e6)} ms of belief without {lacking}"
+    if held.most < check.needed:
+        truth = f"of no moment is it known that the token lay on {_enough(check)}"
+    else:
+        truth = f"the token lay on {_enough(check)} only until t=+{_between(least, most)} ms"
+    return f"{_believed(check, held)}, but {truth}{_why(held)}: {without}"
+
+
+def _unsure(check: CrossCheck, held: Held) -> str:
+    return (
+        f"{_believed(check, held)}; whether the token lay on {_enough(check)} all the while is not known for "
+        f"{_ms(held.possible_ns / 1e6)} ms, from t=+{_ms(check.ms(held.first_ns))} ms on{_why(held)}"
+    )
+
+
+def _believed(check: CrossCheck, held: Held) -> str:
+    last = held.believed[-1].end_ns
+    story = ", where the story ended" if last == check.end_ns else ""
+    start_ms, end_ms = _ms(check.ms(held.believed[0].start_ns)), _ms(check.ms(last))
+    return f"{held.client} believed in {held.grant_id} from t=+{start_ms} ms to t=+{end_ms} ms{story}"
+
+
+def _why(held: Held) -> str:
+    """Which nodes lost the token meanwhile, and why."""
+    if not held.losses:
+        return ""
+    return " (" + "; ".join(dict.fromkeys(_lost(loss) for loss in held.losses)) + ")"
+
+
+def _lost(loss: Loss) -> str:
+    return f"{loss.node}: {loss.why}"
+
+
+def _between(least: float | None, most: float | None) -> str:
+    first, last = _ms(least), _ms(most)
+    return first if first == last else f"{first} to {last}"
+
+
+def _ms(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1f}"

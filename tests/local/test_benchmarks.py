@@ -1,0 +1,34 @@
+"""The benchmarks run on real nodes to their end and print all lines; figures are not judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.persistence import CLUSTERS
+from benchmarks.split_vote import VARIANTS
+from tests.lab_process import ROOT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        (("split_vote", "--rounds", "1", "--clients", "2"), [variant.name for variant in VARIANTS]),
+        (("persistence", "--rounds", "1", "--pairs", "1"), list(CLUSTERS)),
+    ],
+)
+def test_a_short_one_prints_its_table(arguments: tuple[str, ...], rows: list[str]) -> None:
+    name, *more = arguments
+    run = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{name}", *more],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert all(any(line.startswith(row) for line in run.stdout.splitlines()) for row in rows), run.stdout
+    assert "load" in run.stdout.splitlines()[0]

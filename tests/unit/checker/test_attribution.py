@@ -1,0 +1,131 @@
+"""To which fault a finding is put down: one that fits it, and no more certainty than there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from checker.events import Event
+from tests.unit.checker.story import MS, TTL, Story
+
+CLOCK, DURABLE, PAUSES = "bounded clock error", "durable nodes", "bounded process pauses"
+
+
+def overlap(**acquired: Any) -> Story:
+    """Alice is granted the lock until 5000 at the earliest, and Bob at 700."""
+    story = Story(clients=["alice", "bob"])
+    story.acquire("alice", "g1", 100, 110, ttl=5 * TTL, token="ta", **acquired)
+    return story.acquire("bob", "g2", 690, 700, ttl=5 * TTL, token="tb", **acquired)
+
+
+def broken(story: Story, name: str = "overlap") -> str:
+    """The sentence about the assumption, without its beginning."""
+    sentence = story.verdict().named(name)[0].broken_assumption
+    assert sentence is not None
+    return sentence
+
+
+def held(story: Story, node: str, token: str, at: float, key: str = "k") -> Story:
+    """A node is seen to hold a key."""
+    story._events.append(
+        Event(
+            time_ns=round(at * MS), process="node", type="info", f="key-set", node=node, key=key, token=token
+        )
+    )
+    return story
+
+
+@pytest.mark.parametrize("paused", ["alice", "bob", "C"])
+@pytest.mark.parametrize("breaks", [CLOCK, DURABLE])
+def test_a_node_that_may_have_forgotten_goes_before_a_pause(paused: str, breaks: str) -> None:
+    story = overlap().fault("jump", 300, ["C"], breaks=breaks)
+    story.fault("pause", 400, [paused], breaks=PAUSES)
+    assert broken(story) == f"assumption '{breaks}' was broken by the nemesis at t=+200 ms (event 2)"
+
+
+def test_a_slow_network_makes_no_node_forget() -> None:
+    story = overlap().fault("drift", 300, ["C"], breaks=CLOCK)
+    story.fault("hold", 400, ["alice", "A"], breaks="bounded network delay")
+    assert CLOCK in broken(story)
+
+
+def test_the_clock_of_a_client_makes_no_node_forget() -> None:
+    story = overlap().fault("crash", 300, ["C"], breaks=DURABLE).fault("jump", 400, ["alice"], breaks=CLOCK)
+    assert DURABLE in broken(story)
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "until", "fits"),
+    [
+        ("jump", 10, None, False),  # off by the same all the time
+        ("jump", 10, 90, False),
+        ("jump", 10, 650, True),  # set right, and so stepped, while Alice held the lock
+        ("jump", 99.6, None, True),  # done at 100.1
+        ("jump", 120, 650, True),
+        ("drift", 10, None, True),
+        ("drift", 10, 90, False),
+        ("drift", 10, 900, True),
+        ("crash", 10, 900, True),
+        ("jump", 720, None, False),  # Bob has the lock already
+    ],
+)
+def test_only_what_happened_while_the_key_was_forgotten_fits(
+    f: str, at: float, until: float | None, fits: bool
+) -> None:
+    story = overlap().release("alice", "g1", 800, 810).fault(f, at, ["C"], breaks=CLOCK, until=until)
+    story.fault("pause", 750, ["alice"], breaks=PAUSES)
+    assert (CLOCK in broken(story)) is fits
+    assert (PAUSES in broken(story)) is not fits
+
+
+def test_what_lasts_goes_after_what_happens() -> None:
+    story = overlap().fault("crash", 300, ["D"], breaks=DURABLE).fault("drift", 10, ["C"], breaks=CLOCK)
+    assert broken(story).endswith("(event 4)")
+    assert DURABLE in broken(story)
+
+
+def test_several_that_fit_alike_are_all_told() -> None:
+    story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("crash", 300, ["D"], breaks=DURABLE)
+    story.fault("pause", 400, ["bob"], breaks=PAUSES)
+    assert broken(story) == (
+        "assumption 'durable nodes' was broken by the nemesis at t=+200 ms (event 4), the latest of 2 faults "
+        "that may have led to it (events 2, 4)"
+    )
+
+
+def test_a_long_list_of_faults_is_cut() -> None:
+    story = overlap()
+    for at in range(200, 900, 100):
+        story.fault("jump", at - 50, [f"N{at}"], breaks=CLOCK)
+    assert broken(story).endswith("the latest of 6 faults that may have led to it (events 4, 6, 8, 10, 12 …)")
+
+
+def test_a_node_that_held_both_keys_fits_best() -> None:
+    story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
+    assert "(events 2, 4)" in broken(story)
+    held(held(story, "C", "ta", 105), "D", "tb", 695)
+    assert "(events" in broken(story), "each of them held one of the two"
+    assert broken(held(story, "C", "tb", 695)).endswith("(event 3)")
+
+
+def test_another_keys_value_tells_nothing() -> None:
+    story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
+    held(held(story, "C", "ta", 105, key="other"), "C", "tb", 106, key="other")
+    assert "the latest of 2 faults" in broken(story)
+
+
+def test_an_extension_that_kept_nothing_is_put_down_to_a_node_too() -> None:
+    story = overlap().extend("alice", "g1", 710, 720, ttl=5 * TTL)
+    story.fault("jump", 300, ["C"], breaks=CLOCK).fault("pause", 400, ["alice"], breaks=PAUSES)
+    assert CLOCK in broken(story, "continuity-loss")
+
+
+def test_what_no_node_forgot_is_put_down_to_the_latest_as_before() -> None:
+    story = Story(clients=["alice", "bob"]).acquire("alice", "g1", 0, 10)
+    story.fault("jump", 20, ["C"], breaks=CLOCK).fault("pause", 30, ["alice"], breaks=PAUSES)
+    story.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
+    story.write("alice", "g1", 1540, 1550, 0, 2)
+    assert broken(story, "stale-write") == (
+        "assumption 'bounded process pauses' was broken by the nemesis at t=+30 ms (event 4)"
+    )

@@ -1,0 +1,34 @@
+"""What a busy machine kept from happening is unknown, and never a lock's merit or fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.judge import refusals_in_stalls
+from tests.unit.checker.story import Story
+
+
+def refused(how: str = "fail") -> Story:
+    """Alice holds the lock; Bob is refused between 100 and 900 ms."""
+    return Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 100, 900, how)
+
+
+def test_a_refusal_in_a_stall_is_told() -> None:
+    (why,) = refusals_in_stalls(refused().stall("bob", 200, 600).stall("bob", 820, 60).history())
+    assert why.startswith("bob was refused at t=+900 ms after it had stood still for 600 ms")
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        refused(),
+        refused().stall("alice", 200, 600),
+        refused().stall("bob", 20, 60),
+        refused().stall("bob", 950, 60),
+        refused("ok").stall("bob", 200, 600),
+        refused().stall("bob", 200, 600).fault("pause", 190, ["bob"], until=810),
+    ],
+    ids=["no stall", "another's", "before", "after", "granted", "paused"],
+)
+def test_nothing_else_is(story: Story) -> None:
+    assert list(refusals_in_stalls(story.history())) == []
