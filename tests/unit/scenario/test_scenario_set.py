@@ -121,8 +121,8 @@ def test_an_item_of_an_aliased_list_is_changed_in_one_place_only() -> None:
         ("lock..ttl=2s", '"lock..ttl" is not the path of a key', "", FORM, None),
         ("steps[x].do=alice works", '"steps[x].do" is not the path of a key', "", FORM, None),
         ("title.x=1", 'title is one value and has no key "x"', "", FORM, None),
-        ("steps.99.do=x", 'steps is a list and has no item "99"', "", "a number from 0 to 15", None),
-        ("steps.first=x", 'steps is a list and has no item "first"', "", "a number from 0 to 15", None),
+        ("steps.99.do=x", 'steps is a list and has no item "99"', "", "a number from 0 to 16", None),
+        ("steps.first=x", 'steps is a list and has no item "first"', "", "a number from 0 to 16", None),
         (
             "steps[1].ctu.client=bob",
             'steps[1] is a step "cut", not "ctu"',
