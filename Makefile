@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check format bench mutants clean
+.PHONY: run test images check format bench mutants clean
 
 run: $(VENV)/.base
 	$(BIN)/lab setup
@@ -12,6 +12,10 @@ run: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/lab setup
 	$(BIN)/python -m pytest
+
+# For `lab run --on docker`: needs a container engine.
+images: $(VENV)/.dev
+	$(BIN)/lab images build
 
 check: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/house
@@ -26,6 +30,7 @@ bench: $(VENV)/.dev
 	$(BIN)/lab setup
 	$(BIN)/python -m benchmarks.split_vote --rounds 10
 	$(BIN)/python -m benchmarks.persistence --rounds 5
+	$(BIN)/python -m benchmarks.docker_up
 
 # What the checker's tests would let pass: `make mutants MUTANTS='checker.windows*'`, then `.venv/bin/mutmut results`.
 mutants: $(VENV)/.dev

@@ -17,6 +17,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+images = typer.Typer(
+    help="Build, list or remove the images that docker runs need.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(images, name="images")
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 On = Annotated[str, typer.Option(help="The substrate: auto, or one that lab doctor shows.")]
@@ -143,3 +150,34 @@ def down() -> int:
     from lab.commands import down_command
 
     return down_command()
+
+
+@images.command("build")
+def build_images(
+    redis_image: Annotated[
+        str | None,
+        typer.Option(
+            help="The image the nodes are built on: redis:8, valkey/valkey:8 …; Debian's if absent."
+        ),
+    ] = None,
+) -> int:
+    """Build what is lacking or does not fit this version of the lab, the nodes' image always."""
+    from lab.commands import build_images_command
+
+    return build_images_command(redis_image)
+
+
+@images.command("list")
+def list_images(as_json: Json = False) -> int:
+    """List the lab's images that the engine has."""
+    from lab.commands import list_images_command
+
+    return list_images_command(as_json=as_json)
+
+
+@images.command("rm")
+def remove_images() -> int:
+    """Remove all of the lab's images."""
+    from lab.commands import remove_images_command
+
+    return remove_images_command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -205,11 +206,48 @@ def down_command() -> int:
     from lab.leftovers import sweep
 
     data, _ = _consoles()
-    swept = sweep()
+    swept = sweep(everywhere=True)
     for run in swept:
-        data.print(f"{run.run_id}: ended {len(run.killed)} processes", markup=False)
+        data.print(f"{run.run_id}: {run.words}", markup=False)
     if not swept:
         data.print("nothing was left running")
+    return ExitCode.EXPECTED
+
+
+def build_images_command(redis_image: str | None) -> int:
+    """``lab images build``."""
+    from lab.substrates.docker.images import build
+
+    data, talk = _consoles()
+    for name in build(redis_image, lambda line: talk.print(line, markup=False, style="dim")):
+        data.print(name, markup=False)
+    return ExitCode.EXPECTED
+
+
+def list_images_command(*, as_json: bool) -> int:
+    """``lab images list``."""
+    from lab.substrates.docker.images import present
+
+    data, _ = _consoles()
+    found = present()
+    if as_json:
+        data.print_json(data=[asdict(image) for image in found])
+        return ExitCode.EXPECTED
+    width = max((len(image.name) for image in found), default=0)
+    for image in found:
+        data.print(f"{image.name:<{width}}  {image.size_bytes // 10**6:>4} MB  on {image.base}", markup=False)
+    if not found:
+        data.print("none: lab images build makes them")
+    return ExitCode.EXPECTED
+
+
+def remove_images_command() -> int:
+    """``lab images rm``."""
+    from lab.substrates.docker.images import remove
+
+    data, _ = _consoles()
+    for name in remove():
+        data.print(f"removed {name}", markup=False)
     return ExitCode.EXPECTED
 
 

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 Status = Literal["ok", "missing", "old"]
 
 SETUP = "lab setup"
+IMAGES_BUILD = "lab images build"
 _PRELOAD = "LD_PRELOAD"
 _ENGINE = "docker engine"
-_ENGINE_TIMEOUT_S = 3
+_IMAGES = "docker images"
 _PROBE_TIMEOUT_S = 20.0
 _PROBE_SHIFT_NS = 86_400 * 10**9
 
@@ -49,6 +50,7 @@ _ALLOWS = {
     "sync-shim": "power_cut",
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
+    _IMAGES: "docker runs: nodes, links, clients",
 }
 
 
@@ -93,7 +95,8 @@ class Diagnosis:
     @property
     def command(self) -> str | None:
         """The one command that provides what is missing, or None if it can provide nothing."""
-        return SETUP if any(row.hint == SETUP for row in self.rows) else None
+        hints = {row.hint for row in self.rows}
+        return " && ".join(command for command in (SETUP, IMAGES_BUILD) if command in hints) or None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: rows, substrates, faults, failures, command, exit_code."""
@@ -107,14 +110,14 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     rows += [_tool_row(name, found[name]) for name in _LOCAL]
     rows.append(_compiler_row())
     rows += [_tool_row(name, found[name]) for name in ("clock-shim", "sync-shim")]
-    rows += [_preload_row(found["clock-shim"]), _engine_row()]
+    rows += [_preload_row(found["clock-shim"]), *_engine_rows()]
     ok = {row.item for row in rows if row.status == "ok"}
 
     def available(name: str, needs: tuple[str, ...]) -> Availability:
         lacks = tuple(need for need in needs if need not in ok)
         return Availability(name, not lacks, lacks)
 
-    substrates = (available("local", _LOCAL), available("docker", (_ENGINE,)))
+    substrates = (available("local", _LOCAL), available("docker", (_ENGINE, _IMAGES)))
     faults = tuple(available(name, _LOCAL + needs) for name, needs in _FAULT_NEEDS.items())
     return Diagnosis(tuple(rows), substrates, faults, failures)
 
@@ -216,31 +219,21 @@ def _preload_row(shim: Found | Missing) -> Row:
     return Row(_PRELOAD, status, None, None, None, _ALLOWS[_PRELOAD], reason)
 
 
-def _engine_row() -> Row:
-    where = os.environ.get("DOCKER_HOST", "the default socket")
-    try:
-        import docker
-        from docker.errors import DockerException
-        from requests.exceptions import RequestException
-    except ImportError as cause:
-        reason = f"the docker SDK is not installed: {cause}"
-        return Row(_ENGINE, "missing", None, None, None, _ALLOWS[_ENGINE], reason)
-    try:
-        client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
-        try:
-            client.ping()
-            version = str(client.version().get("Version", "unknown"))
-        finally:
-            client.close()
-    except (DockerException, RequestException, OSError) as cause:
-        reason = f"no docker engine answers at {where}: {_innermost(cause)}"
-        return Row(_ENGINE, "missing", None, None, None, _ALLOWS[_ENGINE], reason)
-    return Row(_ENGINE, "ok", version, where, None, _ALLOWS[_ENGINE])
+def _engine_rows() -> list[Row]:
+    from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect, endpoint, no_engine_reason
+    from lab.substrates.docker.images import missing_reason, node_image
 
-
-def _innermost(error: BaseException) -> str:
-    """The words of the operating system's error at the bottom, where there is one: the rest is wrapping."""
-    seen = error
-    while (below := seen.__cause__ or seen.__context__) is not None:
-        seen = below
-    return (seen.strerror if isinstance(seen, OSError) else None) or str(seen) or type(seen).__name__
+    reason = no_engine_reason()
+    if reason is not None:
+        return [Row(_ENGINE, "missing", None, None, None, _ALLOWS[_ENGINE], reason)]
+    api = connect(LOOK_TIMEOUT_S)
+    try:
+        version = str(api.version().get("Version", "unknown"))
+        lacking = missing_reason(api)
+    finally:
+        api.close()
+    where = endpoint()
+    rows = [Row(_ENGINE, "ok", version, where.origin, str(where.socket), _ALLOWS[_ENGINE])]
+    if lacking is None:
+        return [*rows, Row(_IMAGES, "ok", None, node_image(), None, _ALLOWS[_IMAGES])]
+    return [*rows, Row(_IMAGES, "missing", None, None, None, _ALLOWS[_IMAGES], lacking, IMAGES_BUILD)]

@@ -12,8 +12,10 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.paths import state_dir, writable_dir
 
@@ -22,10 +24,17 @@ RUN_VARIABLE = "LOCK_LAB_RUN"
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found of one dead run."""
+    """What a sweep found of one dead run: processes that it ended, containers that it removed."""
 
     run_id: str
-    killed: tuple[int, ...]
+    killed: tuple[int, ...] = ()
+    containers: int = 0
+
+    @property
+    def words(self) -> str:
+        """What was done, for people."""
+        done = [f"ended {len(self.killed)} processes"] if self.killed or not self.containers else []
+        return ", ".join([*done, *([f"removed {self.containers} containers"] if self.containers else [])])
 
 
 def started_at(pid: int) -> str | None:
@@ -37,6 +46,22 @@ def started_at(pid: int) -> str | None:
     # The name may hold anything, also ")": fields are counted after the last one. State Z is a corpse.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] == "Z" else fields[19]
+
+
+def boot_id() -> str:
+    """What tells one boot of this machine from another: process ids count from the beginning after each."""
+    return _told(lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+
+
+def pid_namespace() -> str:
+    """What tells one view of process ids from another: the same id means another process in each."""
+    return _told(lambda: os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - it names no file
+
+
+def _told(ask: Callable[[], str]) -> str:
+    with contextlib.suppress(OSError):
+        return ask()
+    return ""
 
 
 def processes_of(run_id: str, variable: str = RUN_VARIABLE) -> list[int]:
@@ -63,14 +88,23 @@ def kill_all(run_id: str) -> list[int]:
 
 
 class RunFile:
-    """The trace of a living run. ``scratch`` is removed with it."""
+    """The trace of a living run. ``scratch`` is removed with it. With ``containers`` it has some."""
 
-    def __init__(self, run_id: str, scratch: Path) -> None:
+    def __init__(self, run_id: str, scratch: Path, *, containers: bool = False) -> None:
         self.path = writable_dir(state_dir()) / f"{run_id}.json"
         self.run_id = run_id
         self.scratch = scratch
         self.path.write_text(
-            json.dumps({"pid": os.getpid(), "started_at": started_at(os.getpid()), "scratch": str(scratch)})
+            json.dumps(
+                {
+                    "pid": os.getpid(),
+                    "started_at": started_at(os.getpid()),
+                    "scratch": str(scratch),
+                    "containers": containers,
+                    "boot": boot_id(),
+                    "pid_namespace": pid_namespace(),
+                }
+            )
         )
 
     def close(self) -> None:
@@ -79,26 +113,36 @@ class RunFile:
         self.path.unlink(missing_ok=True)
 
 
-def sweep() -> list[Swept]:
-    """End what dead runs left behind; runs whose lab is alive are not touched."""
-    swept: list[Swept] = []
-    if not state_dir().is_dir():
-        return swept
+def _cannot_be_told(record: Mapping[str, Any]) -> bool:
+    """Whether a run's process id means nothing here: its lab counts them in another namespace."""
+    return record.get("boot") == boot_id() and record.get("pid_namespace") not in (None, pid_namespace())
+
+
+def sweep(*, everywhere: bool = False) -> list[Swept]:
+    """End what dead runs left behind; runs whose lab is alive are not touched.
+
+    A container engine is asked if one of them had containers, or else only if it is to be ``everywhere``.
+    """
+    swept: dict[str, Swept] = {}
+    had_containers = everywhere
     for path in sorted(state_dir().glob("*.json")):
         try:
             record = json.loads(path.read_text())
             pid, since, scratch = int(record["pid"]), record["started_at"], Path(record["scratch"])
         except (OSError, ValueError, KeyError, TypeError):
-            pid, since, scratch = (
-                -1,
-                "",
-                None,
-            )  # damaged by a full disk, perhaps: the id still finds processes
-        if pid > 0 and started_at(pid) == since:
+            # Damaged by a full disk, perhaps: the id still finds processes and containers.
+            pid, since, scratch, record = -1, "", None, {"containers": True}
+        if pid > 0 and (started_at(pid) == since or _cannot_be_told(record)):
             continue
-        killed = kill_all(path.stem)
+        had_containers = had_containers or bool(record.get("containers"))
+        swept[path.stem] = Swept(path.stem, tuple(kill_all(path.stem)))
         if scratch is not None and scratch.name.startswith("lock-lab-"):
             shutil.rmtree(scratch, ignore_errors=True)
         path.unlink(missing_ok=True)
-        swept.append(Swept(path.stem, tuple(killed)))
-    return swept
+    if had_containers:
+        from lab.substrates.docker.leftovers import sweep_engine
+
+        for removed in sweep_engine():
+            killed = swept[removed.run_id].killed if removed.run_id in swept else ()
+            swept[removed.run_id] = Swept(removed.run_id, killed, removed.containers)
+    return list(swept.values())

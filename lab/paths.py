@@ -66,14 +66,23 @@ def scenario_dir() -> Path:
 
     Raises LabError if neither is there (a broken installation).
     """
+    return _shipped("scenarios", "a directory of *.yaml files")
+
+
+def compose_dir() -> Path:
+    """The Dockerfiles and the compose file that come with the lab. Raises LabError as `scenario_dir` does."""
+    return _shipped("compose", "a directory of Dockerfiles")
+
+
+def _shipped(room: str, expected: str) -> Path:
     package = Path(__file__).resolve().parent
-    candidates = (package / "_scenarios", package.parent / "scenarios")
+    candidates = (package / f"_{room}", package.parent / room)
     for candidate in candidates:
         if candidate.is_dir():
             return candidate
     raise LabError(
-        "the scenarios that come with the lab are missing",
+        f"the {room} that come with the lab are missing",
         where=str(candidates[0]),
-        expected="a directory of *.yaml files",
+        expected=expected,
         hint="reinstall lock-lab",
     )

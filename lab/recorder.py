@@ -45,6 +45,11 @@ class Recorder:
         (self._events / _HEADER).write_bytes(msgspec.json.encode(params))
         self._log = EventLog(self._events / "lab.jsonl")
 
+    @property
+    def client_logs(self) -> Path:
+        """The directory in which clients append to their files."""
+        return self._events
+
     def client_log(self, client: str) -> Path:
         """Return the file a client's operations are to be appended to."""
         return self._events / f"client-{client}.jsonl"

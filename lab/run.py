@@ -103,7 +103,7 @@ class Run:
         scenario = self._scenario
         margin_ns = locks.margin_ns(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
         for swept in sweep():
-            self._tell(Told("lab", f"cleaned up after a killed run ({len(swept.killed)} processes)", "plain"))
+            self._tell(Told("lab", f"cleaned up after a killed run ({swept.words})", "plain"))
         paints = self._options.picture == "always"
         threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True).start()
         directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
@@ -111,7 +111,7 @@ class Run:
         if self._scenario.workload is not None:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
         recorder = Recorder(directory.path, self._params(margin_ns))
-        cluster = self._cluster(directory)
+        cluster = self._cluster(directory, recorder)
         aborted: str | None = None
         try:
             aborted = await self._live(cluster, recorder)
@@ -254,7 +254,7 @@ class Run:
             for name, client in cluster.clients.items()
         ]
 
-    def _cluster(self, directory: RunDirectory) -> Cluster:
+    def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
         chosen = substrate(self._options.substrate)
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         needed = needs((*self._scenario.steps, *drawn))
@@ -272,6 +272,8 @@ class Run:
             base_port=self._scenario.cluster.base_port,
             replicas=self._scenario.cluster.replicas,
             needs=needed,
+            client_logs=recorder.client_logs,
+            code=Path.cwd() if ":" in self._scenario.lock.name else None,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,19 +63,20 @@ class Ended:
 
 
 class Lab:
-    """One directory in which labs are run."""
+    """One directory in which labs are run; without an ``engine`` they find none, so auto means local."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, engine: bool = False) -> None:
         self.directory = directory
+        self._where = {} if engine else {"DOCKER_HOST": f"unix://{directory}/no-engine"}
         self.started: list[subprocess.Popen[str]] = []
         self.mark = secrets.token_hex(8)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start ``lab ARGUMENTS`` and return at once."""
+    def start(self, *arguments: str, within: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """Start ``lab ARGUMENTS`` (by the program ``within``, if there is one) and return at once."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "lab", *arguments],
+            [*within, sys.executable, "-m", "lab", *arguments],
             cwd=self.directory,
-            env={**os.environ, "PYTHONPATH": str(ROOT), MARK: self.mark, "COLUMNS": "200"},
+            env={**os.environ, **self._where, "PYTHONPATH": str(ROOT), MARK: self.mark, "COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -85,7 +86,7 @@ class Lab:
         self.started.append(process)
         return process
 
-    def ended(self, process: subprocess.Popen[str]) -> Ended:
+    def ended(self, process: subprocess.Popen[str], reports: str = "reports") -> Ended:
         """Wait for its end; one that hangs is killed and fails the test."""
         try:
             out, err = process.communicate(timeout=90)
@@ -93,17 +94,17 @@ class Lab:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
             raise AssertionError(f"the lab hung\n{out}\n{err}") from None
-        return Ended(process.returncode, out, err, self.directory / "reports")
+        return Ended(process.returncode, out, err, self.directory / reports)
 
     def __call__(self, *arguments: str) -> Ended:
         """Run ``lab ARGUMENTS`` to its end."""
         return self.ended(self.start(*arguments))
 
-    def wait_for_event(self, f: str, process: str | None = None) -> Path:
+    def wait_for_event(self, f: str, process: str | None = None, reports: str = "reports") -> Path:
         """Wait until a running lab has recorded an event; return its run directory."""
         give_up = time.monotonic() + 60
         while time.monotonic() < give_up:
-            for log in self.directory.glob("reports/*/events/*.jsonl"):
+            for log in self.directory.glob(f"{reports}/*/events/*.jsonl"):
                 if log.is_symlink() or "latest" in log.parts:
                     continue
                 for line in log.read_text().splitlines(keepends=True):

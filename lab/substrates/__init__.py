@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lab.substrates.base import Substrate
 
 AUTO = "auto"
-SUBSTRATES = ("local",)
+SUBSTRATES = ("docker", "local")
 """All of them, in the order in which `auto` tries them."""
 
 

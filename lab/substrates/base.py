@@ -47,6 +47,8 @@ class ClusterPlan:
 
     ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
     which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
+    ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
+    substrate that shuts its clients in must let them see these.
     """
 
     nodes: tuple[str, ...]
@@ -55,6 +57,8 @@ class ClusterPlan:
     base_port: int | None = None
     replicas: Mapping[str, str] = field(default_factory=dict)
     needs: frozenset[Capability] = frozenset()
+    client_logs: Path | None = None
+    code: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ WALLS = {
     "lab/faults": [
         "lab.locks",
         "lab.substrates.local",
+        "lab.substrates.real",
         "lab.substrates.docker",
         "lab.substrates.sim",
         "lab.run",

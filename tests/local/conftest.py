@@ -16,7 +16,8 @@ from lab.address import Address
 from lab.channel import Channel
 from lab.leftovers import processes_of
 from lab.substrates.local.node import redis_command
-from lab.substrates.local.processes import Child, Nursery, free_ports
+from lab.substrates.local.processes import Child, Nursery
+from lab.substrates.real.ports import free_ports
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lab import tools
 from lab.client.protocol import Command, Outcome
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.processes import Child
@@ -153,7 +154,7 @@ async def test_a_signal_to_the_wrong_process_pauses_nothing(
         real(bystander if number == signal.SIGSTOP else child, number)
 
     monkeypatch.setattr(Child, "signal_group", misdirected)
-    monkeypatch.setattr("lab.substrates.local.machine.STATE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("lab.substrates.real.machine.STATE_TIMEOUT_S", 0.1)
     assert not (await lab_.inject(pause=whose)).confirmed
     real(bystander, signal.SIGCONT)
 
@@ -192,7 +193,7 @@ async def test_a_clock_file_that_nobody_reads(
 ) -> None:
     (name,) = whose.values()
     parts = {**lab_.cluster.nodes, **lab_.cluster.clients}
-    unread = LocalClock(parts[name].clock._shim, tmp_path / "unread.clock")
+    unread = LocalClock(tools.require("clock-shim"), tmp_path / "unread.clock")
     monkeypatch.setattr(parts[name], "_clock", unread)
     monkeypatch.setattr("lab.faults.clock.STROBE_PATIENCE_S", 0.2)
     ((f, body),) = fault.items()

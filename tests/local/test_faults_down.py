@@ -169,7 +169,7 @@ async def test_a_paused_client_can_be_killed(lab_: Broken) -> None:
 
 async def test_a_client_that_survives_has_no_receipt(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Child, "signal_group", lambda *_: None)
-    monkeypatch.setattr("lab.substrates.local.machine.END_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("lab.substrates.real.machine.END_TIMEOUT_S", 0.1)
     assert not (await lab_.inject(client_crash={"client": "alice"})).confirmed
     monkeypatch.undo()
 

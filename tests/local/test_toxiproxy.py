@@ -11,7 +11,8 @@ import pytest
 from lab import tools
 from lab.errors import UnknownOutcome
 from lab.substrates import toxiproxy
-from lab.substrates.local.processes import Nursery, free_ports
+from lab.substrates.local.processes import Nursery
+from lab.substrates.real.ports import free_ports
 
 
 async def test_a_frozen_proxy_is_an_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def lab(installed: Path, directory: Path, *arguments: str) -> subprocess.Complet
     return subprocess.run(
         [sys.executable, "-m", "lab", *arguments],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(installed)},
+        env={**os.environ, "PYTHONPATH": str(installed), "DOCKER_HOST": f"unix://{directory}/no-engine"},
         capture_output=True,
         text=True,
         check=False,
@@ -53,7 +53,13 @@ def lab(installed: Path, directory: Path, *arguments: str) -> subprocess.Complet
 def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> None:
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"lab", "checker"}
-    for part in ("lab/_scenarios/healthy.yaml", "lab/store/store.lua", "lab/shims/clock.c", "lab/py.typed"):
+    for part in (
+        "lab/_scenarios/healthy.yaml",
+        "lab/store/store.lua",
+        "lab/shims/clock.c",
+        "lab/py.typed",
+        "lab/_compose/node.Dockerfile",
+    ):
         assert (installed / part).is_file(), part
 
 

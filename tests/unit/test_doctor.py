@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,19 +173,8 @@ def test_no_engine(have: Have) -> None:
     have(*NAMES)
     diagnosis = doctor.diagnose()
     assert engine(diagnosis).status == "missing"
-    assert "no docker engine answers at unix://" in (engine(diagnosis).reason or "")
-    assert "No such file or directory" in (engine(diagnosis).reason or "")
+    assert "no docker engine: there is no socket" in (engine(diagnosis).reason or "")
     assert [each.available for each in diagnosis.substrates] == [True, False]
-
-
-def test_an_engine_that_never_answers(monkeypatch: pytest.MonkeyPatch, have: Have) -> None:
-    have(*NAMES)
-    monkeypatch.setattr(doctor, "_ENGINE_TIMEOUT_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
-        row = engine(doctor.diagnose())
-    assert row.status == "missing"
-    assert "time" in (row.reason or "").casefold()
 
 
 def test_the_doctor_knows_every_fault_the_lab_has_and_no_other() -> None:

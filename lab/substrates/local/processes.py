@@ -5,52 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
-import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from lab.leftovers import RUN_VARIABLE
-
-PORTS = range(10_000, 30_000)
-"""Below the range from which the kernel takes ports for outgoing connections, which come and go."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Return distinct ports nobody listens on right now, drawn at random so that two labs rarely meet."""
-    drawn: list[int] = []
-    while len(drawn) < count:
-        port = secrets.choice(PORTS)
-        if port not in drawn and is_port_free(port):
-            drawn.append(port)
-    return drawn
-
-
-def is_port_free(port: int) -> bool:
-    """Tell whether a listener could be put on this loopback port now."""
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-@contextlib.contextmanager
-def reserved(port: int) -> Iterator[None]:
-    """Keep a port from being given to anybody who asks for a free one, while nobody listens on it.
-
-    A server that names the port can still listen there, even before this ends: both sockets allow reuse, and
-    this one never listens. A port that is taken already is left alone.
-    """
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
-        yield
 
 
 class Child:
@@ -77,6 +37,33 @@ class Child:
         """Send a signal to the whole group; a group that is gone is no error."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
+
+    def states(self) -> dict[int, str]:
+        """Return the state letter of each process in the group, from /proc."""
+        found: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                    if int(fields[2]) == self.pid:
+                        found[int(entry.name)] = fields[0]
+        return found
+
+    async def stop(self) -> None:
+        """SIGSTOP the group."""
+        self.signal_group(signal.SIGSTOP)
+
+    async def go_on(self) -> None:
+        """SIGCONT the group."""
+        self.signal_group(signal.SIGCONT)
+
+    async def kill(self) -> None:
+        """SIGKILL the group."""
+        self.signal_group(signal.SIGKILL)
+
+    async def ended(self) -> int:
+        """Wait for its end and return its exit code."""
+        return await self.process.wait()
 
     def tail(self, lines: int = 5) -> str:
         """Return the last lines of its log."""

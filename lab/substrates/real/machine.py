@@ -1,27 +1,65 @@
-"""What local nodes and clients have in common: a process group that is stopped and killed, and a clock."""
+"""What nodes and clients have in common: processes that are stopped and killed together, and a clock."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from lab.errors import UnknownOutcome
 from lab.substrates.base import ClockReading
-from lab.substrates.local.clock import LocalClock
-from lab.substrates.local.processes import Child
+from lab.substrates.real.clock import WallClock
 
 STATE_TIMEOUT_S = 2.0
 END_TIMEOUT_S = 10.0
 
 
-class LocalMachine:
-    """One process group and its wall clock; ``child`` is None before it was started."""
+class Body(Protocol):
+    """The processes that a machine consists of: a process group, or a container.
 
-    def __init__(self, name: str, clock: LocalClock | None) -> None:
+    ``expected_end`` is set by whoever ends it on purpose; an end that nobody expected fails the run.
+    """
+
+    expected_end: bool
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        ...
+
+    def states(self) -> dict[int, str]:
+        """Return the state letter of each of its processes (``T`` is stopped)."""
+        ...
+
+    async def stop(self) -> None:
+        """Let all of its processes stand still."""
+        ...
+
+    async def go_on(self) -> None:
+        """Let them go on."""
+        ...
+
+    async def kill(self) -> None:
+        """End all of them at once; what is gone is no error."""
+        ...
+
+    async def ended(self) -> int:
+        """Wait for the end and return the exit code."""
+        ...
+
+    def tail(self, lines: int = 5) -> str:
+        """Return the last lines of its log."""
+        ...
+
+
+B = TypeVar("B", bound=Body)
+
+
+class RealMachine(Generic[B]):
+    """One body and its wall clock; ``child`` is None before it was started."""
+
+    def __init__(self, name: str, clock: WallClock | None) -> None:
         self.name = name
-        self.child: Child | None = None
+        self.child: B | None = None
         self._clock = clock
 
     @property
@@ -30,33 +68,25 @@ class LocalMachine:
         return self.child is not None and self.child.running
 
     async def pause(self) -> None:
-        """SIGSTOP the process group."""
-        self.running().signal_group(signal.SIGSTOP)
+        """Stop all of its processes."""
+        await self.running().stop()
         await self._wait_for_state(stopped=True)
 
     async def resume(self) -> None:
-        """SIGCONT the process group."""
-        self.running().signal_group(signal.SIGCONT)
+        """Let them go on."""
+        await self.running().go_on()
         await self._wait_for_state(stopped=False)
 
     async def kill(self) -> None:
-        """SIGKILL the process group and wait until it is gone; nobody calls that an accident."""
+        """SIGKILL all of them and wait until they are gone; nobody calls that an accident."""
         child = self.running()
         child.expected_end = True
-        child.signal_group(signal.SIGKILL)
-        await self._gone(child)
+        await child.kill()
+        await self._exit_code(child)
 
     def states(self) -> dict[int, str]:
-        """Return the state letter of each process in the group, from /proc."""
-        group = self.running().pid
-        found: dict[int, str] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    if int(fields[2]) == group:
-                        found[int(entry.name)] = fields[0]
-        return found
+        """Return the state letter of each of its processes."""
+        return self.running().states()
 
     async def jump_clock(self, by_ns: int) -> None:
         """Step the wall clock that this process sees; every other clock stays."""
@@ -84,25 +114,25 @@ class LocalMachine:
         raise NotImplementedError
 
     @property
-    def clock(self) -> LocalClock:
+    def clock(self) -> WallClock:
         """Its wall clock. Raises ``UnknownOutcome`` if it has none of its own."""
         if self._clock is None:
             raise UnknownOutcome(f"{self.name} was started without the clock shim")
         return self._clock
 
-    def running(self) -> Child:
+    def running(self) -> B:
         """Its process. Raises ``UnknownOutcome`` if it was never started."""
         if self.child is None:
             raise UnknownOutcome(f"{self.name} was never started")
         return self.child
 
-    async def _gone(self, child: Child) -> bool:
+    async def _exit_code(self, child: B) -> int | None:
+        """How it ended; None if it does not."""
         try:
             async with asyncio.timeout(END_TIMEOUT_S):
-                await child.process.wait()
+                return await child.ended()
         except TimeoutError:
-            return False
-        return True
+            return None
 
     async def _wait_for_state(self, *, stopped: bool) -> None:
         loop = asyncio.get_running_loop()

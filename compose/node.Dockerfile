@@ -1,0 +1,41 @@
+# A node, or the store: any Redis image, with the lab's preload shims. Built by `lab images build`.
+#
+# REDIS_IMAGE may be any image with redis-server in it (redis:8, redis:8-alpine, valkey/valkey:8 …), or one whose
+# package manager has it. The shims are compiled in the same image, so they fit its libc, be it glibc or musl.
+ARG REDIS_IMAGE=debian:bookworm-slim
+
+FROM ${REDIS_IMAGE} AS shims
+USER root
+RUN if command -v apt-get >/dev/null; then \
+      export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+      && apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; \
+    elif command -v apk >/dev/null; then apk add --no-cache --quiet gcc musl-dev; \
+    else echo "REFUSED: the image has neither apt-get nor apk, so the shims can't be compiled in it" >&2; exit 1; fi
+COPY shims/ /shims/
+RUN mkdir -p /lock-lab \
+    && for shim in clock sync; do \
+         gcc -std=gnu11 -O2 -Wall -fPIC -shared -o "/lock-lab/$shim.so" "/shims/$shim.c" -ldl || exit 1; \
+       done \
+    && gcc -std=gnu11 -O2 -Wall -o /lock-lab/witness /shims/witness.c
+
+FROM ${REDIS_IMAGE}
+USER root
+RUN command -v redis-server >/dev/null \
+    || if command -v apt-get >/dev/null; then \
+         export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+         && apt-get install -y -qq --no-install-recommends redis-server >/dev/null \
+         && rm -rf /var/lib/apt/lists/*; \
+       elif command -v apk >/dev/null; then apk add --no-cache --quiet redis; fi; \
+    command -v redis-server >/dev/null || { echo "REFUSED: the image has no redis-server" >&2; exit 1; }
+COPY --from=shims /lock-lab /lock-lab
+# A clock file that says: a day ahead. A libc that ignores LD_PRELOAD must not get as far as a scenario.
+RUN printf '\002\0\0\0\0\0\0\0\0\0\117\221\224\116\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >/tmp/ahead \
+    && real=$(/lock-lab/witness) \
+    && shown=$(LD_PRELOAD=/lock-lab/clock.so LOCK_LAB_CLOCK=/tmp/ahead /lock-lab/witness) \
+    && rm /tmp/ahead \
+    && { [ $((${shown%% *} - ${real%% *})) -gt 86000000000000 ] \
+         || { echo "REFUSED: the clock shim has no effect in this image" >&2; exit 1; }; } \
+    && { LD_PRELOAD="/lock-lab/sync.so /lock-lab/clock.so" redis-server --version \
+         || { echo "REFUSED: redis-server does not start with the shims" >&2; exit 1; }; }
+ENTRYPOINT []
+CMD ["redis-server"]

@@ -1,0 +1,159 @@
+"""The ``docker`` substrate: Redis, Toxiproxy, the store and the clients in containers of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.address import Address
+from lab.errors import LabError, UnknownOutcome
+from lab.leftovers import RunFile
+from lab.substrates.base import STORE, Capability, ClusterPlan
+from lab.substrates.docker import topology
+from lab.substrates.docker.container import Container, Watch, create, name_of
+from lab.substrates.docker.engine import REMOTE, Engine, endpoint
+from lab.substrates.docker.leftovers import owner_labels, remove_run
+from lab.substrates.docker.parts import ContainerClock, DockerClient, DockerNode, Witness
+from lab.substrates.real.cluster import RealCluster
+from lab.substrates.real.disk import NodeDisk
+from lab.substrates.real.ports import planned_ports
+from lab.substrates.toxiproxy import ToxiproxyServer
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+
+class DockerCluster(RealCluster[DockerNode, DockerClient]):
+    """Five (or as many as planned) nodes, one store, one Toxiproxy and the clients, a container each."""
+
+    def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
+        super().__init__(plan)
+        self._run_id = run_id
+        self._log_dir = log_dir
+        self._scratch = Path(tempfile.mkdtemp(prefix="lock-lab-"))
+        self._clocks = self._scratch / "clocks"
+        self._clocks.mkdir()
+        self._run_file: RunFile | None = None
+        self._engine: Engine | None = None
+        self._watch: Watch | None = None
+        self._network = ""
+        self._labels = owner_labels(run_id)
+        self._parts: list[DockerNode] = []
+
+    async def up(self) -> None:
+        """Start everything, at once where nothing has to wait, and prove every link healthy."""
+        self._run_file = RunFile(self._run_id, self._scratch, containers=True)
+        ports = planned_ports(self._plan)
+        engine = self._engine = await asyncio.to_thread(Engine)
+        self._network = await engine.call(self._make_network)
+        self._watch = Watch(await engine.call(self._deaths), self.failed)
+        witness = Witness(engine)
+        nodes_ports = {topology.port_of(name, self._plan.nodes): port for name, port in ports.items() if port}
+        # Toxiproxy's container first: the nodes name it when they are made.
+        proxy = await self._create(topology.proxy_spec(), nodes_ports)
+        servers, clients, _ = await asyncio.gather(
+            asyncio.gather(*(self._make_node(name, witness) for name in (*self._plan.nodes, STORE))),
+            asyncio.gather(*(self._make_client(name, witness) for name in self._plan.clients)),
+            proxy.start(),
+        )
+        for node in servers:
+            node.locate(proxy.address)
+        *nodes, self.store_node = servers
+        self.nodes = {node.name: node for node in nodes}
+        self.clients = {client.name: client for client in clients}
+        await asyncio.gather(
+            self._start_servers(proxy, servers, witness),
+            asyncio.gather(*(client.launch() for client in clients)),
+            self._learn_version(engine),
+        )
+
+    async def _start_servers(self, proxy: Container, servers: list[DockerNode], witness: Witness) -> None:
+        """Start the nodes and the store, and connect everybody."""
+        toxiproxy = ToxiproxyServer(proxy.address, topology.API_PORT)
+        ready, _ = await asyncio.gather(
+            self._toxiproxy_is_ready(toxiproxy, proxy), asyncio.gather(*(node.start() for node in servers))
+        )
+        if not ready:
+            raise UnknownOutcome("toxiproxy-server did not become ready", hint=proxy.tail(8))
+        witness.where = self.store_node.running()
+        await asyncio.gather(self._connect_all(toxiproxy), self._prove_one_clock(proxy, witness))
+
+    async def down(self) -> None:
+        """Remove every container and the network, keep their logs, and forget the run."""
+        if self._watch is not None:
+            self._watch.close()
+        for node in self._parts:
+            await node.close()
+        for client in self.clients.values():
+            client.close()
+        if self._engine is not None:
+            await self._engine.settle()  # what was being made when the run was interrupted is removed as well
+            try:
+                await asyncio.to_thread(remove_run, self._engine.api, self._run_id, self._log_dir)
+            except LabError:
+                return  # the run file stays, and with it the next lab's order to try again
+            finally:
+                self._engine.close()
+        if self._run_file is not None:
+            self._run_file.close()
+
+    def _make_network(self, api: APIClient) -> str:
+        # Nothing in it reaches the world, unless it is to be reached itself.
+        made: dict[str, Any] = api.create_network(
+            name_of(self._run_id, "net"),
+            driver="bridge",
+            internal=self._plan.base_port is None,
+            labels=self._labels,
+        )
+        return str(made["Id"])
+
+    def _deaths(self, api: APIClient) -> Any:
+        # Those since a second ago: what happens before the engine has begun to tell is told as well.
+        mine = {"type": "container", "event": "die", "label": f"{topology.LABEL}={self._run_id}"}
+        return api.events(since=int(time.time()) - 1, filters=mine, decode=True)
+
+    async def _create(self, spec: topology.Spec, ports: dict[int, int] | None = None) -> Container:
+        assert self._engine is not None
+        assert self._watch is not None
+        made = await self._engine.call(
+            lambda api: create(api, spec, self._run_id, self._network, self._labels, ports or {})
+        )
+        container = Container(self._engine, spec, made)
+        self._watch.add(container)
+        return container
+
+    async def _make_node(self, name: str, witness: Witness) -> DockerNode:
+        is_store = name == STORE
+        records = Capability.POWER_CUTS in self._plan.needs and not is_store
+        clock = None if is_store else ContainerClock(self._clocks / name, witness)
+        disk = NodeDisk(self._scratch / f"node-{name}", recorded=records)
+        mounts = topology.NodeMounts(disk.directory, self._clocks, None if is_store else name, records)
+        spec = topology.node_spec(name, self._plan.nodes, self._plan.persistence, mounts)
+        container = await self._create(spec)
+        address = Address(name, "", topology.port_of(name, self._plan.nodes))
+        node = DockerNode(address, container, clock, disk)
+        self._parts.append(node)
+        return node
+
+    async def _make_client(self, name: str, witness: Witness) -> DockerClient:
+        assert self._engine is not None
+        clock = ContainerClock(self._clocks / name, witness)
+        logs = self._plan.client_logs or self._log_dir
+        spec = topology.client_spec(name, self._clocks, logs, self._plan.code)
+        container = await self._create(spec)
+        return DockerClient(name, self._engine, container, clock, self._log_dir / f"client-{name}.log")
+
+    async def _learn_version(self, engine: Engine) -> None:
+        self._versions["docker engine"] = await engine.call(lambda api: str(api.version()["Version"]))
+
+    async def _prove_one_clock(self, proxy: Container, witness: Witness) -> None:
+        """Refuse an engine that is not on this machine: everything is stamped by one monotonic clock."""
+        if proxy.by_signal:
+            return  # its processes are processes of this kernel
+        before_ns = time.monotonic_ns()
+        _, shown_ns = await witness.tell()
+        if not before_ns <= shown_ns <= time.monotonic_ns():
+            raise LabError(REMOTE.format(host=endpoint().host), hint="choose another substrate with --on")

@@ -1,0 +1,135 @@
+"""What a cluster consists of when it is made of containers: the one description, for runs and for compose.
+
+Toxiproxy's container is on a private network of the run's own. The nodes and the store have containers of
+their own, but share Toxiproxy's network namespace: a node that crashes then refuses connections at once, as a
+crashed process on a living machine does, while a container that takes its address with it would let them hang
+for seconds. Each client's container is on the network, and finds the links there. No port is published by a
+run: only this machine reaches the network. By hand (compose) they are, on loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lab.shims import CLOCK_VARIABLE, SYNC_VARIABLE
+from lab.substrates.base import STORE, Persistence
+from lab.substrates.docker import images
+from lab.substrates.real.node import redis_arguments
+
+LABEL = "lock-lab.run"
+"""On everything that a run makes; its value is the run's id."""
+PROXY = "toxiproxy"
+API_PORT = 8474
+FIRST_NODE_PORT = 6379
+"""The nodes' ports, one after the other, and the store's behind them: they share one network namespace."""
+
+ANYWHERE = "0.0.0.0"
+DATA = PurePosixPath("/lock-lab/data")
+CLOCKS = PurePosixPath("/lock-lab/clocks")
+MORE = "more.conf"
+"""In a node's directory: what is to be read at its next start."""
+CODE = PurePosixPath("/lock-lab/code")
+CLOCK_SHIM = "/lock-lab/clock.so"
+SYNC_SHIM = "/lock-lab/sync.so"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A directory or file of this machine's that a container sees."""
+
+    source: Path
+    target: PurePosixPath | Path
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One container: what runs in it, and what it sees. Without ``shares`` it is on the run's network."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    shares: str | None = None
+    talks: bool = False
+    directory: str | None = None
+
+
+def port_of(name: str, nodes: tuple[str, ...]) -> int:
+    """The port of a node, or of the store, in the shared network namespace."""
+    return FIRST_NODE_PORT + (len(nodes) if name == STORE else nodes.index(name))
+
+
+def proxy_spec() -> Spec:
+    """Toxiproxy, in whose network namespace the nodes are."""
+    command = ("toxiproxy-server", "-host", ANYWHERE, "-port", str(API_PORT))
+    return Spec(PROXY, images.TOXIPROXY.name, command)
+
+
+def node_spec(name: str, nodes: tuple[str, ...], persistence: Persistence, mounts: NodeMounts | None) -> Spec:
+    """A node, or the store. Without ``mounts`` (by hand) it keeps its files in the container."""
+    port = port_of(name, nodes)
+    directory = str(DATA) if mounts is not None else "/tmp"
+    kept: Persistence = "none" if name == STORE else persistence
+    arguments = [*redis_arguments(port, ANYWHERE, directory, kept), "--protected-mode", "no"]
+    more = (f"{DATA}/{MORE}",) if mounts is not None else ()
+    return Spec(
+        name,
+        images.node_image() if mounts is not None else images.NODE.name,
+        ("redis-server", *more, *arguments),
+        mounts.environment() if mounts is not None else {},
+        mounts.mounts() if mounts is not None else (),
+        shares=PROXY,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMounts:
+    """A node's directories on this machine: its data, and the clocks. ``clock`` is the file of its own."""
+
+    data: Path
+    clocks: Path
+    clock: str | None
+    records_syncs: bool
+
+    def mounts(self) -> tuple[Mount, ...]:
+        """What its container sees."""
+        return Mount(self.data, DATA, writable=True), Mount(self.clocks, CLOCKS)
+
+    def environment(self) -> dict[str, str]:
+        """The shims, and where they read and write."""
+        told = clock_environment(self.clock) if self.clock is not None else {}
+        if self.records_syncs:
+            told["LD_PRELOAD"] = f"{SYNC_SHIM}:{CLOCK_SHIM}"
+            told[SYNC_VARIABLE] = f"{DATA}/synced"
+        return told
+
+
+def clock_environment(clock: str) -> dict[str, str]:
+    """What gives a process in a container the clock of that name."""
+    return {"LD_PRELOAD": CLOCK_SHIM, CLOCK_VARIABLE: f"{CLOCKS}/{clock}"}
+
+
+def client_spec(name: str, clocks: Path, logs: Path, code: Path | None) -> Spec:
+    """A client. It writes its log where this machine finds it, under that path; ``code`` is the user's."""
+    mounts = [Mount(clocks, CLOCKS), Mount(logs, logs, writable=True)]
+    if code is not None:
+        mounts.append(Mount(code, CODE))
+    return Spec(
+        f"client-{name}",
+        images.CLIENT.name,
+        ("python3", "-m", "lab.client"),
+        {**clock_environment(name), "PYTHONDONTWRITEBYTECODE": "1"},
+        tuple(mounts),
+        talks=True,
+        directory=str(CODE) if code is not None else None,
+    )
+
+
+HARDENED: dict[str, Any] = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "read_only": True}
+"""What every container may not do. /tmp and /data are in memory: images of Redis declare /data a volume."""
+IN_MEMORY = ("/tmp", "/data")

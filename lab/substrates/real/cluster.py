@@ -1,0 +1,92 @@
+"""What clusters of real servers have in common: links through Toxiproxy, and the proof that all is well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from lab.errors import UnknownOutcome
+from lab.substrates.base import ClusterPlan
+from lab.substrates.real.client import ProcessClient
+from lab.substrates.real.machine import Body
+from lab.substrates.real.node import RedisNode
+from lab.substrates.toxiproxy import ToxiproxyLink, ToxiproxyServer
+
+READY_TIMEOUT_S = 15.0
+
+N = TypeVar("N", bound=RedisNode)  # type: ignore[type-arg]
+C = TypeVar("C", bound=ProcessClient)  # type: ignore[type-arg]
+
+
+class RealCluster(Generic[N, C]):
+    """Nodes, a store and clients, and a link between each client and each server."""
+
+    def __init__(self, plan: ClusterPlan) -> None:
+        self._plan = plan
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.nodes: dict[str, N] = {}
+        self.clients: dict[str, C] = {}
+        self.store_node: N
+        self._links: dict[tuple[str, str], ToxiproxyLink] = {}
+        self._versions: dict[str, str] = {}
+
+    def link(self, client: str, target: str) -> ToxiproxyLink:
+        """Return the link from a client to a node or to the store, or from a replica to its master."""
+        return self._links[client, target]
+
+    @property
+    def replicas(self) -> Mapping[str, str]:
+        """Which nodes replicate which masters."""
+        return self._plan.replicas
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the servers that run."""
+        return dict(self._versions)
+
+    async def _connect_all(self, proxy: ToxiproxyServer) -> None:
+        """Make every link, let replicas find their masters, and prove every link healthy."""
+        self._links = await proxy.create_links(
+            [
+                (client, target.name, target.address)
+                for client in self.clients
+                for target in (*self.nodes.values(), self.store_node)
+            ]
+            + [
+                (replica, master, self.nodes[master].address)
+                for replica, master in self._plan.replicas.items()
+            ]
+        )
+        await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
+        await self._prove_healthy()
+        self._versions["redis-server"] = (await self.store_node.info("server")).get("redis_version", "?")
+
+    async def _replicate(self, replica: str, master: str) -> None:
+        """Let a node replicate another through their link, and wait until it has all of it."""
+        node = self.nodes[replica]
+        await node.replicate(self._links[replica, master].address)
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + READY_TIMEOUT_S
+        while not (await node.role()).linked:
+            if loop.time() > give_up:
+                raise UnknownOutcome(f"{replica} did not become a replica of {master}")
+            await asyncio.sleep(0.005)
+
+    async def _toxiproxy_is_ready(self, server: ToxiproxyServer, body: Body) -> bool:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + READY_TIMEOUT_S
+        while body.running and loop.time() < give_up:
+            try:
+                self._versions["toxiproxy-server"] = await server.version()
+            except UnknownOutcome:
+                await asyncio.sleep(0.01)
+            else:
+                return body.running
+        return False
+
+    async def _prove_healthy(self) -> None:
+        links = list(self._links.values())
+        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
+        for link, probe in zip(links, probes, strict=True):
+            if not probe.reached:
+                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")

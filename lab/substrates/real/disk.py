@@ -1,0 +1,56 @@
+"""The append-only file of one node, and how much of it a power cut would leave.
+
+Redis 7 keeps it in ``appendonlydir/``, and appends to the newest ``*.incr.aof`` there; before that it is
+one file, ``appendonly.aof``. Only what is appended to is ever cut: the base file beside it and the manifest
+are synced before they get their names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.errors import UnknownOutcome
+from lab.shims import synced_bytes
+from lab.substrates.base import Disk
+
+
+class NodeDisk:
+    """What one node keeps in ``directory``. Unless its syncs are ``recorded`` nothing is known about them."""
+
+    def __init__(self, directory: Path, *, recorded: bool) -> None:
+        self.directory = directory
+        self.recorded = recorded
+        directory.mkdir()
+        if recorded:
+            self.records.mkdir()
+
+    @property
+    def records(self) -> Path:
+        """Where the sync shim notes what was synced."""
+        return self.directory / "synced"
+
+    def state(self) -> Disk:
+        """How much is written, how much of it synced, and the rest. Raises ``UnknownOutcome``."""
+        if not self.recorded:
+            raise UnknownOutcome("nobody recorded what was synced: the nodes run without the sync shim")
+        written = synced = 0
+        rest = b""
+        for path in self._files():
+            kept = synced_bytes(self.records, path)
+            data = path.read_bytes()
+            kept = min(kept, len(data))
+            written, synced, rest = written + len(data), synced + kept, rest + data[kept:]
+        return Disk(written, synced, rest)
+
+    def lose_unsynced(self) -> Disk:
+        """Cut every file back to what was synced, and return what was there before."""
+        before = self.state()
+        for path in self._files():
+            os.truncate(path, synced_bytes(self.records, path))
+        return before
+
+    def _files(self) -> Iterator[Path]:
+        yield from sorted(self.directory.glob("appendonlydir/*.incr.aof"))
+        yield from self.directory.glob("appendonly.aof")

@@ -1,0 +1,17 @@
+"""The README tells the truth about containers as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lab_process import Lab
+from tests.local.test_readme import commands, expected_code, needs_engine
+
+
+@pytest.mark.timeout(300)
+def test_every_command_of_the_readme_about_containers_works(docker_lab: Lab) -> None:
+    listed = [arguments for arguments in commands("lab") if needs_engine(arguments)]
+    assert len(listed) >= 2
+    for arguments in listed:
+        run = docker_lab(*arguments)
+        assert run.code == expected_code(arguments), f"{arguments}\n{run.out}\n{run.err}"

@@ -1,0 +1,87 @@
+"""The stories come out on containers as they do on processes, side by side with their controls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.scenario.library import summaries
+from tests.docker.conftest import can_make_namespaces
+from tests.lab_process import Ended, Lab
+
+pytestmark = pytest.mark.timeout(300)
+
+ONE_PER_FAULT = [
+    "partition-clockjump",  # cut, jump
+    "gc-pause-after-acquire",  # pause
+    "delayed-write",  # hold
+    "client-crash",
+    "restart-no-persistence",  # crash and restart
+    "power-cut-everysec",
+    "failover-race",  # replication, promote
+    "clock-jump-client",
+]
+STORIES = [row.name for row in summaries() if row.control_of is None]
+
+
+def story_and_control(lab: Lab, name: str) -> list[Ended]:
+    """Both at once: two labs side by side don't collide."""
+    control = next(row.control for row in summaries() if row.name == name)
+    names = [name, *([control] if control else [])]
+    started = [
+        lab.start("run", one, "--on", "docker", "--out", f"reports-{number}")
+        for number, one in enumerate(names)
+    ]
+    return [lab.ended(process, f"reports-{number}") for number, process in enumerate(started)]
+
+
+@pytest.mark.parametrize("name", ONE_PER_FAULT)
+def test_a_story_and_its_control(docker_lab: Lab, name: str) -> None:
+    for run in story_and_control(docker_lab, name):
+        assert run.code == 0, run.out + run.err
+        assert run.verdict["environment"]["substrate"] == "docker"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in STORIES if name not in ONE_PER_FAULT])
+def test_every_other_story_and_its_control(docker_lab: Lab, name: str) -> None:
+    for run in story_and_control(docker_lab, name):
+        assert run.code == 0, run.out + run.err
+
+
+def test_where_processes_cannot_be_signalled_the_engine_is_asked(docker_lab: Lab) -> None:
+    if not can_make_namespaces():
+        pytest.skip("a process with another view of process ids needs root")
+    steps = "[{do: alice acquires}, {pause: {client: alice}}, {pause: {node: A}}, {resume: {client: alice}}]"
+    process = docker_lab.start(
+        *("run", "gc-pause-after-acquire", "--on", "docker", "--set", f"steps={steps}"),
+        *("--set", "expect={mutual_exclusion: ok}"),
+        within=("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    )
+    run = docker_lab.ended(process)
+    pauses = [event for event in run.events if event["process"] == "nemesis" and event["type"] == "ok"]
+    assert [event["f"] for event in pauses].count("pause") == 2, run.out + run.err
+    assert [event["f"] for event in pauses].count("resume") == 2
+
+
+def test_the_users_own_lock_is_imported_in_the_container(docker_lab: Lab) -> None:
+    (docker_lab.directory / "my_lock.py").write_text(
+        "from lab.locks.redlock import Redlock\n\n\nclass Mine(Redlock):\n    pass\n"
+    )
+    run = docker_lab("run", "healthy", "--on", "docker", "--lock", "my_lock:Mine")
+    assert run.code == 0, run.out + run.err
+
+
+def test_a_lock_that_is_not_there_is_named(docker_lab: Lab) -> None:
+    run = docker_lab("run", "healthy", "--on", "docker", "--lock", "no_such_lock:Mine")
+    assert run.code == 2
+    assert "no_such_lock" in run.err
+
+
+def test_auto_is_docker_where_an_engine_answers(docker_lab: Lab) -> None:
+    run = docker_lab("run", "healthy")
+    assert run.code == 0, run.out + run.err
+    assert "substrate docker (containers of the engine on this machine)" in run.err
+    logs: Any = {path.name for path in (run.directory / "logs").iterdir()}
+    assert {"node-A.log", "node-E.log", "store.log", "toxiproxy.log", "client-alice.log"} <= logs

@@ -1,0 +1,119 @@
+"""The images: what they are called, when they fit, and why a build failed."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.errors import LabError
+from lab.paths import compose_dir
+from lab.substrates.docker import images
+
+
+class FakeApi:
+    """An engine that has these images, with these digests."""
+
+    def __init__(self, **digests: str) -> None:
+        self._digests = digests
+
+    def inspect_image(self, name: str) -> dict[str, Any]:
+        """As the engine does."""
+        from docker.errors import ImageNotFound
+
+        kind = name.removeprefix("lock-lab-").partition(":")[0]
+        if kind not in self._digests:
+            raise ImageNotFound(name)
+        return {"Config": {"Labels": {images.DIGEST_LABEL: self._digests[kind]}}}
+
+
+FITTING = {image.kind: image.digest() for image in images.IMAGES}
+
+
+def test_all_images_are_there() -> None:
+    assert images.missing_reason(FakeApi(**FITTING)) is None  # type: ignore[arg-type]
+
+
+def test_one_image_is_lacking() -> None:
+    api = FakeApi(**{kind: digest for kind, digest in FITTING.items() if kind != "client"})
+    assert "no image lock-lab-client" in (images.missing_reason(api) or "")  # type: ignore[arg-type]
+
+
+def test_one_image_is_of_another_version() -> None:
+    reason = images.missing_reason(FakeApi(**FITTING | {"node": "old"}))  # type: ignore[arg-type]
+    assert reason == "lock-lab-node:latest was built by another version of the lab"
+
+
+def test_another_image_for_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert images.node_image() == "lock-lab-node:latest"
+    monkeypatch.setenv(images.NODE_VARIABLE, "lock-lab-node:redis-8")
+    assert images.node_image() == "lock-lab-node:redis-8"
+
+
+@pytest.mark.parametrize(
+    ("base", "tag"),
+    [
+        ("redis:8", "redis-8"),
+        ("valkey/valkey:8-alpine", "valkey-valkey-8-alpine"),
+        ("localhost:5000/redis", "localhost-5000-redis"),
+    ],
+)
+def test_tags(base: str, tag: str) -> None:
+    assert images.tag_of(base) == f"lock-lab-node:{tag}"
+
+
+def test_a_digest_follows_what_the_image_is_made_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = images.CLIENT.digest(), images.NODE.digest()
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "new.py").write_text("")
+    monkeypatch.setattr(images, "_PACKAGE", tmp_path)
+    assert images.CLIENT.digest() != before[0]
+    assert images.NODE.digest() != before[1], "its shims are gone"
+
+
+def test_both_dockerfiles_compile_the_shims_in_the_same_way() -> None:
+    def stage(kind: str) -> list[str]:
+        text = (compose_dir() / f"{kind}.Dockerfile").read_text()
+        return text.split("AS shims\n")[1].split("\nFROM ")[0].splitlines()
+
+    assert stage("node") == stage("client")
+
+
+def test_the_client_has_what_its_code_imports() -> None:
+    names = {name for name in images._client_code() if name.endswith(".py")}
+    assert {"site/lab/client/__main__.py", "site/lab/locks/redlock.py", "site/lab/address.py"} <= names
+    assert not any("substrates" in name or "run.py" in name for name in names)
+    assert any(requirement.startswith("redis==") for requirement in images.requirements())
+
+
+def test_the_context_holds_everything_and_is_the_same_every_time() -> None:
+    files = {"Dockerfile": b"FROM x", "shims/clock.c": b"int x;"}
+    packed = images._context(files)
+    with tarfile.open(fileobj=packed) as archive:
+        assert archive.getnames() == sorted(files)
+    assert images._context(files).read() == images._context(dict(reversed(files.items()))).read()
+
+
+def follow(*lines: dict[str, str]) -> list[str]:
+    told: list[str] = []
+    images._follow(lines, images.NODE, images.BASE_IMAGE, told.append)
+    return told
+
+
+def test_the_steps_are_told() -> None:
+    assert follow({"stream": "Step 1/2 : FROM x\n"}, {"stream": " ---> 123\n"}) == ["Step 1/2 : FROM x"]
+
+
+def test_a_refusal_is_told_in_its_own_words() -> None:
+    with pytest.raises(LabError) as caught:
+        follow({"stream": "REFUSED: the clock shim has no effect in this image\n"}, {"error": "returned 1"})
+    assert caught.value.seen == "the clock shim has no effect in this image"
+
+
+def test_without_a_registry_the_script_is_named() -> None:
+    with pytest.raises(LabError) as caught:
+        follow({"error": "dial tcp: lookup registry: no such host"})
+    assert str(compose_dir() / "base-image.sh") in (caught.value.hint or "")
+    assert (compose_dir() / "base-image.sh").is_file()

@@ -1,0 +1,116 @@
+"""One topology for runs and for compose; what no container may do; whose leftovers may be removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab.paths import compose_dir
+from lab.substrates.base import STORE
+from lab.substrates.docker import compose, topology
+from lab.substrates.docker.container import in_words, is_ours
+from lab.substrates.docker.leftovers import (
+    BOOT_LABEL,
+    PID_LABEL,
+    SPACE_LABEL,
+    STARTED_LABEL,
+    is_dead,
+    owner_labels,
+)
+
+
+def test_the_compose_files_are_what_the_topology_says() -> None:
+    told = "python -m lab.substrates.docker.compose writes it anew"
+    assert (compose_dir() / "compose.yaml").read_text() == compose.compose_yaml(), told
+    assert (compose_dir() / compose.PROXIES).read_text() == compose.proxies_json(), told
+
+
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(compose.compose_yaml())["services"]
+    return found
+
+
+def test_compose_and_runs_start_the_same(tmp_path: Path) -> None:
+    by_hand = services()
+    for name in (*compose.NODES, STORE):
+        mounts = topology.NodeMounts(tmp_path, tmp_path, name, records_syncs=False)
+        in_a_run = topology.node_spec(name, compose.NODES, "none", mounts)
+        where = in_a_run.command.index(str(topology.DATA))
+        assert in_a_run.command[1] == f"{topology.DATA}/{topology.MORE}"
+        command = [*in_a_run.command[:1], *in_a_run.command[2:where], "/tmp", *in_a_run.command[where + 1 :]]
+        assert by_hand[name]["command"] == command
+        assert by_hand[name]["network_mode"] == f"service:{in_a_run.shares}"
+
+
+def test_only_loopback_is_bound_and_nothing_is_privileged() -> None:
+    for name, service in services().items():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["read_only"] is True
+        assert not {"privileged", "cap_add", "devices", "pid"} & set(service)
+        assert "docker.sock" not in str(service)
+    assert topology.HARDENED["cap_drop"] == ["ALL"]
+
+
+def test_every_link_has_a_proxy_and_a_port() -> None:
+    published = {port.split(":")[1] for port in services()[topology.PROXY]["ports"]}
+    listens = [proxy["listen"].split(":")[1] for proxy in compose.proxies()]
+    assert len(set(listens)) == len(compose.CLIENTS) * (len(compose.NODES) + 1)
+    assert set(listens) <= published
+    behind = {proxy["upstream"] for proxy in compose.proxies() if proxy["name"].endswith("-A")}
+    assert behind == {f"127.0.0.1:{topology.FIRST_NODE_PORT}"}
+
+
+def test_a_node_sees_the_clocks_but_cannot_set_them(tmp_path: Path) -> None:
+    mounts = topology.NodeMounts(tmp_path / "A", tmp_path / "clocks", "A", records_syncs=True)
+    spec = topology.node_spec("A", ("A",), "aof-everysec", mounts)
+    writable = {mount.source: mount.writable for mount in spec.mounts}
+    assert writable == {tmp_path / "A": True, tmp_path / "clocks": False}
+    assert spec.environment["LD_PRELOAD"] == f"{topology.SYNC_SHIM}:{topology.CLOCK_SHIM}"
+    store = topology.node_spec(
+        STORE, ("A",), "aof-always", topology.NodeMounts(tmp_path, tmp_path, None, records_syncs=False)
+    )
+    assert store.environment == {}
+    assert "--appendonly no" in " ".join(store.command)
+
+
+def test_a_client_sees_the_users_code_only_if_it_needs_it(tmp_path: Path) -> None:
+    without = topology.client_spec("alice", tmp_path / "clocks", tmp_path / "events", None)
+    assert {str(mount.source) for mount in without.mounts} == {f"{tmp_path}/clocks", f"{tmp_path}/events"}
+    spec = topology.client_spec("alice", tmp_path / "clocks", tmp_path / "events", tmp_path / "mine")
+    assert spec.directory == str(topology.CODE)
+    assert not next(mount for mount in spec.mounts if mount.source == tmp_path / "mine").writable
+
+
+def test_what_this_process_made_is_not_dead() -> None:
+    assert not is_dead(owner_labels("x"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "dead"),
+    [
+        ({STARTED_LABEL: "1"}, True),
+        ({PID_LABEL: "4194305"}, True),
+        ({BOOT_LABEL: "another"}, True),
+        ({SPACE_LABEL: "pid:[1]"}, False),
+        ({PID_LABEL: "?"}, False),
+    ],
+    ids=["its id was reused", "it ended", "the machine was booted", "another pid namespace", "damaged"],
+)
+def test_whose_leftovers_are_removed(changed: dict[str, str], dead: bool) -> None:
+    assert is_dead(owner_labels("x") | changed) is dead
+
+
+def test_a_process_of_this_machine_is_no_container() -> None:
+    assert not is_ours(os.getpid())
+    assert not is_ours(0x7FFFFFFF)
+
+
+def test_how_containers_end_in_words() -> None:
+    assert in_words(0) == "exit code 0"
+    assert in_words(137) == "killed by SIGKILL"
+    assert in_words(255) == "exit code 255"
