@@ -13,8 +13,9 @@ from lab import tools
 from lab.address import Address
 from lab.substrates.base import Persistence
 from lab.substrates.local.node import redis_command
-from lab.substrates.local.processes import Nursery, free_ports
+from lab.substrates.local.processes import Nursery
 from lab.substrates.probe import echo
+from lab.substrates.real.ports import free_ports
 
 READY_TIMEOUT_S = 30.0
 

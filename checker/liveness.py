@@ -3,6 +3,7 @@
 `leak`: nobody can hold the key any more, a majority answers, and for longer than TTL + grace it is still
 refused. Two things prove it: tries one after the other (never more than the grace apart) that were all
 refused for that long; or one try, with no other beside it, refused that long after the last possible holder.
+A try that failed because nodes kept silent was not refused: that happens on a busy machine.
 An acquire of unknown outcome may be the holder, but not for ever: it was executed, if at all, by its
 completion (or its client's death), or by the healing of a fault that held its messages back, and then lasts
 its TTL.
@@ -25,6 +26,8 @@ from checker.evidence import LISTED_MAX, PAUSES, Evidence, Interval, limited, ms
 from checker.operations import I32, I64, MISSING, NEVER, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
+NOBODY_REFUSED = "nobody refused: "
+"""How the error of a failed acquire begins if no answer ruled it out: silence is no sign of a holder."""
 DEADLOCK = Property.DEADLOCK_FREEDOM
 TOLERANCE = Property.FAULT_TOLERANCE
 
@@ -186,11 +189,13 @@ def _leak_proof(
     """The refused tries (rows) that prove a leak in a gap, and for how long; None if nothing does."""
     key, start, end = gap
     grace, ops = evidence.params.grace_ns, evidence.ops
+    silent = {code for code, error in enumerate(ops.names.error) if str(error).startswith(NOBODY_REFUSED)}
     inside = tries.between(key, start, end)
     refused = [
         int(t)
         for t in inside.tolist()
         if ops.status[tries.row[t]] == Status.FAIL
+        and int(ops.error[tries.row[t]]) not in silent
         and tries.end_ns[t] <= end
         and covers(
             int(tries.call_ns[t]),

@@ -16,6 +16,9 @@ from lab.client.protocol import Answer, Command, Outcome
 from lab.locks.base import Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired
 from lab.store import StoreClient, StoreError
 
+NOBODY_REFUSED = "nobody refused: "
+"""How the error of a failed acquire begins if no answer ruled the lock out; the checker knows these words."""
+
 
 class Worker:
     """One client: at most one lease, one operation at a time.
@@ -127,8 +130,9 @@ class Worker:
             if self._announces_token:
                 await self._announce(lease)
         except NotAcquired as error:
+            said = str(error) if error.refused else f"{NOBODY_REFUSED}{error}"
             self._recording.fail(
-                "acquire", **about, error=str(error), token=error.tokens[-1] if error.tokens else None
+                "acquire", **about, error=said, token=error.tokens[-1] if error.tokens else None
             )
             return Outcome.FAIL, f"is refused: {error}"
         except LockError as error:
@@ -156,7 +160,8 @@ class Worker:
         if not self._lock.believes(lease):
             with contextlib.suppress(LockError):
                 await self._lock.release(lease)
-            raise NotAcquired("granted and announced, but no time was left after that", [lease.token])
+            why = "granted and announced, but no time was left after that"
+            raise NotAcquired(why, [lease.token], refused=False)
 
     async def _extend(self) -> tuple[Outcome, str]:
         lease = self._held()

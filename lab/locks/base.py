@@ -67,11 +67,16 @@ class LockError(Exception):
 
 
 class NotAcquired(LockError):
-    """The lock was refused: this client surely does not hold it. ``tokens`` are the values it tried."""
+    """The client surely does not hold the lock. ``tokens`` are the values it tried.
 
-    def __init__(self, message: str, tokens: Sequence[str] = ()) -> None:
+    ``refused`` says whether answers ruled it out: that somebody seemed to hold it. Silence does not, nor a
+    grant for which no time was left.
+    """
+
+    def __init__(self, message: str, tokens: Sequence[str] = (), *, refused: bool = True) -> None:
         super().__init__(message)
         self.tokens = tuple(tokens)
+        self.refused = refused
 
 
 class LeaseLost(LockError):

@@ -18,6 +18,7 @@ from lab.locks.options import read_options
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
 
 T = TypeVar("T")
+TAKEN = "somebody else holds it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Single:
         give_up_ns = clock_ns() + self.options.acquire_timeout_ns
         tokens: list[str] = []
         reason = doubt = ""
+        refused = True
         for attempt in range(self.options.retry_count):
             if attempt:
                 pause_ns = self.options.pause_ns(self._surroundings.random)
@@ -124,9 +126,10 @@ class Single:
                 raise
             if lease is not None:
                 return lease
+            refused = refused and reason == TAKEN
         if doubt:
             raise Indeterminate(f"{key}: {doubt}")
-        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens)
+        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused=refused)
 
     async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str]:
         start_ns = self._surroundings.clock_ns()
@@ -135,7 +138,7 @@ class Single:
         except NotSent as error:
             return None, str(error)
         if not granted:
-            return None, "somebody else holds it"
+            return None, TAKEN
         deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
         if self._surroundings.clock_ns() >= deadline_ns:
             await self._undo(key, token)

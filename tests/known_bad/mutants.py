@@ -11,14 +11,18 @@ from lab.locks.redlock import Redlock, _set
 class NoElapsedCheck(Redlock):
     """Never looks at the clock again after the replies: a lease that is over is returned as granted."""
 
-    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str]:
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, bool]:
         start_ns = self._surroundings.clock_ns()
         votes = await self._ask_all(lambda channel: _set(channel, key, token, ttl_ns), stop_early=True)
         granted = sum(1 for vote in votes.values() if vote == "yes")
         if granted < self.quorum:
             await self._undo(key, token)
-            return None, "no majority"
-        return Lease(key, token, ttl_ns, self._surroundings.clock_ns() + ttl_ns, attempt_ns=start_ns), ""
+            return None, "no majority", False
+        return (
+            Lease(key, token, ttl_ns, self._surroundings.clock_ns() + ttl_ns, attempt_ns=start_ns),
+            "",
+            False,
+        )
 
 
 class QuorumOffByOne(Redlock):

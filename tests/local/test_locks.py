@@ -99,6 +99,7 @@ async def test_one_holds_it_at_a_time_and_release_leaves_nothing(name: str, worl
     with pytest.raises(NotAcquired) as refusal:
         await bob.acquire("k", 60 * S)
     assert len(refusal.value.tokens) == 1
+    assert refusal.value.refused
     assert set(await world.values()) <= {first.token, None}
     await alice.release(first)
     await world.until_gone()
@@ -167,8 +168,9 @@ async def test_a_grant_that_comes_too_late_is_none(name: str, world: World) -> N
     world.leap_ns = 1 * S
     for node in world.nodes:
         node.go_on()
-    with pytest.raises(NotAcquired):
+    with pytest.raises(NotAcquired) as late:
         await attempt
+    assert not late.value.refused
     await world.until_gone()
 
 
@@ -178,8 +180,9 @@ async def test_nodes_that_are_down_refuse(name: str, world: World) -> None:
     lease = await alice.acquire("k", 60 * S)
     for node in world.nodes:
         node.kill()
-    with pytest.raises(NotAcquired):
+    with pytest.raises(NotAcquired) as silence:
         await bob.acquire("k", 60 * S)
+    assert not silence.value.refused
     with pytest.raises(Indeterminate):
         await alice.release(lease)
     assert alice.believes(lease)

@@ -9,9 +9,11 @@ from tests.unit.checker.story import Story, names
 CLIENTS = {"clients": ["alice", "bob", "carol"]}
 
 
-def refused(story: Story, begin: int, end: int, who: str = "bob", every: int = 100) -> Story:
+def refused(
+    story: Story, begin: int, end: int, who: str = "bob", every: int = 100, error: str = "held"
+) -> Story:
     for number, at in enumerate(range(begin, end, every)):
-        story.acquire(who, f"{who}-{begin}-{number}", at, at + every // 2, "fail", error="held")
+        story.acquire(who, f"{who}-{begin}-{number}", at, at + every // 2, "fail", error=error)
     return story
 
 
@@ -27,6 +29,13 @@ def leaked(story: Story) -> bool:
 def test_refusals_for_longer_than_ttl_and_grace_after_the_lease_are_a_leak() -> None:
     assert leaked(refused(dead_alice(), 100, 3_300))
     assert not leaked(refused(dead_alice(), 100, 2_900))
+
+
+def test_nodes_that_keep_silent_show_no_holder() -> None:
+    silent = "nobody refused: 1 of 5 nodes granted it, 3 are needed"
+    assert not leaked(refused(dead_alice(), 100, 9_000, error=silent))
+    late = dead_alice().acquire("bob", "b", 9_000, 9_050, "fail", error=silent)
+    assert not leaked(late)
 
 
 def test_one_late_refusal_is_enough_but_not_beside_another_try() -> None:
