@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,7 @@ Status = Literal["ok", "missing", "old"]
 SETUP = "lab setup"
 _PRELOAD = "LD_PRELOAD"
 _ENGINE = "docker engine"
+_LUA = "lupa"
 _ENGINE_TIMEOUT_S = 3
 _PROBE_TIMEOUT_S = 20.0
 _PROBE_SHIFT_NS = 86_400 * 10**9
@@ -49,6 +51,7 @@ _ALLOWS = {
     "sync-shim": "power_cut",
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
+    _LUA: "sim runs: the scripts of simulated nodes",
 }
 
 
@@ -107,14 +110,14 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     rows += [_tool_row(name, found[name]) for name in _LOCAL]
     rows.append(_compiler_row())
     rows += [_tool_row(name, found[name]) for name in ("clock-shim", "sync-shim")]
-    rows += [_preload_row(found["clock-shim"]), _engine_row()]
+    rows += [_preload_row(found["clock-shim"]), _engine_row(), _lua_row()]
     ok = {row.item for row in rows if row.status == "ok"}
 
     def available(name: str, needs: tuple[str, ...]) -> Availability:
         lacks = tuple(need for need in needs if need not in ok)
         return Availability(name, not lacks, lacks)
 
-    substrates = (available("local", _LOCAL), available("docker", (_ENGINE,)))
+    substrates = (available("local", _LOCAL), available("docker", (_ENGINE,)), available("sim", (_LUA,)))
     faults = tuple(available(name, _LOCAL + needs) for name, needs in _FAULT_NEEDS.items())
     return Diagnosis(tuple(rows), substrates, faults, failures)
 
@@ -236,6 +239,14 @@ def _engine_row() -> Row:
         reason = f"no docker engine answers at {where}: {_innermost(cause)}"
         return Row(_ENGINE, "missing", None, None, None, _ALLOWS[_ENGINE], reason)
     return Row(_ENGINE, "ok", version, where, None, _ALLOWS[_ENGINE])
+
+
+def _lua_row() -> Row:
+    try:
+        return Row(_LUA, "ok", version(_LUA), "Python package", None, _ALLOWS[_LUA])
+    except PackageNotFoundError:
+        reason = f"the Python package {_LUA} is not installed: simulated nodes can't run scripts"
+        return Row(_LUA, "missing", None, None, None, _ALLOWS[_LUA], reason)
 
 
 def _innermost(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +94,11 @@ def judge(
     *,
     environment: Mapping[str, str] | None = None,
     repeat_command: str | None = None,
+    on_verdict: Callable[[Judgement], None] | None = None,
 ) -> Judgement:
     """Check the history of a run, draw it, and keep the verdict beside it.
+
+    ``on_verdict`` is told the judgement as soon as it is known, which is before the pictures.
 
     Raises:
         LabError: the history is damaged.
@@ -108,6 +111,8 @@ def judge(
         verdict = check(history)
         mismatches, unknown = compare(verdict, loaded.scenario.expect)
         measures = measure(history) if loaded.scenario.workload is not None else None
+    if on_verdict is not None:
+        on_verdict(Judgement(verdict, mismatches, unknown, (), measures))
     with stopwatch.measure("report"):
         pictures = _draw(history, verdict, loaded.scenario.title, directory.path)
     judgement = Judgement(verdict, mismatches, unknown, pictures, measures)

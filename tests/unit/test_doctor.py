@@ -7,6 +7,7 @@ import json
 import re
 import socket
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -176,7 +177,7 @@ def test_no_engine(have: Have) -> None:
     assert engine(diagnosis).status == "missing"
     assert "no docker engine answers at unix://" in (engine(diagnosis).reason or "")
     assert "No such file or directory" in (engine(diagnosis).reason or "")
-    assert [each.available for each in diagnosis.substrates] == [True, False]
+    assert [each.available for each in diagnosis.substrates] == [True, False, True]
 
 
 def test_an_engine_that_never_answers(monkeypatch: pytest.MonkeyPatch, have: Have) -> None:
@@ -191,3 +192,16 @@ def test_an_engine_that_never_answers(monkeypatch: pytest.MonkeyPatch, have: Hav
 
 def test_the_doctor_knows_every_fault_the_lab_has_and_no_other() -> None:
     assert {fault.name for fault in doctor.diagnose().faults} == {fault.f for fault in FAULTS.values()}
+
+
+def test_the_simulation_needs_its_lua(have: Have, monkeypatch: pytest.MonkeyPatch) -> None:
+    have()
+    assert "sim runs:    available" in shown(doctor.diagnose())
+
+    def not_installed(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", not_installed)
+    text = shown(doctor.diagnose())
+    assert "sim runs:    not available (lacking: lupa)" in text
+    assert "the Python package lupa is not installed" in text
