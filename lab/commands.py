@@ -16,7 +16,7 @@ from rich.table import Table
 from lab.errors import ExitCode
 
 if TYPE_CHECKING:
-    from lab.judge import Picture
+    from lab.judge import Judgement, Picture
 
 
 def _consoles() -> tuple[Console, Console]:
@@ -37,11 +37,11 @@ def run_command(
 ) -> int:
     """``lab run``."""
     from lab.durations import format_duration
-    from lab.execute import Interrupted, execute
+    from lab.execute import Interrupted, execute_on
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
     from lab.run import Run, RunOptions
     from lab.scenario.load import load_scenario
-    from lab.substrates import choose
+    from lab.substrates import choose, is_simulated
 
     data, talk = _consoles()
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
@@ -58,16 +58,26 @@ def run_command(
         markup=False,
     )
     story = Run(loaded, RunOptions(drawn, out, repeat, substrate, picture), StoryTeller(talk))
+
+    def tell(judgement: Judgement, aborted: str | None) -> None:
+        if not as_json:
+            print_judgement(data, loaded.name, judgement, aborted)
+
     try:
-        result = execute(story.carry_out())
+        result = story.conclude(execute_on(substrate, drawn, story.prepare()), tell)
     except Interrupted:
         talk.print("interrupted: everything was stopped, the history is kept", style="yellow")
         return ExitCode.INTERRUPTED
     if as_json:
         sys.stdout.write((result.directory / "verdict.json").read_text(encoding="utf-8"))
     else:
-        print_judgement(data, loaded.name, result.judgement, result.aborted)
-        print_ending(data, result.directory, result.judgement, result.timings.seconds)
+        print_ending(
+            data,
+            result.directory,
+            result.judgement,
+            result.timings.seconds,
+            simulated=is_simulated(substrate),
+        )
     if result.exit_code != ExitCode.EXPECTED:
         talk.print(f"repeat: {repeat}", markup=False, soft_wrap=True)
     return result.exit_code

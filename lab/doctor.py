@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,7 @@ IMAGES_BUILD = "lab images build"
 _PRELOAD = "LD_PRELOAD"
 _ENGINE = "docker engine"
 _IMAGES = "docker images"
+_LUA = "lupa"
 _PROBE_TIMEOUT_S = 20.0
 _PROBE_SHIFT_NS = 86_400 * 10**9
 
@@ -51,6 +53,7 @@ _ALLOWS = {
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
     _IMAGES: "docker runs: nodes, links, clients",
+    _LUA: "sim runs: the scripts of simulated nodes",
 }
 
 
@@ -110,14 +113,15 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     rows += [_tool_row(name, found[name]) for name in _LOCAL]
     rows.append(_compiler_row())
     rows += [_tool_row(name, found[name]) for name in ("clock-shim", "sync-shim")]
-    rows += [_preload_row(found["clock-shim"]), *_engine_rows()]
+    rows += [_preload_row(found["clock-shim"]), *_engine_rows(), _lua_row()]
     ok = {row.item for row in rows if row.status == "ok"}
 
     def available(name: str, needs: tuple[str, ...]) -> Availability:
         lacks = tuple(need for need in needs if need not in ok)
         return Availability(name, not lacks, lacks)
 
-    substrates = (available("local", _LOCAL), available("docker", (_ENGINE, _IMAGES)))
+    docker = available("docker", (_ENGINE, _IMAGES))
+    substrates = (available("local", _LOCAL), docker, available("sim", (_LUA,)))
     faults = tuple(available(name, _LOCAL + needs) for name, needs in _FAULT_NEEDS.items())
     return Diagnosis(tuple(rows), substrates, faults, failures)
 
@@ -237,3 +241,11 @@ def _engine_rows() -> list[Row]:
     if lacking is None:
         return [*rows, Row(_IMAGES, "ok", None, node_image(), None, _ALLOWS[_IMAGES])]
     return [*rows, Row(_IMAGES, "missing", None, None, None, _ALLOWS[_IMAGES], lacking, IMAGES_BUILD)]
+
+
+def _lua_row() -> Row:
+    try:
+        return Row(_LUA, "ok", version(_LUA), "Python package", None, _ALLOWS[_LUA])
+    except PackageNotFoundError:
+        reason = f"the Python package {_LUA} is not installed: simulated nodes can't run scripts"
+        return Row(_LUA, "missing", None, None, None, _ALLOWS[_LUA], reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,6 +15,21 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class Interrupted(Exception):
     """The user, or the system, asked the run to stop; everything was torn down."""
+
+
+def execute_on(substrate: str, seed: int, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run ``work`` as this substrate wants it: in real time, or in a simulated world with this seed.
+
+    Raises:
+        Interrupted: a signal ended it.
+    """
+    from lab.substrates import is_simulated
+
+    if not is_simulated(substrate):
+        return execute(work())
+    from lab.substrates.sim.simulate import simulate
+
+    return simulate(work, seed)
 
 
 def execute(work: Coroutine[Any, Any, T]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,10 +129,12 @@ def judge(
     environment: Mapping[str, str] | None = None,
     repeat_command: str | None = None,
     picture: Picture = "always",
+    on_verdict: Callable[[Judgement], None] | None = None,
 ) -> Judgement:
     """Check the history of a run, draw it, and keep the verdict beside it.
 
     ``picture`` "unexpected" draws only what did not come out as expected, for those who run many.
+    ``on_verdict`` is told the judgement as soon as it is known, which is before the pictures.
 
     Raises:
         LabError: the history is damaged.
@@ -149,6 +151,8 @@ def judge(
         measures = measure(history) if loaded.scenario.workload is not None else None
         belief = _cross_check(history, loaded.scenario)
     judgement = Judgement(verdict, mismatches, unknown, (), measures, belief)
+    if on_verdict is not None:
+        on_verdict(judgement)
     if picture == "always" or judgement.exit_code != ExitCode.EXPECTED:
         with stopwatch.measure("report"):
             drawn = _draw(history, verdict, loaded.scenario.title, directory.path)

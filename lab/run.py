@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from lab.scenario.load import LoadedScenario
 from lab.scenario.model import Scenario
 from lab.steps import Narrator, Player, Told, needs
 from lab.store import StoreClient, StoreError
-from lab.substrates import substrate
+from lab.substrates import is_simulated, substrate
 from lab.substrates.base import STORE, Cluster, ClusterPlan
 from lab.workload import WorkloadPlayer
 
@@ -57,6 +58,15 @@ class Timings:
             yield
         finally:
             self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """What is left of a run when everything is torn down: its history, and why it was aborted, if it was."""
+
+    directory: RunDirectory
+    versions: dict[str, str]
+    aborted: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +103,27 @@ class Run:
         self._drawn = schedule(self._scenario, options.seed)
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
 
-    async def carry_out(self) -> RunResult:
-        """Do it all.
+    def prepare(self) -> Callable[[], Coroutine[Any, Any, Lived]]:
+        """Make the run's directory; return what carries the run out, up to the history, complete on disk.
 
         Raises:
             LabError: bad input or a missing tool; nothing was run.
-            asyncio.CancelledError: interrupted; everything is torn down and the history kept.
+            asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
         """
         scenario = self._scenario
         margin_ns = locks.margin_ns(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
         for swept in sweep():
             self._tell(Told("lab", f"cleaned up after a killed run ({swept.words})", "plain"))
-        paints = self._options.picture == "always"
-        threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True).start()
+        if not is_simulated(self._options.substrate):
+            paints = self._options.picture == "always"
+            threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True).start()
         directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
         directory.write_scenario(self._loaded.text)
         if self._scenario.workload is not None:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
+        return partial(self._carry_out, directory, margin_ns)
+
+    async def _carry_out(self, directory: RunDirectory, margin_ns: int) -> Lived:
         recorder = Recorder(directory.path, self._params(margin_ns))
         cluster = self._cluster(directory, recorder)
         aborted: str | None = None
@@ -128,16 +142,27 @@ class Run:
                 await asyncio.shield(cluster.down())
             recorder.write("lab", "info", "phase", value="down")
             recorder.finish()
+        return Lived(directory, cluster.versions(), aborted)
+
+    def conclude(
+        self, lived: Lived, on_verdict: Callable[[Judgement, str | None], None] | None = None
+    ) -> RunResult:
+        """Check the history and draw it; ``on_verdict`` is told the judgement, and an abort, before that.
+
+        Raises:
+            LabError: the history is damaged.
+        """
         judgement = judge(
-            directory,
+            lived.directory,
             self._loaded,
             self._timings,
-            environment={"substrate": self._options.substrate, **cluster.versions()},
+            environment={"substrate": self._options.substrate, **lived.versions},
             repeat_command=self._options.repeat_command,
             picture=self._options.picture,
+            on_verdict=on_verdict and (lambda judged: on_verdict(judged, lived.aborted)),
         )
-        exit_code = ExitCode.UNKNOWN if aborted else judgement.exit_code
-        return RunResult(directory.path, judgement, exit_code, aborted, self._timings)
+        exit_code = ExitCode.UNKNOWN if lived.aborted else judgement.exit_code
+        return RunResult(lived.directory.path, judgement, exit_code, lived.aborted, self._timings)
 
     async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:
         """Everything between up and down; return why the run was aborted, if it was."""

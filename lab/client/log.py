@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +16,15 @@ class EventLog:
     """Appends events to a file as JSON lines; the page cache keeps what a killed process wrote."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = path.open("ab", buffering=0)
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Append one event; ``OSError`` (a full disk) is the caller's to end on."""
-        os.write(self._descriptor, msgspec.json.encode(event) + b"\n")
+        self._file.write(msgspec.json.encode(event) + b"\n")
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._file.close()
 
 
 class Recording:

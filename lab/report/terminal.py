@@ -38,18 +38,22 @@ ENDINGS = {
     ExitCode.UNKNOWN: ("UNKNOWN: this run proves nothing", "bold yellow"),
 }
 LABEL_WIDTH = 19
+LIVE = ("up", "story", "heal", "down")
+"""The parts of a run that take place on its substrate."""
 
 
 class StoryTeller:
-    """Prints each line of a story with the milliseconds since it began."""
+    """Prints each line of a story with the milliseconds since its first line."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._start_ns = time.monotonic_ns()
+        self._start_ns: int | None = None
 
     def __call__(self, told: Told) -> None:
         """Print one line."""
-        passed_ms = (time.monotonic_ns() - self._start_ns) / 1e6
+        now_ns = time.monotonic_ns()
+        self._start_ns = now_ns if self._start_ns is None else self._start_ns
+        passed_ms = (now_ns - self._start_ns) / 1e6
         line = Text.assemble(
             (f"{passed_ms:7.0f} ms  ", "dim"),
             (f"{told.actor:>8}  ", "bold"),
@@ -165,15 +169,22 @@ def _spread(words: str, spread: Spread | None, unit: float, name: str) -> str:
 
 
 def print_ending(
-    console: Console, directory: Path, judgement: Judgement, seconds: Mapping[str, float]
+    console: Console,
+    directory: Path,
+    judgement: Judgement,
+    seconds: Mapping[str, float],
+    *,
+    simulated: bool = False,
 ) -> None:
-    """Print where the report is and how long each part took."""
+    """Print where the report is and how long each part took; parts that were simulated took virtual time."""
     pictures = ", ".join(picture.name for picture in judgement.pictures)
     console.print(
         Text(f"report: {_short(directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
     )
     parts = " · ".join(f"{part} {spent:.2f} s" for part, spent in seconds.items())
-    console.print(Text(f"time:   {parts} · {sum(seconds.values()):.2f} s in all", "dim"), soft_wrap=True)
+    real = [spent for part, spent in seconds.items() if not (simulated and part in LIVE)]
+    note = " besides what was simulated" if simulated else " in all"
+    console.print(Text(f"time:   {parts} · {sum(real):.2f} s{note}", "dim"), soft_wrap=True)
 
 
 def _short(path: Path) -> str:

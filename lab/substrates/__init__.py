@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lab.substrates.base import Substrate
 
 AUTO = "auto"
-SUBSTRATES = ("docker", "local")
+SUBSTRATES = ("docker", "local", "sim")
 """All of them, in the order in which `auto` tries them."""
 
 
@@ -22,6 +22,11 @@ def substrate(name: str) -> Substrate:
     """Return the substrate of that name, which is one of ``SUBSTRATES``."""
     found: Substrate = import_module(f"lab.substrates.{name}").SUBSTRATE
     return found
+
+
+def is_simulated(name: str) -> bool:
+    """Whether a run on it takes place in virtual time, in a world that ``simulate`` makes."""
+    return name == "sim"
 
 
 def choose(on: str) -> tuple[str, str]:

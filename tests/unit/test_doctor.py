@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -174,8 +175,21 @@ def test_no_engine(have: Have) -> None:
     diagnosis = doctor.diagnose()
     assert engine(diagnosis).status == "missing"
     assert "no docker engine: there is no socket" in (engine(diagnosis).reason or "")
-    assert [each.available for each in diagnosis.substrates] == [True, False]
+    assert [each.available for each in diagnosis.substrates] == [True, False, True]
 
 
 def test_the_doctor_knows_every_fault_the_lab_has_and_no_other() -> None:
     assert {fault.name for fault in doctor.diagnose().faults} == {fault.f for fault in FAULTS.values()}
+
+
+def test_the_simulation_needs_its_lua(have: Have, monkeypatch: pytest.MonkeyPatch) -> None:
+    have()
+    assert "sim runs:    available" in shown(doctor.diagnose())
+
+    def not_installed(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", not_installed)
+    text = shown(doctor.diagnose())
+    assert "sim runs:    not available (lacking: lupa)" in text
+    assert "the Python package lupa is not installed" in text

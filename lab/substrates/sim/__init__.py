@@ -1,0 +1,27 @@
+"""The ``sim`` substrate: everything in one process and in virtual time; the same seed, the same history."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
+
+
+class _Sim:
+    name = "sim"
+    what = "a simulation in one process, in virtual time"
+    capabilities = frozenset(Capability)
+
+    def missing_reason(self) -> str | None:
+        if find_spec("lupa") is None:
+            return "the sim substrate needs the package lupa, which runs the scripts of simulated nodes"
+        return None
+
+    def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        from lab.substrates.sim.cluster import SimCluster
+
+        return SimCluster(plan, log_dir)
+
+
+SUBSTRATE: Substrate = _Sim()

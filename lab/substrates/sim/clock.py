@@ -1,0 +1,83 @@
+"""The clocks of one simulated machine: a monotonic one, and a wall clock that faults may shift.
+
+Everything is counted in whole nanoseconds. As on one real machine, the monotonic clocks of all hosts agree
+unless one is told to run at another rate; faults touch wall clocks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+S_NS: Final = 1_000_000_000
+MILLION: Final = 1_000_000
+MONOTONIC_START_NS: Final = 1_000 * S_NS
+WALL_START_NS: Final = 1_767_225_600 * S_NS
+"""Midnight at the beginning of 2026, UTC."""
+
+
+class Clock:
+    """What one host takes for the time.
+
+    Args:
+        now_ns: the time of the world.
+        phase_ns: how far into a second the wall clock is when the world begins.
+    """
+
+    def __init__(self, now_ns: Callable[[], int], phase_ns: int = 0) -> None:
+        self._now_ns = now_ns
+        self._true_start_ns = WALL_START_NS + phase_ns
+        self._offset_ns = 0
+        self._ppm = 0
+        self._anchor_ns = now_ns()
+        self._monotonic_ppm = 0
+        self._monotonic_anchor_ns = now_ns()
+        self._monotonic_at_anchor_ns = MONOTONIC_START_NS + now_ns()
+
+    def monotonic_ns(self) -> int:
+        """What the monotonic clock shows."""
+        if not self._monotonic_ppm:
+            return self._monotonic_at_anchor_ns + self._now_ns() - self._monotonic_anchor_ns
+        passed_ns = self._now_ns() - self._monotonic_anchor_ns
+        return self._monotonic_at_anchor_ns + passed_ns + passed_ns * self._monotonic_ppm // MILLION
+
+    def wall_ns(self) -> int:
+        """What the wall clock shows, in nanoseconds of Unix time."""
+        return self._true_start_ns + self._now_ns() + self.shift_ns()
+
+    def shift_ns(self) -> int:
+        """How far the wall clock is ahead of the true time."""
+        return self._offset_ns + (self._now_ns() - self._anchor_ns) * self._ppm // MILLION
+
+    @property
+    def ppm(self) -> int:
+        """How much too fast the wall clock runs."""
+        return self._ppm
+
+    def world_ns(self, monotonic_ns: int) -> int:
+        """When, in the time of the world, the monotonic clock will show ``monotonic_ns``; rounded up."""
+        need_ns = monotonic_ns - self._monotonic_at_anchor_ns
+        if self._monotonic_ppm:
+            need_ns = -(-need_ns * MILLION // (MILLION + self._monotonic_ppm))
+        return self._monotonic_anchor_ns + need_ns
+
+    def jump(self, by_ns: int) -> None:
+        """Step the wall clock; a drift goes on."""
+        self._set(self.shift_ns() + by_ns, self._ppm)
+
+    def drift(self, ppm: int) -> None:
+        """Let the wall clock run so much too fast from now on, without a step."""
+        self._set(self.shift_ns(), ppm)
+
+    def correct(self) -> None:
+        """Let the wall clock show the true time again."""
+        self._set(0, 0)
+
+    def drift_monotonic(self, ppm: int) -> None:
+        """Let the monotonic clock run so much too fast from now on; it never steps."""
+        self._monotonic_at_anchor_ns = self.monotonic_ns()
+        self._monotonic_anchor_ns = self._now_ns()
+        self._monotonic_ppm = ppm
+
+    def _set(self, offset_ns: int, ppm: int) -> None:
+        self._offset_ns, self._ppm, self._anchor_ns = offset_ns, ppm, self._now_ns()

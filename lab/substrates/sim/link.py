@@ -1,0 +1,105 @@
+"""The link from one client to one target, as faults see it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lab.address import Address
+from lab.errors import UnknownOutcome
+from lab.substrates.base import Direction, Probe, Stream
+from lab.substrates.probe import OpenConnection, echo
+from lab.substrates.sim.machine import ACT_S
+from lab.substrates.sim.network import Pipe, Way
+
+WITNESS_TIMEOUT_S = 2.0
+
+
+class SimLink:
+    """Its two pipes, and what is done to them."""
+
+    def __init__(self, way: Way, client: str, target: str, address: Address) -> None:
+        self.client, self.target, self.address = client, target, address
+        self._way = way
+
+    async def cut(self, direction: Direction, *, refused: bool) -> None:
+        """Lose what is sent; ``refused`` also ends what is connected and lets nobody connect."""
+        await asyncio.sleep(ACT_S)
+        if refused:
+            self._way.refused = True
+            self._way.break_connections(reset=False)
+            return
+        for pipe in self._pipes(direction):
+            pipe.lost = True
+
+    async def hold(self, direction: Direction) -> None:
+        """Keep what is sent until the link is healed."""
+        await asyncio.sleep(ACT_S)
+        for pipe in self._pipes(direction):
+            pipe.held = True
+
+    async def delay(self, by_ns: int, jitter_ns: int, direction: Direction) -> None:
+        """Let everything take so much longer."""
+        await asyncio.sleep(ACT_S)
+        for pipe in self._pipes(direction):
+            pipe.delay_ns, pipe.jitter_ns = by_ns, jitter_ns
+
+    async def narrow(self, rate_kb_per_s: int, direction: Direction) -> None:
+        """Let no more than that pass."""
+        await asyncio.sleep(ACT_S)
+        for pipe in self._pipes(direction):
+            pipe.rate_bytes_per_s = rate_kb_per_s * 1000
+
+    async def reset(self) -> None:
+        """Reset what is connected now."""
+        await asyncio.sleep(ACT_S)
+        self._way.break_connections(reset=True)
+
+    async def heal(self) -> None:
+        """Undo everything. Where bytes were lost, connections end; what was held arrives."""
+        await asyncio.sleep(ACT_S)
+        pipes = self._pipes("both")
+        if any(pipe.lost for pipe in pipes):
+            self._way.break_connections(reset=False)
+        for pipe in pipes:
+            pipe.release()
+        self._way.refused = False
+
+    async def troubles(self) -> list[str]:
+        """Look at the pipes."""
+        await asyncio.sleep(ACT_S)
+        found = [
+            f"{trouble}-{stream}"
+            for stream in ("replies", "requests")
+            for trouble in _troubles(self._way.pipe(stream))
+        ]
+        return sorted(found) + (["refused"] if self._way.refused else [])
+
+    async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        """ECHO through the link on a connection of its own."""
+        return await echo(self.address, timeout_s, payload_bytes)
+
+    async def witness(self) -> OpenConnection:
+        """A connection through the link, open and idle. Raises ``UnknownOutcome``."""
+        try:
+            return await OpenConnection.make(self.address, WITNESS_TIMEOUT_S)
+        except OSError as error:
+            raise UnknownOutcome(
+                f"no connection from {self.client} to {self.target} could be made: {error}"
+            ) from error
+
+    def _pipes(self, direction: Direction) -> list[Pipe]:
+        streams: tuple[Stream, ...] = ("requests", "replies") if direction == "both" else (direction,)
+        return [self._way.pipe(stream) for stream in streams]
+
+
+def _troubles(pipe: Pipe) -> list[str]:
+    return [
+        word
+        for word, is_so in (
+            ("cut", pipe.lost),
+            ("hold", pipe.held),
+            ("delay", pipe.delay_ns or pipe.jitter_ns),
+            ("bandwidth", pipe.rate_bytes_per_s is not None),
+        )
+        if is_so
+    ]

@@ -1,0 +1,308 @@
+"""The asyncio event loop of one simulated host.
+
+It does what asyncio's own loop does (I/O first, then due timers, then everything that is ready), but time
+passes only in the world, and a host that is paused isn't stepped. What the simulation has no answer for
+(threads, processes, real sockets) raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import socket
+from asyncio import events
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from lab.substrates.sim.clock import S_NS
+from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.host import Host, forbidden
+
+if TYPE_CHECKING:
+    from lab.substrates.sim.network import Network
+    from lab.substrates.sim.world import World
+
+T = TypeVar("T")
+
+SPINS_MAX: Final = 1_000_000
+"""How often a loop may go round without any time passing before it counts as hung."""
+
+
+class SimFuture(asyncio.Future[T]):
+    """A future whose place in a set does not depend on its address."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimTask(asyncio.Task[T]):
+    """A task whose place in a set does not depend on its address."""
+
+    def __init__(self, number: int, coroutine: Coroutine[Any, Any, T], **options: Any) -> None:
+        self.number = number  # first: asyncio puts the task into a set while it makes it
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class HostLoop(asyncio.AbstractEventLoop):
+    """Runs the coroutines of one host whenever the world lets it."""
+
+    def __init__(self, host: Host, network: Network) -> None:
+        self.host, self.network = host, network
+        self._world = host.world
+        self._ready: deque[asyncio.Handle] = deque()
+        self._io: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self._numbers = 0
+        self._awake = False
+        self._armed_ns: int | None = None
+        self._closed = False
+        self.tasks: dict[int, asyncio.Task[Any]] = {}
+        """The tasks that are not done, by number, oldest first."""
+        self.troubles: list[str] = []
+        """What would have been printed as "exception was never retrieved" and the like."""
+
+    # What is to be run
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Run a callback in the next round, at this instant."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        self.wake()
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Run a callback after ``delay`` seconds of the host's monotonic clock."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Run a callback when the host's monotonic clock shows ``when`` seconds, never earlier."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle._scheduled = True  # type: ignore[attr-defined]
+        due_ns = math.ceil(when * S_NS)
+        if due_ns / S_NS < when:
+            due_ns += 1  # or a loop that waits until ``when`` would never see it come
+        heapq.heappush(self._timers, (due_ns, self._number(), handle))
+        self._arm()
+        return handle
+
+    def on_io(self, callback: Callable[..., object], *args: Any) -> None:
+        """Run a callback as I/O: before timers that are due, also when both waited for a pause to end."""
+        self._io.append(asyncio.Handle(callback, args, self, None))
+        self.wake()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer is dropped when its time comes."""
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    # When it is run
+
+    def wake(self) -> None:
+        """See to it that the loop is stepped at this instant."""
+        if not (self._awake or self.host.paused or self._closed):
+            self._awake = True
+            self._world.at(self._world.now_ns, self._step)
+
+    def rearm(self) -> None:
+        """Look at the timers again: the monotonic clock has another rate now."""
+        self._armed_ns = None
+        self._arm()
+
+    def _arm(self) -> None:
+        if not self._timers:
+            return
+        due_ns = self.host.clock.world_ns(self._timers[0][0])
+        if self._armed_ns is None or due_ns < self._armed_ns:
+            self._armed_ns = due_ns
+            self._world.at(due_ns, self._timer_is_due, due_ns)
+
+    def _timer_is_due(self, due_ns: int) -> None:
+        if self._armed_ns == due_ns:
+            self._armed_ns = None
+            self._drop_cancelled()
+            if not self._timers or self._timers[0][0] > self.host.clock.monotonic_ns():
+                self._arm()
+            elif not (self._awake or self.host.paused):
+                self._awake = True
+                self._step()
+
+    def _drop_cancelled(self) -> None:
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+
+    def _step(self) -> None:
+        """Run rounds until the host has nothing more to do at this instant."""
+        if self.host.paused or self._closed:
+            self._awake = False
+            return
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            self.host.run(self._rounds)
+        finally:
+            self._awake = False
+            events._set_running_loop(before)
+        self._arm()
+
+    def _rounds(self) -> None:
+        """Rounds as asyncio's own loop does them, until there is nothing to do at this instant."""
+        ready, io, timers = self._ready, self._io, self._timers
+        now_ns = self.host.clock.monotonic_ns()
+        for _ in range(SPINS_MAX):
+            if io:
+                ready.extend(io)
+                io.clear()
+            while timers and timers[0][0] <= now_ns:
+                ready.append(heapq.heappop(timers)[2])
+            if not ready or self.host.paused or self._closed:
+                return
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+        raise SimulationError(f"{self.host.name} works for ever without any time passing")
+
+    # The end
+
+    def stop_for_ever(self) -> None:
+        """The machine is gone: nothing of it runs any more."""
+        self._closed = True
+        self._ready.clear()
+        self._io.clear()
+        self._timers.clear()
+
+    def bury(self) -> None:
+        """Close the coroutines of a loop that will not be stepped again, the youngest first."""
+        self.stop_for_ever()
+        for task in reversed(list(self.tasks.values())):
+            task._log_destroy_pending = False
+            coroutine = task.get_coro()
+            before = events._get_running_loop()
+            events._set_running_loop(self)
+            try:
+                self.host.run(coroutine.close)
+            except Exception as error:  # noqa: BLE001 - it wanted to go on: it is dead either way
+                self.troubles.append(repr(error))
+            finally:
+                events._set_running_loop(before)
+        self.tasks.clear()
+
+    def close(self) -> None:
+        """As a machine that is switched off."""
+        self.stop_for_ever()
+
+    # The rest of what libraries ask a loop for
+
+    def time(self) -> float:
+        """Return the host's monotonic clock, in seconds."""
+        return self.host.clock.monotonic_ns() / S_NS
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future of this loop."""
+        future: SimFuture[Any] = SimFuture(loop=self)
+        future.number = self._number()
+        return future
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        """Run a coroutine on this host."""
+        number = self._number()
+        task = SimTask(number, coro, loop=self, name=name or f"{self.host.name}-{number}", context=context)
+        self.tasks[number] = task
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(hash(task), None)
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        **options: Any,
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect to a simulated node. Raises ``OSError`` as a real socket would."""
+        if options.get("sock") is not None or options.get("ssl"):
+            raise forbidden(self.host, "connects with a socket of its own, or with TLS")
+        return await self.network.connect(self, protocol_factory, str(host), int(port or 0))
+
+    async def getaddrinfo(
+        self, host: Any, port: Any, *, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+    ) -> list[Any]:
+        """Names need no resolving: a simulated node is reached by its name."""
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
+
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> Awaitable[T]:  # type: ignore[override]
+        """Refuse: threads cannot be made deterministic."""
+        raise forbidden(self.host, f"wants a thread for {getattr(func, '__qualname__', func)!r}")
+
+    def get_debug(self) -> bool:
+        """Never in debug mode: it would look at real time."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        """Change nothing."""
+
+    def is_running(self) -> bool:
+        """Whether it can still be stepped."""
+        return not self._closed
+
+    def is_closed(self) -> bool:
+        """Whether it is over."""
+        return self._closed
+
+    def get_task_factory(self) -> None:
+        """Tasks are made by ``create_task`` alone."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Remember what nobody caught."""
+        error = context.get("exception")
+        self.troubles.append(f"{context.get('message')}: {error!r}")
+
+    default_exception_handler = call_exception_handler
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to wait for."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+
+def _refusal(name: str) -> Callable[..., Any]:
+    def refuse(self: HostLoop, *_: Any, **__: Any) -> Any:
+        raise forbidden(self.host, f"asks its event loop for {name}")
+
+    return refuse
+
+
+for _name, _what in vars(asyncio.AbstractEventLoop).items():
+    if callable(_what) and not _name.startswith("__") and _name not in vars(HostLoop):
+        setattr(HostLoop, _name, _refusal(_name))
+
+
+def host_with_loop(world: World, name: str, network: Network) -> HostLoop:
+    """Make a host whose code runs in an event loop; return the loop."""
+    host = Host(world, name)
+    loop = HostLoop(host, network)  # type: ignore[abstract]  # the rest was set above
+    host.on_resume = loop.wake
+    return loop

@@ -1,0 +1,315 @@
+"""Simulated TCP: listeners, the ways to them, and connections over which bytes pass in order.
+
+A way has two pipes, one for requests and one for replies. What happens to a pipe happens to all connections
+over it, as with a proxy: it may lose what is sent, keep it, slow it down. Bytes of one connection never
+overtake each other; those of different connections may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from lab.substrates.base import Stream
+from lab.substrates.sim.clock import S_NS
+from lab.substrates.sim.host import forbidden
+from lab.substrates.sim.transport import SimTransport
+from lab.substrates.sim.world import World
+
+if TYPE_CHECKING:
+    from lab.substrates.sim.loop import HostLoop
+
+LATENCY_NS: Final = 150_000
+SPREAD_NS: Final = 250_000
+"""A packet takes ``LATENCY_NS`` and a random share of ``SPREAD_NS``: what a local network does."""
+CONNECT_NS: Final = 100_000
+"""How long it takes until a connection is accepted, or refused."""
+
+Arrival = Callable[..., object]
+
+
+class Session(Protocol):
+    """The far end of a connection."""
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived."""
+        ...
+
+    def close(self) -> None:
+        """The near end is gone."""
+        ...
+
+
+class Listener(Protocol):
+    """Somebody who accepts connections: a node."""
+
+    name: str
+
+    def accept(self, connection: Connection) -> bool:
+        """Take a connection in; False if nobody listens now."""
+        ...
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Take what has arrived on a connection, or keep it while the machine stands still."""
+        ...
+
+    def hung_up(self, connection: Connection) -> None:
+        """The near end closed it."""
+        ...
+
+
+class Pipe:
+    """One direction of a way, and what is done to it."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._random = world.random(f"pipe/{name}")
+        self.lost = False
+        """Whether what is sent vanishes."""
+        self.held = False
+        """Whether what is sent stays in the network until ``release``."""
+        self.delay_ns = self.jitter_ns = 0
+        self.rate_bytes_per_s: int | None = None
+        self._kept: list[tuple[Lane, int, Arrival, tuple[Any, ...]]] = []
+
+    def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
+        """Let ``arrives`` be called at the other end, if and when this gets there."""
+        if self.lost:
+            return
+        if self.held:
+            self._kept.append((lane, size, arrives, arguments))
+            return
+        now_ns = self._world.now_ns
+        delay_ns = LATENCY_NS + int(self._random.random() * SPREAD_NS) + self.delay_ns
+        if self.jitter_ns:
+            delay_ns = max(0, delay_ns + self._random.randint(-self.jitter_ns, self.jitter_ns))
+        if self.rate_bytes_per_s is not None:
+            # What is sent waits until the last byte before it is through.
+            lane.busy_until_ns = max(now_ns, lane.busy_until_ns) + size * S_NS // self.rate_bytes_per_s
+            delay_ns += lane.busy_until_ns - now_ns
+        lane.last_ns = max(lane.last_ns, now_ns + delay_ns)
+        self._world.at(lane.last_ns, arrives, *arguments)
+
+    def release(self) -> None:
+        """Let everything pass again, what was kept first."""
+        self.lost = self.held = False
+        self.delay_ns = self.jitter_ns = 0
+        self.rate_bytes_per_s = None
+        kept, self._kept = self._kept, []
+        for lane, size, arrives, arguments in kept:
+            self.send(lane, size, arrives, *arguments)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One direction of one connection: it keeps the order."""
+
+    pipe: Pipe
+    last_ns: int = 0
+    busy_until_ns: int = 0
+
+    def send(self, size: int, arrives: Arrival, *arguments: Any) -> None:
+        """See ``Pipe.send``."""
+        self.pipe.send(self, size, arrives, *arguments)
+
+
+class Way:
+    """How a listener is reached: directly, or over a link, on which faults act.
+
+    Over a link the near end is accepted by the link itself, as by a proxy beside the client: also a link that
+    loses everything can be connected to.
+    """
+
+    def __init__(self, world: World, name: str, listener: Listener, *, is_link: bool) -> None:
+        self.name, self.listener, self.is_link = name, listener, is_link
+        self.requests, self.replies = Pipe(world, f"{name}/requests"), Pipe(world, f"{name}/replies")
+        self.refused = False
+        self.connections: dict[int, Connection] = {}
+
+    def pipe(self, stream: Stream) -> Pipe:
+        """The pipe of one direction."""
+        return self.requests if stream == "requests" else self.replies
+
+    def break_connections(self, *, reset: bool) -> None:
+        """End every connection at both ends; what was on its way is lost."""
+        for connection in list(self.connections.values()):
+            connection.break_off(reset=reset)
+
+
+@dataclass(eq=False, slots=True)
+class Connection:
+    """One connection: a near end in somebody's event loop (or a replica), a far end at a listener."""
+
+    number: int
+    way: Way
+    near_name: str
+    near_data: Callable[[bytes], None]
+    near_end: Callable[[bool], None]
+    """Told once that the far end closed; True if it was a reset."""
+    up: Lane = field(init=False)
+    down: Lane = field(init=False)
+    over: bool = False
+    """Broken off: nothing arrives any more, in either direction."""
+    near_closed: bool = False
+    life: int = 0
+    """In which life of the listener it was accepted."""
+
+    def __post_init__(self) -> None:
+        self.up, self.down = Lane(self.way.requests), Lane(self.way.replies)
+
+    def send_up(self, data: bytes) -> None:
+        """The near end sends."""
+        self.up.send(len(data), self._arrive_far, data)
+
+    def send_down(self, data: bytes) -> None:
+        """The far end sends."""
+        self.down.send(len(data), self._arrive_near, data)
+
+    def close_near(self) -> None:
+        """The near end closes; the far end learns of it after what is still on its way."""
+        if not self.near_closed:
+            self.near_closed = True
+            self.up.send(0, self._hang_up)
+
+    def close_far(self, *, reset: bool = False) -> None:
+        """The far end closes; the near end learns of it after what is still on its way."""
+        self.down.send(0, self._end_near, reset)
+
+    def break_off(self, *, reset: bool) -> None:
+        """End it at both ends, now."""
+        if not self.over:
+            self.over = True
+            self.way.connections.pop(self.number, None)
+            self.way.listener.hung_up(self)
+            self._tell_near(reset)
+
+    def _arrive_far(self, data: bytes) -> None:
+        if not self.over:
+            self.way.listener.receive(self, data)
+
+    def _arrive_near(self, data: bytes) -> None:
+        if not (self.over or self.near_closed):
+            self.near_data(data)
+
+    def _hang_up(self) -> None:
+        if not self.over:
+            self.over = True
+            self.way.connections.pop(self.number, None)
+            self.way.listener.hung_up(self)
+
+    def _end_near(self, reset: bool) -> None:
+        if not self.over:
+            self.over = True
+            self.way.connections.pop(self.number, None)
+            self._tell_near(reset)
+
+    def _tell_near(self, reset: bool) -> None:
+        if not self.near_closed:
+            self.near_closed = True
+            self.near_end(reset)
+
+
+class Network:
+    """Who listens where."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._ways: dict[tuple[str, int], Way] = {}
+        self._connections = 0
+
+    def listen(self, host: str, port: int, listener: Listener, *, is_link: bool = False) -> Way:
+        """Let a listener be reached under this address."""
+        way = Way(self.world, f"{host}:{port}", listener, is_link=is_link)
+        self._ways[host.casefold(), port] = way  # names of hosts have no case
+        return way
+
+    def way(self, host: str, port: int) -> Way | None:
+        """Return the way to an address, None if nothing in the simulation has it."""
+        return self._ways.get((host.casefold(), port))
+
+    def open(
+        self,
+        way: Way,
+        near_name: str,
+        near_data: Callable[[bytes], None],
+        near_end: Callable[[bool], None],
+        opened: Callable[[Connection | None], None],
+    ) -> None:
+        """Connect; ``opened`` is called with the connection, or with None if it is refused."""
+        self._connections += 1
+        connection = Connection(self._connections, way, near_name, near_data, near_end)
+
+        def arrive() -> None:
+            if way.refused or not (self._accepted(connection) or way.is_link):
+                opened(None)
+                return
+            opened(connection)
+            if connection.number not in way.connections:
+                # The link was connected to, and found nobody behind it.
+                connection.over = True
+                connection._tell_near(False)
+
+        self.world.after(CONNECT_NS, arrive)
+
+    def _accepted(self, connection: Connection) -> bool:
+        accepted = connection.way.listener.accept(connection)
+        if accepted:
+            connection.way.connections[connection.number] = connection
+        return accepted
+
+    def close_all_of(self, near_name: str) -> None:
+        """Close every connection that a machine has: its kernel does so when the process is gone."""
+        for way in self._ways.values():
+            for connection in list(way.connections.values()):
+                if connection.near_name == near_name:
+                    connection.close_near()
+
+    async def connect(
+        self, loop: HostLoop, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Connect from a host's event loop.
+
+        Raises:
+            ConnectionRefusedError: nobody accepts it.
+            SimulationError: nothing in the simulation has this address; a real one must never be reached.
+        """
+        way = self.way(host, port)
+        if way is None:
+            known = ", ".join(each.name for each in self._ways.values())
+            raise forbidden(
+                loop.host,
+                f"connects to {host}:{port}, which is not in the simulation",
+                f"one of {known}" if known else None,
+            )
+        done: asyncio.Future[bool] = loop.create_future()
+        transport = SimTransport(loop)
+
+        def settle(connection: Connection | None) -> None:
+            if done.done():
+                if connection is not None:
+                    connection.close_near()
+                return
+            transport.connection = connection
+            done.set_result(connection is not None)
+
+        def opened(connection: Connection | None) -> None:
+            if loop.is_closed():
+                if connection is not None:
+                    connection.close_near()
+                return
+            loop.on_io(settle, connection)
+
+        self.open(way, loop.host.name, transport.arrived, transport.ended, opened)
+        try:
+            accepted = await done
+        except asyncio.CancelledError:
+            transport.close()
+            raise
+        if not accepted:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed ('{host}', {port})")
+        protocol = factory()
+        transport.begin(protocol)
+        return transport, protocol

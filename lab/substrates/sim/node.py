@@ -1,0 +1,352 @@
+"""One simulated Redis node: a model of the server, the machine it runs on, and the ways to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from lab.address import Address
+from lab.errors import UnknownOutcome
+from lab.substrates.base import Disk, Life, Persistence, Probe, Role
+from lab.substrates.probe import echo
+from lab.substrates.real.clock import Stopwatch
+from lab.substrates.sim.host import Host
+from lab.substrates.sim.machine import ACT_S, SimMachine
+from lab.substrates.sim.network import CONNECT_NS, Connection, Network, Way
+from lab.substrates.sim.redis import Durable, ErrorReply, MasterLink, RedisModel, Session
+
+PORT: Final = 6379
+START_S: Final = 0.01
+"""How long a server takes to start."""
+ANSWER_TIMEOUT_S: Final = 5.0
+READY_TIMEOUT_S: Final = 15.0
+OWN_KEY: Final = "lock-lab:touched"
+"""What the lab itself writes on a node, to move its append-only file on."""
+
+
+class SimNode(SimMachine):
+    """A node; ``address`` leads to it around every link."""
+
+    def __init__(
+        self, name: str, network: Network, process_ids: Callable[[], int], persistence: Persistence
+    ) -> None:
+        host = Host(network.world, name)
+        host.down = True
+        host.on_resume = self._catch_up
+        super().__init__(host, 0)
+        self.address = Address(name, name, PORT)
+        self.known_offset = 0
+        self._network = network
+        self._process_ids = process_ids
+        self._persistence = persistence
+        self._ways: list[Way] = [network.listen(name, PORT, self)]
+        self._model: RedisModel | None = None
+        self._durable: Durable | None = None
+        self._synced: Durable | None = None
+        self._disk = Disk(0, 0, b"")
+        self._replicates: Address | None = None
+        self._life = 0
+        self._sessions: dict[int, Session] = {}
+        self._backlog: list[tuple[Connection, bytes | None]] = []
+        self._armed_ns: int | None = None
+
+    def reached_over(self, host: str) -> Way:
+        """Let the node be reached over a link under this name, and return the way."""
+        way = self._network.listen(host, PORT, self, is_link=True)
+        self._ways.append(way)
+        return way
+
+    @property
+    def model(self) -> RedisModel:
+        """The server that runs. Raises ``UnknownOutcome`` if none does."""
+        if self._model is None or self.host.down:
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: it is down")
+        return self._model
+
+    # Life and death
+
+    async def start(self) -> None:
+        """Start it with what its files keep."""
+        if self.alive:
+            raise UnknownOutcome(f"node {self.name} is already up")
+        await asyncio.sleep(START_S)
+        self._life += 1
+        self.process_id = self._process_ids()
+        self._model = self.host.run(self._new_model)
+        self._model.connect_master = self._connect_master
+        self._model.drift_ppm = self.host.clock.ppm
+        if self._replicates is not None:
+            self.host.run(self._model.tick)  # it looks for its master
+        self.host.down = False
+        self._arm()
+
+    def _new_model(self) -> RedisModel:
+        clock = self.host.clock
+        if self._durable is None:
+            return RedisModel(
+                self.name,
+                wall_ns=clock.wall_ns,
+                monotonic_ns=clock.monotonic_ns,
+                persistence=self._persistence,
+                random=self.host.random,
+                process_id=self.process_id,
+                port=PORT,
+            )
+        master = self._replicates
+        return RedisModel.restart(
+            self._durable,
+            self.name,
+            wall_ns=clock.wall_ns,
+            monotonic_ns=clock.monotonic_ns,
+            persistence=self._persistence,
+            random=self.host.random,
+            process_id=self.process_id,
+            replicaof=(master.host, master.port) if master is not None else None,
+        )
+
+    async def kill(self) -> None:
+        """SIGKILL: what was written to files stays, what was in memory is gone."""
+        await asyncio.sleep(ACT_S)
+        if self._model is not None and self.alive:
+            self._keep_files(self._model)
+            self._model.drop()
+        self._go_down()
+
+    async def shut_down(self) -> int | None:
+        """SHUTDOWN; a server that stands still does not hear it."""
+        if self.host.paused:
+            return None
+        model = self.model
+        self.host.run(model.call, "SHUTDOWN")
+        if not model.stopped:
+            return None
+        self._keep_files(model)
+        self._go_down()
+        return 0
+
+    def _go_down(self) -> None:
+        self.host.down = True
+        self.host.paused = False
+        self._backlog.clear()
+        self._sessions.clear()
+        self._armed_ns = None
+        for way in self._ways:
+            for connection in list(way.connections.values()):
+                connection.close_far(reset=True)
+
+    async def disk(self) -> Disk:
+        """What its append-only file holds, and how much of it is synced."""
+        if self.alive:
+            return self.model.disk()
+        return self._disk
+
+    async def lose_unsynced(self) -> Disk:
+        """Cut the file back to what was synced."""
+        if self.alive:
+            raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
+        before, self._durable = self._disk, self._synced
+        self._disk = Disk(before.synced, before.synced, b"")
+        return before
+
+    def _keep_files(self, model: RedisModel) -> None:
+        """Note what the files of a server hold that is about to be gone."""
+        self._durable, self._synced = model.durable(power_cut=False), model.durable(power_cut=True)
+        self._disk = model.disk()
+
+    # What the network brings
+
+    def accept(self, connection: Connection) -> bool:
+        """Take a connection in; the kernel does so for a server that stands still, too."""
+        if self.host.down:
+            return False
+        connection.life = self._life
+        self._sessions[connection.number] = self.model.connect(
+            connection.send_down,
+            peer=f"{connection.near_name}:{40_000 + connection.number % 20_000}",
+            closed=connection.close_far,
+        )
+        return True
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Execute what has come, now or when the machine goes on."""
+        if connection.life != self._life or self.host.down:
+            return
+        if self.host.paused:
+            self._backlog.append((connection, data))
+            return
+        session = self._sessions.get(connection.number)
+        if session is not None:
+            self.host.run(session.feed, data)
+            self._arm()
+
+    def hung_up(self, connection: Connection) -> None:
+        """Close the session, now or when the machine goes on."""
+        if connection.life != self._life or self.host.down:
+            return
+        if self.host.paused:
+            self._backlog.append((connection, None))
+            return
+        session = self._sessions.pop(connection.number, None)
+        if session is not None:
+            self.host.run(session.close)
+
+    def _catch_up(self) -> None:
+        backlog, self._backlog = self._backlog, []
+        for connection, data in backlog:
+            if data is None:
+                self.hung_up(connection)
+            else:
+                self.receive(connection, data)
+        self._arm()
+
+    # What time brings
+
+    def clock_changed(self) -> None:
+        """Expiry follows the wall clock."""
+        if self._model is not None:
+            self._model.drift_ppm = self.host.clock.ppm
+        self._arm()
+
+    def _arm(self) -> None:
+        """See to it that the server is woken when it next wants to be."""
+        if self._model is None or self.host.down or self.host.paused:
+            return
+        due_ns = self._model.next_timer_ns()
+        if due_ns is None:
+            self._armed_ns = None
+            return
+        at_ns = self.host.clock.world_ns(due_ns)
+        if self._armed_ns is None or at_ns < self._armed_ns or self._armed_ns < self.host.world.now_ns:
+            self._armed_ns = max(at_ns, self.host.world.now_ns)
+            self.host.world.at(self._armed_ns, self._tick, self._armed_ns, self._life)
+
+    def _tick(self, armed_ns: int, life: int) -> None:
+        if armed_ns != self._armed_ns or life != self._life:
+            return
+        self._armed_ns = None
+        if self._model is not None and not (self.host.down or self.host.paused):
+            self.host.run(self._model.tick)
+            self._arm()
+
+    # Replication
+
+    def _connect_master(self, host: str, port: int) -> None:
+        """The server wants to hear its master: carry the bytes between them."""
+        model, life = self.model, self._life
+        links: list[MasterLink] = []
+
+        def opened(connection: Connection | None) -> None:
+            if self._life != life or self.host.down:
+                if connection is not None:
+                    connection.close_near()
+                return
+            if connection is None:
+                links.append(self.host.run(model.master_link, _drop))
+                self.host.run(links[0].close)
+            else:
+                link = partial(model.master_link, closed=connection.close_near)
+                links.append(self.host.run(link, connection.send_up))
+            self._arm()
+
+        def heard(data: bytes) -> None:
+            if self._life == life and not self.host.down:
+                self.host.run(links[0].feed, data)
+                self._arm()
+
+        def ended(_: bool) -> None:
+            if self._life == life and not self.host.down:
+                self.host.run(links[0].close)
+                self._arm()
+
+        way = self._network.way(host, port)
+        if way is None:
+            self.host.world.after(CONNECT_NS, opened, None)
+        else:
+            self._network.open(way, self.name, heard, ended, opened)
+
+    async def replicate(self, master: Address) -> None:
+        """Become the replica of whoever is behind ``master``, also after a restart."""
+        self._replicates = master
+        await self.ask("REPLICAOF", master.host, master.port)
+        give_up = asyncio.get_running_loop().time() + READY_TIMEOUT_S
+        while not (await self.role()).linked:
+            if asyncio.get_running_loop().time() > give_up:
+                raise UnknownOutcome(f"{self.name} did not become a replica of {master.name}")
+            await asyncio.sleep(0.005)
+
+    async def promote(self) -> None:
+        """REPLICAOF NO ONE; it stays a master after a restart."""
+        self._replicates = None
+        await self.ask("REPLICAOF", "NO", "ONE")
+
+    async def role(self) -> Role:
+        """``INFO replication``: a replica's offset is what it has processed of its master's stream."""
+        told = await self.info("replication")
+        replica = told.get("role") == "slave"
+        self.known_offset = int(told.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
+        linked = told.get("master_link_status") == "up"
+        return Role("replica" if replica else "master", self.known_offset, linked)
+
+    # What the lab asks, around all links
+
+    async def ask(self, *arguments: str | int) -> object:
+        """Let the server execute one command. Raises ``UnknownOutcome``."""
+        await asyncio.sleep(ACT_S)
+        if self.host.paused:
+            await asyncio.sleep(ANSWER_TIMEOUT_S)
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: it stands still")
+        model = self.model
+        answer: object = self.host.run(model.call, *arguments)
+        self._arm()
+        if isinstance(answer, ErrorReply):
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: {answer}")
+        return answer
+
+    async def probe(self, timeout_s: float) -> Probe:
+        """ECHO on a connection of its own, around all links."""
+        return await echo(self.address, timeout_s)
+
+    async def info(self, section: str) -> dict[str, str]:
+        """Return one section of the node's ``INFO`` as names and values."""
+        text = await self.ask("INFO", section)
+        lines = text.decode().splitlines() if isinstance(text, bytes) else []
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    async def echoes(self) -> int:
+        """Return how many probes this node has executed so far."""
+        stats = (await self.info("commandstats")).get("cmdstat_echo", "calls=0")
+        return int(stats.split(",")[0].removeprefix("calls="))
+
+    async def now_ns(self) -> int:
+        """TIME."""
+        answer = await self.ask("TIME")
+        if not isinstance(answer, list):
+            raise UnknownOutcome(f"node {self.name} answered TIME with {answer!r}")
+        return int(answer[0]) * 1_000_000_000 + int(answer[1]) * 1_000
+
+    async def told_time_ns(self) -> int:
+        """What TIME says."""
+        return await self.now_ns()
+
+    async def life(self) -> Life:
+        """Its run id and process id, and DBSIZE."""
+        keys = await self.ask("DBSIZE")
+        return Life(self.model.run_id, self.process_id, keys if isinstance(keys, int) else -1)
+
+    async def touch(self) -> None:
+        """SET a key that no lock uses."""
+        await self.ask("SET", OWN_KEY, self.host.clock.monotonic_ns())
+
+    async def ripple(self) -> None:
+        """PUBLISH goes to the replicas as well."""
+        await self.ask("PUBLISH", OWN_KEY, "")
+
+    def stopwatch(self) -> Callable[[], int]:
+        """Measure time by its wall clock."""
+        return Stopwatch(self.host.clock.wall_ns)
+
+
+def _drop(_: bytes) -> None:
+    """There is nobody to send to."""

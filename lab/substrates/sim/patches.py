@@ -1,0 +1,122 @@
+"""Making this process fit to simulate in, for a while: clocks, entropy, guards, order, no collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from lab.substrates.sim.capture import Replacement, refuse
+from lab.substrates.sim.hashes import numbered_hashes
+from lab.substrates.sim.host import Host, forbidden, running_host
+from lab.substrates.sim.stand_in import captured, named
+
+GUARDED: Final = {
+    "socket.__new__": "makes a real socket",
+    "socket.connect": "connects a real socket",
+    "socket.bind": "binds a real socket",
+    "socket.getaddrinfo": "resolves a name for real",
+    "socket.gethostbyname": "resolves a name for real",
+    "subprocess.Popen": "starts a process",
+    "os.fork": "forks",
+    "os.posix_spawn": "starts a process",
+    "os.system": "starts a process",
+    "_thread.start_new_thread": "starts a thread",
+    "time.sleep": "blocks in time.sleep",
+}
+"""Audit events that simulated code must not cause; they come however the function was reached."""
+
+_state = {"depth": 0, "audited": 0}
+
+
+class InsertionOrdered(set[Any]):
+    """A set that goes through its members in the order in which they came.
+
+    asyncio puts coroutines into sets, which are otherwise ordered by their addresses.
+    """
+
+    def __init__(self, members: Iterable[Hashable] = ()) -> None:
+        self._members = dict.fromkeys(members)
+        super().__init__(self._members)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._members))
+
+    def add(self, member: Any, /) -> None:
+        """Put it at the end, unless it is there."""
+        super().add(member)
+        self._members[member] = None
+
+    def remove(self, member: Any, /) -> None:
+        """Take it out; ``KeyError`` if it is not there."""
+        super().remove(member)
+        del self._members[member]
+
+    def discard(self, member: Any, /) -> None:
+        """Take it out if it is there."""
+        super().discard(member)
+        self._members.pop(member, None)
+
+
+@contextmanager
+def simulating() -> Iterator[None]:
+    """Let worlds be run inside; afterwards everything is as it was. May be nested.
+
+    Raises:
+        SimulationError: somebody holds a real clock where it cannot be replaced.
+    """
+    if _state["depth"]:
+        yield
+        return
+    _audit()
+    collects = gc.isenabled()
+    replaced: list[Replacement] = []
+    unnumber: list[Callable[[], None]] = []
+    _state["depth"] = 1
+    try:
+        for_everybody, where_defined = captured(), named()
+        everywhere = Replacement(
+            [getattr(each.place, each.name) for each in for_everybody],
+            [each.function for each in for_everybody],
+        )
+        replaced.append(everywhere)
+        everywhere.apply()
+        refuse(everywhere.left)
+        by_name = Replacement(
+            [vars(each.place)[each.name] for each in where_defined],
+            [each.function for each in where_defined],
+        )
+        replaced.append(by_name)
+        for each in where_defined:
+            by_name.at(each.place, each.name)
+        by_name.in_modules()
+        vars(asyncio.tasks)["set"] = InsertionOrdered
+        unnumber += numbered_hashes()
+        gc.disable()  # a finaliser that closes a connection must not run at a moment that chance chooses
+        yield
+    finally:
+        vars(asyncio.tasks).pop("set", None)
+        for undo in unnumber:
+            undo()
+        for each_replaced in reversed(replaced):
+            each_replaced.undo()
+        _state["depth"] = 0
+        if collects:
+            gc.enable()
+
+
+def _audit() -> None:
+    """Guard what cannot be replaced. An audit hook stays for ever; outside a simulation it does nothing."""
+    if not _state["audited"]:
+        _state["audited"] = 1
+        sys.addaudithook(_hook)
+
+
+def _hook(event: str, _: tuple[Any, ...]) -> None:
+    if Host.now is not None and event in GUARDED:
+        host = running_host()
+        if host is not None:
+            raise forbidden(host, GUARDED[event])

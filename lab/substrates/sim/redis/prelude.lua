@@ -1,0 +1,233 @@
+-- What scripts see, and how they are run. Gets functions of Python; returns functions for Python.
+-- call(...) and pcall(...) run a command: the former raises an object that explain(object) turns into {err=...}.
+-- They come from Python, without Lua around them, so that the frame of a script that says "return redis.call(...)"
+-- is still there to tell its line. random(): in [0, 1). digest(s): SHA-1 in hex, for scripts.
+local redis_call, redis_pcall, explain, random, digest, steps_max = ...
+local error, type, rawget, rawset, pairs, unpack, select = error, type, rawget, rawset, pairs, unpack, select
+local setmetatable, pcall, xpcall, tostring, loadstring, setfenv = setmetatable, pcall, xpcall, tostring, loadstring, setfenv
+local getinfo, sethook, floor, format, gsub = debug.getinfo, debug.sethook, math.floor, string.format, string.gsub
+local CHUNK = '@user_script'
+
+-- Tables that scripts can read and not change: an empty one in front of the real one.
+local behind = {}
+local function seal(real)
+  local front = setmetatable({}, {
+    __index = real,
+    __newindex = function() error('Attempt to modify a readonly table', 2) end,
+    __metatable = false,
+  })
+  behind[front] = real
+  return front
+end
+
+local redis = {
+  LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
+  REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
+  REDIS_VERSION = '7.0.15', REDIS_VERSION_NUM = 0x0007000f, call = redis_call, pcall = redis_pcall,
+}
+
+local function one_field(field)
+  return function(...)
+    local text = ...
+    if select('#', ...) ~= 1 or type(text) ~= 'string' then
+      return {err = 'ERR wrong number or type of arguments'}
+    end
+    if field == 'err' then text = gsub(text, '^%-', '') end
+    return {[field] = text}
+  end
+end
+redis.error_reply = one_field('err')
+redis.status_reply = one_field('ok')
+
+redis.sha1hex = digest
+function redis.log() end
+function redis.set_repl() end
+function redis.breakpoint() return false end
+function redis.debug() end
+function redis.replicate_commands() return true end
+
+-- cjson: encoding only, as lua-cjson does it.
+local cjson = {null = newproxy()}
+local ESCAPES = {['"'] = '\\"', ['\\'] = '\\\\', ['/'] = '\\/', ['\b'] = '\\b', ['\f'] = '\\f', ['\n'] = '\\n',
+  ['\r'] = '\\r', ['\t'] = '\\t', ['\127'] = '\\u007f'}
+local function escape(character) return ESCAPES[character] or format('\\u%04x', character:byte()) end
+local function quoted(text) return '"' .. gsub(text, '[%c"\\/\127]', escape) .. '"' end
+
+local encode
+local function encode_table(value)
+  local count, most = 0, 0
+  for key in pairs(value) do
+    if type(key) ~= 'number' or key < 1 or floor(key) ~= key then most = -1 break end
+    count = count + 1
+    if key > most then most = key end
+  end
+  local parts = {}
+  if most > 0 then
+    for index = 1, most do parts[index] = encode(value[index]) end
+    return '[' .. table.concat(parts, ',') .. ']'
+  end
+  for key, item in pairs(value) do
+    if type(key) == 'number' then key = format('%.14g', key) end
+    parts[#parts + 1] = quoted(key) .. ':' .. encode(item)
+  end
+  return '{' .. table.concat(parts, ',') .. '}'
+end
+
+function encode(value)
+  local kind = type(value)
+  if kind == 'string' then return quoted(value) end
+  if kind == 'number' then
+    if value ~= value or value == 1 / 0 or value == -1 / 0 then
+      error('Cannot serialise number: must not be NaN or Inf', 0)
+    end
+    return format('%.14g', value)
+  end
+  if kind == 'boolean' then return tostring(value) end
+  if kind == 'table' then return encode_table(value) end
+  if value == nil or value == cjson.null then return 'null' end
+  error('Cannot serialise ' .. kind .. ': type not supported', 0)
+end
+cjson.encode = encode
+
+local own_math = {}
+for name, value in pairs(math) do own_math[name] = value end
+function own_math.random(low, high)
+  local drawn = random()
+  if low == nil then return drawn end
+  if high == nil then low, high = 1, low end
+  if low > high then error("bad argument #1 to 'random' (interval is empty)", 2) end
+  return floor(drawn * (high - low + 1)) + low
+end
+function own_math.randomseed() end
+
+local visible = {
+  _VERSION = _VERSION, assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs,
+  next = next, pairs = pairs, rawequal = rawequal, select = select,
+  tonumber = tonumber, type = type, unpack = unpack,
+  coroutine = seal(coroutine), string = seal(string), table = seal(table), math = seal(own_math),
+  redis = seal(redis), cjson = seal(cjson),
+}
+local globals = seal(visible)
+setmetatable(visible, {
+  __index = function(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  end,
+})
+visible._G = globals
+getmetatable('').__metatable = false
+
+-- What was raised, as scripts see it: the table of a command that failed shows as its text.
+local function shown(raised)
+  if type(raised) == 'userdata' then raised = explain(raised) end
+  if type(raised) == 'table' and type(rawget(raised, 'err')) == 'string' then return raised.err end
+  return raised
+end
+local function caught(ok, first, ...)
+  if not ok then return false, shown(first) end
+  return ok, first, ...
+end
+function visible.pcall(...) return caught(pcall(...)) end
+function visible.xpcall(body, on_error)
+  return xpcall(body, function(raised) return on_error(shown(raised)) end)
+end
+
+-- Addresses of objects must not show: they differ from run to run.
+function visible.tostring(value)
+  local text = tostring(value)
+  if type(value) == 'string' or type(value) == 'number' then return text end
+  return (gsub(text, '0x%x+', '0x0'))
+end
+function visible.rawget(where, key) return rawget(behind[where] or where, key) end
+function visible.rawset(where, key, value)
+  if behind[where] then error('Attempt to modify a readonly table', 0) end
+  return rawset(where, key, value)
+end
+function visible.setmetatable(where, meta)
+  if behind[where] then error('Attempt to modify a readonly table', 0) end
+  return setmetatable(where, meta)
+end
+function visible.loadstring(text, name)
+  local made, complaint = loadstring(text, name)
+  if not made then return nil, complaint end
+  return setfenv(made, globals)
+end
+function visible.load(source, name)
+  local parts = {}
+  for part in source do
+    if part == '' then break end
+    parts[#parts + 1] = part
+  end
+  return visible.loadstring(table.concat(parts), name)
+end
+function visible.collectgarbage() return 0 end
+function visible.gcinfo() return 0 end
+
+local function compile(source)
+  local made, complaint = loadstring(source, CHUNK)
+  if not made then return nil, complaint end
+  return setfenv(made, globals)
+end
+
+-- Where in the script an error came from: the innermost function that is the script's own.
+local function handler(raised)
+  local level, info = 2, getinfo(2, 'Sl')
+  while info and info.source ~= CHUNK do
+    level = level + 1
+    info = getinfo(level, 'Sl')
+  end
+  local text
+  if type(raised) == 'userdata' then raised = explain(raised) end
+  if type(raised) == 'table' then
+    text = rawget(raised, 'err') or 'ERR unknown error'
+  else
+    text = 'ERR ' .. tostring(raised)
+  end
+  return {text = text, source = info and info.source, line = info and info.currentline}
+end
+
+-- The answer in a form that costs little to hand over: simple values as they are; others with their kind first.
+local function convert(answer)
+  local kind = type(answer)
+  if kind ~= 'table' then
+    if kind == 'string' or kind == 'number' or answer == true then return answer end
+    return nil
+  end
+  local failed = answer.err
+  if type(failed) == 'string' then return 'error', failed end
+  local status = answer.ok
+  if type(status) == 'string' then return 'status', status end
+  local count, simple = 0, true
+  while true do
+    local item = answer[count + 1]
+    if item == nil then break end
+    count = count + 1
+    if type(item) == 'table' then simple = false end
+  end
+  if simple and count < 1000 then return 'flat', count, unpack(answer, 1, count) end
+  return 'array', count, answer
+end
+
+local function item(answer, index) return convert(answer[index]) end
+
+local steps
+sethook(function()
+  steps = steps + 1
+  if steps > steps_max then error('the script does not end', 2) end
+end, '', 1000000)
+
+local function run(script, key_count, ...)
+  local keys, argv = {}, {}
+  local all = {...}
+  for index = 1, key_count do keys[index] = all[index] end
+  for index = key_count + 1, #all do argv[index - key_count] = all[index] end
+  visible.KEYS, visible.ARGV = keys, argv
+  steps = 0
+  local ok, answer = xpcall(script, handler)
+  if ok then return convert(answer) end
+  return 'raised', answer.text, answer.source, answer.line
+end
+
+local function status(text) return {ok = text} end
+local function failure(text) return {err = text} end
+
+return compile, run, item, status, failure

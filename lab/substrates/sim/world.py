@@ -1,0 +1,88 @@
+"""Virtual time: one heap of what happens next, and the hosts that it happens to.
+
+Nothing here knows real time. Events of one instant happen in the order in which they were arranged, so a
+world with the same seed always does the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from lab.substrates.sim.clock import S_NS, Clock
+from lab.substrates.sim.errors import SimulationError
+
+LIMIT_NS: Final = 7 * 24 * 3600 * S_NS
+"""A week of virtual time: nobody's story takes that long, so something waits for what never comes."""
+
+Event = tuple[int, int, Callable[..., object], tuple[Any, ...]]
+
+
+class World:
+    """The time of one simulation, its events, and the randomness that all else is drawn from."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_ns = 0
+        self.events = 0
+        """How many events have happened."""
+        self.numbers = 0
+        """How many objects were given a number instead of an address to be hashed by."""
+        self.violations: list[SimulationError] = []
+        """What simulated code did that it must not do, in order."""
+        self.on_violation: Callable[[SimulationError], None] | None = None
+        self._phase_ns = self.random("phase").randrange(S_NS)
+        self._heap: list[Event] = []
+        self._arranged = 0
+
+    def random(self, name: str) -> Random:
+        """Return a source of randomness of its own, so that one part's draws do not move another's."""
+        return Random(f"{self.seed}/{name}")
+
+    def clock(self) -> Clock:
+        """Return the clocks of a new host."""
+        return Clock(lambda: self.now_ns, self._phase_ns)
+
+    def at(self, time_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
+        """Arrange that something happens at a time of the world; what is past happens now."""
+        self._arranged += 1
+        heapq.heappush(self._heap, (max(time_ns, self.now_ns), self._arranged, happens, arguments))
+
+    def after(self, delay_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
+        """Arrange that something happens after so long."""
+        self.at(self.now_ns + delay_ns, happens, *arguments)
+
+    def violate(self, error: SimulationError) -> None:
+        """Remember what must not go unnoticed, even if simulated code swallows the exception."""
+        self.violations.append(error)
+        if self.on_violation is not None:
+            self.on_violation(error)
+
+    def run_until(self, done: Callable[[], bool]) -> None:
+        """Let things happen until ``done``.
+
+        Raises:
+            SimulationError: nothing is left to happen, or it goes on for ever.
+        """
+        heap = self._heap
+        while not done():
+            if not heap:
+                raise SimulationError("nothing is left to happen, and somebody still waits")
+            self.now_ns, _, happens, arguments = heapq.heappop(heap)
+            if self.now_ns > LIMIT_NS:
+                raise SimulationError("a week has passed in the simulation, and somebody still waits")
+            self.events += 1
+            try:
+                happens(*arguments)
+            except Exception as cause:
+                error = SimulationError(f"the simulation itself failed: {type(cause).__name__}: {cause}")
+                error.__cause__ = cause
+                if self.on_violation is None:
+                    raise error from cause
+                self.violate(error)
+
+    def end(self) -> None:
+        """Forget all that was still to happen."""
+        self._heap.clear()

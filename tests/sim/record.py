@@ -1,0 +1,40 @@
+"""Writes down what a real Redis 7.0.15, on PATH, answers to the contract: `python -m tests.sim.record`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.sim.contract import CASES, RECORDED, Player
+from tests.sim.redis_arms import RealArm, ask, real_arm
+
+REFERENCE = (7, 0, 15)
+
+
+def fresh(arm: RealArm) -> RealArm:
+    """The server as if it had just started: no keys, no scripts, no connections, the right time."""
+    arm.hang_up()
+    arm.clock.correct()
+    wire = arm.connect()
+    for line in ("FLUSHALL", "SCRIPT FLUSH", "CONFIG RESETSTAT"):
+        assert ask(wire, *line.split()) == "+OK"
+    arm.hang_up()
+    return arm
+
+
+def main() -> int:
+    """Play every case on a real server."""
+    with tempfile.TemporaryDirectory() as directory, real_arm(Path(directory) / "real") as arm:
+        if arm.version != REFERENCE:
+            sys.stderr.write(f"error: this is redis-server {arm.version}, not {REFERENCE}\n")
+            return 2
+        told = {case.name: Player(fresh(arm)).play(case) for case in CASES}
+    RECORDED.parent.mkdir(exist_ok=True)
+    RECORDED.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

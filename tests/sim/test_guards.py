@@ -1,0 +1,211 @@
+"""What simulated code must not reach: real time, entropy, threads, processes, sockets. It fails, loudly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import random
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+import timeit
+import types
+import uuid
+from collections.abc import Callable
+from time import monotonic_ns as captured_monotonic_ns
+
+import pytest
+
+from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS
+from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.simulate import simulate
+
+SYSTEM = random.SystemRandom()
+PARTIAL = functools.partial(time.time_ns)
+
+
+class Holder:
+    """Somebody who took the clocks at import, in all the ways there are."""
+
+    attribute = time.time
+    static = staticmethod(time.monotonic)
+    __slots__ = ("slot",)
+
+    def __init__(self) -> None:
+        self.slot = time.perf_counter_ns
+
+    def default(self, clock: Callable[[], int] = time.monotonic_ns) -> int:
+        return clock()
+
+
+HOLDER = Holder()
+
+
+def closure(clock: Callable[[], int]) -> Callable[[], int]:
+    return lambda: clock()
+
+
+CLOSURE = closure(time.perf_counter_ns)
+
+MONOTONIC: dict[str, Callable[[], float]] = {
+    "module": lambda: time.monotonic_ns(),
+    "from import": lambda: captured_monotonic_ns(),
+    "default argument": HOLDER.default,
+    "slot": lambda: HOLDER.slot(),
+    "static method": lambda: Holder.static() * S_NS,
+    "closure": CLOSURE,
+    "timeit": lambda: timeit.default_timer() * S_NS,
+    "perf_counter": lambda: time.perf_counter() * S_NS,
+    "event loop": lambda: asyncio.get_running_loop().time() * S_NS,
+}
+
+
+@pytest.mark.parametrize("way", MONOTONIC)
+def test_monotonic_time_is_the_hosts_however_it_was_captured(way: str) -> None:
+    async def look() -> tuple[float, float]:
+        before = MONOTONIC[way]()
+        await asyncio.sleep(1000)
+        return before, MONOTONIC[way]()
+
+    assert simulate(look, 1) == (MONOTONIC_START_NS, MONOTONIC_START_NS + 1000 * S_NS)
+
+
+@pytest.mark.parametrize(
+    "look", [time.time_ns, PARTIAL, lambda: time.time() * S_NS, lambda: Holder.attribute() * S_NS]
+)
+def test_wall_time_is_the_hosts(look: Callable[[], int]) -> None:
+    async def work() -> float:
+        return look()
+
+    assert 0 <= simulate(work, 1) - WALL_START_NS < S_NS
+    assert abs(time.time_ns() - look()) < 3600 * S_NS, "outside it is the real one again"
+
+
+def test_calendar_time_is_the_hosts_too() -> None:
+    async def work() -> tuple[int, str, int]:
+        return time.gmtime().tm_year, time.strftime("%Y"), time.gmtime(0).tm_year
+
+    assert simulate(work, 1) == (2026, "2026", 1970)
+
+
+ENTROPY: dict[str, Callable[[], object]] = {
+    "os.urandom": lambda: os.urandom(8),
+    "secrets": lambda: secrets.token_hex(8),
+    "SystemRandom": SYSTEM.random,
+    "random": lambda: random.random(),
+    "randint": lambda: random.randint(0, 10**9),
+    "a fresh Random": lambda: random.Random().random(),
+    "uuid4": lambda: str(uuid.uuid4()),
+    "uuid1": lambda: str(uuid.uuid1()),
+}
+
+
+@pytest.mark.parametrize("source", ENTROPY)
+def test_entropy_comes_from_the_seed(source: str) -> None:
+    async def draw() -> list[object]:
+        return [ENTROPY[source]() for _ in range(3)]
+
+    first = simulate(draw, 1)
+    assert first == simulate(draw, 1)
+    assert first != simulate(draw, 2)
+    assert len({str(each) for each in first}) == 3
+    assert ENTROPY[source]() != ENTROPY[source](), "outside it is the real one again"
+
+
+FORBIDDEN: dict[str, Callable[[], object]] = {
+    "blocks in time.sleep": lambda: time.sleep(0),
+    "starts a thread": lambda: threading.Thread(target=print).start(),
+    "makes a real socket": lambda: socket.socket(),
+    "resolves a name for real": lambda: socket.getaddrinfo("localhost", 80),
+    "wants a thread": lambda: asyncio.get_running_loop().run_in_executor(None, print),
+    "asks a real clock": lambda: time.process_time(),
+    "starts a process": lambda: subprocess.Popen([sys.executable, "--version"]),
+    "asks its event loop for add_reader": lambda: asyncio.get_running_loop().add_reader(0, print),
+    "which is not in the simulation": lambda: asyncio.open_connection("localhost", 80),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+@pytest.mark.parametrize("swallowed", [False, True], ids=["raised", "swallowed"])
+def test_what_leads_out_of_the_simulation_fails_with_the_place(what: str, swallowed: bool) -> None:
+    async def reach_out() -> None:
+        with contextlib.suppress(Exception) if swallowed else contextlib.nullcontext():
+            done = FORBIDDEN[what]()
+            if asyncio.iscoroutine(done):
+                await done
+
+    with pytest.raises(SimulationError, match=what) as caught:
+        simulate(reach_out, 1)
+    assert caught.value.where is not None
+    assert __file__ in caught.value.where, "it says where"
+
+
+def test_other_threads_stay_in_real_time() -> None:
+    """A progress bar's thread, say, goes on while a simulation runs."""
+    seen: list[int] = []
+    go, gone = threading.Event(), threading.Event()
+
+    def elsewhere() -> None:
+        go.wait()
+        seen.append(time.time_ns())
+        gone.set()
+
+    thread = threading.Thread(target=elsewhere, daemon=True)
+    thread.start()
+
+    async def work() -> None:
+        go.set()
+        gone.wait()
+
+    simulate(work, 1)
+    thread.join()
+    assert abs(seen[0] - time.time_ns()) < 3600 * S_NS
+
+
+def test_a_clock_that_cannot_be_replaced_is_told_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = types.ModuleType("a_library")
+    vars(library)["CLOCKS"] = (time.monotonic,)
+    monkeypatch.setitem(sys.modules, "a_library", library)
+
+    async def work() -> None:
+        raise AssertionError("it must not come to this")
+
+    with pytest.raises(SimulationError, match="captured at import") as caught:
+        simulate(work, 1)
+    assert "a_library" in str(caught.value.where)
+
+
+def test_everything_is_as_it_was_afterwards() -> None:
+    before = [
+        time.monotonic,
+        time.sleep,
+        os.urandom,
+        random.random,
+        random.Random.seed,
+        threading.Thread.start,
+    ]
+
+    async def fail() -> None:
+        raise ValueError("of its own")
+
+    with pytest.raises(ValueError, match="of its own"):
+        simulate(fail, 1)
+    after = [
+        time.monotonic,
+        time.sleep,
+        os.urandom,
+        random.random,
+        random.Random.seed,
+        threading.Thread.start,
+    ]
+    assert before == after
+    assert HOLDER.slot is time.perf_counter_ns
+    assert PARTIAL.func is time.time_ns
+    assert "set" not in vars(asyncio.tasks)

@@ -1,0 +1,390 @@
+"""Virtual time, hosts that stand still or die, and links that do to bytes what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from lab.execute import Interrupted
+from lab.substrates.base import Direction
+from lab.substrates.sim.clock import S_NS, Clock
+from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.link import SimLink
+from lab.substrates.sim.loop import HostLoop, host_with_loop
+from lab.substrates.sim.node import PORT, SimNode
+from lab.substrates.sim.simulate import simulate
+from lab.substrates.sim.world import World
+
+
+def here() -> HostLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, HostLoop)
+    return loop
+
+
+def another(name: str) -> HostLoop:
+    return host_with_loop(here().host.world, name, here().network)
+
+
+async def linked_node() -> tuple[SimNode, SimLink]:
+    """A node that runs, and a link to it."""
+    numbers = count(1)
+    node = SimNode("A", here().network, lambda: next(numbers), "none")
+    await node.start()
+    way = node.reached_over("alice-A")
+    return node, SimLink(way, "alice", "A", node.address.__class__("A", "alice-A", PORT))
+
+
+def test_events_of_one_instant_happen_in_the_order_in_which_they_were_arranged() -> None:
+    world, seen = World(1), list[int]()
+    for number in range(5):
+        world.at(10, seen.append, number)
+    world.at(5, seen.append, -1)
+    world.run_until(lambda: len(seen) == 6)
+    assert seen == [-1, 0, 1, 2, 3, 4]
+    assert world.now_ns == 10
+
+
+def test_waiting_for_what_never_comes_is_told() -> None:
+    async def work() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(SimulationError, match="nothing is left to happen"):
+        simulate(work, 1)
+
+
+def test_a_host_that_never_lets_time_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.substrates.sim.loop.SPINS_MAX", 1000)
+
+    async def work() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(SimulationError, match="without any time passing"):
+        simulate(work, 1)
+
+
+def test_who_waits_until_a_moment_sees_it_come_however_near_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.substrates.sim.loop.SPINS_MAX", 1000)
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(300):
+            await asyncio.sleep(random.random())
+            give_up = math.nextafter(loop.time(), math.inf)
+            while loop.time() < give_up:
+                await asyncio.wait([loop.create_future()], timeout=give_up - loop.time())
+
+    simulate(work, 1)
+
+
+def test_a_clock_jumps_drifts_and_is_set_right() -> None:
+    now = [0]
+    clock = Clock(lambda: now[0])
+    start_ns = clock.wall_ns()
+    clock.jump(11 * S_NS)
+    clock.drift(1_000)
+    now[0] = 10 * S_NS
+    assert clock.wall_ns() - start_ns == 21 * S_NS + 10_000_000
+    clock.jump(-20 * S_NS)
+    assert clock.shift_ns() == -9 * S_NS + 10_000_000
+    clock.correct()
+    assert clock.wall_ns() - start_ns == 10 * S_NS
+
+
+@pytest.mark.parametrize("ppm", [-300_000, -7, 0, 7, 300_000])
+def test_a_monotonic_clock_of_another_rate_never_rings_early(ppm: int) -> None:
+    now = [0]
+    clock = Clock(lambda: now[0])
+    clock.drift_monotonic(ppm)
+    drawn = random.Random(ppm)
+    for _ in range(200):
+        due_ns = clock.monotonic_ns() + drawn.randrange(1, 10 * S_NS)
+        now[0] = clock.world_ns(due_ns) - 1
+        assert clock.monotonic_ns() < due_ns
+        now[0] += 1
+        assert clock.monotonic_ns() >= due_ns
+
+
+def test_a_fast_monotonic_clock_makes_its_host_early() -> None:
+    async def nap() -> None:
+        await asyncio.sleep(1)
+
+    async def work() -> tuple[int, int]:
+        fast = another("fast")
+        fast.host.clock.drift_monotonic(250_000)
+        start_ns = time.monotonic_ns()
+        done = fast.create_task(nap())
+        while not done.done():
+            await asyncio.sleep(0.001)
+        return time.monotonic_ns() - start_ns, fast.host.clock.monotonic_ns()
+
+    took_ns, _ = simulate(work, 1)
+    assert 800_000_000 <= took_ns <= 802_000_000
+
+
+def test_hosts_see_their_own_wall_clocks() -> None:
+    async def look() -> int:
+        return time.time_ns()
+
+    async def work() -> int:
+        ahead = another("ahead")
+        ahead.host.clock.jump(60 * S_NS)
+        task = ahead.create_task(look())
+        await asyncio.sleep(0.001)
+        return task.result() - time.time_ns()
+
+    assert simulate(work, 1) == 60 * S_NS - 1_000_000
+
+
+def test_after_a_pause_what_came_in_is_seen_before_timers_that_are_due() -> None:
+    seen: list[str] = []
+
+    class Ear(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            seen.append("reply")
+
+    async def alice() -> None:
+        transport, _ = await asyncio.get_running_loop().create_connection(Ear, "alice-A", PORT)
+        asyncio.get_running_loop().call_later(0.2, seen.append, "timer")
+        transport.write(b"PING\r\n")
+
+    async def work() -> None:
+        await linked_node()
+        host = another("alice")
+        host.create_task(alice())
+        await asyncio.sleep(0.0002)
+        host.host.pause()
+        await asyncio.sleep(5)
+        assert seen == []
+        host.host.resume()
+        await asyncio.sleep(1)
+
+    simulate(work, 1)
+    assert seen == ["reply", "timer"]
+
+
+def test_a_host_that_is_gone_runs_no_more_code() -> None:
+    seen: list[str] = []
+
+    async def alice() -> None:
+        try:
+            await asyncio.sleep(1)
+        finally:
+            seen.append("clean-up")
+
+    async def work() -> None:
+        host = another("alice")
+        host.create_task(alice())
+        await asyncio.sleep(0.1)
+        host.stop_for_ever()
+        await asyncio.sleep(10)
+        assert seen == []
+
+    simulate(work, 1)
+
+
+BREAKS: dict[str, Callable[[SimLink, Direction], Coroutine[Any, Any, None]]] = {
+    "cut": lambda link, direction: link.cut(direction, refused=False),
+    "hold": lambda link, direction: link.hold(direction),
+}
+
+
+@pytest.mark.parametrize("direction", ["requests", "replies", "both"])
+@pytest.mark.parametrize("fault", BREAKS)
+def test_a_link_that_lets_nothing_through_in_one_direction(fault: str, direction: Direction) -> None:
+    async def work() -> None:
+        node, link = await linked_node()
+        await BREAKS[fault](link, direction)
+        before = await node.echoes()
+        assert not (await link.probe(0.5)).reached
+        assert await node.echoes() - before == (direction == "replies")
+        assert (await node.probe(0.5)).reached, "around the link nothing is wrong"
+        assert {trouble.partition("-")[0] for trouble in await link.troubles()} == {fault}
+        await link.heal()
+        assert (await link.probe(0.5)).reached
+        assert await link.troubles() == []
+
+    simulate(work, 1)
+
+
+def test_what_was_held_arrives_and_what_was_cut_does_not() -> None:
+    async def work() -> tuple[object, object]:
+        node, link = await linked_node()
+        _, kept = await asyncio.open_connection("alice-A", PORT)
+        await link.hold("requests")
+        kept.write(b"SET held 1\r\n")
+        await asyncio.sleep(1)
+        assert await node.ask("GET", "held") is None
+        await link.heal()
+        await asyncio.sleep(0.1)
+        held = await node.ask("GET", "held")
+        await link.cut("requests", refused=False)
+        kept.write(b"SET cut 1\r\n")
+        await asyncio.sleep(1)
+        await link.heal()
+        await asyncio.sleep(0.1)
+        return held, await node.ask("GET", "cut")
+
+    assert simulate(work, 1) == (b"1", None)
+
+
+def test_delay_jitter_and_bandwidth_are_as_asked() -> None:
+    async def work() -> None:
+        _, link = await linked_node()
+        await link.delay(50_000_000, 0, "both")
+        assert 100_000_000 <= (await link.probe(1)).round_trip_ns < 102_000_000
+        await link.delay(50_000_000, 20_000_000, "replies")
+        await link.heal()
+        await link.delay(50_000_000, 20_000_000, "replies")
+        trips = [(await link.probe(1)).round_trip_ns for _ in range(50)]
+        assert 30_000_000 <= min(trips) < 40_000_000 < 60_000_000 < max(trips) < 72_000_000
+        await link.heal()
+        await link.narrow(100, "requests")
+        assert 100_000_000 <= (await link.probe(1, 10_000)).round_trip_ns < 103_000_000
+
+    simulate(work, 1)
+
+
+def test_a_link_that_is_refused_or_reset() -> None:
+    async def work() -> list[str]:
+        _, link = await linked_node()
+        fates = []
+        witness = await link.witness()
+        await link.reset()
+        fates.append(await witness.fate(1))
+        witness = await link.witness()
+        await link.cut("both", refused=True)
+        fates.append(await witness.fate(1))
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("alice-A", PORT)
+        await link.heal()
+        fates.append(await (await link.witness()).fate(1))
+        return fates
+
+    assert simulate(work, 1) == ["reset", "closed", "open"]
+
+
+def test_a_node_that_dies_ends_its_connections_and_comes_back_as_another() -> None:
+    async def work() -> None:
+        node, link = await linked_node()
+        before = await node.life()
+        witness = await link.witness()
+        await node.kill()
+        assert await witness.fate(1) in ("reset", "closed")
+        assert not (await node.probe(0.1)).reached
+        assert not (await link.probe(0.1)).reached
+        await node.start()
+        after = await node.life()
+        assert (await link.probe(0.1)).reached
+        assert before.run_id != after.run_id
+        assert before.process_id != after.process_id
+
+    simulate(work, 1)
+
+
+def test_a_node_that_stands_still_answers_when_it_goes_on() -> None:
+    async def work() -> None:
+        node, link = await linked_node()
+        await node.pause()
+        assert set(node.states().values()) == {"T"}
+        probe = asyncio.ensure_future(link.probe(10))
+        await asyncio.sleep(3)
+        assert not probe.done()
+        await node.resume()
+        assert (await probe).round_trip_ns > 3 * S_NS
+
+    simulate(work, 1)
+
+
+def test_the_order_of_what_is_done_at_once_does_not_depend_on_addresses() -> None:
+    async def number(value: int) -> int:
+        await asyncio.sleep(0)
+        return value
+
+    async def work() -> list[int]:
+        garbage = [object() for _ in range(random.randrange(1000))]
+        del garbage
+        return [await each for each in asyncio.as_completed([number(value) for value in range(50)])]
+
+    assert simulate(work, 1) == simulate(work, 2) == list(range(50))
+
+
+def test_a_signal_cancels_and_the_clean_up_takes_place_in_virtual_time() -> None:
+    cleaned: list[int] = []
+
+    async def work() -> None:
+        start_ns = time.monotonic_ns()
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(60)
+            cleaned.append(time.monotonic_ns() - start_ns)
+
+    with pytest.raises(Interrupted):
+        simulate(work, 1)
+    assert 60 * S_NS <= cleaned[0] < 3600 * S_NS
+
+
+def test_what_goes_wrong_in_the_simulation_itself_ends_it() -> None:
+    async def work() -> None:
+        here().host.world.after(10, lambda: 1 // 0)
+        await asyncio.sleep(1)
+
+    with pytest.raises(SimulationError, match="ZeroDivisionError"):
+        simulate(work, 1)
+
+
+def test_bytes_of_one_connection_keep_their_order_whatever_the_delay() -> None:
+    async def work() -> object:
+        node, link = await linked_node()
+        _, writer = await asyncio.open_connection("alice-A", PORT)
+        await link.delay(50_000_000, 50_000_000, "both")
+        for number in range(100):
+            writer.write(b"RPUSH order %d\r\n" % number)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(1)
+        return await node.ask("LRANGE", "order", 0, -1)
+
+    assert simulate(work, 1) == [b"%d" % number for number in range(100)]
+
+
+def test_where_bytes_were_lost_connections_end_when_the_link_is_whole_again() -> None:
+    async def work() -> list[str]:
+        _, link = await linked_node()
+        held = await link.witness()
+        await link.hold("both")
+        await link.heal()
+        fates = [await held.fate(1)]
+        lost = await link.witness()
+        await link.cut("replies", refused=False)
+        await link.heal()
+        return [*fates, await lost.fate(1)]
+
+    assert simulate(work, 1) == ["open", "closed"]
+
+
+def test_clients_of_redis_py_in_a_set_have_an_order_of_their_own() -> None:
+    async def work() -> list[int]:
+        clients = [redis.asyncio.Redis(host="A") for _ in range(50)]
+        places = {id(client): number for number, client in enumerate(clients)}
+        random.shuffle(clients)
+        for client in reversed(clients):
+            hash(client)
+        return [places[id(client)] for client in frozenset(clients)]
+
+    first = simulate(work, 1)
+    assert first == simulate(work, 1)
+    assert first != simulate(work, 2)
+    assert "__hash__" not in vars(redis.asyncio.Redis)
