@@ -89,7 +89,7 @@ class Lab:
     def ended(self, process: subprocess.Popen[str], reports: str = "reports") -> Ended:
         """Wait for its end; one that hangs is killed and fails the test."""
         try:
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
