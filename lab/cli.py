@@ -99,6 +99,91 @@ def verdicts(
     return verdicts_command(names or [], repeat, jobs, on, out, markdown, as_json=as_json)
 
 
+@app.command()
+def campaign(
+    seeds: Annotated[str, typer.Option(help="FIRST:END without END, single seeds, or several with commas.")],
+    scenario: Annotated[
+        str | None, typer.Argument(help="A scenario; without one, schedules are drawn against --lock.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a key, as in lab run. Repeatable.")
+    ] = None,
+    lock: Annotated[
+        str | None, typer.Option(help="The lock under test: a name, or package.module:Class.")
+    ] = None,
+    faults: Annotated[
+        str | None,
+        typer.Option(help="For drawn schedules: all, safe (within Redlock's assumptions), or a list."),
+    ] = None,
+    wire: Annotated[str | None, typer.Option(help="For drawn schedules: direct or resp.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many processes at once; all cores if absent.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="The scheduler of a Dask cluster to run on, like tcp://host:8786.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the file of results is kept.")] = Path("reports"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the seeds that are missing.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Simulate a scenario, or a drawn schedule, for each of many seeds, and count what is found."""
+    from lab.commands import campaign_command
+    from lab.search.tasks import task_for
+
+    task = task_for(scenario, overrides=settings or [], lock=lock, faults=faults, wire=wire)
+    return campaign_command(task, seeds, jobs, cluster, out, resume=resume, as_json=as_json)
+
+
+@app.command()
+def search(
+    lock: Annotated[str, typer.Option(help="The lock under test: a name, or package.module:Class.")],
+    find: Annotated[str, typer.Option(help="The finding that is searched for.")] = "overlap",
+    budget: Annotated[str, typer.Option(help="How long to search, like 60s.")] = "60s",
+    schedules: Annotated[int | None, typer.Option(min=1, help="How many schedules at most.")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
+    nodes: Annotated[int, typer.Option(help="How many nodes.")] = 5,
+    clients: Annotated[int, typer.Option(help="How many clients.")] = 2,
+    faults: Annotated[str | None, typer.Option(help="Kinds of faults, with commas; all if absent.")] = None,
+    persistence: Annotated[str, typer.Option(help="What nodes keep; any: drawn as well.")] = "aof-always",
+    ttl: Annotated[str, typer.Option(help="The lock's TTL.")] = "10s",
+    strategy: Annotated[str, typer.Option(help="guided or random.")] = "guided",
+    wire: Annotated[str, typer.Option(help="direct or resp.")] = "direct",
+    confirm: Annotated[
+        str | None, typer.Option(help="Replay what was found on this substrate: local, docker or sim.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="How often it is replayed.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="The scenario's file, if one is found.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Search for a schedule that breaks a lock: 0 nothing found, 1 found, saved as a scenario."""
+    import shlex
+
+    from lab.search.command import Asked, search_command
+
+    command = shlex.join(["lab", *sys.argv[1:]])
+    return search_command(
+        Asked(
+            lock,
+            find,
+            budget,
+            schedules,
+            seed,
+            nodes,
+            clients,
+            faults,
+            persistence,
+            ttl,
+            strategy,
+            wire,
+            confirm,
+            repeat,
+            out,
+            command,
+        ),
+        as_json=as_json,
+    )
+
+
 @app.command("list")
 def list_scenarios(
     claims: Annotated[

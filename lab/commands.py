@@ -17,6 +17,7 @@ from lab.errors import ExitCode
 
 if TYPE_CHECKING:
     from lab.judge import Judgement, Picture
+    from lab.search.campaign import Task
 
 
 def _consoles() -> tuple[Console, Console]:
@@ -170,6 +171,45 @@ def verdicts_command(
     for run in (run for row in rows for run in row.runs if not run.as_expected):
         talk.print(f"repeat: {run.repeat}", markup=False, soft_wrap=True)
     return exit_code(rows)
+
+
+def campaign_command(
+    task: Task,
+    seeds: str,
+    jobs: int | None,
+    cluster: str | None,
+    out: Path,
+    *,
+    resume: bool,
+    as_json: bool,
+) -> int:
+    """``lab campaign``: 0 if every seed came out as expected, 1 or 3 if not."""
+    from lab.execute import Interrupted, execute
+    from lab.report.campaign import campaign_progress, print_tally
+    from lab.search.campaign import exit_code, identity_bytes, parse_seeds, run_campaign, runner
+    from lab.search.tally import ResultFile
+
+    data, talk = _consoles()
+    wanted = parse_seeds(seeds)
+    run = runner(jobs, cluster)
+    path = out / f"campaign-{task.name}.jsonl"
+    with ResultFile(path, identity_bytes(task), resume=resume) as results:
+        kept = sum(seed in results.results for seed in wanted)
+        known = f", {kept} of them known already" if kept else ""
+        talk.print(f"{task.name}: {len(wanted)} seeds{known} · {path}", markup=False)
+        try:
+            with campaign_progress(talk, len(wanted)) as on_result:
+                tally = execute(run_campaign(task, wanted, results, run, on_result))
+        except Interrupted:
+            talk.print(
+                f"interrupted: {len(results.results)} results are kept, --resume goes on", style="yellow"
+            )
+            return ExitCode.INTERRUPTED
+    if as_json:
+        data.print_json(data=tally.to_dict())
+    else:
+        print_tally(data, tally, task.repeat)
+    return exit_code(tally)
 
 
 def show_command(scenario: str) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from lab.durations import DurationError, parse_duration_ns
 from lab.locks.base import OptionError, Options, OptionValue
 
 T = TypeVar("T")
 
-_hints_of = functools.cache(get_type_hints)
+
+@functools.cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def read_options(kind: type[T], options: Options) -> T:
@@ -22,7 +25,7 @@ def read_options(kind: type[T], options: Options) -> T:
     Raises:
         OptionError: an unknown option, or a value of the wrong kind.
     """
-    hints = _hints_of(kind)  # type: ignore[arg-type]
+    hints = _hints_of(cast("Any", kind))
     fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     by_option = {name.removesuffix("_ns"): name for name in fields}
     values: dict[str, Any] = {}

@@ -1,0 +1,243 @@
+"""``lab search``, between its arguments and its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import ValidationError
+from rich.console import Console
+
+from lab.durations import DurationError, parse_duration_ns
+from lab.errors import ExitCode, LabError, did_you_mean
+from lab.execute import Interrupted, execute
+from lab.report.search import print_confirmation, print_ended, search_progress
+from lab.scenario.load import load_scenario
+from lab.scenario.model import Scenario
+from lab.search.confirm import Confirmation, confirm
+from lab.search.draw import STRATEGIES, Space
+from lab.search.find import Budget, Ended, Search
+from lab.search.minimise import places
+from lab.search.runner import WIRES, delta_ns, trials
+from lab.search.scenario_task import ScenarioTask
+from lab.search.suspicion import LOOKS
+from lab.search.tell import scenario_of, text_of
+from lab.search.trial import CLIENTS, KINDS, OptionValue, Trial
+
+T = TypeVar("T", bound=str)
+OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
+"""Options of the lock that make a story plain: one try per acquire, with patience for real nodes."""
+NODES_MAX = 9
+PERSISTENCE = ("aof-always", "aof-everysec", "none", "any")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of ``lab search``, as they were given."""
+
+    lock: str
+    find: str
+    budget: str
+    schedules: int | None
+    seed: int
+    nodes: int
+    clients: int
+    faults: str | None
+    persistence: str
+    ttl: str
+    strategy: str
+    wire: str
+    confirm: str | None
+    repeat: int
+    out: Path | None
+    command: str
+
+
+def search_command(asked: Asked, *, as_json: bool) -> int:
+    """0: the search ended as asked and found nothing; 1: the lock is broken; 130: interrupted.
+
+    Raises:
+        LabError: an argument that cannot be (exit code 2), or a client that failed in a way of its own (3).
+    """
+    data, talk = (
+        Console(highlight=False, soft_wrap=True),
+        Console(stderr=True, highlight=False, soft_wrap=True),
+    )
+    search = _search(asked)
+    talk.print(
+        f"searching {asked.lock} for {asked.find}: seed {asked.seed}, {asked.strategy}, {asked.wire} wire, "
+        f"{asked.nodes} nodes ({asked.persistence}), {asked.clients} clients, TTL {asked.ttl}, "
+        f"faults {', '.join(search.space.kinds)}",
+        style="dim",
+        markup=False,
+    )
+    with _signals_interrupt(), search_progress(talk) as on_progress:
+        search.on_progress = on_progress
+        ended = search.run()
+    if not as_json:
+        print_ended(data, ended, asked.find)
+    confirmation: Confirmation | None = None
+    path: Path | None = None
+    if ended.found is not None:
+        path, scenario = _save(asked, ended.found, search)
+        if not as_json:
+            _print_saved(data, path, scenario, replayed=scenario is not None and _replays(path))
+        if asked.confirm is not None and scenario is not None and not ended.interrupted:
+            try:
+                confirmation = execute(_confirm(asked, path, talk))
+            except Interrupted:
+                return ExitCode.INTERRUPTED
+            if not as_json:
+                print_confirmation(data, confirmation)
+    if as_json:
+        sys.stdout.buffer.write(_json(ended, path, confirmation))
+    if ended.interrupted:
+        talk.print("interrupted: what was found is kept", style="yellow")
+        return ExitCode.INTERRUPTED
+    return ExitCode.UNEXPECTED if ended.found is not None else ExitCode.EXPECTED
+
+
+async def _confirm(asked: Asked, path: Path, talk: Console) -> Confirmation:
+    ended = 0
+
+    def on_end(run: Any) -> None:
+        nonlocal ended
+        ended += 1
+        words = {0: "reproduced", 1: "not reproduced"}.get(run.exit_code, "no verdict")
+        talk.print(f"{asked.confirm}: run {ended} of {asked.repeat}: {words}", style="dim", markup=False)
+
+    return await confirm(path, str(asked.confirm), asked.repeat, Path("reports"), on_end)
+
+
+def _search(asked: Asked) -> Search:
+    kinds = [kind.strip() for kind in (asked.faults or ",".join(KINDS)).split(",") if kind.strip()]
+    find = _one_of("--find", asked.find, tuple(LOOKS))
+    persistence = _one_of("--persistence", asked.persistence, PERSISTENCE)
+    ttl_ns = _duration("--ttl", asked.ttl)
+    if ttl_ns < 100_000_000:
+        raise LabError(f"a TTL of {asked.ttl}", where="--ttl", expected="100ms or more")
+    if not 1 <= asked.nodes <= NODES_MAX:
+        raise LabError(f"{asked.nodes} nodes", where="--nodes", expected=f"1 to {NODES_MAX}")
+    if not 2 <= asked.clients <= len(CLIENTS):
+        raise LabError(f"{asked.clients} clients", where="--clients", expected=f"2 to {len(CLIENTS)}")
+    space = Space(
+        asked.lock,
+        dict(OPTIONS),
+        ttl_ns,
+        asked.nodes,
+        asked.clients,
+        None if persistence == "any" else persistence,  # type: ignore[arg-type]
+        tuple(_one_of("--faults", kind, KINDS) for kind in kinds),
+        horizon_ns=3 * ttl_ns,
+    )
+    delta_ns(Trial(asked.lock, {}, ttl_ns=ttl_ns, options=dict(OPTIONS)))  # a lock that there is
+    return Search(
+        space,
+        find,
+        Budget(_duration("--budget", asked.budget) / 1e9, asked.schedules),
+        seed=asked.seed,
+        strategy=_one_of("--strategy", asked.strategy, STRATEGIES),
+        wire=_one_of("--wire", asked.wire, WIRES),
+    )
+
+
+def _one_of(option: str, word: str, known: Sequence[T]) -> T:
+    for each in known:
+        if each == word:
+            return each
+    near = did_you_mean(word, known)
+    raise LabError(
+        f"{word!r}",
+        where=option,
+        expected="one of " + ", ".join(known),
+        hint=f"did you mean {near!r}?" if near else None,
+    )
+
+
+def _duration(option: str, text: str) -> int:
+    try:
+        return parse_duration_ns(text)
+    except DurationError as error:
+        raise LabError(f"{text!r} {error}", where=option, expected="a duration like 60s") from error
+
+
+def _print_saved(console: Console, path: Path, scenario: Scenario | None, *, replayed: bool) -> None:
+    if scenario is None:
+        console.print(f"saved: {path}, as a trial: it cannot be told as a story in steps", markup=False)
+        return
+    console.print(f"  {scenario.why}", markup=False)
+    console.print(f"saved: {path} (lab run {shlex.quote(str(path))})", markup=False)
+    how = "as the search saw it" if replayed else "but NOT as the search saw it: the order of packets matters"
+    console.print(f"replayed as a scenario on sim: {how}", markup=False)
+
+
+def _replays(path: Path) -> bool:
+    """Whether the scenario comes out as it says in the simulation, with receipts and all."""
+    task = ScenarioTask.of(load_scenario(path), str(path))
+    with task.session():
+        return task(0).exit_code == ExitCode.EXPECTED
+
+
+def _save(asked: Asked, trial: Trial, search: Search) -> tuple[Path, Scenario | None]:
+    """Write the scenario; where the trial makes none, the trial itself, as JSON."""
+    scenario: Scenario | None = None
+    with trials(search.wire), contextlib.suppress(ValidationError):
+        scenario = scenario_of(trial, asked.find, command=asked.command, wire=search.wire)
+    path = (
+        asked.out or Path("reports") / f"found-{asked.lock.replace(':', '-')}-{asked.find}-{asked.seed}.yaml"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if scenario is None:
+        path = path.with_suffix(".json")
+        path.write_bytes(trial.key() + b"\n")
+        return path, None
+    text = f"{text_of(scenario)}# The trial that this tells:\n# {trial.key().decode()}\n"
+    path.write_text(text, encoding="utf-8")
+    return path, scenario
+
+
+def _json(ended: Ended, path: Path | None, confirmation: Confirmation | None) -> bytes:
+    progress, first = ended.progress, ended.first
+    told = {
+        "found": ended.found,
+        "faults": None if ended.found is None else places(ended.found),
+        "scenario": None if path is None else str(path),
+        "first": None if first is None else {"schedules": first.tried, "seconds": round(first.seconds, 3)},
+        "racy": ended.racy,
+        "schedules": progress.tried,
+        "seconds": round(progress.seconds, 3),
+        "violations": progress.violations,
+        "covered": len(progress.covered),
+        "checked_in_full": progress.sampled,
+        "interrupted": ended.interrupted,
+        "confirmation": None
+        if confirmation is None
+        else {
+            "on": confirmation.on,
+            "reproduced": confirmation.reproduced,
+            "judged": confirmation.judged,
+            "unknown": confirmation.unknown,
+            "wilson_95": [confirmation.interval.low, confirmation.interval.high],
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+
+
+@contextlib.contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Let a termination be what Ctrl-C is, so that what was found is kept."""
+    before: Callable[..., Any] | int | None = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+__all__ = ["Asked", "search_command"]

@@ -1,0 +1,37 @@
+"""Replaying what was found on another substrate, and counting how often it came out the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import ExitCode
+from lab.search.tally import Interval, wilson
+from lab.verdicts import OneRun, run_one
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """How often the scenario came out as it says, of so many runs that came to a verdict."""
+
+    on: str
+    reproduced: int
+    judged: int
+    unknown: int
+    interval: Interval
+    """Wilson's, 95 %."""
+
+
+async def confirm(
+    scenario: Path, on: str, repeat: int, out: Path, on_end: Callable[[OneRun], None] = lambda run: None
+) -> Confirmation:
+    """Run the scenario so often, one run after the other, each with a seed of its own."""
+    codes = []
+    for seed in range(repeat):
+        run = await run_one(str(scenario), seed, out, on)
+        on_end(run)
+        codes.append(run.exit_code)
+    reproduced = codes.count(ExitCode.EXPECTED)
+    judged = reproduced + codes.count(ExitCode.UNEXPECTED)
+    return Confirmation(on, reproduced, judged, repeat - judged, wilson(reproduced, judged))

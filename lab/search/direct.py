@@ -1,0 +1,215 @@
+"""The direct wire: requests go over simulated links straight into the servers, without a byte of protocol.
+
+Links, order, loss, pauses and clocks are those of the simulated network; what is left out is what redis-py
+and the server do to turn commands into bytes and back, and the handshake of a connection. A search runs more
+trials this way, and what it finds is confirmed on the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import resources
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from lab.address import Address
+from lab.channel import Channel, NodeError
+from lab.store import StoreClient, StoreError
+from lab.substrates.sim.loop import HostLoop
+from lab.substrates.sim.network import Connection
+from lab.substrates.sim.node import SimNode
+from lab.substrates.sim.redis import ErrorReply, RedisModel
+
+Request = tuple[str | int | bytes, ...]
+
+
+class TrialNode(SimNode):
+    """A node that starts at once, without anybody to wait for it."""
+
+    def boot(self) -> None:
+        """Start it with what its files keep."""
+        self._life += 1
+        self.process_id = self._process_ids()
+        self._model = self.host.run(self._new_model)
+        self.host.down = False
+        self._arm()
+
+    def keeps(self, key: bytes) -> object:
+        """What it holds under a key now, without its noticing that somebody looked; None: nothing."""
+        if self._model is None or self.host.down:
+            return None
+        keys = self._model.keys
+        until_ms = keys.expires.get(key)
+        if until_ms is not None and self.host.clock.wall_ns() // 1_000_000 > until_ms:
+            return None
+        return keys.data.get(key)
+
+    def die(self, *, power_cut: bool) -> None:
+        """End it at once; its files keep what was written, or only what was synced."""
+        if self._model is not None:
+            self._keep_files(self._model)
+            self._model.drop()
+        if power_cut:
+            self._durable = self._synced
+        self._go_down()
+
+
+class DirectNode(TrialNode):
+    """A node whose connections carry requests and replies as they are."""
+
+    def accept(self, connection: Connection) -> bool:
+        """Take a connection in."""
+        if self.host.down:
+            return False
+        connection.life = self._life
+        self._sessions[connection.number] = _DirectSession(self.model, connection)  # type: ignore[assignment]
+        return True
+
+    def _arm(self) -> None:
+        # Keys expire when they are looked at: only a file that is synced now and then needs waking.
+        if self._persistence == "aof-everysec":
+            super()._arm()
+
+
+class _DirectSession:
+    """The far end of a direct connection."""
+
+    __slots__ = ("_answer", "_call", "_connection")
+
+    def __init__(self, model: RedisModel, connection: Connection) -> None:
+        self._call = model.call
+        self._connection = connection
+        self._answer = connection._arrive_near
+
+    def feed(self, request: Request) -> None:
+        """Execute one command."""
+        self._connection.down.send(0, self._answer, self._call(*request))
+
+    def close(self) -> None:
+        """Nothing is kept for a connection."""
+
+
+async def _call(self: Channel, *arguments: str | int | bytes) -> Any:
+    loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
+    connection: Connection | None = self._connection  # type: ignore[assignment]
+    if connection is not None and self._waiting and self._is_stale():
+        connection.close_near()
+        _dropped(self, "no reply for too long")
+        connection = None
+    if connection is None:
+        connection = _connected(self, loop)
+    reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
+    self._waiting.append((reply, loop.time()))
+    connection.up.send(0, connection._arrive_far, arguments)
+    return await reply
+
+
+def _connected(channel: Channel, loop: HostLoop) -> Connection:
+    address = channel.address
+    way = loop.network.way(address.host, address.port)
+    if way is None:
+        raise NodeError(f"cannot connect to {address.name}: no such address")
+    loop.network._connections += 1
+    connection = Connection(
+        loop.network._connections,
+        way,
+        loop.host.name,
+        partial(loop.on_io, _settle, channel._waiting),
+        partial(loop.on_io, _ended, channel, channel._waiting),
+    )
+    if way.refused or not loop.network._accepted(connection):
+        raise NodeError(f"cannot connect to {address.name}: refused")
+    channel._connection = connection  # type: ignore[assignment]
+    return connection
+
+
+def _settle(waiting: Any, reply: Any) -> None:
+    future, _ = waiting.popleft()
+    if future.done():
+        return
+    if isinstance(reply, ErrorReply):
+        error = NodeError(str(reply))
+        error.__cause__ = ResponseError(str(reply))
+        future.set_exception(error)
+        future.exception()  # nobody may be waiting any more
+    else:
+        future.set_result(reply)
+
+
+def _ended(channel: Channel, waiting: Any, _: bool) -> None:
+    if channel._waiting is waiting:
+        channel._connection = None
+        _dropped(channel, "Connection reset by peer")
+
+
+def _dropped(channel: Channel, why: str) -> None:
+    channel._connection = None
+    waiting, channel._waiting = channel._waiting, type(channel._waiting)()
+    for future, _ in waiting:
+        if not future.done():
+            future.set_exception(NodeError(f"{channel.address.name}: {why}"))
+            future.exception()
+
+
+async def _connect(self: Channel) -> None:
+    if self._connection is None:
+        _connected(self, asyncio.get_running_loop())  # type: ignore[arg-type]
+
+
+async def _close(self: Channel) -> None:
+    if self._connection is not None:
+        self._connection.close_near()  # type: ignore[attr-defined]
+        _dropped(self, "closed by the client")
+
+
+@contextlib.contextmanager
+def direct_wire() -> Iterator[None]:
+    """Let every ``Channel`` be direct, whoever makes it; only for simulated hosts with ``DirectNode``."""
+    stand_ins: dict[str, Callable[..., Any]] = {"call": _call, "connect": _connect, "close": _close}
+    before = {name: getattr(Channel, name) for name in stand_ins}
+    for name, function in stand_ins.items():
+        setattr(Channel, name, function)
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(Channel, name, function)
+
+
+class DirectStore(StoreClient):
+    """The store's client over a direct channel."""
+
+    def __init__(self, address: Address, *, checks_fences: bool) -> None:
+        self._channel = Channel(address, connect_timeout_s=30.0, stale_after_s=30.0)
+        self._script = _script()
+        self._checks = "1" if checks_fences else "0"
+
+    async def connect(self) -> None:
+        """Connect now. Raises ``StoreError``."""
+        try:
+            await self._channel.connect()
+        except NodeError as error:
+            raise StoreError(str(error)) from error
+
+    async def _run(self, key: str, *arguments: str) -> tuple[int, int, bytes, bytes]:
+        try:
+            answer = await self._channel.call(
+                "EVAL", self._script, 2, f"resource:{key}", f"log:{key}", *arguments
+            )
+        except NodeError as error:
+            raise StoreError(str(error)) from error
+        accepted, version, text, highest = answer
+        return accepted, version, text, highest
+
+
+_SCRIPTS: list[str] = []
+
+
+def _script() -> str:
+    if not _SCRIPTS:
+        _SCRIPTS.append(resources.files("lab.store").joinpath("store.lua").read_text(encoding="utf-8"))
+    return _SCRIPTS[0]

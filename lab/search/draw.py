@@ -1,0 +1,201 @@
+"""Drawing trials: from Hypothesis, which then shrinks what it drew, or from a plain source of randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Protocol, TypeVar, get_args
+
+import msgspec
+
+from lab.durations import UNITS_NS
+from lab.search.trial import (
+    CLIENTS,
+    FOR_GOOD,
+    HORIZON_NS,
+    KINDS,
+    LINK_KINDS,
+    Fault,
+    Kind,
+    Moment,
+    OptionValue,
+    Round,
+    Trial,
+    When,
+)
+from lab.substrates.base import Persistence
+
+T = TypeVar("T")
+MS_NS: Final = UNITS_NS["ms"]
+S_NS: Final = UNITS_NS["s"]
+
+Strategy = Literal["guided", "random"]
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+PERSISTENCES: Final[tuple[Persistence, ...]] = get_args(Persistence)
+FAULTS_MAX: Final = 8
+ROUNDS_MAX: Final = 4
+LATER_NS: Final = (0, 0, 200_000, 20 * MS_NS, S_NS, 4 * S_NS)
+"""How long after its event an anchored fault may come."""
+MOMENTS_OF_LINKS: Final[tuple[Moment, ...]] = ("start", "start", "asks", "granted", "releases")
+MOMENTS_OF_OTHERS: Final[tuple[Moment, ...]] = (
+    "granted",
+    "granted",
+    "before-write",
+    "asks",
+    "releases",
+    "start",
+)
+"""What a fault waits for: links matter before they are used, anything else once somebody holds."""
+
+
+class Draw(Protocol):
+    """Where choices come from."""
+
+    def integer(self, least: int, most: int) -> int:
+        """A whole number from ``least`` to ``most``."""
+        ...
+
+
+class RandomDraw:
+    """Choices from a source of randomness."""
+
+    def __init__(self, random: object) -> None:
+        self._randint = random.randint  # type: ignore[attr-defined]
+
+    def integer(self, least: int, most: int) -> int:
+        """Uniform."""
+        return int(self._randint(least, most))
+
+
+def choice(draw: Draw, among: Sequence[T]) -> T:
+    """One of these; the first is the simplest."""
+    return among[draw.integer(0, len(among) - 1)]
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be drawn: everything that trials of one search have in common, and the kinds of faults.
+
+    ``persistence`` None means that it is drawn.
+    """
+
+    lock: str
+    options: dict[str, OptionValue] = field(default_factory=dict)
+    ttl_ns: int = 10 * S_NS
+    nodes: int = 5
+    clients: int = 2
+    persistence: Persistence | None = "aof-always"
+    kinds: tuple[Kind, ...] = KINDS
+    store_fences: bool = False
+    horizon_ns: int = HORIZON_NS
+
+    def only(self, kinds: Sequence[Kind]) -> Space:
+        """The part of it with these kinds of faults."""
+        return replace(self, kinds=tuple(kinds))
+
+
+def draw_trial(draw: Draw, space: Space, strategy: Strategy) -> Trial:
+    """A trial from this space: ``random`` is uniform over times, places and magnitudes, ``guided`` is not."""
+    names = CLIENTS[: space.clients]
+    clients = {
+        name: tuple(_round(draw, space, strategy) for _ in range(draw.integer(1, ROUNDS_MAX)))
+        for name in names
+    }
+    blank = Trial(
+        space.lock,
+        clients,
+        nodes=space.nodes,
+        persistence=choice(draw, PERSISTENCES) if space.persistence is None else space.persistence,
+        ttl_ns=space.ttl_ns,
+        options=space.options,
+        store_fences=space.store_fences,
+        seed=draw.integer(0, 999),
+        horizon_ns=space.horizon_ns,
+    )
+    faults = tuple(draw_fault(draw, space, blank, strategy) for _ in range(draw.integer(2, FAULTS_MAX)))
+    return msgspec.structs.replace(blank, faults=faults)
+
+
+def _round(draw: Draw, space: Space, strategy: Strategy) -> Round:
+    if strategy == "random":
+        return Round(draw.integer(0, 5000) * MS_NS, draw.integer(0, 1500) * space.ttl_ns // 1000)
+    ttl_ns = space.ttl_ns
+    think = choice(draw, (0, 20 * MS_NS, 300 * MS_NS, 300 * MS_NS, 2 * S_NS))
+    hold = choice(draw, (ttl_ns * 3 // 10, ttl_ns * 3 // 10, ttl_ns * 9 // 10, ttl_ns * 12 // 10, 50 * MS_NS))
+    return Round(think, hold)
+
+
+def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Fault:
+    """One fault of an enabled kind, at places that the trial has."""
+    kind = choice(draw, space.kinds)
+    guided = strategy == "guided"
+    names = tuple(trial.clients)
+    when = (
+        _anchored(draw, names, kind)
+        if guided
+        else When(after_ns=draw.integer(0, 30_000) * trial.horizon_ns // 30_000)
+    )
+    if kind == "pause":
+        return Fault(kind, when, client=choice(draw, names), lasts_ns=_length(draw, trial, guided))
+    if kind in LINK_KINDS:
+        return _link_fault(draw, trial, kind, when, guided)
+    node = (choice(draw, trial.node_names),)
+    if kind == "jump":
+        by_ns = _jump(draw, trial, guided)
+        return Fault(kind, when, nodes=node, by_ns=by_ns)
+    return Fault(kind, when, nodes=node, lasts_ns=_length(draw, trial, guided))
+
+
+def _link_fault(draw: Draw, trial: Trial, kind: Kind, when: When, guided: bool) -> Fault:
+    mask = draw.integer(1, (1 << trial.nodes) - 1)
+    if guided and draw.integer(0, 3):
+        # A minority of links, as they cross from one majority to another; sometimes all but one node.
+        first = draw.integer(0, trial.nodes - 1)
+        minority = max(1, (trial.nodes - 1) // 2)
+        width = choice(draw, (minority, minority, 1, max(1, trial.nodes - 1)))
+        mask = sum(1 << (first + step) % trial.nodes for step in range(width))
+    nodes = tuple(name for place, name in enumerate(trial.node_names) if mask >> place & 1)
+    client = choice(draw, tuple(trial.clients))
+    lasts_ns = FOR_GOOD if guided and draw.integer(0, 1) == 0 else _length(draw, trial, guided)
+    by_ns = choice(draw, (20 * MS_NS, 200 * MS_NS, S_NS)) if kind == "delay" else 0
+    if kind == "hold":
+        return Fault(kind, when, client, nodes, 0, lasts_ns, choice(draw, ("replies", "requests")))
+    return Fault(kind, when, client, nodes, by_ns, lasts_ns)
+
+
+def _anchored(draw: Draw, names: tuple[str, ...], kind: Kind) -> When:
+    moment: Moment = choice(draw, MOMENTS_OF_LINKS if kind in LINK_KINDS else MOMENTS_OF_OTHERS)
+    after_ns = choice(draw, LATER_NS)
+    if moment == "start":
+        return When(after_ns=after_ns if draw.integer(0, 2) == 2 else 0)
+    return When(moment, choice(draw, names), choice(draw, (1, 1, 2, 3)), after_ns)
+
+
+def _length(draw: Draw, trial: Trial, guided: bool) -> int:
+    if not guided:
+        return draw.integer(1, 20_000) * MS_NS
+    return choice(draw, (100 * MS_NS, S_NS, trial.ttl_ns // 2, trial.ttl_ns + S_NS))
+
+
+def _jump(draw: Draw, trial: Trial, guided: bool) -> int:
+    if not guided:
+        return (draw.integer(-30_000, 30_000) or 1) * MS_NS
+    past_ns = trial.ttl_ns + S_NS
+    return choice(draw, (past_ns, past_ns, 2 * trial.ttl_ns, trial.ttl_ns // 2, -trial.ttl_ns))
+
+
+def mutated(draw: Draw, space: Space, trial: Trial) -> Trial:
+    """A trial like this one: a fault more, a fault less, another one in the place of one, or other rounds."""
+    faults = list(trial.faults)
+    change = draw.integer(0, 3)
+    if change == 0 and len(faults) < FAULTS_MAX:
+        faults.insert(draw.integer(0, len(faults)), draw_fault(draw, space, trial, "guided"))
+    elif change == 1 and faults:
+        faults.pop(draw.integer(0, len(faults) - 1))
+    elif change == 2 and faults:
+        faults[draw.integer(0, len(faults) - 1)] = draw_fault(draw, space, trial, "guided")
+    else:
+        name = choice(draw, tuple(trial.clients))
+        rounds = tuple(_round(draw, space, "guided") for _ in range(draw.integer(1, ROUNDS_MAX)))
+        return msgspec.structs.replace(trial, clients={**trial.clients, name: rounds})
+    return msgspec.structs.replace(trial, faults=tuple(faults))

@@ -1,0 +1,307 @@
+"""The search itself: Hypothesis draws trials in batches, and shrinks the first one that violates.
+
+``guided`` differs from ``random`` in three ways. Each batch enables a random subset of the kinds of faults
+(swarm). Faults are anchored on events and come in decisive sizes. And trials in which a kind of fault left
+the lock in a state in which it never had left it before are kept, those first in which most nodes had
+forgotten a lease that counts; most trials are such a one with one thing changed (coverage). ``random`` draws
+times, places and sizes uniformly.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from operator import itemgetter
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from lab.search.draw import Draw, Space, Strategy, choice, draw_trial, mutated
+from lab.search.minimise import minimise
+from lab.search.runner import Outcome, Wire, run_trial, trials
+from lab.search.suspicion import found, named, suspect
+from lab.search.trial import Trial
+
+BATCH: Final = 60
+"""How many trials Hypothesis draws before the enabled faults and what is kept are chosen anew."""
+ENABLED: Final = 0.7
+"""The chance of each kind of fault to be enabled in a batch."""
+SHRINKS_MAX: Final = 100
+"""How many trials Hypothesis may spend on shrinking; our own minimiser goes on from there."""
+SEEDS: Final = 3
+"""With how many seeds a trial must violate: one that needs a lucky race makes no story."""
+RESCUES_MAX: Final = 4
+"""How many trials that need a lucky race are made smaller, in the hope that the race goes away."""
+SAMPLE: Final = 50
+"""Of so many trials that the first look clears, one is shown to the checker all the same."""
+KEPT_MAX: Final = 12
+COLLECT_EVERY: Final = 100
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a search may go on: in seconds, in trials, or both. None: no bound."""
+
+    seconds: float | None = None
+    trials: int | None = None
+
+
+@dataclass
+class Progress:
+    """How far a search is."""
+
+    tried: int = 0
+    seconds: float = 0.0
+    violations: int = 0
+    sampled: int = 0
+    covered: set[tuple[str, str]] = field(default_factory=set)
+    stage: str = "searching"
+
+    @property
+    def per_second(self) -> float:
+        """Schedules per second."""
+        return self.tried / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class First:
+    """The first violation: after how many trials and seconds, and the trial."""
+
+    tried: int
+    seconds: float
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a search ended. ``found`` is what is left of ``first`` after shrinking; both None: nothing found.
+
+    ``racy``: it violates with some seeds only, since it needs packets to arrive in a lucky order.
+    """
+
+    first: First | None
+    found: Trial | None
+    racy: bool
+    progress: Progress
+    interrupted: bool = False
+
+
+class Missed(Exception):
+    """The first look cleared a trial in which the checker finds what is searched for: a fault of the lab."""
+
+
+class _Violation(Exception):
+    """Tells Hypothesis that this is one."""
+
+
+class _Over(BaseException):
+    """The budget is spent; no ``Exception``, so that Hypothesis does not take it for a violation."""
+
+
+class Search:
+    """One search.
+
+    Args:
+        space: what is drawn.
+        finding: the checker's name for what is searched for.
+        budget: how long.
+        seed: of all that is drawn.
+        strategy: see the module.
+        wire: how requests reach the nodes.
+        on_progress: told after each trial.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        finding: str,
+        budget: Budget,
+        *,
+        seed: int = 0,
+        strategy: Strategy = "guided",
+        wire: Wire = "direct",
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self.space, self._finding, self._budget, self._seed = space, finding, budget, seed
+        self._strategy, self.wire = strategy, wire
+        self.on_progress = on_progress
+        self._random = Random(seed)
+        self._kept: list[tuple[int, int, Trial]] = []
+        self._verdicts: dict[bytes, bool] = {}
+        self._runs = 0
+        self._began = 0.0
+        self._first: First | None = None
+        self._best: Trial | None = None
+        self._racy: First | None = None
+        self._rescues = 0
+        self.progress = Progress()
+
+    def run(self) -> Ended:
+        """Search until something is found and small, or the budget is spent.
+
+        Raises:
+            LabError: no such lock, or options that it does not have.
+            Missed: see there.
+        """
+        self._began = time.monotonic()
+        interrupted = False
+        try:
+            with trials(self.wire):
+                try:
+                    for batch in count():
+                        self._search_batch(batch)
+                        if self._best is not None:
+                            break
+                    self.progress.stage = "minimising"
+                    self._best = self._best and minimise(self._best, self._still)
+                except _Over:
+                    self._settle_for_luck()
+        except KeyboardInterrupt:
+            interrupted = True
+            if self._best is None and self._racy is not None:
+                self._first, self._best = self._racy, self._racy.trial
+        finally:
+            gc.collect()
+        racy = self._first is not None and self._first is self._racy
+        return Ended(self._first, self._best, racy, self.progress, interrupted)
+
+    def _search_batch(self, batch: int) -> None:
+        import hypothesis
+        from hypothesis import HealthCheck, Phase, strategies
+
+        space = self._swarm() if self._strategy == "guided" else self.space
+        kept = [trial for _, _, trial in self._kept]
+
+        def drawn(source: Draw) -> Trial:
+            if kept and source.integer(0, 3):
+                return mutated(source, space, choice(source, kept))
+            return draw_trial(source, space, self._strategy)
+
+        @hypothesis.seed(self._seed << 20 | batch)
+        @hypothesis.settings(
+            max_examples=BATCH,
+            database=None,
+            deadline=None,
+            derandomize=False,
+            print_blob=False,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+            verbosity=hypothesis.Verbosity.quiet,
+        )
+        @hypothesis.given(strategies.data())
+        def holds(data: Any) -> None:
+            if self._violates(drawn(_HypothesisDraw(data.draw))):
+                raise _Violation
+
+        try:
+            holds()
+        except _Violation:
+            return
+
+    def _swarm(self) -> Space:
+        kinds = [kind for kind in self.space.kinds if self._random.random() < ENABLED]
+        return self.space.only(kinds or self.space.kinds)
+
+    def _violates(self, trial: Trial) -> bool:
+        """Run a trial that Hypothesis asks about, unless shrinking has gone on for long enough."""
+        key = trial.key()
+        known = self._verdicts.get(key)
+        if known is None:
+            if self._first is not None and self.progress.tried - self._first.tried >= SHRINKS_MAX:
+                return False
+            sure: Trial | None = None
+            if self._judge(trial):
+                first = First(self.progress.tried, self.progress.seconds, trial)
+                sure = self._without_luck(first)
+            known = self._verdicts[key] = sure is not None
+            self._best = sure or self._best
+        return known
+
+    def _still(self, trial: Trial) -> bool:
+        """Run a trial that the minimiser asks about."""
+        key = trial.key()
+        if key not in self._verdicts:
+            self._verdicts[key] = self._judge(trial) and self._with_other_seeds(trial)
+        return self._verdicts[key]
+
+    def _with_other_seeds(self, trial: Trial) -> bool:
+        """Whether it violates whatever the seed of its latencies is."""
+        return all(self._judge(replace(trial, seed=trial.seed + more)) for more in range(1, SEEDS))
+
+    def _without_luck(self, seen: First) -> Trial | None:
+        """The trial that was seen to violate, or one made of it, that violates with other seeds as well."""
+        sure: Trial | None = seen.trial
+        if not self._with_other_seeds(seen.trial):
+            self._racy = self._racy or seen
+            sure = self._rescued(seen.trial)
+        if sure is not None and self._first is None:
+            self.progress.stage = "shrinking"
+            self._first = seen
+        return sure
+
+    def _rescued(self, trial: Trial) -> Trial | None:
+        """Something smaller that needs no luck: it has fewer races, and the minimiser likes turns."""
+        if self._rescues == RESCUES_MAX:
+            return None
+        self._rescues += 1
+        smaller = minimise(trial, self._judge)
+        return smaller if self._with_other_seeds(smaller) else None
+
+    def _settle_for_luck(self) -> None:
+        """Nothing else was found: make what needs a lucky race as small as it can be."""
+        if self._best is None and self._racy is not None:
+            self._first, self._best = self._racy, self._racy.trial
+            self.progress.stage = "minimising"
+            self._best = minimise(self._best, self._judge)
+
+    def _judge(self, trial: Trial) -> bool:
+        progress, budget = self.progress, self._budget
+        progress.seconds = time.monotonic() - self._began
+        if self._first is None and (
+            (budget.trials is not None and progress.tried >= budget.trials)
+            or (budget.seconds is not None and progress.seconds >= budget.seconds)
+        ):
+            raise _Over
+        outcome = run_trial(trial, self.wire)
+        progress.tried += 1
+        self._cover(outcome)
+        violates = found(outcome, self._finding)
+        if progress.tried % SAMPLE == 0 and not suspect(outcome, self._finding):
+            progress.sampled += 1
+            if any(each.name == self._finding for each in named(outcome)):
+                raise Missed(f"the first look missed {self._finding} in {trial.key().decode()}")
+        progress.violations += violates
+        if progress.tried % COLLECT_EVERY == 0:
+            gc.collect()
+        progress.seconds = time.monotonic() - self._began
+        self.on_progress(progress)
+        return violates
+
+    def _cover(self, outcome: Outcome) -> None:
+        """Keep what did something new, and of that what came nearest to breaking the lock."""
+        new = outcome.covered - self.progress.covered
+        self.progress.covered |= new
+        if new and self._strategy == "guided" and self._first is None:
+            self._kept.append((outcome.eroded, self.progress.tried, outcome.trial))
+            self._kept = sorted(self._kept, key=itemgetter(0, 1))[-KEPT_MAX:]
+
+
+class _HypothesisDraw:
+    """Choices by Hypothesis, which records them and so can shrink them."""
+
+    def __init__(self, draw: Any) -> None:
+        from hypothesis import strategies
+
+        self._draw, self._integers = draw, strategies.integers
+
+    def integer(self, least: int, most: int) -> int:
+        """Whatever Hypothesis likes."""
+        return int(self._draw(self._integers(least, most)))
+
+
+__all__ = ["Budget", "Draw", "Ended", "First", "Missed", "Progress", "Search"]

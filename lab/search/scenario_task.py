@@ -1,0 +1,72 @@
+"""A scenario as the task of a campaign: simulated with each seed, and judged against what it expects."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Self
+
+from checker import load
+from checker.check import check
+from lab.errors import ExitCode
+from lab.judge import compare
+from lab.run import Run, RunOptions
+from lab.scenario.load import LoadedScenario, load_text
+from lab.search.tally import SeedResult
+from lab.substrates.sim.patches import simulating
+from lab.substrates.sim.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioTask:
+    """A scenario by its text, so that it is the same wherever it runs; ``words`` is the command for that."""
+
+    name: str
+    text: str
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, loaded: LoadedScenario, given: str) -> Self:
+        """The task for a scenario that was ``given`` as a name or a path."""
+        overrides = [word for override in loaded.overrides for word in ("--set", override)]
+        return cls(loaded.name, loaded.text, ("lab", "run", given, "--on", "sim", *overrides))
+
+    def session(self) -> AbstractContextManager[None]:
+        """Make the process fit to simulate in."""
+        return simulating()
+
+    def __call__(self, seed: int) -> SeedResult:
+        """Run it, and keep of its history the hash and the verdict."""
+        loaded = load_text(self.text, self.name)
+        with tempfile.TemporaryDirectory(prefix="lock-lab-campaign-") as scratch:
+            run = Run(loaded, RunOptions(seed, Path(scratch), "", "sim"), lambda told: None)
+            lived = simulate(run.prepare(), seed)
+            history = lived.directory.history
+            digest = sha256(history.read_bytes()).hexdigest()
+            verdict = check(load(history))
+        mismatches, unknown = compare(verdict, loaded.scenario.expect)
+        code = ExitCode.UNEXPECTED if mismatches else ExitCode.EXPECTED
+        reasons = (*(f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches), *unknown)
+        if lived.aborted or unknown:
+            code = ExitCode.UNKNOWN
+        violations = [finding for seen in verdict.properties.values() for finding in seen.violations]
+        return SeedResult(
+            seed,
+            int(code),
+            {str(name): str(seen.outcome) for name, seen in verdict.properties.items()},
+            tuple(dict.fromkeys(finding.name for finding in violations)),
+            (lived.aborted, *reasons) if lived.aborted else reasons,
+            digest,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """The scenario as it is run."""
+        return {"scenario": self.text}
+
+    def repeat(self, seed: int) -> str:
+        """``lab run`` with this seed."""
+        return shlex.join([*self.words, "--seed", str(seed)])

@@ -1,0 +1,167 @@
+"""Is a finding there? A cheap look at the events first, and the checker only where it may say yes.
+
+The look uses the checker's own definitions, rounded so that it may suspect what the checker clears, and never
+misses what the checker finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final
+
+import msgspec
+
+from lab.search.runner import EPSILON_NS, RHO, Outcome, delta_ns, history_params
+
+SLACK_NS: Final = 1_000
+"""More than what rounding can make of a window."""
+NEVER: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class Grant:
+    """A grant as its client saw it."""
+
+    called_ns: int
+    acquired_ns: int
+    fence: int | None
+    released_ns: int = NEVER
+
+
+@dataclass(slots=True)
+class Write:
+    """A write that may have been accepted."""
+
+    grant: str
+    called_ns: int
+    done_ns: int
+    version_read: int | None
+    version: int | None
+
+
+Events = list[dict[str, Any]]
+
+
+def grants_in(events: Events) -> dict[str, Grant]:
+    """The grants that clients were told of."""
+    called: dict[str, int] = {}
+    grants: dict[str, Grant] = {}
+    for event in events:
+        f = event["f"]
+        if f == "acquire":
+            if event["type"] == "invoke":
+                called[event["grant_id"]] = event["time_ns"]
+            elif event["type"] == "ok":
+                grant_id = event["grant_id"]
+                grants[grant_id] = Grant(called[grant_id], event["time_ns"], event.get("fence"))
+        elif f == "release" and event["type"] == "invoke":
+            grants[event["grant_id"]].released_ns = event["time_ns"]
+    return grants
+
+
+def writes_in(events: Events) -> list[Write]:
+    """The writes that were not surely rejected."""
+    writes: dict[str, Write] = {}
+    for event in events:
+        if event["f"] != "write":
+            continue
+        if event["type"] == "invoke":
+            writes[event["value"]] = Write(
+                event["grant_id"], event["time_ns"], NEVER, event.get("version_read"), None
+            )
+        elif event["type"] == "fail":
+            del writes[event["value"]]
+        elif event["type"] == "ok":
+            write = writes[event["value"]]
+            write.done_ns, write.version = event["time_ns"], event["version_written"]
+    return list(writes.values())
+
+
+def _overlap(outcome: Outcome, margin_ns: int) -> bool:
+    ttl_ns = outcome.trial.ttl_ns
+    lease_ns = int(ttl_ns * (1 - RHO)) - margin_ns + SLACK_NS
+    windows = sorted(
+        (grant.acquired_ns + EPSILON_NS, min(grant.released_ns, grant.called_ns + lease_ns) - EPSILON_NS)
+        for grant in grants_in(outcome.events).values()
+    )
+    reach = -1
+    for start_ns, end_ns in windows:
+        if start_ns < end_ns:
+            if start_ns < reach:
+                return True
+            reach = max(reach, end_ns)
+    return False
+
+
+def _fence_order(outcome: Outcome, _: int) -> bool:
+    fenced = [grant for grant in grants_in(outcome.events).values() if grant.fence is not None]
+    return any(
+        one.fence == other.fence or _backwards(one, other) or _backwards(other, one)
+        for one, other in combinations(fenced, 2)
+    )
+
+
+def _backwards(earlier: Grant, later: Grant) -> bool:
+    return earlier.acquired_ns < later.called_ns and (earlier.fence or 0) >= (later.fence or 0)
+
+
+def _lost_update(outcome: Outcome, _: int) -> bool:
+    based_on = [write.version_read for write in writes_in(outcome.events)]
+    return len(set(based_on)) < len(based_on)
+
+
+def _late_write(outcome: Outcome, _: int) -> bool:
+    grants = grants_in(outcome.events)
+    writes = writes_in(outcome.events)
+    for late in writes:
+        for newer in writes:
+            before = newer.done_ns < late.called_ns or (newer.version or 0) < (late.version or NEVER)
+            if before and grants[newer.grant].called_ns > grants[late.grant].acquired_ns:
+                return True
+    return False
+
+
+LOOKS: Final[dict[str, Callable[[Outcome, int], bool]]] = {
+    "overlap": _overlap,
+    "fence-order": _fence_order,
+    "lost-update": _lost_update,
+    "stale-write": _late_write,
+    "unfenced-write": _late_write,
+}
+"""What can be searched for, and how to look for it."""
+
+
+PROPERTY_OF: Final = {
+    "overlap": "mutual_exclusion",
+    "fence-order": "fencing",
+    "stale-write": "fencing",
+    "unfenced-write": "fencing",
+    "lost-update": "resource",
+}
+
+
+def suspect(outcome: Outcome, finding: str) -> bool:
+    """Whether the checker may find this in the trial's history."""
+    return LOOKS[finding](outcome, delta_ns(outcome.trial))
+
+
+def named(outcome: Outcome) -> tuple[Any, ...]:
+    """All findings of the checker in the trial's history."""
+    from checker import History
+    from checker.check import check
+    from checker.events import Event, Params
+
+    events = [msgspec.convert(event, Event) for event in outcome.events]
+    params = msgspec.convert(history_params(outcome.trial), Params)
+    return check(History.from_events(events, params)).findings
+
+
+def found(outcome: Outcome, finding: str) -> bool:
+    """Whether the checker finds this in the trial's history; asked only if the first look suspects it."""
+    return suspect(outcome, finding) and _is_among(finding, named(outcome))
+
+
+def _is_among(finding: str, findings: Iterable[Any]) -> bool:
+    return any(each.name == finding for each in findings)

@@ -1,0 +1,248 @@
+"""Campaigns: no result is lost, whatever dies; the tally depends on what was found alone."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lab.cli import call
+from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.execute import execute
+from lab.search.campaign import exit_code, identity_bytes, parse_seeds, run_campaign, runner
+from lab.search.tally import ResultFile, SeedResult, Tally
+from lab.search.worker import Order
+from tests.lab_process import ROOT, Lab, alive, children_of
+from tests.sim.campaign_tasks import Fragile, Gated, Plain
+
+
+def campaign(task: Plain, seeds: range, file: Path, *, jobs: int = 2, resume: bool = False) -> Tally:
+    with ResultFile(file, identity_bytes(task), resume=resume) as results:
+        return execute(run_campaign(task, seeds, results, runner(jobs)))
+
+
+def expected(task: Plain, seeds: range) -> Tally:
+    tally = Tally()
+    for seed in seeds:
+        tally.add(task.result(seed))
+    return tally
+
+
+def lines(file: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.read_text().splitlines()[1:]]
+
+
+def test_the_tally_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    for jobs in (1, 3):
+        file = tmp_path / f"{jobs}.jsonl"
+        tally = campaign(Plain(), range(200), file, jobs=jobs)
+        assert tally.to_dict() == expected(Plain(), range(200)).to_dict()
+        assert sorted(line["seed"] for line in lines(file)) == list(range(200))  # type: ignore[type-var]
+    assert exit_code(tally) == ExitCode.UNEXPECTED
+    assert tally.to_dict()["findings"]["overlap"]["first_seeds"] == [3, 13, 23, 33, 43]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_worker_that_dies_costs_no_result(tmp_path: Path, jobs: int) -> None:
+    task = Fragile(marks=str(tmp_path), once=(0, 5, 6, 39))
+    tally = campaign(task, range(40), tmp_path / "results.jsonl", jobs=jobs)
+    assert tally.to_dict() == expected(task, range(40)).to_dict()
+    tried = {seed: len(list(tmp_path.glob(f"{seed}-*"))) for seed in range(40)}
+    assert [seed for seed in tried if tried[seed] != 1] == [0, 5, 6, 39]
+
+
+def test_a_seed_that_kills_its_worker_twice_is_given_up_and_told(tmp_path: Path) -> None:
+    task = Fragile(marks=str(tmp_path), always=(5, 11), raises=(6,))
+    file = tmp_path / "results.jsonl"
+    tally = campaign(task, range(20), file)
+    assert tally.lost == [5, 11]
+    assert tally.runs == 20
+    assert sorted(tally.unknown) == [5, 6, 11]
+    assert "SIGKILL" in tally.unknown[5].reasons[0]
+    assert "about to die" in tally.unknown[5].reasons[0]
+    assert tally.unknown[6].reasons == ("RuntimeError: out of order",)
+    assert len(list(tmp_path.glob("5-*"))) == 2
+    assert exit_code(tally) == ExitCode.UNEXPECTED, "what came out wrong weighs more"
+    # Asked again, the lost seeds alone are run again; this time they live.
+    tally = campaign(Fragile(marks=str(tmp_path)), range(20), file, resume=True)
+    assert tally.lost == []
+    assert [line["seed"] for line in lines(file)].count(5) == 2
+    assert [line["seed"] for line in lines(file)].count(4) == 1
+
+
+@dataclass(frozen=True)
+class Unloadable(Plain):
+    """A task that no other process can make."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return __import__, ("no_such_module_anywhere",)
+
+
+def test_a_task_that_workers_cannot_load_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="no_such_module_anywhere") as caught:
+        campaign(Unloadable(), range(5), tmp_path / "results.jsonl")
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert caught.value.hint
+
+
+@dataclass(frozen=True)
+class DiesAtOnce(Plain):
+    """Ends every process that makes it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (7,)
+
+
+def test_workers_that_never_begin_end_the_campaign(tmp_path: Path) -> None:
+    with pytest.raises(UnknownOutcome, match="exit code 7"):
+        campaign(DiesAtOnce(), range(5), tmp_path / "results.jsonl", jobs=1)
+
+
+def marks(directory: Path) -> int:
+    return len(list(directory.glob("by-*")))
+
+
+def test_cancelling_leaves_no_worker_and_keeps_what_was_found(tmp_path: Path) -> None:
+    task = Gated(marks=str(tmp_path))
+    file = tmp_path / "results.jsonl"
+
+    async def cancelled(results: ResultFile) -> list[int]:
+        running = asyncio.ensure_future(run_campaign(task, range(10), results, runner(2)))
+        while marks(tmp_path) < 2:
+            await asyncio.sleep(0.01)
+            assert not running.done()
+        workers = [pid for pid, line in children_of(os.getpid()).items() if "lab.search.worker" in line]
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return workers
+
+    with ResultFile(file, identity_bytes(task), resume=False) as results:
+        results.append(task.result(9))
+        workers = asyncio.run(cancelled(results))
+    assert len(workers) == 2
+    assert alive(workers) == []
+    (tmp_path / "gate").touch()
+    assert campaign(task, range(10), file, resume=True).to_dict() == expected(task, range(10)).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("7", [7]), ("0:3", [0, 1, 2]), ("5,1:3, 2:4", [5, 1, 2, 3]), ("0:10000", list(range(10_000)))],
+)
+def test_seeds_are_named(text: str, seeds: list[int]) -> None:
+    assert list(parse_seeds(text)) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "x", "3:3", "4:1", "-1", "1:2:3", "0:99999999999", "1,,2", "0:"])
+def test_seeds_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(LabError) as caught:
+        parse_seeds(text)
+    assert caught.value.where == "--seeds"
+    assert caught.value.hint
+
+
+def test_the_tally_does_not_depend_on_the_order_of_results() -> None:
+    results = [Plain().result(seed) for seed in range(50)]
+    results += [SeedResult(99, 3, reasons=("lost",), lost=True), SeedResult(98, 3, {"resource": "unknown"})]
+    told = set()
+    for shuffle in range(5):
+        random.Random(shuffle).shuffle(results)
+        tally = Tally()
+        for result in results:
+            tally.add(result)
+        told.add(json.dumps(tally.to_dict()))
+    assert len(told) == 1
+    (text,) = told
+    shown = json.loads(text)
+    assert shown["properties"]["resource"]["of"] == 0, "an unknown is not counted as a pass"
+    assert shown["findings"]["overlap"]["of"] == 51, "a lost seed is not counted as a pass"
+
+
+def first_results(process_file: Path, wanted: int) -> None:
+    give_up = time.monotonic() + 90
+    while not process_file.exists() or process_file.read_bytes().count(b"\n") <= wanted:
+        assert time.monotonic() < give_up, "no result ever came"
+        time.sleep(0.02)
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_keeps_all_results_and_resume_goes_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = lab.directory / "reports" / "campaign-partition-clockjump.jsonl"
+    words = ("campaign", "partition-clockjump", "--seeds")
+    running = lab.start(*words, "0:1000000", "--jobs", "1")
+    first_results(file, 2)
+    running.send_signal(signal.SIGINT)
+    ended = lab.ended(running)
+    assert ended.code == ExitCode.INTERRUPTED, ended.err
+    assert "--resume" in ended.err
+    kept = [line["seed"] for line in lines(file)]
+    assert len(kept) >= 2
+    with file.open("ab") as torn:
+        torn.write(b'{"seed":77,"exit')  # what a power cut may leave
+    monkeypatch.chdir(lab.directory)
+    code = call([*words, f"{kept[0]},{kept[1]},1000001", "--resume", "--json"])
+    resumed = capsys.readouterr()
+    assert code == ExitCode.EXPECTED, resumed.err
+    assert "2 of them known already" in resumed.err
+    assert [line["seed"] for line in lines(file)] == [*kept, 1000001]
+    assert json.loads(resumed.out)["properties"]["mutual_exclusion"]["violated"] == 3
+    # Neither is a result lost by starting anew, nor is one of another lock counted.
+    with pytest.raises(LabError, match=f"{len(kept) + 1} seeds already"):
+        call([*words, "0:2"])
+    with pytest.raises(LabError, match="another task"):
+        call([*words, "0:2", "--resume", "--set", "lock.ttl=9s"])
+
+
+def test_a_worker_ends_with_its_input_even_in_the_middle_of_a_seed(tmp_path: Path) -> None:
+    order = Order(base64.b64encode(pickle.dumps(Gated(marks=str(tmp_path)))).decode(), sys.path)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "lab.search.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        worker.stdin.write(msgspec.json.encode(order) + b"\n[7]\n")
+        worker.stdin.flush()
+        give_up = time.monotonic() + 60
+        while not marks(tmp_path):
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+        worker.stdin.close()
+        assert worker.wait(60) == 0
+        assert worker.stdout.read().splitlines() == [b'{"ready":true}'], "nobody asked for a result any more"
+    finally:
+        worker.kill()
+        worker.wait()
+        worker.stdout.close()
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_lab_leaves_no_worker(lab: Lab) -> None:
+    running = lab.start("campaign", "--lock", "redlock", "--seeds", "0:1000000", "--jobs", "1")
+    first_results(lab.directory / "reports" / "campaign-schedules-redlock.jsonl", 1)
+    workers = children_of(running.pid)
+    running.kill()
+    lab.ended(running)
+    give_up = time.monotonic() + 60
+    while alive(workers):
+        assert time.monotonic() < give_up, workers
+        time.sleep(0.02)
+    assert workers

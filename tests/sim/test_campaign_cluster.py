@@ -1,0 +1,257 @@
+"""The same campaign on a Dask cluster: a real scheduler and two workers, one of which is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cli import call
+from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.scenario.load import load_scenario
+from lab.search.campaign import identity_bytes, run_campaign, runner
+from lab.search.distributed import on_cluster
+from lab.search.scenario_task import ScenarioTask
+from lab.search.tally import ResultFile, Tally
+from tests.lab_process import ROOT, alive
+from tests.sim.campaign_tasks import Fragile, Gated, Plain
+from tests.sim.test_campaign import expected
+
+needs_dask = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None,
+    reason="Dask is not installed: pip install 'lock-lab[distributed]'",
+)
+pytestmark = pytest.mark.slow  # a killed worker costs Dask's own time-outs, half a minute each
+ENDS_WITHIN_S = 60.0
+PIECE_S = 0.01
+"""A piece is handed back as soon as it may be, so that there are many."""
+
+
+class Cluster:
+    """Processes that are started one by one, and ended by their ids."""
+
+    def __init__(self, directory: Path, allowed_failures: int = 3) -> None:
+        self.directory = directory
+        self.environment = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures)}
+        self.started: list[subprocess.Popen[bytes]] = []
+        file = directory / "scheduler.json"
+        self.scheduler = self.start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)
+        )
+        wait_for(lambda: file.exists() and b"tcp://127.0.0.1" in file.read_bytes(), self.talk)
+        self.file = file
+        self.address = next(word for word in file.read_text().split('"') if word.startswith("tcp://"))
+
+    def worker(self, path: str = str(ROOT)) -> subprocess.Popen[bytes]:
+        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        local = ("--local-directory", str(self.directory / f"worker-{len(self.started)}"))
+        return self.start("worker", self.address, *options, *local, path=path)
+
+    def start(self, what: str, *words: str, path: str = str(ROOT)) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{what}", *words],
+            cwd=self.directory,
+            env={**os.environ, **self.environment, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=(self.directory / f"{what}-{len(self.started)}.log").open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        self.started.append(process)
+        return process
+
+    def talk(self) -> str:
+        return "\n".join(log.read_text() for log in sorted(self.directory.glob("*.log")))
+
+    def end(self) -> None:
+        for process in reversed(self.started):
+            process.terminate()
+        for process in self.started:
+            try:
+                process.wait(ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_for(condition: Callable[[], bool], talk: Callable[[], str] = lambda: "") -> None:
+    give_up = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < give_up, talk()
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+    assert alive([process.pid for process in cluster.started]) == []
+
+
+def run_there(task: Plain | ScenarioTask, seeds: range, file: Path, cluster: Cluster) -> Tally:
+    async def campaign(results: ResultFile) -> Tally:
+        return await run_campaign(task, seeds, results, runner(cluster=cluster.address))
+
+    with ResultFile(file, identity_bytes(task), resume=True) as results:
+        return asyncio.run(campaign(results))
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_a_killed_worker_of_the_cluster_costs_no_result(cluster: Cluster, tmp_path: Path) -> None:
+    task = Gated(marks=str(tmp_path))
+    workers = {process.pid: process for process in (cluster.worker(), cluster.worker())}
+    seeds = range(12)
+
+    def busy() -> set[int]:
+        return {int(mark.name.split("-")[1]) for mark in tmp_path.glob("by-*")}
+
+    async def campaign(results: ResultFile) -> Tally:
+        run = partial(on_cluster, address=cluster.address, piece_s=PIECE_S)
+        running = asyncio.ensure_future(run_campaign(task, seeds, results, run))
+        await asyncio.to_thread(wait_for, lambda: running.done() or busy() >= {*workers}, cluster.talk)
+        assert not running.done()
+        killed = workers[min(workers)]
+        killed.kill()
+        killed.wait()
+        (tmp_path / "gate").touch()
+        return await running
+
+    with ResultFile(tmp_path / "results.jsonl", identity_bytes(task), resume=False) as results:
+        # Both workers have to be there before the first piece is handed out.
+        asyncio.run(joined(cluster, 2))
+        tally = asyncio.run(campaign(results))
+    assert tally.to_dict() == expected(task, seeds).to_dict()
+    runs = [mark.name.split("-")[2] for mark in tmp_path.glob("by-*")]
+    assert len(runs) > len(set(runs)) == len(seeds), "what the killed worker had begun was run again"
+
+
+async def joined(cluster: Cluster, count: int) -> None:
+    """Wait until the scheduler has so many workers."""
+    dask: Any = importlib.import_module("distributed")
+    async with dask.Client(cluster.address, asynchronous=True, set_as_default=False) as client:
+        give_up = time.monotonic() + 90
+        while len(await client.nthreads()) != count:
+            assert time.monotonic() < give_up, cluster.talk()
+            await asyncio.sleep(0.02)
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_the_cluster_comes_to_the_same_as_this_machine(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.worker()
+    task = ScenarioTask.of(load_scenario("partition-clockjump"), "partition-clockjump")
+    seeds = range(2)
+    there = run_there(task, seeds, tmp_path / "there.jsonl", cluster)
+    with ResultFile(tmp_path / "here.jsonl", identity_bytes(task), resume=False) as results:
+        here = asyncio.run(run_campaign(task, seeds, results, runner(2)))
+    assert there.to_dict() == here.to_dict()
+    assert there.found["overlap"]
+    # A seed that ends its process does not end the cluster's worker; it is told as it is here.
+    fragile = Fragile(marks=str(tmp_path), once=(1,), always=(2,))
+    tally = run_there(fragile, range(6), tmp_path / "fragile.jsonl", cluster)
+    assert tally.lost == [2]
+    assert tally.runs == 6
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_a_piece_that_the_scheduler_gives_up_is_run_seed_by_seed(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, allowed_failures=0)
+    task = Gated(marks=str(tmp_path))
+
+    async def campaign(results: ResultFile) -> Tally:
+        run = partial(on_cluster, address=cluster.address, piece_s=PIECE_S)
+        running = asyncio.ensure_future(run_campaign(task, range(6), results, run))
+        begun = partial(any_mark, tmp_path)
+        await asyncio.to_thread(wait_for, lambda: running.done() or begun(), cluster.talk)
+        assert not running.done()
+        worker.kill()
+        worker.wait()
+        (tmp_path / "gate").touch()
+        cluster.worker()
+        return await running
+
+    try:
+        worker = cluster.worker()
+        asyncio.run(joined(cluster, 1))
+        with ResultFile(tmp_path / "results.jsonl", identity_bytes(task), resume=True) as results:
+            tally = asyncio.run(campaign(results))
+        assert tally.to_dict() == expected(task, range(6)).to_dict()
+    finally:
+        cluster.end()
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_another_lab_is_refused_and_a_dead_scheduler_ends_the_campaign(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for package in ("lab", "checker"):
+        shutil.copytree(ROOT / package, other / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (other / "lab" / "more.py").write_text('"""Not in this lab."""\n')
+    task = Gated(marks=str(tmp_path))
+    cluster = Cluster(tmp_path)
+
+    async def campaign(results: ResultFile) -> None:
+        run = partial(on_cluster, address=cluster.address, piece_s=PIECE_S)
+        running = asyncio.ensure_future(run_campaign(task, range(10), results, run))
+        begun = partial(any_mark, tmp_path)
+        await asyncio.to_thread(wait_for, lambda: running.done() or begun(), cluster.talk)
+        assert not running.done()
+        cluster.scheduler.kill()
+        with pytest.raises(UnknownOutcome, match="scheduler"):
+            await running
+
+    try:
+        stranger = cluster.worker(str(other))
+        with pytest.raises(LabError, match="another lab") as caught:
+            run_there(Plain(), range(3), tmp_path / "refused.jsonl", cluster)
+        assert caught.value.hint
+        stranger.kill()
+        stranger.wait()
+        asyncio.run(joined(cluster, 0))
+        cluster.worker()
+        with ResultFile(tmp_path / "results.jsonl", identity_bytes(task), resume=True) as results:
+            asyncio.run(campaign(results))
+        (tmp_path / "gate").touch()
+    finally:
+        cluster.end()
+
+
+def any_mark(directory: Path) -> bool:
+    return any(directory.glob("by-*"))
+
+
+def test_without_dask_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.chdir(tmp_path)
+    words = ["campaign", "healthy", "--seeds", "0:2", "--cluster"]
+    with pytest.raises(LabError, match="not installed") as caught:
+        call([*words, "tcp://127.0.0.1:1"])
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert "lock-lab[distributed]" in str(caught.value.hint)
+    with pytest.raises(LabError, match="--jobs"):
+        call([*words, "tcp://127.0.0.1:1", "--jobs", "2"])
+
+
+@needs_dask
+def test_no_scheduler_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lab.search.distributed.CONNECT_S", 0.5)
+    for address in ("tcp://127.0.0.1:1", "no scheme://at all"):
+        with pytest.raises(LabError, match="no scheduler answers") as caught:
+            call(["campaign", "healthy", "--seeds", "0:2", "--resume", "--cluster", address])
+        assert "dask scheduler" in str(caught.value.hint)

@@ -1,0 +1,225 @@
+"""The search: found, made small, told as a scenario, replayed; and nothing found where nothing is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from lab.cli import call
+from lab.errors import LabError
+from lab.scenario.load import load_text
+from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.find import Budget, Ended, Search
+from lab.search.minimise import deletions, kinds_at_places, minimise, places
+from lab.search.runner import run_trial, trials
+from lab.search.suspicion import found
+from lab.search.tell import scenario_of, text_of
+from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
+from tests.sim.simulated import run_in_simulation
+
+MS_NS, S_NS = 10**6, 10**9
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+CORPUS = sorted((Path(__file__).parent.parent / "corpus").glob("*.json"))
+
+
+def space(lock: str, kinds: tuple[Kind, ...], **more: object) -> Space:
+    return Space(lock, OPTIONS, kinds=kinds, **more)  # type: ignore[arg-type]
+
+
+def search(
+    lock: str, finding: str, kinds: tuple[Kind, ...], schedules: int, seed: int, **more: object
+) -> Ended:
+    return Search(space(lock, kinds, **more), finding, Budget(trials=schedules), seed=seed).run()
+
+
+@pytest.fixture(scope="module")
+def ended() -> Ended:
+    return search("redlock", "overlap", ("cut", "jump"), 400, 4)
+
+
+def test_a_clock_jump_between_two_majorities_is_found_from_nothing(ended: Ended) -> None:
+    assert ended.found is not None
+    assert kinds_at_places(ended.found) == ["cut", "cut", "jump"]
+
+
+def test_nothing_can_be_taken_from_what_was_found(ended: Ended) -> None:
+    assert ended.found is not None
+    with trials():
+        assert found(run_trial(ended.found), "overlap")
+        for smaller in deletions(ended.found):
+            assert not all(
+                found(run_trial(replace(smaller, seed=smaller.seed + more)), "overlap") for more in range(3)
+            )
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    one, again = (search("redlock-fenced", "fence-order", ("cut", "crash"), 40, 9) for _ in range(2))
+    assert one.progress.covered == again.progress.covered
+    assert one.progress.tried == again.progress.tried
+
+
+def test_what_was_found_is_told_as_a_scenario_that_replays(ended: Ended, tmp_path: Path) -> None:
+    assert ended.found is not None
+    with trials():
+        scenario = scenario_of(ended.found, "overlap", command="lab search")
+    assert "The clock of" in scenario.why
+    file = tmp_path / "found.yaml"
+    file.write_text(text_of(scenario))
+    assert load_text(file.read_text(), "found.yaml").scenario == scenario
+    replayed = run_in_simulation(str(file), 1, tmp_path)
+    assert not replayed.mismatches
+    assert not replayed.unknown
+    assert replayed.verdict.named("overlap")
+
+
+def test_a_lock_inside_its_assumptions_is_not_accused() -> None:
+    ended = search("redlock", "overlap", ("cut", "delay", "hold", "crash"), 80, 7)
+    assert (ended.found, ended.progress.tried) == (None, 80)
+    assert ended.progress.covered
+
+
+def test_random_draws_other_trials_than_guided() -> None:
+    budget = Budget(trials=15)
+    one, other = (
+        Search(space("redlock", ("cut", "jump")), "overlap", budget, seed=5, strategy=strategy)
+        for strategy in ("guided", "random")
+    )
+    assert one.run().progress.covered != other.run().progress.covered
+
+
+def noisy() -> Trial:
+    rounds = (Round(0, 3 * S_NS), Round(300 * MS_NS, 50 * MS_NS))
+    return Trial(
+        "redlock",
+        {"alice": rounds, "bob": (Round(300 * MS_NS, 3 * S_NS), *rounds), "carol": rounds},
+        faults=(
+            Fault("delay", When(), "carol", ("A", "B"), by_ns=20 * MS_NS),
+            Fault("cut", When(), "alice", ("D", "E"), lasts_ns=5 * S_NS),
+            Fault("cut", When(), "carol", tuple("ABCDE")),
+            Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=20 * S_NS),
+            Fault("pause", When("before-write", "bob"), "bob", lasts_ns=S_NS),
+        ),
+        options=OPTIONS,
+    )
+
+
+def test_the_minimiser_leaves_only_what_is_needed() -> None:
+    def violates(trial: Trial) -> bool:
+        return all(found(run_trial(replace(trial, seed=seed)), "overlap") for seed in range(2))
+
+    with trials():
+        assert violates(noisy())
+        small = minimise(noisy(), violates)
+    assert kinds_at_places(small) == ["cut", "cut", "jump"]
+    assert len(small.clients) == 2
+    assert sum(len(rounds) for rounds in small.clients.values()) == 2
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_corpus(path: Path) -> None:
+    """What was found once is found still; a file says by its name which finding, or that there is none."""
+    lock, _, finding = path.stem.partition("--")
+    trial = read_trial(path.read_bytes())
+    assert trial.lock == lock
+    with trials():
+        outcome = run_trial(trial)
+        if finding.startswith("no-"):
+            assert not found(outcome, finding.removeprefix("no-").partition("--")[0])
+        else:
+            assert found(outcome, finding.partition("--")[0])
+
+
+def test_the_corpus_is_there() -> None:
+    assert len(CORPUS) >= 5
+
+
+def lab(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lab", "search", *words], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("--lock", "redlok"), "lock.name"),
+        (("--lock", "redlock", "--find", "ovrlap"), "--find"),
+        (("--lock", "redlock", "--faults", "cut,jmp"), "--faults"),
+        (("--lock", "redlock", "--budget", "60"), "--budget"),
+        (("--lock", "redlock", "--nodes", "0"), "--nodes"),
+        (("--lock", "redlock", "--clients", "1"), "--clients"),
+        (("--lock", "redlock", "--strategy", "clever"), "--strategy"),
+    ],
+)
+def test_bad_arguments_are_one_clear_error(words: tuple[str, ...], option: str) -> None:
+    with pytest.raises(LabError) as error:
+        call(["search", *words])
+    assert error.value.exit_code == 2
+    assert error.value.where == option
+
+
+def test_the_command_finds_and_saves(tmp_path: Path) -> None:
+    file = tmp_path / "found.yaml"
+    words = (
+        "--lock",
+        "fixed-value",
+        "--faults",
+        "cut",
+        "--ttl",
+        "2s",
+        "--schedules",
+        "300",
+        "--budget",
+        "1h",
+    )
+    ended = lab(*words, "--nodes", "1", "--clients", "3", "--out", str(file), "--seed", "0")
+    assert ended.returncode == 1, ended.stderr
+    assert "overlap: FOUND" in ended.stdout
+    assert load_text(file.read_text(), "found").scenario.lock.name == "fixed-value"
+
+
+def test_the_command_tells_that_nothing_was_found(tmp_path: Path) -> None:
+    ended = lab("--lock", "redlock", "--faults", "cut", "--schedules", "20", "--budget", "1h")
+    assert ended.returncode == 0
+    assert "overlap: not found" in ended.stdout
+    assert "20 schedules" in ended.stdout
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_from_what_the_minimiser_leaves_nothing_can_be_deleted(seed: int) -> None:
+    """For any violation: here one that needs some kinds of faults at some places, and one client."""
+    random = Random(seed)
+    trial = draw_trial(RandomDraw(random), space("redlock", KINDS, clients=3), "guided")
+    every = {(fault.kind, place) for fault in trial.faults for place in (fault.nodes or (fault.client,))}
+    needed = set(random.sample(sorted(every), min(3, len(every))))
+    client = random.choice(sorted(trial.clients))
+
+    def violates(trial: Trial) -> bool:
+        there = {(fault.kind, place) for fault in trial.faults for place in (fault.nodes or (fault.client,))}
+        return needed <= there and client in trial.clients
+
+    small = minimise(trial, violates)
+    assert violates(small)
+    assert not any(
+        violates(smaller) for smaller in deletions(small) if smaller.clients.keys() < small.clients.keys()
+    )
+    assert not any(violates(smaller) for smaller in deletions(small) if places(smaller) < places(small))
+
+
+def test_a_pause_is_told_and_replays(tmp_path: Path) -> None:
+    pause = Fault("pause", When("before-write", "alice"), "alice", lasts_ns=2500 * MS_NS)
+    clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(2200 * MS_NS, 0),)}
+    trial = Trial("redlock", clients, (pause,), options=OPTIONS, ttl_ns=2 * S_NS)
+    with trials():
+        scenario = scenario_of(trial, "stale-write", command="lab search")
+    assert "Alice is paused." in scenario.why
+    file = tmp_path / "told.yaml"
+    file.write_text(text_of(scenario))
+    replayed = run_in_simulation(str(file), 1, tmp_path)
+    assert not replayed.mismatches
+    assert replayed.verdict.named("stale-write")

@@ -1,0 +1,160 @@
+"""The lean runner: deterministic, alike on both wires; its first look never misses what the checker finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from random import Random
+from typing import get_args
+
+import pytest
+
+from lab.errors import LabError, UnknownOutcome
+from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.runner import WIRES, Wire, run_trial, trials
+from lab.search.suspicion import LOOKS, named, suspect
+from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
+from lab.substrates.base import Persistence
+
+MS_NS, S_NS = 10**6, 10**9
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+TWO: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 3 * S_NS),), "bob": (Round(300 * MS_NS, 3 * S_NS),)}
+
+
+def drawn(lock: str, count: int, seed: int, kinds: tuple[Kind, ...] = KINDS) -> list[Trial]:
+    draw = RandomDraw(Random(seed))
+    space = Space(lock, OPTIONS, 2 * S_NS, clients=3, persistence=None, kinds=kinds, horizon_ns=8 * S_NS)
+    return [draw_trial(draw, space, "guided") for _ in range(count)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_same_trial_gives_the_same_history(wire: Wire) -> None:
+    chosen = drawn("redlock", 6, 1)
+    with trials(wire):
+        first = [run_trial(trial, wire).digest() for trial in chosen]
+        assert [run_trial(trial, wire).digest() for trial in reversed(chosen)] == first[::-1]
+    assert len(set(first)) == len(first)
+
+
+PRINT_DIGESTS = """
+from tests.sim.test_search_runner import drawn
+from lab.search.runner import run_trial, trials
+with trials():
+    print([run_trial(trial).digest() for trial in drawn("redlock-fenced", 5, 2)])
+"""
+
+
+def test_the_same_trial_gives_the_same_history_in_another_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_DIGESTS],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+
+
+def test_a_trial_survives_json() -> None:
+    for trial in drawn("redlock", 20, 3):
+        assert read_trial(trial.key()) == trial
+
+
+@pytest.mark.parametrize(
+    ("lock", "seed"),
+    [("redlock", 1), ("redlock-counter", 2), ("fixed-value", 3), ("redlock-fenced", 5)],
+)
+def test_the_first_look_never_misses(lock: str, seed: int) -> None:
+    seen: Counter[str] = Counter()
+    with trials():
+        for trial in drawn(lock, 60, seed):
+            outcome = run_trial(trial)
+            names = {finding.name for finding in named(outcome)} & LOOKS.keys()
+            seen.update(names)
+            for name in names:
+                assert suspect(outcome, name), (name, trial.key())
+    assert seen or lock == "redlock-fenced"
+
+
+STORIES: dict[str, tuple[Trial, bool]] = {
+    "jump": (
+        Trial(
+            "redlock",
+            TWO,
+            (
+                Fault("cut", When(), "alice", ("D", "E")),
+                Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=11 * S_NS),
+            ),
+            options=OPTIONS,
+        ),
+        True,
+    ),
+    "jump of too little": (
+        Trial(
+            "redlock",
+            TWO,
+            (
+                Fault("cut", When(), "alice", ("D", "E")),
+                Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=5 * S_NS),
+            ),
+            options=OPTIONS,
+        ),
+        False,
+    ),
+    **{
+        f"crash with {persistence}": (
+            Trial(
+                "redlock",
+                TWO,
+                (
+                    Fault("cut", When(), "alice", ("D", "E")),
+                    Fault("crash", When("granted", "alice"), nodes=("C",), lasts_ns=100 * MS_NS),
+                ),
+                options=OPTIONS,
+                persistence=persistence,
+            ),
+            persistence == "none",
+        )
+        for persistence in get_args(Persistence)
+    },
+    "power cut with aof-always": (
+        Trial(
+            "redlock",
+            TWO,
+            (
+                Fault("cut", When(), "alice", ("D", "E")),
+                Fault("power_cut", When("granted", "alice"), nodes=("C",), lasts_ns=100 * MS_NS),
+            ),
+            options=OPTIONS,
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", STORIES)
+def test_stories_end_alike_on_both_wires(name: str, wire: Wire) -> None:
+    trial, overlaps = STORIES[name]
+    with trials(wire):
+        assert any(finding.name == "overlap" for finding in named(run_trial(trial, wire))) is overlaps
+
+
+def test_a_pause_between_check_and_write_gives_a_stale_write() -> None:
+    pause = Fault("pause", When("before-write", "alice"), "alice", lasts_ns=11 * S_NS)
+    clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(10_500 * MS_NS, 0),)}
+    trial = Trial("redlock", clients, (pause,), options=OPTIONS)
+    for wire in WIRES:
+        with trials(wire):
+            names = {finding.name for finding in named(run_trial(trial, wire))}
+        assert "stale-write" in names
+        assert "overlap" not in names
+
+
+def test_an_unknown_lock_is_an_error() -> None:
+    with trials(), pytest.raises((LabError, UnknownOutcome)):
+        run_trial(Trial("redlok", TWO))
