@@ -27,6 +27,8 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.checker_scale
 	$(BIN)/python -m benchmarks.checker_vs_porcupine
+	$(BIN)/python -m benchmarks.sim
+	$(BIN)/python -m benchmarks.search
 	$(BIN)/lab setup
 	$(BIN)/python -m benchmarks.split_vote --rounds 10
 	$(BIN)/python -m benchmarks.persistence --rounds 5
