@@ -16,6 +16,9 @@ from lab.substrates.sim.patches import simulating
 from tests.sim.simulated import run_in_simulation
 
 SEED = 1
+LONG = [name for name in names() if name.startswith(("chaos", "repeated-partitions"))]
+"""Workloads of many seconds, which take a core for minutes; tests on real processes run them as well."""
+SCENARIOS = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in names()]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -26,7 +29,7 @@ def _patched() -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)  # the long workloads take seconds of a core, which others may want as well
-@pytest.mark.parametrize("scenario", names())
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_it_comes_out_as_its_file_says(scenario: str, tmp_path: Path) -> None:
     run = run_in_simulation(scenario, SEED, tmp_path)
     assert run.aborted is None
