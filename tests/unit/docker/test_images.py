@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,15 @@ def test_the_client_has_what_its_code_imports() -> None:
     names = {name for name in images._client_code() if name.endswith(".py")}
     assert {"site/lab/client/__main__.py", "site/lab/locks/redlock.py", "site/lab/address.py"} <= names
     assert not any("substrates" in name or "run.py" in name for name in names)
+    sources = {name: images._client_code()[name].decode() for name in names}
+    imported = {
+        node.module
+        for source in sources.values()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("lab.")
+    }
+    modules = {name.removeprefix("site/").removesuffix(".py").removesuffix("/__init__") for name in names}
+    assert {module.replace(".", "/") for module in imported} <= modules
     assert any(requirement.startswith("redis==") for requirement in images.requirements())
 
 
