@@ -1,6 +1,6 @@
 """Every story that comes with the lab, and its control, on real processes: each comes out as its file says.
 
-The runs are made two at once, ahead of the tests that ask for them; `lab verdicts` is tested at the end.
+The runs are made three at once, ahead of the tests that ask for them; `lab verdicts` is tested at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.leftovers import processes_of
 from lab.scenario.files import names
 from tests.lab_process import MARK, Ended, Lab
 
-JOBS = 2
+JOBS = 3
 UNTIL_IT_STARTS_S = 60
 
 
