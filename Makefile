@@ -11,7 +11,8 @@ run: $(VENV)/.base
 
 test: $(VENV)/.dev
 	$(BIN)/lab setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m compileall -q lab checker tests  # once, and not in each of a thousand processes
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 # For `lab run --on docker`: needs a container engine.
 images: $(VENV)/.dev

@@ -9,6 +9,7 @@ from pathlib import Path
 from lab.errors import LabError
 
 CACHE_VARIABLE = "LOCK_LAB_CACHE"
+STATE_VARIABLE = "LOCK_LAB_STATE"
 
 
 def cache_dir() -> Path:
@@ -37,7 +38,12 @@ def tools_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Where run files live (which processes and containers a run owns, for `lab down`); not created."""
+    """Where run files live (which processes and containers a run owns, for `lab down`); not created.
+
+    $LOCK_LAB_STATE, else below the cache. Labs with different ones never clean up after each other.
+    """
+    if chosen := os.environ.get(STATE_VARIABLE):
+        return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111 - as above
     return cache_dir() / "state"
 
 

@@ -10,8 +10,6 @@ import asyncio
 import contextlib
 import secrets
 import shlex
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -20,13 +18,11 @@ from typing import Any
 
 import msgspec
 
+from lab import forked
 from lab.errors import ExitCode
 from lab.rundir import RunDirectory
 from lab.scenario.library import Summary
 from lab.substrates import AUTO
-
-TEAR_DOWN_S = 30.0
-"""How long an interrupted run may take to end what it started, before it is killed."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -44,9 +40,9 @@ class Case(msgspec.Struct, frozen=True):
 class OneRun(msgspec.Struct, frozen=True):
     """What one `lab run` came to.
 
-    Times are in seconds; `story_s` is the part of `wall_s` that the story itself took, with all that it waits
-    for. `receipts` counts the faults that proved that they took effect, `faults` all of them. `reasons` says
-    what was not as expected, or why nothing is known.
+    Times are in seconds, Python's start and its imports not included; `story_s` is the part of `wall_s` that
+    the story itself took, with all that it waits for. `receipts` counts the faults that proved that they took
+    effect, `faults` all of them. `reasons` says what was not as expected, or why nothing is known.
     """
 
     scenario: str
@@ -153,35 +149,11 @@ async def run_all(
 async def run_one(scenario: str, seed: int, out: Path, on: str = AUTO) -> OneRun:
     """Run one scenario as `lab run` does, in a process of its own."""
     words = ["run", scenario, "--seed", str(seed), *([] if on == AUTO else ["--on", on])]
-    command = [sys.executable, "-m", "lab", *words, "--out", str(out), "--picture", "unexpected", "--json"]
     began = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # a Ctrl-C reaches it from here, once, and not from the terminal as well
-    )
-    try:
-        told, talk = await process.communicate()
-    except asyncio.CancelledError:
-        await _interrupt(process)
-        raise
+    ended = await forked.call([*words, "--out", str(out), "--picture", "unexpected", "--json"])
     wall_s = time.monotonic() - began
     repeat = shlex.join(["lab", *words])
-    return _read(scenario, seed, process.returncode or 0, wall_s, repeat, told, talk.decode(), out)
-
-
-async def _interrupt(process: asyncio.subprocess.Process) -> None:
-    """Let a run tear down what it started, as at Ctrl-C; kill it only if it does not."""
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGINT)
-        try:
-            async with asyncio.timeout(TEAR_DOWN_S):
-                await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+    return _read(scenario, seed, ended.code, wall_s, repeat, ended.out, ended.err, out)
 
 
 def _read(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.substrates.real.ports import free_ports, is_port_free
 from tests.lab_process import Lab, alive, children_of
 
 WAITS = "steps=[{do: alice acquires}, {wait: 30s}]"
@@ -83,9 +84,12 @@ def test_the_next_run_cleans_up_as_well(lab: Lab) -> None:
 
 
 def test_a_taken_port_is_named(lab: Lab) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        run = lab("run", "healthy", "--set", f"cluster.base_port={port - 2}")
+    base = next(
+        port for port in iter(lambda: free_ports(1)[0], None) if all(map(is_port_free, range(port, port + 6)))
+    )
+    port = base + 2
+    with socket.create_server(("127.0.0.1", port)):
+        run = lab("run", "healthy", "--set", f"cluster.base_port={base}")
     assert run.code == 2
     assert f"port {port}" in run.err
     assert "hint:" in run.err

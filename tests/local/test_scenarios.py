@@ -1,6 +1,6 @@
 """Every story that comes with the lab, and its control, on real processes: each comes out as its file says.
 
-The runs are made three at once, ahead of the tests that ask for them; `lab verdicts` is tested at the end.
+`lab verdicts` makes the runs before the tests that ask for them; the command itself is tested at the end.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.leftovers import processes_of
 from lab.scenario.files import names
-from tests.lab_process import MARK, Ended, Lab
+from lab.scenario.library import summaries
+from tests.lab_process import MARK, Lab
 
 JOBS = 3
 UNTIL_IT_STARTS_S = 60
 
 
+Runs = dict[str, dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def runs(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Ended]]]:
-    """Scenario → its run, for every scenario that a selected test of this module asks for."""
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Scenario → its run, for every one that a selected test of this module asks for, and its control."""
     wanted = [
         str(item.callspec.params["scenario"])
         for item in request.session.items
@@ -35,22 +37,25 @@ def runs(
         and isinstance(item, pytest.Function)
         and "scenario" in getattr(getattr(item, "callspec", None), "params", {})
     ]
-    labs = {name: Lab(tmp_path_factory.mktemp(name)) for name in dict.fromkeys(wanted)}
-    with ThreadPoolExecutor(JOBS) as pool:
-        yield {name: pool.submit(labs[name], "run", name, "--picture", "unexpected") for name in labs}
-        pool.shutdown(cancel_futures=True)
-    assert [left for one in labs.values() for left in processes_of(one.mark, MARK)] == []
+    stories = {summary.name: summary.control_of or summary.name for summary in summaries()}
+    return table(Lab(tmp_path_factory.mktemp("runs")), dict.fromkeys(stories[name] for name in wanted))
 
 
-@pytest.mark.timeout(600)  # the first one waits for all that were started before it
+def table(lab: Lab, stories: Iterable[str]) -> Runs:
+    """Run these stories with their controls."""
+    process = lab.start("verdicts", *stories, "--jobs", str(JOBS), "--json")
+    out, err = process.communicate(timeout=900)
+    assert process.returncode in (0, 1, 3), err
+    assert processes_of(lab.mark, MARK) == []
+    return {run["scenario"]: run for row in json.loads(out)["rows"] for run in row["runs"]}
+
+
+@pytest.mark.timeout(1000)  # the first one waits for all
 @pytest.mark.parametrize("scenario", names())
-def test_it_comes_out_as_its_file_says(runs: dict[str, Future[Ended]], scenario: str) -> None:
-    run = runs[scenario].result()
-    assert run.code == 0, run.out + run.err
-    faults = [event for event in run.events if event["process"] == "nemesis" and event["type"] == "invoke"]
-    receipts = [event for event in run.events if event["process"] == "nemesis" and event["type"] == "ok"]
-    assert len(receipts) == len(faults), "every fault has a receipt"
-    assert not run.verdict["unknown"]
+def test_it_comes_out_as_its_file_says(runs: Runs, lab: Lab, scenario: str) -> None:
+    run = runs.pop(scenario, None) or table(lab, [scenario])[scenario]
+    assert run["exit_code"] == 0, run
+    assert run["receipts"] == run["faults"], "every fault has a receipt"
 
 
 WRONG = """
