@@ -16,7 +16,7 @@ from tests.lab_process import MARK, Lab
 
 ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "local", "docker")
 ON_THIS_MACHINE = ("local", "docker")
-"""Rooms whose tests a machine that stands still can fail; such a test gets a second try, as the report tells."""
+"""Rooms whose tests fail where the machine stands still; they get a second try, and the report tells."""
 ROOT = Path(__file__).resolve().parents[1]
 STATE = pytest.StashKey[Path]()
 
