@@ -102,6 +102,7 @@ class Run:
         self._timings = Timings()
         self._drawn = schedule(self._scenario, options.seed)
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
+        self._imports: threading.Thread | None = None
 
     def prepare(self) -> Callable[[], Coroutine[Any, Any, Lived]]:
         """Make the run's directory; return what carries the run out, up to the history, complete on disk.
@@ -116,7 +117,8 @@ class Run:
             self._tell(Told("lab", f"cleaned up after a killed run ({swept.words})", "plain"))
         if not is_simulated(self._options.substrate):
             paints = self._options.picture == "always"
-            threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True).start()
+            self._imports = threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True)
+            self._imports.start()
         directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
         directory.write_scenario(self._loaded.text)
         if self._scenario.workload is not None:
@@ -182,6 +184,8 @@ class Run:
                     (node.address for node in cluster.nodes.values()), self._scenario.keys[0], recorder
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
+                if self._imports is not None:  # whoever imports holds up every other thread
+                    await asyncio.to_thread(self._imports.join)
             self._tell(Told("lab", f"{_size(cluster)} up and healthy", "plain"))
             return await self._story(cluster, observer, recorder)
         finally:
@@ -321,10 +325,8 @@ class Run:
 def _import_what_comes_last(paints: bool) -> None:
     """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
     import_module("checker.check")
-    if not paints:
-        return
-    import_module("lab.report.timeline.draw")
-    import_module("lab.report.timeline.data")
+    if paints:
+        import_module("lab.report.timeline").get_ready()
 
 
 def _size(cluster: Cluster) -> str:

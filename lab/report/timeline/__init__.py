@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from checker.history import History
     from checker.verdict import Verdict
 
-__all__ = ["draw_timeline"]
+FORMATS: Final = ("svg", "png")
+
+__all__ = ["draw_timeline", "get_ready"]
+
+
+def get_ready() -> None:
+    """Import everything that drawing needs, and find its fonts: most of a second that need not come last."""
+    from lab.report.timeline import data  # noqa: F401 - as is the next one, for its import's sake
+    from lab.report.timeline.draw import picture  # noqa: F401
+    from lab.report.timeline.pen import Pen
+    from lab.report.timeline.style import SMALL_PT
+
+    pen = Pen(72.0)
+    for bold in (False, True):
+        pen.text(0.0, 12.0, "ready", SMALL_PT, bold=bold, backed=True)
+    pen.render(24.0, FORMATS, 72, "")
 
 
 def draw_timeline(
@@ -18,7 +33,7 @@ def draw_timeline(
     verdict: Verdict,
     title: str,
     out_dir: Path,
-    formats: Sequence[str] = ("svg", "png"),
+    formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
     """Draw a history and its verdict into ``out_dir/timeline.<format>``.
 

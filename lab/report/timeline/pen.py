@@ -139,8 +139,8 @@ class Pen:
         with matplotlib.rc_context(settings), warnings.catch_warnings():
             # A name in a script that the font lacks is drawn as boxes; that is no reason to shout.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            figure = self._figure(height_pt)
             for kind in formats:
-                figure = self._figure(height_pt)
                 buffer = io.BytesIO()
                 meta: dict[str, Any] = {}
                 if kind == "svg":
