@@ -51,7 +51,10 @@ def test_cache_dir_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("LOCK_LAB_CACHE", "~/chosen")
     assert paths.cache_dir() == tmp_path / "chosen"
     assert paths.tools_dir() == tmp_path / "chosen" / "tools"
+    monkeypatch.delenv("LOCK_LAB_STATE")
     assert paths.state_dir() == tmp_path / "chosen" / "state"
+    monkeypatch.setenv("LOCK_LAB_STATE", "~/state")
+    assert paths.state_dir() == tmp_path / "state"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOCK_LAB_CACHE", "here")
     assert paths.cache_dir() == tmp_path / "here"
