@@ -321,6 +321,7 @@ class Run:
 def _import_what_comes_last(paints: bool) -> None:
     """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
     import_module("checker.check")
+    import_module("lab.report.page.build")
     if not paints:
         return
     import_module("lab.report.timeline.draw")

@@ -10,7 +10,7 @@ import pytest
 from lab.leftovers import processes_of, sweep
 from tests.lab_process import MARK, Lab
 
-ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "local", "docker")
+ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "notebooks", "browser", "local", "docker")
 ROOT = Path(__file__).resolve().parents[1]
 
 
