@@ -82,6 +82,49 @@ def check(
 
 
 @app.command()
+def report(target: Annotated[Path, typer.Argument(help="A run's directory.")]) -> int:
+    """Write a stored run's page, index.html, once more."""
+    from lab.report.command import report_command
+
+    return report_command(target)
+
+
+@app.command()
+def plot(
+    target: Annotated[Path, typer.Argument(help="A run's directory.")],
+    kind: Annotated[
+        Literal["timeline", "fencing", "graph", "availability", "latency"], typer.Option(help="What to draw.")
+    ] = "timeline",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file: .svg, .png or .pdf; KIND.svg in the run's directory if absent."),
+    ] = None,
+) -> int:
+    """Draw one figure of a stored run, for paper."""
+    from lab.report.command import plot_command
+
+    return plot_command(target, kind, out)
+
+
+@app.command()
+def demo(
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario's name (lab list), or a YAML file.")
+    ] = "partition-clockjump",
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Go on by itself, as for a recording, instead of at Enter.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="The seed; drawn and shown if absent.")] = None,
+    on: On = "auto",
+    out: Annotated[Path, typer.Option(help="Where the run's directory is made.")] = Path("reports"),
+) -> int:
+    """Run a story and tell it scene by scene, beside what the article says of it."""
+    from lab.demo.command import demo_command
+
+    return demo_command(scenario, on, seed, out, auto=auto)
+
+
+@app.command()
 def verdicts(
     names: Annotated[
         list[str] | None, typer.Argument(help="Scenarios, each run with its control; all of them if absent.")
@@ -211,6 +254,16 @@ def schema() -> int:
     from lab.commands import schema_command
 
     return schema_command()
+
+
+@app.command()
+def docs(
+    out: Annotated[Path, typer.Option(help="Where the pages are written.")] = Path("docs"),
+) -> int:
+    """Write a page per story and per finding, from the files themselves, and the gallery's index."""
+    from lab.report.command import docs_command
+
+    return docs_command(out)
 
 
 @app.command()

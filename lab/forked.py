@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 PRELOADED: Final = (
     "checker.check",
     "lab.commands",
+    "lab.report.page.build",
     "lab.report.terminal",
     "lab.run",
     "lab.scenario.load",

@@ -140,43 +140,76 @@ def judge(
         LabError: the history is damaged.
     """
     with stopwatch.measure("check"):
-        try:
-            history = load(directory.history)
-        except HistoryError as error:
-            raise LabError(str(error), hint="the history was changed after the run: run it again") from error
-        verdict = check(history)
-        mismatches, unknown = compare(verdict, loaded.scenario.expect)
-        if any(mismatch.expected in MUST_HAPPEN for mismatch in mismatches):
-            unknown += tuple(refusals_in_stalls(history))
-        measures = measure(history) if loaded.scenario.workload is not None else None
-        belief = _cross_check(history, loaded.scenario)
-    judgement = Judgement(verdict, mismatches, unknown, (), measures, belief)
+        history = _load(directory)
+        judgement = decide(history, loaded.scenario)
     if on_verdict is not None:
         on_verdict(judgement)
-    if picture == "always" or judgement.exit_code != ExitCode.EXPECTED:
-        with stopwatch.measure("report"):
-            drawn = _draw(history, verdict, loaded.scenario.title, directory.path)
-        judgement = replace(judgement, pictures=drawn)
     kept: dict[str, object] = {
         "scenario": loaded.name,
         "exit_code": int(judgement.exit_code),
         "expected": dict(loaded.scenario.expect.outcomes),
-        "mismatches": [{"what": m.what, "expected": m.expected, "seen": m.seen} for m in mismatches],
-        "unknown": list(unknown),
-        "verdict": verdict.to_dict(),
+        "mismatches": [
+            {"what": m.what, "expected": m.expected, "seen": m.seen} for m in judgement.mismatches
+        ],
+        "unknown": list(judgement.unknown),
+        "verdict": judgement.verdict.to_dict(),
         "environment": dict(environment or {}),
-        "timings_s": {part: round(seconds, 3) for part, seconds in stopwatch.seconds.items()},
+        "timings_s": {},
         "repeat": repeat_command,
     }
-    if measures is not None:
-        kept["measures"] = measures.to_dict()
+    if judgement.measures is not None:
+        kept["measures"] = judgement.measures.to_dict()
         kept["schedule"] = directory.read_schedule()
-    if belief is not None:
-        kept["belief_and_truth"] = belief.to_dict()
+    if judgement.belief is not None:
+        kept["belief_and_truth"] = judgement.belief.to_dict()
     if environment is None and directory.verdict.exists():
         kept |= _as_run(directory.verdict)
+    with stopwatch.measure("report"):
+        drawn: tuple[Path, ...] = ()
+        if picture == "always" or judgement.exit_code != ExitCode.EXPECTED:
+            drawn = _draw(history, judgement.verdict, loaded.scenario.title, directory.path)
+        reports = write_report(directory, loaded, history, judgement, kept) + drawn
+    kept["timings_s"] = kept["timings_s"] or {part: round(s, 3) for part, s in stopwatch.seconds.items()}
     directory.verdict.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
-    return judgement
+    return replace(judgement, pictures=reports)
+
+
+def decide(history: History, scenario: Scenario) -> Judgement:
+    """Check a history and hold the verdict against what the scenario expects; nothing is written."""
+    verdict = check(history)
+    mismatches, unknown = compare(verdict, scenario.expect)
+    if any(mismatch.expected in MUST_HAPPEN for mismatch in mismatches):
+        unknown += tuple(refusals_in_stalls(history))
+    measures = measure(history) if scenario.workload is not None else None
+    return Judgement(verdict, mismatches, unknown, (), measures, _cross_check(history, scenario))
+
+
+def _load(directory: RunDirectory) -> History:
+    try:
+        return load(directory.history)
+    except HistoryError as error:
+        raise LabError(str(error), hint="the history was changed after the run: run it again") from error
+
+
+def write_report(
+    directory: RunDirectory,
+    loaded: LoadedScenario,
+    history: History,
+    judgement: Judgement,
+    kept: Mapping[str, object],
+) -> tuple[Path, ...]:
+    """Write the page of a run; a page that fails must not cost the verdict."""
+    from lab.report.page import write_page
+    from lab.report.page.build import Subject
+
+    try:
+        subject = Subject(
+            str(kept.get("scenario") or loaded.name), loaded.scenario, loaded.text, history, judgement, kept
+        )
+        return (write_page(subject, directory.path),)
+    except Exception:
+        logging.getLogger("lab").exception("the page could not be written; the verdict stands")
+        return ()
 
 
 def _cross_check(history: History, scenario: Scenario) -> CrossCheck | None:
@@ -205,6 +238,16 @@ def judge_again(path: Path, stopwatch: Stopwatch) -> tuple[RunDirectory, Judgeme
     Raises:
         LabError: it is no run's directory, or its files are damaged.
     """
+    directory, loaded = open_run(path)
+    return directory, judge(directory, loaded, stopwatch)
+
+
+def open_run(path: Path) -> tuple[RunDirectory, LoadedScenario]:
+    """Find a stored run and its scenario; one whose lab was killed gets its history from what was logged.
+
+    Raises:
+        LabError: it is no run's directory, or its files are damaged.
+    """
     directory = RunDirectory.existing(path)
     if not directory.history.exists() and recover(directory.path) is None:
         raise LabError(
@@ -213,8 +256,30 @@ def judge_again(path: Path, stopwatch: Stopwatch) -> tuple[RunDirectory, Judgeme
             expected="history.jsonl, or the logs of a run that was killed",
             hint="is it the directory of a run? look into reports/",
         )
-    loaded = load_scenario(str(directory.scenario))
-    return directory, judge(directory, loaded, stopwatch)
+    return directory, load_scenario(str(directory.scenario))
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored run, read and judged again in memory; `kept` is what its verdict.json says."""
+
+    directory: RunDirectory
+    loaded: LoadedScenario
+    history: History
+    judgement: Judgement
+    kept: Mapping[str, object]
+
+
+def read_run(path: Path) -> Stored:
+    """Read a stored run and judge it, without writing anything.
+
+    Raises:
+        LabError: it is no run's directory, or its files are damaged.
+    """
+    directory, loaded = open_run(path)
+    history = _load(directory)
+    kept = _as_run(directory.verdict)
+    return Stored(directory, loaded, history, decide(history, loaded.scenario), kept)
 
 
 def _as_run(path: Path) -> dict[str, object]:

@@ -169,13 +169,18 @@ def attempts_until_grant(client: np.ndarray, call_ns: I64, granted: Bools) -> I6
     return np.asarray(hits - np.maximum(before, first - 1), np.int64)
 
 
-def windows(call_ns: I64, end_ns: I64, granted: Bools) -> str:
-    """One sign per window from the first call to the last end: # a grant, . demand only, - no demand."""
+def windows(
+    call_ns: I64, end_ns: I64, granted: Bools, *, start_ns: int | None = None, window_ns: int = WINDOW_NS
+) -> str:
+    """One sign per window from `start_ns`, by default the first call, to the last end.
+
+    # a grant, . demand only, - no demand.
+    """
     if not call_ns.size:
         return ""
-    start = int(call_ns.min())
-    count = (int(end_ns.max()) - start) // WINDOW_NS + 1
-    first, last = (call_ns - start) // WINDOW_NS, (end_ns - start) // WINDOW_NS
+    start = int(call_ns.min()) if start_ns is None else start_ns
+    count = (int(end_ns.max()) - start) // window_ns + 1
+    first, last = (call_ns - start) // window_ns, (end_ns - start) // window_ns
     change = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)[: count + 1]
     demand = np.cumsum(change)[:count] > 0
     grant = np.bincount(last[granted], minlength=count) > 0

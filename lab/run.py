@@ -325,6 +325,7 @@ class Run:
 def _import_what_comes_last(paints: bool) -> None:
     """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
     import_module("checker.check")
+    import_module("lab.report.page.build")
     if paints:
         import_module("lab.report.timeline").get_ready()
 

@@ -14,8 +14,8 @@ from lab.leftovers import processes_of, sweep
 from lab.paths import STATE_VARIABLE
 from tests.lab_process import MARK, Lab
 
-ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "local", "docker")
-ON_THIS_MACHINE = ("local", "docker")
+ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "notebooks", "browser", "local", "docker")
+ON_THIS_MACHINE = ("browser", "local", "docker")
 """Rooms whose tests fail where the machine stands still; they get a second try, and the report tells."""
 ROOT = Path(__file__).resolve().parents[1]
 STATE = pytest.StashKey[Path]()

@@ -111,6 +111,12 @@ def print_judgement(console: Console, name: str, judgement: Judgement, aborted: 
 
 def print_measures(console: Console, measures: Measures) -> None:
     """Print how soon and how often the lock was got."""
+    for line in measure_lines(measures):
+        console.print(Text(f"  measured: {line}"), soft_wrap=True)
+
+
+def measure_lines(measures: Measures) -> list[str]:
+    """How soon and how often the lock was got, in sentences."""
     parts = [
         f"{measures.grants} grants in {measures.attempts} attempts "
         f"({measures.refused} refused, {measures.unknown} of unknown outcome)"
@@ -129,9 +135,7 @@ def print_measures(console: Console, measures: Measures) -> None:
             + _spread(", next grant after", measures.after_heal_ns, 1e6, " ms")
             + _spread(", to the client that was hit after", measures.hit_after_heal_ns, 1e6, " ms")
         )
-    parts += _handovers(measures)
-    for part in parts:
-        console.print(Text(f"  measured: {part}"), soft_wrap=True)
+    return parts + _handovers(measures)
 
 
 def _handovers(measures: Measures) -> list[str]:
@@ -179,7 +183,7 @@ def print_ending(
     """Print where the report is and how long each part took; parts that were simulated took virtual time."""
     pictures = ", ".join(picture.name for picture in judgement.pictures)
     console.print(
-        Text(f"report: {_short(directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
+        Text(f"report: {relative(directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
     )
     parts = " · ".join(f"{part} {spent:.2f} s" for part, spent in seconds.items())
     real = [spent for part, spent in seconds.items() if not (simulated and part in LIVE)]
@@ -187,6 +191,7 @@ def print_ending(
     console.print(Text(f"time:   {parts} · {sum(real):.2f} s{note}", "dim"), soft_wrap=True)
 
 
-def _short(path: Path) -> str:
-    relative = os.path.relpath(path)
-    return relative if not relative.startswith("..") else str(path)
+def relative(path: Path) -> str:
+    """A path as it is shortest to type from here."""
+    short = os.path.relpath(path)
+    return short if not short.startswith("..") else str(path)

@@ -58,6 +58,10 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/store/store.lua",
         "lab/shims/clock.c",
         "lab/py.typed",
+        "lab/report/page/page.html.jinja",
+        "lab/report/page/page.css",
+        "lab/report/page/timeline.js",
+        "lab/demo/texts.yaml",
         "lab/_compose/node.Dockerfile",
     ):
         assert (installed / part).is_file(), part
@@ -77,3 +81,4 @@ def test_a_run_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     run = lab(installed, tmp_path, "run", "partition-clockjump")
     assert run.returncode == 0, run.stdout + run.stderr
     assert (tmp_path / "reports/latest/timeline.png").exists()
+    assert (tmp_path / "reports/latest/index.html").exists()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from lab.report.timeline import style
+from lab.report.timeline.labels import (
+    attempt_words,
+    jump_size,
+    jump_words,
+    life_words,
+    link_words,
+    pause_words,
+    use_words,
+)
 from lab.report.timeline.metrics import fitted, text_width
 from lab.report.timeline.model import (
     Attempt,
     ClientLane,
     Jump,
     KeyLife,
-    LinkFault,
     NodeLane,
     Pause,
     Promotion,
@@ -27,14 +35,7 @@ from lab.report.timeline.sheet import (
     USE_TOP_PT,
     Sheet,
 )
-from lab.report.timeline.words import circled, duration, signed
-
-_LINK_WORDS = {"cut": "cut off", "hold": "held back", "delay": "delayed"}
-
-
-def link_words(link: LinkFault) -> str:
-    """What a broken link is called inside a lane: "① alice cut off"."""
-    return f"{circled(link.fault)} {link.peer} {_LINK_WORDS.get(link.kind, link.kind)}"
+from lab.report.timeline.words import circled
 
 
 def draw_node(sheet: Sheet, node: NodeLane) -> None:
@@ -76,12 +77,12 @@ def _draw_jump(sheet: Sheet, jump: Jump, node: NodeLane, y: float) -> None:
     x = sheet.axis.x(jump.at_ns)
     _bolt(sheet, x, y, y + sheet.node_pt)
     sheet.occupied.take(x - 2, y, 4, sheet.node_pt)
-    size = signed(jump.by_ns) if jump.by_ns is not None else "moved"
+    size = jump_size(jump)
     lives = [sheet.xs(life.span) for life in node.lives]
     right = min([x0 for x0, _ in lives if x0 > x] + [sheet.right])
     left = max([x1 for _, x1 in lives if x1 < x - 1] + [sheet.left])
     inside = any(x0 < x - 4 and x1 >= x - 1 for x0, x1 in lives)
-    for words in (f"{circled(jump.fault)} clock {size}", f"clock {size}", size):
+    for words in (jump_words(jump), f"clock {size}", size):
         width = text_width(words, style.SMALL_PT, bold=True) + 3
         for start, end in ((x + 4, right), (left, x - 4)):
             if end - start < width or (start == left and inside):
@@ -104,7 +105,7 @@ def _draw_life(sheet: Sheet, life: KeyLife, y: float) -> None:
         g0, g1 = sheet.xs(ghost)
         pen.rect(g0, top + 1.5, g1, bottom - 1.5, Look(edge=tone.solid, line_pt=0.6, dash=(2, 2), z=1.8))
     pen.rect(x0, top, x1, bottom, Look(face=tone.solid, edge=tone.text, line_pt=0.5, z=2.2))
-    words = fitted(f"{life.owner or '?'}’s key", style.SMALL_PT, x1 - x0 - 4)
+    words = fitted(life_words(life), style.SMALL_PT, x1 - x0 - 4)
     if words.endswith("key"):
         width = text_width(words, style.SMALL_PT)
         x = x0 + 3 + width / 2
@@ -170,8 +171,7 @@ def draw_client(sheet: Sheet, client: ClientLane) -> None:
     for jump in client.jumps:
         x = sheet.axis.x(jump.at_ns)
         _bolt(sheet, x, y + BAR_TOP_PT, y + BAR_TOP_PT + BAR_PT)
-        size = signed(jump.by_ns) if jump.by_ns is not None else "moved"
-        words = f"{circled(jump.fault)} clock {size}"
+        words = jump_words(jump)
         sheet.label(
             x, y + 5.5, words, style.SMALL_PT, bold=True, reach=60, leader_from=(x, x, y + BAR_TOP_PT)
         )
@@ -224,11 +224,7 @@ def _draw_pause(sheet: Sheet, pause: Pause, top: float, bottom: float, label_y: 
     injected = pause.kind == "pause"
     face, hatch = ("#ffffff70", "\\\\\\\\") if injected else (None, "\\\\")
     sheet.pen.rect(x0, top, x1, bottom, Look(face=face, edge="#4a4a4a", line_pt=0.6, hatch=hatch, z=3.0))
-    mark = f"{circled(pause.fault)} " if pause.fault is not None else ""
-    length = ""
-    if pause.span.end_ns is not None:
-        length = " " + duration(pause.span.end_ns - pause.span.start_ns)
-    words = f"{mark}{'paused' if injected else 'stalled'}{length}"
+    words = pause_words(pause)
     if text_width(words, style.LABEL_PT, injected) + 6 < x1 - x0:
         sheet.label((x0 + x1) / 2, (top + bottom) / 2, words, bold=injected, reach=(x1 - x0) / 2)
         sheet.occupied.take(x0, top + 1.5, x1 - x0, bottom - top - 3)
@@ -251,13 +247,7 @@ def _draw_attempt(sheet: Sheet, attempt: Attempt, client: ClientLane, y: float, 
         pen.rect(x0, top, x1, bottom, Look(face=tone.text, edge=edge, line_pt=1.1, z=3.6))
     if dense and not attempt.guilty:
         return
-    words = {"acquire": "acquire", "extend": "extend", "release": "release"}.get(attempt.kind, attempt.kind)
-    if attempt.outcome == "fail":
-        words = {"acquire": "refused", "release": "not held"}.get(attempt.kind, f"{words} refused")
-    elif attempt.outcome == "info":
-        words += " ?"
-    if attempt.guilty:
-        words += f": {', '.join(attempt.guilty)}"
+    words = attempt_words(attempt)
     color = style.VIOLATION if attempt.guilty else tone.text
     wish = x0 + text_width(words, style.LABEL_PT) / 2 if attempt.kind == "acquire" else (x0 + x1) / 2
     anchor = (x0, x1, top)
@@ -280,17 +270,7 @@ def _draw_use(sheet: Sheet, use: Use, client: ClientLane, y: float, dense: bool)
         pen.cross((x0 + x1) / 2, (top + bottom) / 2, 2.6, Look(edge=style.INK, line_pt=1.2, z=3.7))
     if dense and not guilty:
         return
-    words = use.kind
-    if use.kind == "write" and use.version is not None and use.outcome == "ok":
-        words = f"write v{use.version}"
-    elif use.kind == "read" and use.version is not None:
-        words = f"read v{use.version}"
-    if use.outcome == "fail":
-        words += " rejected"
-    elif use.outcome == "info":
-        words += " ?"
-    if use.warned and not guilty:
-        words += f" (! {', '.join(use.warned)})"
+    words = use_words(use)
     color = style.VIOLATION if guilty else style.UNKNOWN if use.warned else tone.text
     far = 60.0 if guilty else 30.0
     middle, tall = (x0 + x1) / 2, sheet.client_pt[client.name] > CLIENT_PT

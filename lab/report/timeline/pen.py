@@ -118,9 +118,9 @@ class Pen:
 
         Args:
             height_pt: height of the picture.
-            formats: "svg", "png" (or what else matplotlib knows).
+            formats: "svg", "png", "pdf" (or what else matplotlib knows).
             dpi: resolution of pixel formats.
-            title: goes into the metadata of SVG.
+            title: goes into the metadata of SVG and PDF.
 
         Returns:
             the files' contents. The same calls give the same bytes.
@@ -147,6 +147,8 @@ class Pen:
                     meta = {"Date": None, "Creator": None, "Title": title}
                 elif kind == "png":
                     meta = {"Software": None}
+                elif kind == "pdf":
+                    meta = {"CreationDate": None, "Creator": None, "Producer": None, "Title": title}
                 options: dict[str, Any] = {"pil_kwargs": {"compress_level": 4}} if kind == "png" else {}
                 figure.savefig(buffer, format=kind, dpi=dpi, metadata=meta, facecolor=PAPER, **options)
                 pictures[kind] = buffer.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.report.timeline import style
-from lab.report.timeline.lanes import link_words
+from lab.report.timeline.labels import link_words, write_words
 from lab.report.timeline.metrics import text_width
 from lab.report.timeline.model import Band, StoreWrite
 from lab.report.timeline.pen import Look
@@ -70,13 +70,12 @@ def draw_store(sheet: Sheet) -> None:
             _draw_accepted(sheet, write, x, line_y, many)
         else:
             pen.cross(x, line_y - 4, 4, Look(edge=style.INK, line_pt=1.8, z=5.0))
-            reason = "rejected" if write.fence is None else f"rejected (fence {write.fence})"
-            sheet.label(x, line_y + 13, reason, bold=True, reach=70)
+            sheet.label(x, line_y + 13, write_words(write), bold=True, reach=70)
 
 
 def _draw_accepted(sheet: Sheet, write: StoreWrite, x: float, line_y: float, many: bool) -> None:
     """A box with the version where there is room for it, else a stroke."""
-    words = f"v{write.version}" if write.version is not None else "?"
+    words = write_words(write)
     width = max(_BOX_PT, text_width(words, style.LABEL_PT, bold=True) + 5)
     at: float | None = None
     if write.guilty or not many:

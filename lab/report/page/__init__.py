@@ -1,0 +1,30 @@
+"""The page of a run: one HTML file with everything in it, for reading, zooming and printing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.report.page.build import Subject
+
+__all__ = ["PAGE", "write_page"]
+
+PAGE = "index.html"
+
+
+def write_page(subject: Subject, directory: Path) -> Path:
+    """Write ``index.html`` into a directory; the file needs nothing else, neither beside it nor from afar.
+
+    Args:
+        subject: the run.
+        directory: an existing directory; links lead to those of the run's files that are in it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    from lab.report.page.build import page  # the template engine is not needed by most commands
+
+    path = directory / PAGE
+    path.write_text(page(subject, directory), encoding="utf-8")
+    return path

@@ -1,0 +1,246 @@
+"""From a run that was judged to the text of its page.
+
+All texts go through the template's escaping or, as data for the pictures, through JSON in which no `<` is
+left; the scripts put them into the document as text. The page's own policy forbids every other script and
+every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, StrictUndefined, Template
+
+from checker.history import History
+from checker.verdict import Outcome, Verdict
+from lab.errors import ExitCode
+from lab.judge import Judgement
+from lab.report.belief import belief_lines
+from lab.report.figures.views import Views, views_of
+from lab.report.meanings import FINDINGS, PROMISES
+from lab.report.terminal import measure_lines
+from lab.report.timeline import style
+from lab.report.timeline.data import extract
+from lab.report.timeline.marks import Scene, scene_of, when
+from lab.report.timeline.model import Timeline
+from lab.report.timeline.words import clean
+from lab.scenario.model import Scenario
+
+SCRIPTS = ("dom.js", "timeline.js", "control.js", "plots.js")
+_SIGNS = {"violated": "✗", "unknown": "?", "absent": "–", "ok": "✓"}
+_TONES = 10
+_FILES = (
+    "scenario.yaml",
+    "history.jsonl",
+    "verdict.json",
+    "schedule.json",
+    "timeline.svg",
+    "timeline.png",
+    "logs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A run, as its page tells of it. `kept` is what stands in verdict.json."""
+
+    name: str
+    scenario: Scenario
+    scenario_text: str
+    history: History
+    judgement: Judgement
+    kept: Mapping[str, Any]
+
+
+def page(subject: Subject, directory: Path) -> str:
+    """The whole page; `directory` only tells which files there are to link to."""
+    verdict = subject.judgement.verdict
+    story = extract(subject.history, verdict, subject.scenario.title)
+    views, scene = views_of(subject.history, verdict), scene_of(story)
+    script = "\n".join(_text(name) for name in SCRIPTS)
+    sheet = _style()
+    return _template().render(
+        name=clean(subject.name, 120),
+        title=story.title,
+        **_ending(subject),
+        properties=_properties(verdict),
+        notes=story.notes,
+        findings=_findings(story, scene),
+        belief=belief_lines(subject.judgement.belief) if subject.judgement.belief else [],
+        remarks=verdict.remarks,
+        faults=[{**msgspec.to_builtins(fault), "when": when(fault.span)} for fault in story.faults],
+        figures=_figures(views),
+        measures=measure_lines(subject.judgement.measures) if subject.judgement.measures else [],
+        why=[part for part in subject.scenario.why.strip().split("\n\n") if part],
+        source=subject.scenario.source,
+        repeat=str(subject.kept.get("repeat") or f"lab run {shlex.quote(subject.name)}"),
+        facts=_facts(subject),
+        scenario=subject.scenario_text,
+        files=[name for name in _FILES if name == "verdict.json" or (directory / name).exists()],
+        style=sheet,  # our own files may stand as they are
+        style_hash=_sha256(sheet),
+        data=_json({"scene": scene, "views": views}),
+        script=script,
+        script_hash=_sha256(script),
+    )
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(_text("page.html.jinja"))
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files("lab.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _style() -> str:
+    """The style sheet with the clients' colours, which are those of the picture on paper."""
+    rules = []
+    for at in range(_TONES):
+        tone = style.tone(at)
+        rules.append(_tone_rule(f".tone{at}", tone))
+        dark = f"--text: {tone.light}; --light: color-mix(in srgb, {tone.solid} 45%, var(--paper));"
+        rules.append(f"@media screen and (prefers-color-scheme: dark) {{ .tone{at} {{ {dark} }} }}")
+    rules.append(_tone_rule(".nobody", style.NOBODY))
+    rules.append(
+        "@media screen and (prefers-color-scheme: dark) { .nobody { --text: #b5b5b5; --light: #444; } }"
+    )
+    rules.append("svg .name { fill: var(--text, var(--ink)); }\nsvg .name.nobody { fill: var(--ink); }")
+    return "\n".join([_text("page.css"), *rules])
+
+
+def _tone_rule(selector: str, tone: style.Tone) -> str:
+    inside = f"--solid: {tone.solid}; --light: {tone.light}; --text: {tone.text}; --on: {tone.on_solid};"
+    return f"{selector} {{ {inside} }}"
+
+
+def _sha256(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _json(data: object) -> str:
+    """JSON that may stand in a script element: nothing in it can end the element or begin a comment."""
+    text = msgspec.json.encode(data).decode()
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _ending(subject: Subject) -> dict[str, Any]:
+    """The verdict in two sentences: was it as expected, and what happened."""
+    judged, verdict = subject.judgement, subject.judgement.verdict
+    violated = [
+        PROMISES[name].broken for name, p in verdict.properties.items() if p.outcome is Outcome.VIOLATED
+    ]
+    code = judged.exit_code
+    if any(record.f == "abort" for record in subject.history.lab):
+        code = ExitCode.UNKNOWN
+    if violated:
+        headline = f"The lock broke its word: {_listed(violated)}."
+    elif code == ExitCode.UNKNOWN:
+        headline = "What this run shows cannot count for the lock, nor against it."
+    else:
+        headline = "The lock kept its word throughout this run."
+    ending, mood = {
+        ExitCode.EXPECTED: ("As expected.", "bad" if violated else "fine"),
+        ExitCode.UNEXPECTED: ("Not as expected.", "bad"),
+    }.get(code, ("Unknown: this run proves nothing.", "doubt"))
+    return {
+        "ending": ending,
+        "headline": headline,
+        "mood": mood,
+        "mismatches": [f"expected {m.what}: {m.expected}; seen: {m.seen}" for m in judged.mismatches],
+        "unknown": [clean(reason, 400) for reason in judged.unknown],
+    }
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _properties(verdict: Verdict) -> list[dict[str, str]]:
+    return [
+        {
+            "plain": PROMISES[name].promise,
+            "name": str(name).replace("_", " "),
+            "outcome": str(seen.outcome),
+            "word": str(seen.outcome),
+            "sign": _SIGNS[str(seen.outcome)],
+            "why": clean(seen.why, 600),
+        }
+        for name, seen in verdict.properties.items()
+    ]
+
+
+def _findings(story: Timeline, scene: Scene) -> list[dict[str, Any]]:
+    drawn = {name for mark in scene.marks for name in mark.findings}
+    return [
+        {
+            **msgspec.to_builtins(finding),
+            "meaning": FINDINGS[finding.name].short if finding.name in FINDINGS else "",
+            "shown": finding.name in drawn,
+        }
+        for finding in story.findings
+    ]
+
+
+def _figures(views: Views) -> list[dict[str, Any]]:
+    rows = (
+        ("graph", "What depends on what", views.graph.edges, views.graph.summary, ""),
+        (
+            "fencing",
+            "Fencing tokens over time",
+            views.fencing.points,
+            views.fencing.summary,
+            "Circle: granted; box: a write that was accepted; cross: a write that was rejected.",
+        ),
+        (
+            "availability",
+            "When the lock could be got",
+            views.availability.rows,
+            views.availability.summary,
+            "Full: got; struck through: asked for in vain; thin: nobody asked.",
+        ),
+        (
+            "latency",
+            "How long each operation took",
+            views.latency.points,
+            views.latency.summary,
+            "Circle: acquire or extend; triangle: release; box: write; hollow box: read; cross: refused.",
+        ),
+    )
+    return [
+        {"id": name, "title": title, "drawn": bool(drawn), "summary": summary, "key": key}
+        for name, title, drawn, summary, key in rows
+    ]
+
+
+def _facts(subject: Subject) -> str:
+    """The seed, where it ran, and on what."""
+    words = shlex.split(str(subject.kept.get("repeat") or ""))
+    seed = words[words.index("--seed") + 1] if "--seed" in words[:-1] else None
+    environment = subject.kept.get("environment") or {}
+    lock, cluster = subject.scenario.lock, subject.scenario.cluster
+    facts = [f"seed {seed}"] if seed is not None else []
+    facts += [f"lock {lock.name}", f"{cluster.nodes} nodes, {cluster.persistence}"]
+    facts += [f"{name} {version}" for name, version in environment.items()]
+    return clean(" · ".join(facts), 600)

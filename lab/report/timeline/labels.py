@@ -1,0 +1,67 @@
+"""The short words beside a mark, the same in every picture: on paper, on a page, in a figure."""
+
+from __future__ import annotations
+
+from lab.report.timeline.model import Attempt, Jump, KeyLife, LinkFault, Pause, StoreWrite, Use
+from lab.report.timeline.words import circled, duration, signed
+
+_LINKS = {"cut": "cut off", "hold": "held back", "delay": "delayed"}
+_REFUSED = {"acquire": "refused", "release": "not held"}
+
+
+def link_words(link: LinkFault) -> str:
+    """A broken link inside a lane: "① alice cut off"."""
+    return f"{circled(link.fault)} {link.peer} {_LINKS.get(link.kind, link.kind)}"
+
+
+def attempt_words(attempt: Attempt) -> str:
+    """A try to get, extend or give back the lock, with what it is guilty of."""
+    words = attempt.kind
+    if attempt.outcome == "fail":
+        words = _REFUSED.get(attempt.kind, f"{attempt.kind} refused")
+    elif attempt.outcome == "info":
+        words += " ?"
+    return words + (f": {', '.join(attempt.guilty)}" if attempt.guilty else "")
+
+
+def use_words(use: Use) -> str:
+    """A read or write of the resource, with its version and with a warning about it."""
+    words = use.kind
+    if use.version is not None and (use.kind == "read" or use.outcome == "ok"):
+        words = f"{use.kind} v{use.version}"
+    if use.outcome == "fail":
+        words += " rejected"
+    elif use.outcome == "info":
+        words += " ?"
+    return words + (f" (! {', '.join(use.warned)})" if use.warned and not use.guilty else "")
+
+
+def jump_size(jump: Jump) -> str:
+    """How far a clock was moved, if that is known."""
+    return signed(jump.by_ns) if jump.by_ns is not None else "moved"
+
+
+def jump_words(jump: Jump) -> str:
+    """A step of a clock with the number of its fault."""
+    return f"{circled(jump.fault)} clock {jump_size(jump)}"
+
+
+def pause_words(pause: Pause) -> str:
+    """A standstill: whose doing it was, and for how long."""
+    mark = f"{circled(pause.fault)} " if pause.fault is not None else ""
+    words = f"{mark}{'paused' if pause.kind == 'pause' else 'stalled'}"
+    if pause.span.end_ns is not None:
+        words += f" {duration(pause.span.end_ns - pause.span.start_ns)}"
+    return words
+
+
+def life_words(life: KeyLife) -> str:
+    """Whose key a node holds."""
+    return f"{life.owner or '?'}’s key"
+
+
+def write_words(write: StoreWrite) -> str:
+    """A write at the store: its version, or that it was rejected."""
+    if write.accepted:
+        return f"v{write.version}" if write.version is not None else "?"
+    return "rejected" if write.fence is None else f"rejected (fence {write.fence})"

@@ -1,0 +1,28 @@
+"""``lab report`` and ``lab plot``, as their user runs them."""
+
+from __future__ import annotations
+
+from tests.lab_process import Lab
+
+
+def test_every_run_has_its_page_and_a_stored_run_gets_it_again(lab: Lab) -> None:
+    run = lab("run", "gc-pause-fenced", "--on", "sim", "--seed", "7", "--picture", "unexpected")
+    assert run.code == 0, run.err
+    assert "(index.html)" in run.out
+    page = run.directory / "index.html"
+    first = page.read_bytes()
+    assert b"lab run gc-pause-fenced --seed 7 --on sim" in first
+    page.unlink()
+    again = lab("report", "reports/latest")
+    assert (again.code, again.out.strip()) == (0, str(page)), again.err
+    assert page.read_bytes() == first
+    drawn = lab("plot", "reports/latest", "--kind", "fencing", "--out", "fences.pdf")
+    assert (drawn.code, drawn.out) == (0, "fences.pdf\n"), drawn.err
+    assert (lab.directory / "fences.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_bad_input_is_told_once(lab: Lab) -> None:
+    run = lab("report", "nowhere")
+    assert run.code == 2
+    assert "no such run" in run.err
+    assert "hint:" in run.err
