@@ -21,16 +21,16 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
+from typing import Any
 
 from benchmarks.nodes import machine_line, redis_nodes
-from lab.channel import Channel
 from lab.locks.base import NotAcquired, Surroundings, new_token
-from lab.locks.redlock import Ask, Redlock, RedlockOptions, SequentialRedlock, Vote
+from lab.locks.redlock import Redlock, RedlockOptions, SequentialRedlock
 
 NODES = 5
 TTL_NS = 10_000_000_000
@@ -43,17 +43,17 @@ class Far(Redlock):
 
     latency_s = 0.0
 
-    async def _ask_all(self, ask: Ask, *, stop_early: bool) -> dict[str, Vote]:
-        async def late(channel: Channel) -> bool:
-            async with self._roads[channel]:
-                await asyncio.sleep(random.uniform(0, 2 * self.latency_s))
-            return await ask(channel)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        for channel in self._channels:
+            channel.call = partial(self._late, channel.call, asyncio.Lock())  # type: ignore[method-assign]
 
-        return await super()._ask_all(late, stop_early=stop_early)
-
-    @cached_property
-    def _roads(self) -> dict[Channel, asyncio.Lock]:
-        return {channel: asyncio.Lock() for channel in self._channels}
+    async def _late(
+        self, call: Callable[..., Awaitable[Any]], road: asyncio.Lock, *command: str | int
+    ) -> Any:
+        async with road:
+            await asyncio.sleep(random.uniform(0, 2 * self.latency_s))
+        return await call(*command)
 
 
 class FarSequential(Far, SequentialRedlock):

@@ -16,8 +16,6 @@ from collections import deque
 from typing import Any
 
 from redis.asyncio.connection import Connection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
 from lab.address import Address
@@ -80,9 +78,13 @@ class Channel:
             except (RedisError, OSError) as error:
                 await self._drop(error)
         try:
-            return await asyncio.shield(reply)
+            return await reply
         except ResponseError as error:
             raise NodeError(str(error)) from error
+
+    def post(self, *arguments: str | int | bytes) -> asyncio.Future[Reply]:
+        """Send one command, after all that were given before; what is returned ends as ``call`` would."""
+        return asyncio.ensure_future(self.call(*arguments))
 
     async def close(self) -> None:
         """Close the connection; commands without a reply fail with ``NodeError``."""
@@ -102,7 +104,7 @@ class Channel:
             client_name=self._client_name,
             socket_timeout=None,
             socket_connect_timeout=self._connect_timeout_s,
-            retry=Retry(NoBackoff(), 0),
+            retry=None,
         )
         try:
             # The handshake (CLIENT SETNAME) is a round trip of its own that a black hole never answers.

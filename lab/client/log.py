@@ -74,5 +74,7 @@ class Recording:
             "type": kind,
             "f": f,
         }
-        event.update((name, value) for name, value in fields.items() if value is not None)
+        for name, value in fields.items():
+            if value is not None:
+                event[name] = value
         self._sink(event)

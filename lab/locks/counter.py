@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lab.channel import Channel
+from lab.channel import Reply
 from lab.locks.lease_options import NS_PER_MS
 from lab.locks.redlock import Redlock, Taken
 
@@ -37,13 +37,11 @@ class CountingRedlock(Redlock):
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
         counts: list[int] = []
 
-        async def set_and_count(channel: Channel) -> bool:
-            count = await channel.call(
-                "EVAL", SET_AND_COUNT, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS
-            )
+        def is_counted(count: Reply) -> bool:
             if count:
                 counts.append(int(count))
             return bool(count)
 
-        votes = await self._ask_all(set_and_count, stop_early=True)
+        command = ("EVAL", SET_AND_COUNT, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS)
+        votes = await self._ask_all(command, is_counted, stop_early=True)
         return Taken(votes, fence=max(counts, default=None))

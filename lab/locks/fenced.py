@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lab.channel import Channel
+from lab.channel import Reply
 from lab.locks.counter import counter_key
 from lab.locks.lease_options import NS_PER_MS
 from lab.locks.redlock import Redlock, Taken, Vote, count_votes
@@ -68,15 +68,13 @@ class FencedRedlock(Redlock):
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
         counters: list[int] = []
 
-        async def set_and_read(channel: Channel) -> bool:
-            counter = await channel.call(
-                "EVAL", SET_AND_READ, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS
-            )
+        def is_granted(counter: Reply) -> bool:
             if counter >= 0:
                 counters.append(int(counter))
             return bool(counter >= 0)
 
-        votes = await self._ask_all(set_and_read, stop_early=True)
+        command = ("EVAL", SET_AND_READ, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS)
+        votes = await self._ask_all(command, is_granted, stop_early=True)
         if count_votes(votes, "yes") < self.quorum:
             return Taken(votes)
         highest = max(counters)
@@ -94,9 +92,9 @@ class FencedRedlock(Redlock):
         """Raise the counters to ``fence``; return who accepted it and what the counters were before."""
         before: list[int] = []
 
-        async def raise_counter(channel: Channel) -> bool:
-            counter = int(await channel.call("EVAL", RAISE, 1, counter_key(key), fence))
-            before.append(counter)
-            return counter < fence
+        def is_raised(counter: Reply) -> bool:
+            before.append(int(counter))
+            return bool(counter < fence)
 
-        return await self._ask_all(raise_counter, stop_early=True), before
+        command = ("EVAL", RAISE, 1, counter_key(key), fence)
+        return await self._ask_all(command, is_raised, stop_early=True), before

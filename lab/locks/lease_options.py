@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+
+from lab.locks.base import Lease, LeaseLost
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -41,3 +43,27 @@ class LeaseOptions:
     def pause_ns(self, random: Random) -> int:
         """Draw the pause before the next try, in nanoseconds."""
         return self.retry_delay_ns + round(random.uniform(-1, 1) * self.retry_jitter_ns)
+
+    def check_extendable(self, lease: Lease, now_ns: int) -> None:
+        """Raise ``LeaseLost`` if a lease can't be extended any more: too late, or too often."""
+        if now_ns >= lease.deadline_ns:
+            raise LeaseLost(f"{lease.key}: its time was already over")
+        if lease.extensions >= self.max_extensions:
+            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
+
+    def extended(self, lease: Lease, ttl_ns: int, start_ns: int, now_ns: int) -> Lease:
+        """Return the lease that nodes have extended, asked at ``start_ns`` and answering at ``now_ns``.
+
+        Raises:
+            LeaseLost: the answers came after its time was over, or after that of the extension.
+        """
+        deadline_ns = start_ns + ttl_ns - self.drift_ns(ttl_ns)
+        if now_ns >= min(deadline_ns, lease.deadline_ns):
+            raise LeaseLost(f"{lease.key}: the answer came after its time was over")
+        return replace(
+            lease,
+            ttl_ns=ttl_ns,
+            deadline_ns=deadline_ns,
+            extensions=lease.extensions + 1,
+            attempt_ns=start_ns,
+        )

@@ -14,12 +14,13 @@ As a library::
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 from lab.address import Address
-from lab.channel import Channel, NodeError
+from lab.channel import Channel, NodeError, Reply
 from lab.locks.base import (
     Indeterminate,
     Lease,
@@ -37,7 +38,9 @@ UNLOCK_SCRIPT = IF_OURS.format("redis.call('del',KEYS[1])")
 EXTEND_SCRIPT = IF_OURS.format("redis.call('pexpire',KEYS[1],ARGV[2])")
 
 Vote = Literal["yes", "no", "silent"]
-Ask = Callable[[Channel], Awaitable[bool]]
+Command = tuple[str | int, ...]
+Agrees = Callable[[Reply], bool]
+"""Whether a node's reply to a command is a yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,8 @@ class Redlock:
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
         """Ask all nodes for the key. A lock that hands out fences gets its fence in here too."""
-        return Taken(await self._ask_all(lambda channel: _set(channel, key, token, ttl_ns), stop_early=True))
+        command = ("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS)
+        return Taken(await self._ask_all(command, _is_set, stop_early=True))
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Make a majority keep the key for ``ttl_ns`` from now on.
@@ -202,27 +206,16 @@ class Redlock:
             LeaseLost: too late, too often, or no majority still held the key.
         """
         start_ns = self._surroundings.clock_ns()
-        if start_ns >= lease.deadline_ns:
-            raise LeaseLost(f"{lease.key}: its time was already over")
-        if lease.extensions >= self.options.max_extensions:
-            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
-        votes = await self._ask_all(lambda channel: _extend(channel, lease, ttl_ns), stop_early=True)
-        now_ns = self._surroundings.clock_ns()
-        deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        self.options.check_extendable(lease, start_ns)
+        command = ("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS)
+        votes = await self._ask_all(command, bool, stop_early=True)
+        now_ns = self._surroundings.clock_ns()  # only now: the replies are in
         granted = count_votes(votes, "yes")
         if granted < self.quorum:
             raise LeaseLost(
                 f"{lease.key}: {granted} of {len(votes)} nodes extended it, {self.quorum} are needed"
             )
-        if now_ns >= deadline_ns or now_ns >= lease.deadline_ns:
-            raise LeaseLost(f"{lease.key}: the replies came after its time was over")
-        return replace(
-            lease,
-            ttl_ns=ttl_ns,
-            deadline_ns=deadline_ns,
-            extensions=lease.extensions + 1,
-            attempt_ns=start_ns,
-        )
+        return self.options.extended(lease, ttl_ns, start_ns, now_ns)
 
     async def release(self, lease: Lease) -> None:
         """Delete the key on all nodes.
@@ -244,37 +237,42 @@ class Redlock:
 
     async def _undo(self, key: str, token: str) -> dict[str, Vote]:
         """Unlock every node, also those that seemed to refuse or did not answer."""
-        return await self._ask_all(lambda channel: _unlock(channel, key, token), stop_early=False)
+        return await self._ask_all(("EVAL", UNLOCK_SCRIPT, 1, key, token), bool, stop_early=False)
 
     def believes(self, lease: Lease) -> bool:
         """Tell whether the lease's time is not over yet, by the monotonic clock."""
         return self._surroundings.clock_ns() < lease.deadline_ns
 
-    async def _ask_all(self, ask: Ask, *, stop_early: bool) -> dict[str, Vote]:
+    async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
         """Ask every node at once and collect votes until the per-node time-out.
 
         With ``stop_early`` the wait ends as soon as the outcome is certain. Commands already sent stay on
         their way: whatever is sent later on the same channel follows them in order.
         """
-        tasks = {asyncio.ensure_future(ask(channel)): channel.address.name for channel in self._channels}
-        votes: dict[str, Vote] = dict.fromkeys(tasks.values(), "silent")
-        clock_ns = self._surroundings.clock_ns
-        give_up_ns = clock_ns() + self.options.node_timeout_ns
-        pending = set(tasks)
-        while pending:
-            left_s = max(0.0, (give_up_ns - clock_ns()) / NS_PER_S)
-            done, pending = await asyncio.wait(
-                pending,
-                timeout=left_s,
-                return_when=asyncio.FIRST_COMPLETED if stop_early else "ALL_COMPLETED",
-            )
-            for task in done:
-                votes[tasks[task]] = _vote(task)
-            if not done or (stop_early and self._is_decided(votes, len(pending))):
-                break
-        for task in pending:
-            task.add_done_callback(_vote)
-        return votes
+        votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
+        pending = len(self._channels)
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+
+        def hear(name: str, reply: asyncio.Future[Reply]) -> None:
+            nonlocal pending
+            pending -= 1
+            try:
+                votes[name] = _vote(reply, agrees)
+            except Exception as error:  # noqa: BLE001 - it is raised where the votes are waited for
+                if not over.done():
+                    over.set_exception(error)
+            if not over.done() and (not pending or (stop_early and self._is_decided(votes, pending))):
+                over.set_result(None)
+
+        for channel in self._channels:
+            channel.post(*command).add_done_callback(partial(hear, channel.address.name))
+        timer = loop.call_later(self.options.node_timeout_ns / NS_PER_S, _end, over)
+        try:
+            await over
+        finally:
+            timer.cancel()
+        return votes.copy()  # who answers later is too late
 
     def _is_decided(self, votes: dict[str, Vote], pending: int) -> bool:
         granted = count_votes(votes, "yes")
@@ -289,31 +287,23 @@ class SequentialRedlock(Redlock):
 
     name: ClassVar[str] = "redlock-sequential"
 
-    async def _ask_all(self, ask: Ask, *, stop_early: bool) -> dict[str, Vote]:
+    async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
         votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
         timeout_s = self.options.node_timeout_ns / NS_PER_S
         for asked, channel in enumerate(self._channels, start=1):
-            task = asyncio.ensure_future(ask(channel))
-            done, _ = await asyncio.wait({task}, timeout=timeout_s)
+            reply = channel.post(*command)
+            done, _ = await asyncio.wait({reply}, timeout=timeout_s)
             if done:
-                votes[channel.address.name] = _vote(task)
+                votes[channel.address.name] = _vote(reply, agrees)
             else:
-                task.add_done_callback(_vote)
+                reply.add_done_callback(_look_away)
             if stop_early and self._is_decided(votes, len(self._channels) - asked):
                 break
         return votes
 
 
-async def _set(channel: Channel, key: str, token: str, ttl_ns: int) -> bool:
-    return await channel.call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS) is not None
-
-
-async def _unlock(channel: Channel, key: str, token: str) -> bool:
-    return bool(await channel.call("EVAL", UNLOCK_SCRIPT, 1, key, token))
-
-
-async def _extend(channel: Channel, lease: Lease, ttl_ns: int) -> bool:
-    return bool(await channel.call("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS))
+def _is_set(reply: Reply) -> bool:
+    return reply is not None
 
 
 def count_votes(votes: dict[str, Vote], vote: Vote) -> int:
@@ -321,12 +311,22 @@ def count_votes(votes: dict[str, Vote], vote: Vote) -> int:
     return sum(1 for answer in votes.values() if answer == vote)
 
 
-def _vote(task: asyncio.Future[bool]) -> Vote:
-    if task.cancelled():
+def _vote(reply: asyncio.Future[Reply], agrees: Agrees) -> Vote:
+    if reply.cancelled():
         return "silent"
-    error = task.exception()
+    error = reply.exception()
     if isinstance(error, NodeError):
         return "silent"
     if error is not None:
         raise error
-    return "yes" if task.result() else "no"
+    return "yes" if agrees(reply.result()) else "no"
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+def _look_away(reply: asyncio.Future[Reply]) -> None:
+    if not reply.cancelled():
+        reply.exception()  # nobody waits for it any more; that is no error of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from redis.exceptions import ResponseError
@@ -154,26 +154,14 @@ class Single:
         """
         clock_ns = self._surroundings.clock_ns
         start_ns = clock_ns()
-        if start_ns >= lease.deadline_ns:
-            raise LeaseLost(f"{lease.key}: its time was already over")
-        if lease.extensions >= self.options.max_extensions:
-            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
+        self.options.check_extendable(lease, start_ns)
         try:
             extended = await self._prolong(lease, ttl_ns)
         except NodeError as error:
             raise Indeterminate(f"{lease.key}: {error}") from error
         if not extended:
             raise LeaseLost(f"{lease.key}: not held")
-        deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
-        if clock_ns() >= min(deadline_ns, lease.deadline_ns):
-            raise LeaseLost(f"{lease.key}: the answer came after its time was over")
-        return replace(
-            lease,
-            ttl_ns=ttl_ns,
-            deadline_ns=deadline_ns,
-            extensions=lease.extensions + 1,
-            attempt_ns=start_ns,
-        )
+        return self.options.extended(lease, ttl_ns, start_ns, clock_ns())
 
     async def release(self, lease: Lease) -> None:
         """Delete the key.

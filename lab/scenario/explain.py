@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from yaml.nodes import Node
 
 from lab.errors import LabError
+from lab.scenario.described import descriptions
 from lab.scenario.locate import Place, locate
 from lab.scenario.model import Scenario
 from lab.scenario.problems import Loc, choice, kind, nearest, shown
@@ -129,9 +130,9 @@ def _keys(loc: Loc) -> list[str]:
 
 
 def _purpose(loc: Loc) -> str:
-    """What a missing key is for, from its description in the model."""
+    """What a missing key is for, from the text below it in the model."""
     key = str(loc[-1])
-    fields = _model_at(loc[:-1]).model_fields
-    info = next((info for name, info in fields.items() if key in (name, info.alias)), None)
-    about = info.description if info is not None else None
+    model = _model_at(loc[:-1])
+    field = next((name for name, info in model.model_fields.items() if key in (name, info.alias)), "")
+    about = descriptions(model).get(field)
     return f"{key}: {about[0].lower()}{about[1:].rstrip('.')}" if about else f"a value for {key}"

@@ -49,7 +49,7 @@ class StepModel(Model):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        schema = handler(core_schema)
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
         fields = handler.resolve_ref_schema(schema)
         about = fields.pop("description", None)
         body = cls.body_schema(dict(fields))

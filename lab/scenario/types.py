@@ -15,12 +15,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     Strict,
     WithJsonSchema,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from lab.durations import EXPECTED, PATTERN, DurationError, format_duration, parse_duration_ns
+from lab.scenario.described import descriptions
 from lab.scenario.problems import kind, problem, shown
 
 NODE_NAMES: Final = tuple(string.ascii_uppercase)
@@ -40,9 +44,20 @@ class Model(BaseModel):
         extra="forbid",
         frozen=True,
         serialize_by_alias=True,
-        use_attribute_docstrings=True,
         protected_namespaces=(),
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, about in descriptions(cls).items():
+            key = cls.model_fields[name].alias or name if name in cls.model_fields else name
+            if key in properties:
+                properties[key]["description"] = about
+        return schema
 
 
 def _duration(least_ns: int | None, bound: str) -> Callable[[Any], int]:

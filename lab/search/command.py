@@ -30,6 +30,7 @@ from lab.search.scenario_task import ScenarioTask
 from lab.search.suspicion import LOOKS
 from lab.search.tell import scenario_of, text_of
 from lab.search.trial import CLIENTS, KINDS, OptionValue, Trial
+from lab.substrates import choose
 
 T = TypeVar("T", bound=str)
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
@@ -71,6 +72,10 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
         Console(stderr=True, highlight=False, soft_wrap=True),
     )
     search = _search(asked)
+    if asked.confirm is not None:
+        choose(
+            asked.confirm, "--confirm"
+        )  # what can't be confirmed there is said before anything is searched
     talk.print(
         f"searching {asked.lock} for {asked.find}: seed {asked.seed}, {asked.strategy}, {asked.wire} wire, "
         f"{asked.nodes} nodes ({asked.persistence}), {asked.clients} clients, TTL {asked.ttl}, "

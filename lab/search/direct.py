@@ -20,9 +20,9 @@ from lab.address import Address
 from lab.channel import Channel, NodeError
 from lab.store import StoreClient, StoreError
 from lab.substrates.sim.loop import HostLoop
-from lab.substrates.sim.network import Connection
+from lab.substrates.sim.network import Connection, Way
 from lab.substrates.sim.node import SimNode
-from lab.substrates.sim.redis import ErrorReply, RedisModel
+from lab.substrates.sim.redis import ErrorReply
 
 Request = tuple[str | int | bytes, ...]
 
@@ -63,11 +63,16 @@ class DirectNode(TrialNode):
 
     def accept(self, connection: Connection) -> bool:
         """Take a connection in."""
-        if self.host.down:
-            return False
         connection.life = self._life
-        self._sessions[connection.number] = _DirectSession(self.model, connection)  # type: ignore[assignment]
-        return True
+        return not self.host.down
+
+    def answer(self, life: int, request: Request) -> tuple[Any] | None:
+        """Execute one command of a connection from this life; None: nobody is there to answer."""
+        if self._life != life or self._model is None or self.host.down:
+            return None
+        reply = self._model.call(*request)
+        self._arm()
+        return (reply,)
 
     def _arm(self) -> None:
         # Keys expire when they are looked at: only a file that is synced now and then needs waking.
@@ -75,52 +80,66 @@ class DirectNode(TrialNode):
             super()._arm()
 
 
-class _DirectSession:
-    """The far end of a direct connection."""
+class DirectConnection(Connection):
+    """A connection of a ``Channel`` that carries requests and replies as they are."""
 
-    __slots__ = ("_answer", "_call", "_connection")
+    __slots__ = ("_loop", "_waiting")
 
-    def __init__(self, model: RedisModel, connection: Connection) -> None:
-        self._call = model.call
-        self._connection = connection
-        self._answer = connection._arrive_near
+    def __init__(self, number: int, way: Way, loop: HostLoop, channel: Channel) -> None:
+        self._loop, self._waiting = loop, channel._waiting
+        super().__init__(
+            number, way, loop.host.name, _nothing, partial(loop.on_io, _ended, channel, channel._waiting)
+        )
 
-    def feed(self, request: Request) -> None:
-        """Execute one command."""
-        self._connection.down.send(0, self._answer, self._call(*request))
+    def request(self, request: Request) -> None:
+        """The near end asks."""
+        self.up.send(0, self._answer, request)
 
-    def close(self) -> None:
-        """Nothing is kept for a connection."""
+    def _answer(self, request: Request) -> None:
+        if not self.over:
+            answered = self.way.listener.answer(self.life, request)  # type: ignore[attr-defined]
+            if answered is not None:
+                self.down.send(0, self._hear, answered[0])
+
+    def _hear(self, reply: Any) -> None:
+        if not (self.over or self.near_closed):
+            self._loop.on_arrival(_settle, self._waiting, reply)
+
+
+def _nothing(_: bytes) -> None:
+    """No bytes ever come."""
 
 
 async def _call(self: Channel, *arguments: str | int | bytes) -> Any:
+    return await _post(self, *arguments)
+
+
+def _post(self: Channel, *arguments: str | int | bytes) -> asyncio.Future[Any]:
     loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
-    connection: Connection | None = self._connection  # type: ignore[assignment]
+    reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
+    connection: DirectConnection | None = self._connection  # type: ignore[assignment]
     if connection is not None and self._waiting and self._is_stale():
         connection.close_near()
         _dropped(self, "no reply for too long")
         connection = None
     if connection is None:
-        connection = _connected(self, loop)
-    reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
+        try:
+            connection = _connected(self, loop)
+        except NodeError as error:
+            _fail(reply, error)
+            return reply
     self._waiting.append((reply, loop.time()))
-    connection.up.send(0, connection._arrive_far, arguments)
-    return await reply
+    connection.request(arguments)
+    return reply
 
 
-def _connected(channel: Channel, loop: HostLoop) -> Connection:
+def _connected(channel: Channel, loop: HostLoop) -> DirectConnection:
     address = channel.address
     way = loop.network.way(address.host, address.port)
     if way is None:
         raise NodeError(f"cannot connect to {address.name}: no such address")
     loop.network._connections += 1
-    connection = Connection(
-        loop.network._connections,
-        way,
-        loop.host.name,
-        partial(loop.on_io, _settle, channel._waiting),
-        partial(loop.on_io, _ended, channel, channel._waiting),
-    )
+    connection = DirectConnection(loop.network._connections, way, loop, channel)
     if way.refused or not loop.network._accepted(connection):
         raise NodeError(f"cannot connect to {address.name}: refused")
     channel._connection = connection  # type: ignore[assignment]
@@ -134,8 +153,7 @@ def _settle(waiting: Any, reply: Any) -> None:
     if isinstance(reply, ErrorReply):
         error = NodeError(str(reply))
         error.__cause__ = ResponseError(str(reply))
-        future.set_exception(error)
-        future.exception()  # nobody may be waiting any more
+        _fail(future, error)
     else:
         future.set_result(reply)
 
@@ -151,8 +169,12 @@ def _dropped(channel: Channel, why: str) -> None:
     waiting, channel._waiting = channel._waiting, type(channel._waiting)()
     for future, _ in waiting:
         if not future.done():
-            future.set_exception(NodeError(f"{channel.address.name}: {why}"))
-            future.exception()
+            _fail(future, NodeError(f"{channel.address.name}: {why}"))
+
+
+def _fail(future: asyncio.Future[Any], error: NodeError) -> None:
+    future.set_exception(error)
+    future.exception()  # nobody may be waiting any more
 
 
 async def _connect(self: Channel) -> None:
@@ -169,7 +191,12 @@ async def _close(self: Channel) -> None:
 @contextlib.contextmanager
 def direct_wire() -> Iterator[None]:
     """Let every ``Channel`` be direct, whoever makes it; only for simulated hosts with ``DirectNode``."""
-    stand_ins: dict[str, Callable[..., Any]] = {"call": _call, "connect": _connect, "close": _close}
+    stand_ins: dict[str, Callable[..., Any]] = {
+        "call": _call,
+        "post": _post,
+        "connect": _connect,
+        "close": _close,
+    }
     before = {name: getattr(Channel, name) for name in stand_ins}
     for name, function in stand_ins.items():
         setattr(Channel, name, function)

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from lab.search.draw import Draw, Space, Strategy, choice, draw_trial, mutated
 from lab.search.minimise import minimise
+from lab.search.pin import pinned
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.suspicion import found, named, suspect
 from lab.search.trial import Trial
@@ -32,8 +33,13 @@ ENABLED: Final = 0.7
 """The chance of each kind of fault to be enabled in a batch."""
 SHRINKS_MAX: Final = 100
 """How many trials Hypothesis may spend on shrinking; our own minimiser goes on from there."""
-SEEDS: Final = 3
-"""With how many seeds a trial must violate: one that needs a lucky race makes no story."""
+LOOSE: Final = 4
+STEADY: Final = 5
+VARIANTS: Final = LOOSE + STEADY
+"""How many variants of a trial must violate: one that needs a lucky race makes no story. They have other
+pauses; ``LOOSE`` draw their latencies, in the others the nodes always answer in one and the same order."""
+UNSTEADY_NS: Final = 40_000_000
+"""By how much the pauses may differ."""
 RESCUES_MAX: Final = 4
 """How many trials that need a lucky race are made smaller, in the hope that the race goes away."""
 SAMPLE: Final = 50
@@ -80,7 +86,7 @@ class First:
 class Ended:
     """How a search ended. ``found`` is what is left of ``first`` after shrinking; both None: nothing found.
 
-    ``racy``: it violates with some seeds only, since it needs packets to arrive in a lucky order.
+    ``racy``: it violates in some variants only, since it needs packets to arrive in a lucky order.
     """
 
     first: First | None
@@ -137,6 +143,7 @@ class Search:
         self._first: First | None = None
         self._best: Trial | None = None
         self._racy: First | None = None
+        self._lucky = False
         self._rescues = 0
         self.progress = Progress()
 
@@ -163,11 +170,10 @@ class Search:
         except KeyboardInterrupt:
             interrupted = True
             if self._best is None and self._racy is not None:
-                self._first, self._best = self._racy, self._racy.trial
+                self._first, self._best, self._lucky = self._racy, self._racy.trial, True
         finally:
             gc.collect()
-        racy = self._first is not None and self._first is self._racy
-        return Ended(self._first, self._best, racy, self.progress, interrupted)
+        return Ended(self._first, self._best, self._lucky, self.progress, interrupted)
 
     def _search_batch(self, batch: int) -> None:
         import hypothesis
@@ -226,17 +232,17 @@ class Search:
         """Run a trial that the minimiser asks about."""
         key = trial.key()
         if key not in self._verdicts:
-            self._verdicts[key] = self._judge(trial) and self._with_other_seeds(trial)
+            self._verdicts[key] = self._judge(trial) and self._without_races(trial)
         return self._verdicts[key]
 
-    def _with_other_seeds(self, trial: Trial) -> bool:
-        """Whether it violates whatever the seed of its latencies is."""
-        return all(self._judge(replace(trial, seed=trial.seed + more)) for more in range(1, SEEDS))
+    def _without_races(self, trial: Trial) -> bool:
+        """Whether it violates whatever the seed of its latencies is, and a moment sooner or later."""
+        return all(self._judge(variant(trial, number)) for number in range(1, VARIANTS))
 
     def _without_luck(self, seen: First) -> Trial | None:
-        """The trial that was seen to violate, or one made of it, that violates with other seeds as well."""
+        """The trial that was seen to violate, or one made of it, that violates in all variants."""
         sure: Trial | None = seen.trial
-        if not self._with_other_seeds(seen.trial):
+        if not self._without_races(seen.trial):
             self._racy = self._racy or seen
             sure = self._rescued(seen.trial)
         if sure is not None and self._first is None:
@@ -250,12 +256,23 @@ class Search:
             return None
         self._rescues += 1
         smaller = minimise(trial, self._judge)
-        return smaller if self._with_other_seeds(smaller) else None
+        if self._without_races(smaller):
+            return smaller
+        return pinned(smaller, self._count, VARIANTS) if "cut" in self.space.kinds else None
+
+    def _count(self, trial: Trial, least: int) -> int:
+        """In how many variants a trial violates; the count ends where it can't reach ``least`` any more."""
+        count = 0
+        for number in range(VARIANTS):
+            count += self._judge(variant(trial, number) if number else trial)
+            if count + VARIANTS - 1 - number < least:
+                break
+        return count
 
     def _settle_for_luck(self) -> None:
         """Nothing else was found: make what needs a lucky race as small as it can be."""
         if self._best is None and self._racy is not None:
-            self._first, self._best = self._racy, self._racy.trial
+            self._first, self._best, self._lucky = self._racy, self._racy.trial, True
             self.progress.stage = "minimising"
             self._best = minimise(self._best, self._judge)
 
@@ -289,6 +306,17 @@ class Search:
         if new and self._strategy == "guided" and self._first is None:
             self._kept.append((outcome.eroded, self.progress.tried, outcome.trial))
             self._kept = sorted(self._kept, key=itemgetter(0, 1))[-KEPT_MAX:]
+
+
+def variant(trial: Trial, number: int) -> Trial:
+    """The same trial with other latencies, and every pause between rounds a little longer."""
+    random = Random(number)
+    clients = {
+        name: tuple(replace(each, think_ns=each.think_ns + random.randrange(UNSTEADY_NS)) for each in rounds)
+        for name, rounds in trial.clients.items()
+    }
+    seed = trial.seed + number if number < LOOSE else LOOSE - 1 - number
+    return replace(trial, seed=seed, clients=clients)
 
 
 class _HypothesisDraw:

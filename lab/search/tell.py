@@ -198,11 +198,31 @@ def _relevant(outcome: Outcome, finding: str) -> list[dict[str, Any]]:
     return kept
 
 
+def _in_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events with what struck at the instant of a call, before it sent anything, ahead of the call.
+
+    A client that is paused at its call has sent already.
+    """
+    ordered: list[dict[str, Any]] = []
+    for event in events:
+        at = len(ordered)
+        if event["process"] == "nemesis" and "heals" not in event and event["f"] != "pause":
+            while at and _is_call_at(ordered[at - 1], event["time_ns"]):
+                at -= 1
+        ordered.insert(at, event)
+    return ordered
+
+
+def _is_call_at(event: dict[str, Any], time_ns: int) -> bool:
+    return bool(event["type"] == "invoke" and "client" in event and event["time_ns"] == time_ns)
+
+
 def _told(trial: Trial, finding: str, wire: Wire) -> _Teller:
     outcome = run_trial(trial, wire, watch=True)
     grants = {event["grant_id"]: event.pop("_nodes") for event in outcome.events if "_nodes" in event}
     events = [
-        {**event, "_nodes": grants.get(event.get("grant_id", ""))} for event in _relevant(outcome, finding)
+        {**event, "_nodes": grants.get(event.get("grant_id", ""))}
+        for event in _in_order(_relevant(outcome, finding))
     ]
     teller = _Teller(trial, finding, last_ns=events[0]["time_ns"] if events else 0)
     faults = {f"f{at}": fault for at, fault in enumerate(outcome.struck, start=1)}

@@ -63,7 +63,10 @@ class Round(msgspec.Struct, frozen=True):
 
 
 class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A cluster, a lock, what each client does, and what happens; ``seed`` draws latencies and tokens."""
+    """A cluster, a lock, what each client does, and what happens; ``seed`` draws latencies and tokens.
+
+    A negative seed draws no latencies: the nodes always answer in one order, which depends on the seed.
+    """
 
     lock: str
     clients: dict[str, tuple[Round, ...]]

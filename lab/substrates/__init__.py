@@ -29,8 +29,8 @@ def is_simulated(name: str) -> bool:
     return name == "sim"
 
 
-def choose(on: str) -> tuple[str, str]:
-    """Return the substrate to run on, and why it was chosen.
+def choose(on: str, where: str = "--on") -> tuple[str, str]:
+    """Return the substrate to run on, and why it was chosen; ``where`` it was named, for an error.
 
     Raises:
         LabError: there is none of that name, or it cannot run on this machine.
@@ -40,7 +40,7 @@ def choose(on: str) -> tuple[str, str]:
         near = did_you_mean(on, wanted)
         raise LabError(
             f"the substrate {on!r}",
-            where="--on",
+            where=where,
             expected=" or ".join(wanted),
             hint=f"did you mean {near!r}?" if near else "lab doctor shows what this machine allows",
         )
@@ -50,4 +50,4 @@ def choose(on: str) -> tuple[str, str]:
         if reason is None:
             return name, "asked for" if on == name else "; ".join((substrate(name).what, *reasons))
         reasons.append(reason)
-    raise LabError("; ".join(reasons), where="--on", hint="lab doctor shows what this machine allows")
+    raise LabError("; ".join(reasons), where=where, hint="lab doctor shows what this machine allows")

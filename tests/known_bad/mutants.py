@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab.locks.base import Lease
-from lab.locks.redlock import Redlock, _set
+from lab.locks.redlock import Redlock
 
 
 class NoElapsedCheck(Redlock):
@@ -13,8 +13,8 @@ class NoElapsedCheck(Redlock):
 
     async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, bool]:
         start_ns = self._surroundings.clock_ns()
-        votes = await self._ask_all(lambda channel: _set(channel, key, token, ttl_ns), stop_early=True)
-        granted = sum(1 for vote in votes.values() if vote == "yes")
+        taken = await self._take(key, token, ttl_ns)
+        granted = sum(1 for vote in taken.votes.values() if vote == "yes")
         if granted < self.quorum:
             await self._undo(key, token)
             return None, "no majority", False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import datetime as datetimes
 import functools
 import os
 import random
@@ -17,6 +19,7 @@ import timeit
 import types
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime
 from time import monotonic_ns as captured_monotonic_ns
 
 import pytest
@@ -91,6 +94,82 @@ def test_calendar_time_is_the_hosts_too() -> None:
         return time.gmtime().tm_year, time.strftime("%Y"), time.gmtime(0).tm_year
 
     assert simulate(work, 1) == (2026, "2026", 1970)
+
+
+class Moment(datetime):
+    """Takes ``now`` from the class below."""
+
+
+class Grown(Moment):
+    """One more step away."""
+
+
+@dataclasses.dataclass
+class Stamped:
+    at: datetime = dataclasses.field(default_factory=datetime.utcnow)
+
+
+UTCNOW = datetime.utcnow
+NOW_IN_UTC = functools.partial(datetime.now, tz=UTC)
+
+
+def _by_default(now: Callable[[], datetime] = datetime.now) -> datetime:
+    return now()
+
+
+DATES: dict[str, Callable[[], datetime]] = {
+    "by name": lambda: datetime.now(UTC),
+    "local": lambda: datetime.now().astimezone(),
+    "utcnow": lambda: datetime.utcnow().replace(tzinfo=UTC),
+    "of the module": lambda: datetimes.datetime.now(UTC),
+    "today": lambda: datetime.today().astimezone(),
+    "the method itself": lambda: UTCNOW().replace(tzinfo=UTC),
+    "partial": NOW_IN_UTC,
+    "default argument": lambda: _by_default().astimezone(),
+    "dataclass": lambda: Stamped().at.replace(tzinfo=UTC),
+    "subclass": lambda: Moment.now(UTC),
+    "subclass of a subclass": lambda: Grown.utcnow().replace(tzinfo=UTC),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*utcnow:DeprecationWarning")
+@pytest.mark.parametrize("way", DATES)
+def test_dates_are_the_hosts_however_they_were_captured(way: str) -> None:
+    async def look() -> tuple[datetime, datetime]:
+        before = DATES[way]()
+        await asyncio.sleep(1000)
+        return before, DATES[way]()
+
+    before, after = simulate(look, 1)
+    assert after - before == datetimes.timedelta(seconds=1000)
+    assert 0 <= before.timestamp() - WALL_START_NS / S_NS < 1
+    assert abs(DATES[way]().timestamp() - time.time()) < 3600, "outside it is the real one again"
+
+
+def test_simulated_dates_are_ordinary_ones() -> None:
+    outside = datetime(2026, 1, 1, 1)
+
+    class Born(datetime):
+        pass
+
+    async def work() -> tuple[object, ...]:
+        class Here(datetimes.datetime):
+            pass
+
+        here = datetimes.datetime(2026, 1, 1)
+        assert isinstance(outside, datetime)
+        assert isinstance(outside, datetimes.datetime)
+        assert issubclass(Born, datetimes.datetime)
+        assert not isinstance(outside, Here)
+        assert isinstance(Here.now(), Here)
+        assert isinstance(Born.now(), Born)
+        assert datetimes.date.today() == here.date()
+        return here, datetime.strptime("2026", "%Y"), datetime.fromisoformat("2026-01-01"), datetime.now()
+
+    real = datetime
+    assert [type(each) for each in simulate(work, 1)] == [real] * 4
+    assert datetimes.datetime is real
+    assert "now" not in vars(Moment)
 
 
 ENTROPY: dict[str, Callable[[], object]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,16 @@ from lab.cli import call
 from lab.errors import LabError
 from lab.scenario.load import load_text
 from lab.search.draw import RandomDraw, Space, draw_trial
-from lab.search.find import Budget, Ended, Search
+from lab.search.find import VARIANTS, Budget, Ended, Search, variant
 from lab.search.minimise import deletions, kinds_at_places, minimise, places
+from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import found
 from lab.search.tell import scenario_of, text_of
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
 from tests.sim.simulated import run_in_simulation
 
+ROOT = Path(__file__).resolve().parents[2]
 MS_NS, S_NS = 10**6, 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
 CORPUS = sorted((Path(__file__).parent.parent / "corpus").glob("*.json"))
@@ -52,9 +55,8 @@ def test_nothing_can_be_taken_from_what_was_found(ended: Ended) -> None:
     with trials():
         assert found(run_trial(ended.found), "overlap")
         for smaller in deletions(ended.found):
-            assert not all(
-                found(run_trial(replace(smaller, seed=smaller.seed + more)), "overlap") for more in range(3)
-            )
+            variants = (smaller, *(variant(smaller, number) for number in range(1, VARIANTS)))
+            assert not all(found(run_trial(each), "overlap") for each in variants)
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -134,13 +136,52 @@ def test_corpus(path: Path) -> None:
             assert found(outcome, finding.partition("--")[0])
 
 
+COUNTERS = Path(__file__).parent.parent / "corpus" / "redlock-counter--fence-order.json"
+
+
+def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) -> None:
+    """A cut that waits for a call would come too late on real nodes if the story put it after the call."""
+    with trials():
+        scenario = scenario_of(read_trial(COUNTERS.read_bytes()), "fence-order", command="lab search")
+    steps = [next(iter(step)) for step in scenario.model_dump(mode="json")["steps"]]
+    assert steps[-2:] == ["cut", "do"]
+    file = tmp_path / "told.yaml"
+    file.write_text(text_of(scenario))
+    for seed in (1, 2):
+        replayed = run_in_simulation(str(file), seed, tmp_path)
+        assert not replayed.mismatches
+        assert replayed.verdict.named("fence-order")
+
+
+def test_luck_is_taken_out_by_leaving_one_majority() -> None:
+    """Without its last cut the trial depends on who answers first; it is found again, or one like it."""
+    always = read_trial(COUNTERS.read_bytes())
+    lucky = replace(always, faults=always.faults[:1])
+
+    def count(trial: Trial, least: int) -> int:
+        variants = (trial, *(variant(trial, number) for number in range(1, VARIANTS)))
+        return sum(found(run_trial(each), "fence-order") for each in variants)
+
+    with trials():
+        assert count(always, 0) == VARIANTS
+        assert count(lucky, 0) < VARIANTS
+        sure = pinned(lucky, count, VARIANTS)
+        assert sure is not None
+        assert count(sure, 0) == VARIANTS
+
+
 def test_the_corpus_is_there() -> None:
     assert len(CORPUS) >= 5
 
 
-def lab(*words: str) -> subprocess.CompletedProcess[str]:
+def lab(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "lab", "search", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "lab", "search", *words],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -154,6 +195,7 @@ def lab(*words: str) -> subprocess.CompletedProcess[str]:
         (("--lock", "redlock", "--nodes", "0"), "--nodes"),
         (("--lock", "redlock", "--clients", "1"), "--clients"),
         (("--lock", "redlock", "--strategy", "clever"), "--strategy"),
+        (("--lock", "redlock", "--confirm", "dokcer"), "--confirm"),
     ],
 )
 def test_bad_arguments_are_one_clear_error(words: tuple[str, ...], option: str) -> None:
@@ -161,6 +203,17 @@ def test_bad_arguments_are_one_clear_error(words: tuple[str, ...], option: str) 
         call(["search", *words])
     assert error.value.exit_code == 2
     assert error.value.where == option
+
+
+def test_where_nothing_can_be_confirmed_nothing_is_searched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-engine")
+    monkeypatch.setattr(Search, "run", lambda self: pytest.fail("it was searched"))
+    with pytest.raises(LabError) as error:
+        call(["search", "--lock", "redlock", "--confirm", "docker"])
+    assert (error.value.exit_code, error.value.where) == (2, "--confirm")
+    assert "engine" in error.value.seen
 
 
 def test_the_command_finds_and_saves(tmp_path: Path) -> None:
@@ -177,9 +230,11 @@ def test_the_command_finds_and_saves(tmp_path: Path) -> None:
         "--budget",
         "1h",
     )
-    ended = lab(*words, "--nodes", "1", "--clients", "3", "--out", str(file), "--seed", "0")
+    size = ("--nodes", "1", "--clients", "3", "--seed", "0")
+    ended = lab(*words, *size, "--out", str(file), "--confirm", "sim", "--repeat", "1", cwd=tmp_path)
     assert ended.returncode == 1, ended.stderr
     assert "overlap: FOUND" in ended.stdout
+    assert "sim: run 1 of 1: " in ended.stderr, "whatever it is confirmed on, it is run there as by hand"
     assert load_text(file.read_text(), "found").scenario.lock.name == "fixed-value"
 
 

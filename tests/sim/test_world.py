@@ -89,12 +89,12 @@ def test_who_waits_until_a_moment_sees_it_come_however_near_it_is(monkeypatch: p
 
 
 def test_a_clock_jumps_drifts_and_is_set_right() -> None:
-    now = [0]
-    clock = Clock(lambda: now[0])
+    world = World(0)
+    clock = Clock(world)
     start_ns = clock.wall_ns()
     clock.jump(11 * S_NS)
     clock.drift(1_000)
-    now[0] = 10 * S_NS
+    world.now_ns = 10 * S_NS
     assert clock.wall_ns() - start_ns == 21 * S_NS + 10_000_000
     clock.jump(-20 * S_NS)
     assert clock.shift_ns() == -9 * S_NS + 10_000_000
@@ -104,15 +104,15 @@ def test_a_clock_jumps_drifts_and_is_set_right() -> None:
 
 @pytest.mark.parametrize("ppm", [-300_000, -7, 0, 7, 300_000])
 def test_a_monotonic_clock_of_another_rate_never_rings_early(ppm: int) -> None:
-    now = [0]
-    clock = Clock(lambda: now[0])
+    world = World(0)
+    clock = Clock(world)
     clock.drift_monotonic(ppm)
     drawn = random.Random(ppm)
     for _ in range(200):
         due_ns = clock.monotonic_ns() + drawn.randrange(1, 10 * S_NS)
-        now[0] = clock.world_ns(due_ns) - 1
+        world.now_ns = clock.world_ns(due_ns) - 1
         assert clock.monotonic_ns() < due_ns
-        now[0] += 1
+        world.now_ns += 1
         assert clock.monotonic_ns() >= due_ns
 
 

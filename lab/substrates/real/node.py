@@ -10,16 +10,14 @@ from collections.abc import Callable
 from lab.address import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
-from lab.substrates.base import ClockReading, Disk, Life, Persistence, Probe, Role
-from lab.substrates.probe import echo
+from lab.substrates.asked import AskedNode
+from lab.substrates.base import ClockReading, Disk, Persistence
 from lab.substrates.real.clock import Stopwatch, WallClock, reading
 from lab.substrates.real.disk import NodeDisk
 from lab.substrates.real.machine import B, RealMachine
 
 ANSWER_TIMEOUT_S = 5.0
 READY_TIMEOUT_S = 15.0
-OWN_KEY = "lock-lab:touched"
-"""What the lab itself writes on a node, to move its append-only file on."""
 
 PERSISTENCE_ARGUMENTS: dict[Persistence, list[str]] = {
     "none": ["--appendonly", "no"],
@@ -40,7 +38,7 @@ def redis_arguments(port: int, bind: str, directory: str, persistence: Persisten
     ]
 
 
-class RedisNode(RealMachine[B]):
+class RedisNode(AskedNode, RealMachine[B]):
     """A node; ``address`` leads to it around every link."""
 
     def __init__(self, address: Address, clock: WallClock | None, disk: NodeDisk) -> None:
@@ -106,33 +104,6 @@ class RedisNode(RealMachine[B]):
         except (NodeError, TimeoutError) as error:
             raise UnknownOutcome(f"node {self.name} does not answer the lab: {error}") from error
 
-    async def probe(self, timeout_s: float) -> Probe:
-        """ECHO on a connection of its own, around all links."""
-        return await echo(self.address, timeout_s)
-
-    async def info(self, section: str) -> dict[str, str]:
-        """Return one section of the node's ``INFO`` as names and values."""
-        text = await self.ask("INFO", section)
-        lines = text.decode().splitlines() if isinstance(text, bytes) else []
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
-    async def echoes(self) -> int:
-        """Return how many probes this node has executed so far."""
-        stats = (await self.info("commandstats")).get("cmdstat_echo", "calls=0")
-        return int(stats.split(",")[0].removeprefix("calls="))
-
-    async def now_ns(self) -> int:
-        """TIME."""
-        answer = await self.ask("TIME")
-        if not isinstance(answer, list):
-            raise UnknownOutcome(f"node {self.name} answered TIME with {answer!r}")
-        return int(answer[0]) * 1_000_000_000 + int(answer[1]) * 1_000
-
-    async def life(self) -> Life:
-        """``INFO server`` and ``DBSIZE``."""
-        server = await self.info("server")
-        return Life(server["run_id"], int(server["process_id"]), _number(await self.ask("DBSIZE")))
-
     async def disk(self) -> Disk:
         """Its append-only file and what the sync shim has noted of it."""
         return self._disk.state()
@@ -143,32 +114,6 @@ class RedisNode(RealMachine[B]):
             raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
         return self._disk.lose_unsynced()
 
-    async def touch(self) -> None:
-        """SET a key that no lock uses."""
-        await self.ask("SET", OWN_KEY, time.monotonic_ns())
-
-    async def ripple(self) -> None:
-        """PUBLISH goes to the replicas as well."""
-        await self.ask("PUBLISH", OWN_KEY, "")
-
-    async def replicate(self, master: Address) -> None:
-        """Become the replica of whoever is behind ``master``, also after a restart."""
-        self._replicates = master
-        await self.ask("REPLICAOF", master.host, master.port)
-
-    async def promote(self) -> None:
-        """REPLICAOF NO ONE; it stays a master after a restart."""
-        self._replicates = None
-        await self.ask("REPLICAOF", "NO", "ONE")
-
-    async def role(self) -> Role:
-        """``INFO replication``: a replica's offset is what it has processed of its master's stream."""
-        told = await self.info("replication")
-        replica = told.get("role") == "slave"
-        self.known_offset = int(told.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
-        linked = told.get("master_link_status") == "up"
-        return Role("replica" if replica else "master", self.known_offset, linked)
-
     def stopwatch(self) -> Callable[[], int]:
         """Measure time by the wall clock that its processes see."""
         return Stopwatch(self.clock.now_ns)
@@ -178,7 +123,3 @@ class RedisNode(RealMachine[B]):
         before_ns = time.time_ns()
         node_ns = await self.now_ns()
         return reading(node_ns, before_ns, time.time_ns())
-
-
-def _number(answer: object) -> int:
-    return answer if isinstance(answer, int) else -1

@@ -33,16 +33,25 @@ class Replacement:
         self._real = real
         self._new = {id(old): new for old, new in zip(real, stand_ins, strict=True)}
         # A stand-in holds the real function itself, and must go on doing so.
-        self._spared = {id(cell) for new in stand_ins for cell in new.__closure__ or ()} | {id(real)}
+        self._spared = {id(cell) for new in stand_ins for cell in getattr(new, "__closure__", ()) or ()} | {
+            id(real)
+        }
         self._undo: list[Undo] = []
         self.left: list[object] = []
         """Holders in which nothing could be replaced."""
 
     def apply(self) -> None:
         """Replace whatever refers to one of the real functions."""
+        tuples: list[tuple[Any, ...]] = []
         for holder in gc.get_referrers(*self._real):
-            if id(holder) not in self._spared and not isinstance(holder, _PASSING):
+            if id(holder) in self._spared or isinstance(holder, _PASSING):
+                continue
+            if isinstance(holder, tuple):
+                tuples.append(holder)
+            else:
                 self._mend(holder)
+        if tuples:
+            self._mend_tuples(tuples)
 
     def in_modules(self) -> None:
         """Replace the real functions in the module dictionaries only."""
@@ -70,8 +79,6 @@ class Replacement:
                     holder[index] = self._new[id(value)]
         elif isinstance(holder, types.CellType):
             self._set(holder, "cell_contents", holder.cell_contents)
-        elif isinstance(holder, tuple):
-            self._mend_tuple(holder)
         elif isinstance(holder, functools.partial):
             self._mend_partial(holder)
         elif isinstance(holder, staticmethod):
@@ -80,6 +87,8 @@ class Replacement:
             self.left.append(holder)
 
     def _mend_mapping(self, holder: dict[Any, Any]) -> None:
+        if self._new.keys().isdisjoint(map(id, holder.values())):
+            return
         named = {name: value for name, value in holder.items() if id(value) in self._new}
         if "__module__" in holder and "__name__" not in holder:  # a class's, perhaps: it has caches
             for owner in gc.get_referrers(holder):
@@ -91,16 +100,19 @@ class Replacement:
             self._undo.append(functools.partial(holder.__setitem__, name, value))
             holder[name] = self._new[id(value)]
 
-    def _mend_tuple(self, holder: tuple[Any, ...]) -> None:
+    def _mend_tuples(self, holders: list[tuple[Any, ...]]) -> None:
         """Default arguments are a tuple that a function refers to; any other tuple cannot be changed."""
-        mended = tuple(self._new.get(id(value), value) for value in holder)
-        owners = [each for each in gc.get_referrers(holder) if isinstance(each, types.FunctionType)]
-        owners = [owner for owner in owners if owner.__defaults__ is holder]
-        for owner in owners:
-            self._undo.append(functools.partial(setattr, owner, "__defaults__", holder))
-            owner.__defaults__ = mended
-        if not owners:
-            self.left.append(holder)
+        owners: dict[int, list[types.FunctionType]] = {id(holder): [] for holder in holders}
+        for owner in gc.get_referrers(*holders):  # all at once: each search goes through all that there is
+            if isinstance(owner, types.FunctionType) and id(owner.__defaults__) in owners:
+                owners[id(owner.__defaults__)].append(owner)
+        for holder in holders:
+            mended = tuple(self._new.get(id(value), value) for value in holder)
+            for owner in owners[id(holder)]:
+                self._undo.append(functools.partial(setattr, owner, "__defaults__", holder))
+                owner.__defaults__ = mended
+            if not owners[id(holder)]:
+                self.left.append(holder)
 
     def _mend_partial(self, holder: functools.partial[Any]) -> None:
         """A partial object takes a whole new state."""

@@ -6,8 +6,7 @@ unless one is told to run at another rate; faults touch wall clocks only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 S_NS: Final = 1_000_000_000
 MILLION: Final = 1_000_000
@@ -16,38 +15,48 @@ WALL_START_NS: Final = 1_767_225_600 * S_NS
 """Midnight at the beginning of 2026, UTC."""
 
 
+class HasTime(Protocol):
+    """Whatever time passes in: a world."""
+
+    now_ns: int
+
+
 class Clock:
     """What one host takes for the time.
 
     Args:
-        now_ns: the time of the world.
+        world: whose time it is.
         phase_ns: how far into a second the wall clock is when the world begins.
     """
 
-    def __init__(self, now_ns: Callable[[], int], phase_ns: int = 0) -> None:
-        self._now_ns = now_ns
+    def __init__(self, world: HasTime, phase_ns: int = 0) -> None:
+        self._world = world
         self._true_start_ns = WALL_START_NS + phase_ns
         self._offset_ns = 0
         self._ppm = 0
-        self._anchor_ns = now_ns()
+        self._anchor_ns = world.now_ns
         self._monotonic_ppm = 0
-        self._monotonic_anchor_ns = now_ns()
-        self._monotonic_at_anchor_ns = MONOTONIC_START_NS + now_ns()
+        self._monotonic_anchor_ns = world.now_ns
+        self._monotonic_at_anchor_ns = MONOTONIC_START_NS + world.now_ns
 
     def monotonic_ns(self) -> int:
         """What the monotonic clock shows."""
         if not self._monotonic_ppm:
-            return self._monotonic_at_anchor_ns + self._now_ns() - self._monotonic_anchor_ns
-        passed_ns = self._now_ns() - self._monotonic_anchor_ns
+            return self._monotonic_at_anchor_ns + self._world.now_ns - self._monotonic_anchor_ns
+        passed_ns = self._world.now_ns - self._monotonic_anchor_ns
         return self._monotonic_at_anchor_ns + passed_ns + passed_ns * self._monotonic_ppm // MILLION
 
     def wall_ns(self) -> int:
         """What the wall clock shows, in nanoseconds of Unix time."""
-        return self._true_start_ns + self._now_ns() + self.shift_ns()
+        now_ns = self._true_start_ns + self._world.now_ns + self._offset_ns
+        return now_ns + self._drifted_ns() if self._ppm else now_ns
 
     def shift_ns(self) -> int:
         """How far the wall clock is ahead of the true time."""
-        return self._offset_ns + (self._now_ns() - self._anchor_ns) * self._ppm // MILLION
+        return self._offset_ns + self._drifted_ns()
+
+    def _drifted_ns(self) -> int:
+        return (self._world.now_ns - self._anchor_ns) * self._ppm // MILLION
 
     @property
     def ppm(self) -> int:
@@ -76,8 +85,8 @@ class Clock:
     def drift_monotonic(self, ppm: int) -> None:
         """Let the monotonic clock run so much too fast from now on; it never steps."""
         self._monotonic_at_anchor_ns = self.monotonic_ns()
-        self._monotonic_anchor_ns = self._now_ns()
+        self._monotonic_anchor_ns = self._world.now_ns
         self._monotonic_ppm = ppm
 
     def _set(self, offset_ns: int, ppm: int) -> None:
-        self._offset_ns, self._ppm, self._anchor_ns = offset_ns, ppm, self._now_ns()
+        self._offset_ns, self._ppm, self._anchor_ns = offset_ns, ppm, self._world.now_ns

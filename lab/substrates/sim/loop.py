@@ -14,7 +14,7 @@ import socket
 from asyncio import events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lab.substrates.sim.clock import S_NS
@@ -29,6 +29,10 @@ T = TypeVar("T")
 
 SPINS_MAX: Final = 1_000_000
 """How often a loop may go round without any time passing before it counts as hung."""
+
+
+TASKS_KEPT: Final = 64
+"""From so many tasks on, those that are done are forgotten now and then."""
 
 
 class SimFuture(asyncio.Future[T]):
@@ -51,21 +55,62 @@ class SimTask(asyncio.Task[T]):
         return self.number
 
 
+class Callback:
+    """What ``asyncio.Handle`` offers, without a debugger's memory; None as context: it needs none."""
+
+    __slots__ = ("arguments", "context", "function", "is_cancelled")
+
+    def __init__(
+        self, function: Callable[..., object], arguments: tuple[Any, ...], context: Context | None
+    ) -> None:
+        self.function, self.arguments, self.context = function, arguments, context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Do nothing when the time comes."""
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self.is_cancelled
+
+
+class Timer(Callback):
+    """What ``asyncio.TimerHandle`` offers."""
+
+    __slots__ = ("_when",)
+
+    def __init__(
+        self,
+        when: float,
+        function: Callable[..., object],
+        arguments: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        super().__init__(function, arguments, context)
+        self._when = when
+
+    def when(self) -> float:
+        """When it is due, by the host's monotonic clock, in seconds."""
+        return self._when
+
+
 class HostLoop(asyncio.AbstractEventLoop):
     """Runs the coroutines of one host whenever the world lets it."""
 
     def __init__(self, host: Host, network: Network) -> None:
         self.host, self.network = host, network
         self._world = host.world
-        self._ready: deque[asyncio.Handle] = deque()
-        self._io: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self._ready: deque[Callback] = deque()
+        self._io: deque[Callback] = deque()
+        self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = 0
         self._awake = False
         self._armed_ns: int | None = None
         self._closed = False
         self.tasks: dict[int, asyncio.Task[Any]] = {}
-        """The tasks that are not done, by number, oldest first."""
+        """The tasks that are not done, and some that are, by number, oldest first."""
+        self._tasks_max = TASKS_KEPT
         self.troubles: list[str] = []
         """What would have been printed as "exception was never retrieved" and the like."""
 
@@ -75,10 +120,11 @@ class HostLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Run a callback in the next round, at this instant."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle: Any = Callback(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
-        self.wake()
-        return handle
+        if not self._awake:
+            self.wake()
+        return handle  # type: ignore[no-any-return]
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
@@ -92,22 +138,27 @@ class HostLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Run a callback when the host's monotonic clock shows ``when`` seconds, never earlier."""
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        handle._scheduled = True  # type: ignore[attr-defined]
+        handle: Any = Timer(when, callback, args, copy_context() if context is None else context)
         due_ns = math.ceil(when * S_NS)
         if due_ns / S_NS < when:
             due_ns += 1  # or a loop that waits until ``when`` would never see it come
         heapq.heappush(self._timers, (due_ns, self._number(), handle))
-        self._arm()
-        return handle
+        if not self._awake:  # or it is looked at when the step is over
+            self._arm()
+        return handle  # type: ignore[no-any-return]
 
     def on_io(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback as I/O: before timers that are due, also when both waited for a pause to end."""
-        self._io.append(asyncio.Handle(callback, args, self, None))
-        self.wake()
+        self._io.append(Callback(callback, args, None))
+        if not self._awake:
+            self.wake()
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is dropped when its time comes."""
+    def on_arrival(self, callback: Callable[..., object], *args: Any) -> None:
+        """The same for what the network delivers at this instant: while nothing else runs."""
+        self._io.append(Callback(callback, args, None))
+        if not (self._awake or self.host.paused or self._closed):
+            self._awake = True
+            self._step()
 
     def _number(self) -> int:
         self._numbers += 1
@@ -176,8 +227,17 @@ class HostLoop(asyncio.AbstractEventLoop):
                 return
             for _ in range(len(ready)):
                 handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._run()
+                if handle.is_cancelled:
+                    continue
+                try:
+                    if handle.context is None:
+                        handle.function(*handle.arguments)
+                    else:
+                        handle.context.run(handle.function, *handle.arguments)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as asyncio's own handles do
+                    self.call_exception_handler({"message": "in a callback", "exception": error})
         raise SimulationError(f"{self.host.name} works for ever without any time passing")
 
     # The end
@@ -192,6 +252,7 @@ class HostLoop(asyncio.AbstractEventLoop):
     def bury(self) -> None:
         """Close the coroutines of a loop that will not be stepped again, the youngest first."""
         self.stop_for_ever()
+        self._forget_done()
         for task in reversed(list(self.tasks.values())):
             task._log_destroy_pending = False
             coroutine = task.get_coro()
@@ -228,11 +289,13 @@ class HostLoop(asyncio.AbstractEventLoop):
         number = self._number()
         task = SimTask(number, coro, loop=self, name=name or f"{self.host.name}-{number}", context=context)
         self.tasks[number] = task
-        task.add_done_callback(self._done)
+        if len(self.tasks) > self._tasks_max:
+            self._forget_done()
+            self._tasks_max = 2 * len(self.tasks) + TASKS_KEPT
         return task
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self.tasks.pop(hash(task), None)
+    def _forget_done(self) -> None:
+        self.tasks = {number: task for number, task in self.tasks.items() if not task.done()}
 
     async def create_connection(  # type: ignore[override]
         self,

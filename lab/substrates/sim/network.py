@@ -11,6 +11,8 @@ import asyncio
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lab.substrates.base import Stream
@@ -65,8 +67,7 @@ class Pipe:
     """One direction of a way, and what is done to it."""
 
     def __init__(self, world: World, name: str) -> None:
-        self._world = world
-        self._random = world.random(f"pipe/{name}")
+        self._world, self._name = world, name
         self.lost = False
         """Whether what is sent vanishes."""
         self.held = False
@@ -74,6 +75,10 @@ class Pipe:
         self.delay_ns = self.jitter_ns = 0
         self.rate_bytes_per_s: int | None = None
         self._kept: list[tuple[Lane, int, Arrival, tuple[Any, ...]]] = []
+
+    @cached_property
+    def _random(self) -> Random:
+        return self._world.random(f"pipe/{self._name}")
 
     def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
         """Let ``arrives`` be called at the other end, if and when this gets there."""
@@ -90,7 +95,8 @@ class Pipe:
             # What is sent waits until the last byte before it is through.
             lane.busy_until_ns = max(now_ns, lane.busy_until_ns) + size * S_NS // self.rate_bytes_per_s
             delay_ns += lane.busy_until_ns - now_ns
-        lane.last_ns = max(lane.last_ns, now_ns + delay_ns)
+        if now_ns + delay_ns > lane.last_ns:
+            lane.last_ns = now_ns + delay_ns
         self._world.at(lane.last_ns, arrives, *arguments)
 
     def release(self) -> None:

@@ -9,8 +9,8 @@ from typing import Final
 
 from lab.address import Address
 from lab.errors import UnknownOutcome
-from lab.substrates.base import Disk, Life, Persistence, Probe, Role
-from lab.substrates.probe import echo
+from lab.substrates.asked import AskedNode
+from lab.substrates.base import Disk, Persistence
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.machine import ACT_S, SimMachine
@@ -22,11 +22,9 @@ START_S: Final = 0.01
 """How long a server takes to start."""
 ANSWER_TIMEOUT_S: Final = 5.0
 READY_TIMEOUT_S: Final = 15.0
-OWN_KEY: Final = "lock-lab:touched"
-"""What the lab itself writes on a node, to move its append-only file on."""
 
 
-class SimNode(SimMachine):
+class SimNode(AskedNode, SimMachine):
     """A node; ``address`` leads to it around every link."""
 
     def __init__(
@@ -267,27 +265,13 @@ class SimNode(SimMachine):
             self._network.open(way, self.name, heard, ended, opened)
 
     async def replicate(self, master: Address) -> None:
-        """Become the replica of whoever is behind ``master``, also after a restart."""
-        self._replicates = master
-        await self.ask("REPLICAOF", master.host, master.port)
+        """Become the replica of whoever is behind ``master``, and wait until it is."""
+        await super().replicate(master)
         give_up = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while not (await self.role()).linked:
             if asyncio.get_running_loop().time() > give_up:
                 raise UnknownOutcome(f"{self.name} did not become a replica of {master.name}")
             await asyncio.sleep(0.005)
-
-    async def promote(self) -> None:
-        """REPLICAOF NO ONE; it stays a master after a restart."""
-        self._replicates = None
-        await self.ask("REPLICAOF", "NO", "ONE")
-
-    async def role(self) -> Role:
-        """``INFO replication``: a replica's offset is what it has processed of its master's stream."""
-        told = await self.info("replication")
-        replica = told.get("role") == "slave"
-        self.known_offset = int(told.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
-        linked = told.get("master_link_status") == "up"
-        return Role("replica" if replica else "master", self.known_offset, linked)
 
     # What the lab asks, around all links
 
@@ -304,44 +288,9 @@ class SimNode(SimMachine):
             raise UnknownOutcome(f"node {self.name} does not answer the lab: {answer}")
         return answer
 
-    async def probe(self, timeout_s: float) -> Probe:
-        """ECHO on a connection of its own, around all links."""
-        return await echo(self.address, timeout_s)
-
-    async def info(self, section: str) -> dict[str, str]:
-        """Return one section of the node's ``INFO`` as names and values."""
-        text = await self.ask("INFO", section)
-        lines = text.decode().splitlines() if isinstance(text, bytes) else []
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
-    async def echoes(self) -> int:
-        """Return how many probes this node has executed so far."""
-        stats = (await self.info("commandstats")).get("cmdstat_echo", "calls=0")
-        return int(stats.split(",")[0].removeprefix("calls="))
-
-    async def now_ns(self) -> int:
-        """TIME."""
-        answer = await self.ask("TIME")
-        if not isinstance(answer, list):
-            raise UnknownOutcome(f"node {self.name} answered TIME with {answer!r}")
-        return int(answer[0]) * 1_000_000_000 + int(answer[1]) * 1_000
-
     async def told_time_ns(self) -> int:
         """What TIME says."""
         return await self.now_ns()
-
-    async def life(self) -> Life:
-        """Its run id and process id, and DBSIZE."""
-        keys = await self.ask("DBSIZE")
-        return Life(self.model.run_id, self.process_id, keys if isinstance(keys, int) else -1)
-
-    async def touch(self) -> None:
-        """SET a key that no lock uses."""
-        await self.ask("SET", OWN_KEY, self.host.clock.monotonic_ns())
-
-    async def ripple(self) -> None:
-        """PUBLISH goes to the replicas as well."""
-        await self.ask("PUBLISH", OWN_KEY, "")
 
     def stopwatch(self) -> Callable[[], int]:
         """Measure time by its wall clock."""

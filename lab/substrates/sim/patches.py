@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from lab.substrates.sim.capture import Replacement, refuse
+from lab.substrates.sim.dates import Datetime, captured_methods, mend_subclasses
 from lab.substrates.sim.hashes import numbered_hashes
 from lab.substrates.sim.host import Host, forbidden, running_host
 from lab.substrates.sim.stand_in import captured, named
@@ -74,14 +75,18 @@ def simulating() -> Iterator[None]:
     _audit()
     collects = gc.isenabled()
     replaced: list[Replacement] = []
-    unnumber: list[Callable[[], None]] = []
+    undos: list[Callable[[], None]] = []
     _state["depth"] = 1
     try:
-        for_everybody, where_defined = captured(), named()
+        for_everybody, where_defined, methods = captured(), named(), captured_methods()
         everywhere = Replacement(
-            [getattr(each.place, each.name) for each in for_everybody],
-            [each.function for each in for_everybody],
+            [*(getattr(each.place, each.name) for each in for_everybody), *methods],
+            [
+                *(each.function for each in for_everybody),
+                *(getattr(Datetime, each.__name__) for each in methods),
+            ],
         )
+        del methods
         replaced.append(everywhere)
         everywhere.apply()
         refuse(everywhere.left)
@@ -94,12 +99,13 @@ def simulating() -> Iterator[None]:
             by_name.at(each.place, each.name)
         by_name.in_modules()
         vars(asyncio.tasks)["set"] = InsertionOrdered
-        unnumber += numbered_hashes()
+        undos += numbered_hashes()
+        undos += mend_subclasses()
         gc.disable()  # a finaliser that closes a connection must not run at a moment that chance chooses
         yield
     finally:
         vars(asyncio.tasks).pop("set", None)
-        for undo in unnumber:
+        for undo in undos:
             undo()
         for each_replaced in reversed(replaced):
             each_replaced.undo()

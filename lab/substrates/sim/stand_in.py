@@ -6,6 +6,7 @@ afterwards.
 
 from __future__ import annotations
 
+import datetime
 import os
 import random
 import subprocess
@@ -18,6 +19,7 @@ from random import Random
 from typing import Any, Final
 
 from lab.substrates.sim.clock import S_NS
+from lab.substrates.sim.dates import Datetime
 from lab.substrates.sim.host import Host, forbidden, running_host
 
 
@@ -175,4 +177,5 @@ def named() -> list[StandIn]:
             for name in ("localtime", "gmtime", "ctime", "asctime", "strftime")
         ),
         *(StandIn(random, name, _drawn(name, getattr(random, name))) for name in DRAWS),
+        StandIn(datetime, "datetime", Datetime),
     ]

@@ -6,8 +6,8 @@ world with the same seed always does the same.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
 
@@ -43,12 +43,15 @@ class World:
 
     def clock(self) -> Clock:
         """Return the clocks of a new host."""
-        return Clock(lambda: self.now_ns, self._phase_ns)
+        return Clock(self, self._phase_ns)
 
     def at(self, time_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
         """Arrange that something happens at a time of the world; what is past happens now."""
         self._arranged += 1
-        heapq.heappush(self._heap, (max(time_ns, self.now_ns), self._arranged, happens, arguments))
+        heappush(
+            self._heap,
+            (time_ns if time_ns > self.now_ns else self.now_ns, self._arranged, happens, arguments),
+        )
 
     def after(self, delay_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
         """Arrange that something happens after so long."""
@@ -70,7 +73,7 @@ class World:
         while not done():
             if not heap:
                 raise SimulationError("nothing is left to happen, and somebody still waits")
-            self.now_ns, _, happens, arguments = heapq.heappop(heap)
+            self.now_ns, _, happens, arguments = heappop(heap)
             if self.now_ns > LIMIT_NS:
                 raise SimulationError("a week has passed in the simulation, and somebody still waits")
             self.events += 1

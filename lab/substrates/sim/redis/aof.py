@@ -19,7 +19,10 @@ from lab.substrates.sim.redis.reply import pack
 
 
 class AppendOnlyFile:
-    """One file, open since its server started in second ``second`` of Unix time."""
+    """One file, open since its server started in second ``second`` of Unix time.
+
+    Commands become bytes when somebody looks at the file.
+    """
 
     def __init__(self, data: bytes, *, always: bool, second: int) -> None:
         self._data = bytearray(data)
@@ -27,23 +30,28 @@ class AppendOnlyFile:
         self._synced = len(data)
         self._last_sync_second = second
         self._selected = False
+        self._later: list[list[bytes]] = []
+        """Commands that were written after ``_data``."""
+        self._later_synced = 0
 
     @property
     def is_synced(self) -> bool:
         """Whether nothing would be lost in a power cut."""
-        return self._synced == len(self._data)
+        return self._later_synced == len(self._later) and (
+            bool(self._later) or self._synced == len(self._data)
+        )
 
     @property
     def next_sync_ns(self) -> int:
         """Before its wall clock shows this (ns of Unix time) the server does not sync."""
         return (self._last_sync_second + 1) * 1_000_000_000
 
-    def append(self, packed: bytes) -> None:
-        """Write one command, or several."""
+    def append(self, commands: list[list[bytes]]) -> None:
+        """Write commands."""
         if not self._selected:
             self._selected = True
-            self._data += pack([b"SELECT", b"0"])
-        self._data += packed
+            self._later.append([b"SELECT", b"0"])
+        self._later += commands
 
     def round(self, second: int) -> None:
         """Sync if the policy says so, at the end of a round of the server's loop."""
@@ -55,21 +63,36 @@ class AppendOnlyFile:
     def sync(self, second: int) -> None:
         """Sync now."""
         self._synced = len(self._data)
+        self._later_synced = len(self._later)
         self._last_sync_second = second
 
     def rewrite(self, data: bytes, second: int) -> None:
         """Begin anew with ``data``, which is synced: after a full synchronisation with a master."""
         self._data = bytearray(data)
+        self._later = []
         self._selected = True
         self.sync(second)
 
     def state(self) -> Disk:
         """How much is written and synced, and the rest."""
+        self._write()
         return Disk(len(self._data), self._synced, bytes(self._data[self._synced :]))
 
     def kept(self, *, power_cut: bool) -> bytes:
         """Return what is left of it after the server's end."""
+        self._write()
         return bytes(self._data[: self._synced] if power_cut else self._data)
+
+    def _write(self) -> None:
+        """Turn commands into bytes."""
+        later, self._later = self._later, []
+        synced, self._later_synced = self._later_synced, 0
+        for args in later[:synced]:
+            self._data += pack(args)
+        if synced:
+            self._synced = len(self._data)
+        for args in later[synced:]:
+            self._data += pack(args)
 
 
 def commands_in(data: bytes) -> list[list[bytes]]:

@@ -127,7 +127,7 @@ class MasterLink:
             return
         if name in (b"MULTI", b"EXEC"):
             if model.aof is not None:
-                model.aof.append(pack(args))
+                model.aof.append([args])
             return
         model.read_clock()
         dirty = model.keys.dirty
@@ -137,5 +137,5 @@ class MasterLink:
         finally:
             model.keys.obeys = False
         if model.aof is not None and model.keys.dirty != dirty:
-            model.aof.append(pack(args))
+            model.aof.append([args])
         model.finish()

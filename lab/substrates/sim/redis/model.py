@@ -267,10 +267,10 @@ class RedisModel:
         pending, self._pending = self._pending, []
         if len(pending) > 1:
             pending = [[b"MULTI"], *pending, [b"EXEC"]]
-        packed = b"".join([pack(args) for args in pending])
         if self.aof is not None:
-            self.aof.append(packed)
-        self.replication.stream(packed)
+            self.aof.append(pending)
+        if self.replication.has_stream:
+            self.replication.stream(b"".join([pack(args) for args in pending]))
 
     def _expired(self, key: bytes) -> None:
         self.propagate([b"DEL", key])

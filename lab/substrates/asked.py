@@ -1,0 +1,80 @@
+"""What the lab asks a Redis node itself, around all links: the same commands, real or simulated."""
+
+from __future__ import annotations
+
+import time
+
+from lab.address import Address
+from lab.errors import UnknownOutcome
+from lab.substrates.base import Life, Probe, Role
+from lab.substrates.probe import echo
+
+OWN_KEY = "lock-lab:touched"
+"""What the lab itself writes on a node, to move its append-only file on."""
+
+
+class AskedNode:
+    """A node that answers ``ask``; ``address`` leads to it around every link."""
+
+    name: str
+    address: Address
+    known_offset: int
+    _replicates: Address | None
+
+    async def ask(self, *arguments: str | int) -> object:
+        """Let the server execute one command. Raises ``UnknownOutcome``."""
+        raise NotImplementedError
+
+    async def probe(self, timeout_s: float) -> Probe:
+        """ECHO on a connection of its own, around all links."""
+        return await echo(self.address, timeout_s)
+
+    async def info(self, section: str) -> dict[str, str]:
+        """Return one section of the node's ``INFO`` as names and values."""
+        text = await self.ask("INFO", section)
+        lines = text.decode().splitlines() if isinstance(text, bytes) else []
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    async def echoes(self) -> int:
+        """Return how many probes this node has executed so far."""
+        stats = (await self.info("commandstats")).get("cmdstat_echo", "calls=0")
+        return int(stats.split(",")[0].removeprefix("calls="))
+
+    async def now_ns(self) -> int:
+        """TIME."""
+        answer = await self.ask("TIME")
+        if not isinstance(answer, list):
+            raise UnknownOutcome(f"node {self.name} answered TIME with {answer!r}")
+        return int(answer[0]) * 1_000_000_000 + int(answer[1]) * 1_000
+
+    async def life(self) -> Life:
+        """``INFO server`` and ``DBSIZE``."""
+        server = await self.info("server")
+        keys = await self.ask("DBSIZE")
+        return Life(server["run_id"], int(server["process_id"]), keys if isinstance(keys, int) else -1)
+
+    async def touch(self) -> None:
+        """SET a key that no lock uses."""
+        await self.ask("SET", OWN_KEY, time.monotonic_ns())
+
+    async def ripple(self) -> None:
+        """PUBLISH goes to the replicas as well."""
+        await self.ask("PUBLISH", OWN_KEY, "")
+
+    async def replicate(self, master: Address) -> None:
+        """Become the replica of whoever is behind ``master``, also after a restart."""
+        self._replicates = master
+        await self.ask("REPLICAOF", master.host, master.port)
+
+    async def promote(self) -> None:
+        """REPLICAOF NO ONE; it stays a master after a restart."""
+        self._replicates = None
+        await self.ask("REPLICAOF", "NO", "ONE")
+
+    async def role(self) -> Role:
+        """``INFO replication``: a replica's offset is what it has processed of its master's stream."""
+        told = await self.info("replication")
+        replica = told.get("role") == "slave"
+        self.known_offset = int(told.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
+        linked = told.get("master_link_status") == "up"
+        return Role("replica" if replica else "master", self.known_offset, linked)
