@@ -13,7 +13,7 @@ from checker.attribution import Attribution, Forgotten
 from checker.events import LAB, Params
 from checker.grants import Grants, grants_of, with_grants
 from checker.history import History
-from checker.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations
+from checker.operations import I64, MISSING, NEVER, NONE, F, Index, Operations
 from checker.verdict import Finding, Property, Severity
 from checker.windows import Segments, believed, guaranteed
 from checker.writes import Writes, accepted_writes
@@ -92,18 +92,17 @@ class Evidence:
         stalls = [Interval(s.start_ns, s.end_ns) for s in self.history.stalls if s.client in names]
         return sorted(pauses + stalls, key=lambda i: i.start_ns)
 
-    def stood_still(self, rows: Index) -> Bools:
-        """For operations (rows): whether their client or the lab stood still at any time of theirs."""
-        if not self.history.faults and not self.history.stalls:
-            return np.zeros(rows.size, bool)
-        still = np.zeros(rows.size, bool)
+    def still_ns(self, rows: Index) -> I64:
+        """For operations (rows): for how long, at most, their client or the lab stood still during theirs."""
+        total = np.zeros(rows.size, np.int64)
         call, end = self.ops.call_ns[rows], self.ops.return_ns[rows]
         for code, name in enumerate(self.ops.names.client):
             theirs = self.ops.client[rows] == code
             if theirs.any():
                 for interval in self.standstills((name, LAB)):
-                    still |= theirs & (interval.start_ns <= end) & (interval.end_ns >= call)
-        return still
+                    shared = np.minimum(interval.end_ns, end) - np.maximum(interval.start_ns, call)
+                    total += np.where(theirs, np.maximum(shared, 0), 0)
+        return total
 
     def _client_codes(self, names: Sequence[str]) -> list[int]:
         return [code for code, name in enumerate(self.ops.names.client) if name in names]

@@ -8,8 +8,9 @@ knows only a claim longer than the TTL is a lie for certain. (An acquire that wa
 to end would be accused otherwise: counting from its call is unsound for every lock that retries.)
 
 A stamp that is taken after its process stood still proves nothing about what the library knew when it looked,
-so a pause or stall of the client (or of the lab) inside the call acquits it, unless the claim alone is longer
-than the lease, or the lock itself named both the attempt and a deadline: instants that no pause can move.
+so pauses and stalls of the client (and of the lab) inside the call acquit it as far as they can explain: all
+their length is taken off. They do not if the claim alone is longer than the lease, or the lock itself named
+both the attempt and a deadline: instants that no pause can move.
 For the same reason everything that leans on a stamp is given `stall_ns`, which may pass unnoticed.
 """
 
@@ -75,7 +76,10 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
     plain = claimed & claims.success & (claim > lease + params.epsilon_ns)
     stated = claims.stated & named & too_long
     suspects = np.flatnonzero(((too_long | too_late) & claims.bounded) | plain)
-    excused = evidence.stood_still(claims.row[suspects]) & ~(plain | stated)[suspects]
+    still = evidence.still_ns(claims.row[suspects])
+    by_then = np.where(too_late, claims.returned_ns - params.stall_ns, deadline)[suspects]
+    by_then = np.where(too_long[suspects], np.maximum(by_then, deadline[suspects]), by_then)
+    excused = (by_then - still <= limit[suspects]) & ~(plain | stated)[suspects]
     guilty = suspects[~excused]
     findings = [_finding(evidence, claims, int(at), Severity.VIOLATION) for at in guilty[:LISTED_MAX]]
     findings = limited(findings, int(guilty.size))
@@ -159,7 +163,7 @@ def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) ->
         f"{evidence.at(claims.over_ns[at])}: {ms(excess)} too much"
     )
     if severity is Severity.INFORMATION:
-        why += f"; {who} (or the lab) stood still in between, which is no fault of the library"
+        why += f"; {who} (or the lab) stood still for so long in between, which is no fault of the library"
     return evidence.finding(
         "false-validity",
         HONESTY,

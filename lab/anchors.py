@@ -114,7 +114,7 @@ class Anchors:
 
     async def _synced(self, anchor: Synced) -> bool:
         """Whether the lock's key is in the rest of the file that is not synced, or nowhere in it."""
-        key = self._observer.key.encode()
+        key = self._observer.name_there.encode()
         word = b"$%d\r\n%s\r\n" % (len(key), key)
         for name in self._names(anchor.nodes):
             waits = word in (await self._cluster.nodes[name].disk()).unsynced

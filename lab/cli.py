@@ -24,6 +24,16 @@ images = typer.Typer(
 )
 app.add_typer(images, name="images")
 
+drivers = typer.Typer(
+    help="List or install the lock libraries that the lab has a driver for.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(drivers, name="drivers")
+
+driver = typer.Typer(help="Check a driver of your own.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(driver, name="driver")
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 On = Annotated[str, typer.Option(help="The substrate: auto, or one that lab doctor shows.")]
@@ -52,7 +62,8 @@ def run(
         list[str] | None, typer.Option("--set", help="Override a key: lock.ttl=2s, steps=[…]. Repeatable.")
     ] = None,
     lock: Annotated[
-        str | None, typer.Option(help="The lock under test: a name, or package.module:Class.")
+        str | None,
+        typer.Option(help="The lock under test: a name, package.module:Class, or a driver."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The seed of every random choice; drawn and shown if absent.")
@@ -134,12 +145,17 @@ def verdicts(
     out: Annotated[Path, typer.Option(help="Where the directory of these runs is made.")] = Path("reports"),
     on: On = "auto",
     markdown: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
+    libraries: Annotated[
+        bool, typer.Option("--libraries", help="The stories about libraries whose driver is installed.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Run scenarios and their controls, and show which came out as expected."""
     from lab.commands import verdicts_command
 
-    return verdicts_command(names or [], repeat, jobs, on, out, markdown, as_json=as_json)
+    return verdicts_command(
+        names or [], repeat, jobs, on, out, markdown, libraries=libraries, as_json=as_json
+    )
 
 
 @app.command()
@@ -152,7 +168,8 @@ def campaign(
         list[str] | None, typer.Option("--set", help="Override a key, as in lab run. Repeatable.")
     ] = None,
     lock: Annotated[
-        str | None, typer.Option(help="The lock under test: a name, or package.module:Class.")
+        str | None,
+        typer.Option(help="The lock under test: a name, package.module:Class, or a driver."),
     ] = None,
     faults: Annotated[
         str | None,
@@ -179,7 +196,9 @@ def campaign(
 
 @app.command()
 def search(
-    lock: Annotated[str, typer.Option(help="The lock under test: a name, or package.module:Class.")],
+    lock: Annotated[
+        str, typer.Option(help="The lock under test: a name, package.module:Class, or a driver.")
+    ],
     find: Annotated[str, typer.Option(help="The finding that is searched for.")] = "overlap",
     budget: Annotated[str, typer.Option(help="How long to search, like 60s.")] = "60s",
     schedules: Annotated[int | None, typer.Option(min=1, help="How many schedules at most.")] = None,
@@ -232,12 +251,15 @@ def list_scenarios(
     claims: Annotated[
         bool, typer.Option("--claims", help="Show who claims what, and which scenario tests it.")
     ] = False,
+    libraries: Annotated[
+        bool, typer.Option("--libraries", help="List those about other people's libraries instead.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """List the scenarios that come with the lab, or the claims that they test."""
     from lab.commands import claims_command, list_command
 
-    return claims_command(as_json=as_json) if claims else list_command(as_json=as_json)
+    return claims_command(as_json=as_json) if claims else list_command(libraries=libraries, as_json=as_json)
 
 
 @app.command()
@@ -319,3 +341,35 @@ def remove_images() -> int:
     from lab.commands import remove_images_command
 
     return remove_images_command()
+
+
+@drivers.command("list")
+def list_drivers(as_json: Json = False) -> int:
+    """List the libraries: version, licence, and whether each can be used now, or what it lacks."""
+    from lab.driver_commands import list_drivers_command
+
+    return list_drivers_command(as_json=as_json)
+
+
+@drivers.command("install")
+def install_drivers(
+    names: Annotated[list[str], typer.Argument(help="Which (lab drivers list), or all.")],
+) -> int:
+    """Install libraries, each into an environment of its own in the user's cache."""
+    from lab.driver_commands import install_drivers_command
+
+    return install_drivers_command(names)
+
+
+@driver.command("check")
+def check_driver(
+    command: Annotated[str, typer.Argument(help="The driver: driver:NAME, ./my-driver, 'node driver.js'.")],
+    options: Annotated[
+        list[str] | None, typer.Option("--set", help="An option for it: retry_count=0. Repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Check that a driver keeps to the protocol, against five real nodes: 0 it does, 1 it does not."""
+    from lab.driver_commands import check_driver_command
+
+    return check_driver_command(command, options or [], as_json=as_json)

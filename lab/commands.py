@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from lab.errors import ExitCode
 
@@ -37,6 +36,7 @@ def run_command(
     as_json: bool,
 ) -> int:
     """``lab run``."""
+    from lab.drivers import is_driver
     from lab.durations import format_duration
     from lab.execute import Interrupted, execute_on
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
@@ -47,7 +47,7 @@ def run_command(
     data, talk = _consoles()
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, overrides)
-    substrate, why = choose(on)
+    substrate, why = choose(on, for_a_driver=is_driver(loaded.scenario.lock.name))
     drawn = secrets.randbelow(2**31) if seed is None else seed
     repeat = _repeat_command(scenario, overrides, drawn, substrate)
     talk.print(f"[bold]{loaded.name}[/]: {loaded.scenario.title}", soft_wrap=True)
@@ -107,12 +107,12 @@ def check_command(target: Path, *, as_json: bool) -> int:
     return judgement.exit_code
 
 
-def list_command(*, as_json: bool) -> int:
+def list_command(*, libraries: bool, as_json: bool) -> int:
     """``lab list``."""
     from lab.scenario.library import summaries
 
     data, _ = _consoles()
-    rows = summaries()
+    rows = summaries(libraries=libraries)
     if as_json:
         data.print_json(data=[msgspec.to_builtins(row) for row in rows])
         return ExitCode.EXPECTED
@@ -126,35 +126,46 @@ def list_command(*, as_json: bool) -> int:
 def claims_command(*, as_json: bool) -> int:
     """``lab list --claims``."""
     from lab.claims import claim_rows
-    from lab.report.tables import claim_table
+    from lab.report.tables import claim_table, print_table
 
     rows = claim_rows()
     data, _ = _consoles()
     if as_json:
         data.print_json(data=msgspec.to_builtins(rows))
     else:
-        _print_table(data, claim_table(rows))
+        print_table(data, claim_table(rows))
     return ExitCode.EXPECTED
 
 
 def verdicts_command(
-    names: list[str], repeat: int, jobs: int, on: str, out: Path, markdown: Path | None, *, as_json: bool
+    names: list[str],
+    repeat: int,
+    jobs: int,
+    on: str,
+    out: Path,
+    markdown: Path | None,
+    *,
+    libraries: bool,
+    as_json: bool,
 ) -> int:
     """``lab verdicts``: 0 if everything came out as expected, 1 or 3 if not."""
     from lab.execute import Interrupted, execute
     from lab.report.progress import ended_runs
-    from lab.report.tables import verdict_markdown, verdict_table
+    from lab.report.tables import print_table, verdict_markdown, verdict_table
     from lab.scenario.library import summaries
     from lab.scenario.load import load_scenario
     from lab.substrates import AUTO, choose
-    from lab.verdicts import cases, exit_code, own_directory, run_all, to_json
+    from lab.verdicts import cases, exit_code, own_directory, run_all, to_json, usable
 
     data, talk = _consoles()
     for name in names:
         load_scenario(name)  # a misspelt name is told before anything is run
     if on != AUTO:
         choose(on)
-    lines = cases(names, summaries())
+    known = summaries(libraries=libraries)
+    if libraries:
+        known = usable(known, lambda line: talk.print(line, markup=False))
+    lines = cases(names, known if libraries or not names else (*known, *summaries(libraries=True)))
     reports = own_directory(out)
     try:
         with ended_runs(talk, repeat * sum(len(line.scenarios) for line in lines)) as on_end:
@@ -167,7 +178,7 @@ def verdicts_command(
     if as_json:
         sys.stdout.buffer.write(to_json(rows))
     else:
-        _print_table(data, verdict_table(rows))
+        print_table(data, verdict_table(rows))
     for run in (run for row in rows for run in row.runs if not run.as_expected):
         talk.print(f"repeat: {run.repeat}", markup=False, soft_wrap=True)
     return exit_code(rows)
@@ -299,14 +310,6 @@ def remove_images_command() -> int:
     for name in remove():
         data.print(f"removed {name}", markup=False)
     return ExitCode.EXPECTED
-
-
-def _print_table(console: Console, table: Table) -> None:
-    """Print as wide as the terminal is, or as a file may be."""
-    from lab.report.tables import WIDTH_FOR_FILES
-
-    wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
-    wide.print(table)
 
 
 def _repeat_command(scenario: str, overrides: list[str], seed: int, substrate: str) -> str:

@@ -58,9 +58,12 @@ class Sight:
 class NodeWatch:
     """Watches one key on one node, through its deaths and restarts."""
 
-    def __init__(self, node: Address, key: str, recorder: Recorder, notify: Callable[[], None]) -> None:
+    def __init__(
+        self, node: Address, key: str, recorder: Recorder, notify: Callable[[], None], name_there: str
+    ) -> None:
         self.node = node.name
         self._key = key
+        self._name_there = name_there
         self._recorder = recorder
         self._notify = notify
         self._truth = Channel(node, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab-truth")
@@ -118,8 +121,8 @@ class NodeWatch:
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
                 value, left_ms, _ = await asyncio.gather(
-                    self._truth.call("GET", self._key),
-                    self._truth.call("PTTL", self._key),
+                    self._truth.call("GET", self._name_there),
+                    self._truth.call("PTTL", self._name_there),
                     self._truth.call("PING", f"{MARK}{number}"),
                 )
             told = True
@@ -200,7 +203,7 @@ class NodeWatch:
         name = words[0].upper() if words else ""
         if name == "PING" and words[-1].startswith(MARK):
             self._passed = int(words[-1].removeprefix(MARK))
-        if name in OWN_COMMANDS or self._key not in words:
+        if name in OWN_COMMANDS or self._name_there not in words:
             return
         self._pending.append(self._noted(words, shown["time"]))
         self.executed.append((self._pending[-1]["seen_ns"], name))
@@ -218,12 +221,16 @@ class NodeWatch:
 
 
 class Observer:
-    """Watches the lock's key on all nodes."""
+    """Watches the lock's key on all nodes, where it may have another name: ``name_there``."""
 
-    def __init__(self, nodes: Iterable[Address], key: str, recorder: Recorder) -> None:
-        self.key = key
+    def __init__(
+        self, nodes: Iterable[Address], key: str, recorder: Recorder, name_there: str | None = None
+    ) -> None:
+        self.name_there = name_there or key
         self._changed = asyncio.Event()
-        self.watches = {node.name: NodeWatch(node, key, recorder, self._changed.set) for node in nodes}
+        self.watches = {
+            node.name: NodeWatch(node, key, recorder, self._changed.set, self.name_there) for node in nodes
+        }
 
     async def start(self) -> None:
         """Begin to watch every node."""

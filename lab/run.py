@@ -18,7 +18,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lab import locks
 from lab.client.protocol import Setup
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
@@ -35,7 +34,8 @@ from lab.scenario.model import Scenario
 from lab.steps import Narrator, Player, Told, needs
 from lab.store import StoreClient, StoreError
 from lab.substrates import is_simulated, substrate
-from lab.substrates.base import STORE, Cluster, ClusterPlan
+from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan
+from lab.traits import Traits, traits_of
 from lab.workload import WorkloadPlayer
 
 RHO = 0.001
@@ -103,6 +103,7 @@ class Run:
         self._drawn = schedule(self._scenario, options.seed)
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
         self._imports: threading.Thread | None = None
+        self._traits: Traits
 
     def prepare(self) -> Callable[[], Coroutine[Any, Any, Lived]]:
         """Make the run's directory; return what carries the run out, up to the history, complete on disk.
@@ -112,7 +113,7 @@ class Run:
             asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
         """
         scenario = self._scenario
-        margin_ns = locks.margin_ns(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
+        self._traits = traits_of(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
         for swept in sweep():
             self._tell(Told("lab", f"cleaned up after a killed run ({swept.words})", "plain"))
         if not is_simulated(self._options.substrate):
@@ -123,10 +124,10 @@ class Run:
         directory.write_scenario(self._loaded.text)
         if self._scenario.workload is not None:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
-        return partial(self._carry_out, directory, margin_ns)
+        return partial(self._carry_out, directory)
 
-    async def _carry_out(self, directory: RunDirectory, margin_ns: int) -> Lived:
-        recorder = Recorder(directory.path, self._params(margin_ns))
+    async def _carry_out(self, directory: RunDirectory) -> Lived:
+        recorder = Recorder(directory.path, self._params())
         cluster = self._cluster(directory, recorder)
         aborted: str | None = None
         try:
@@ -144,7 +145,7 @@ class Run:
                 await asyncio.shield(cluster.down())
             recorder.write("lab", "info", "phase", value="down")
             recorder.finish()
-        return Lived(directory, cluster.versions(), aborted)
+        return Lived(directory, {**cluster.versions(), **self._traits.versions}, aborted)
 
     def conclude(
         self, lived: Lived, on_verdict: Callable[[Judgement, str | None], None] | None = None
@@ -180,8 +181,12 @@ class Run:
             recorder.write("lab", "info", "phase", value="up")
             with self._timings.measure("up"):
                 await cluster.up()
+                key = self._scenario.keys[0]
                 observer = Observer(
-                    (node.address for node in cluster.nodes.values()), self._scenario.keys[0], recorder
+                    (node.address for node in cluster.nodes.values()),
+                    key,
+                    recorder,
+                    self._traits.node_key.replace("{key}", key),
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
                 if self._imports is not None:  # whoever imports holds up every other thread
@@ -269,7 +274,7 @@ class Run:
                 Setup(
                     client=name,
                     key=scenario.keys[0],
-                    lock=scenario.lock.name,
+                    lock=self._traits.name,
                     ttl_ns=scenario.lock.ttl_ns,
                     options=dict(scenario.lock.options),
                     nodes=[cluster.link(name, node).address for node in cluster.nodes],
@@ -287,6 +292,8 @@ class Run:
         chosen = substrate(self._options.substrate)
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         needed = needs((*self._scenario.steps, *drawn))
+        if self._traits.is_program:
+            needed |= {Capability.DRIVERS}
         missing = needed - chosen.capabilities
         if missing:
             raise LabError(
@@ -306,14 +313,15 @@ class Run:
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 
-    def _params(self, margin_ns: int) -> dict[str, Any]:
+    def _params(self) -> dict[str, Any]:
         scenario = self._scenario
         return {
             "rho": RHO,
-            "delta_ns": margin_ns,
+            "delta_ns": self._traits.margin_ns,
             "epsilon_ns": EPSILON_NS,
             "store_fences": scenario.store.fencing,
-            "lock_fences": locks.lock_class(scenario.lock.name).hands_out_fences,
+            "lock_fences": self._traits.hands_out_fences,
+            "single_attempt": self._traits.single_attempt,
             "nodes": scenario.cluster.nodes,
             "grace_ns": scenario.grace_ns,
             "stall_ns": STALL_NS,

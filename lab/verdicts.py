@@ -97,6 +97,20 @@ def cases(wanted: Sequence[str], known: Iterable[Summary]) -> tuple[Case, ...]:
     )
 
 
+def usable(summaries: Iterable[Summary], tell: Callable[[str], None]) -> tuple[Summary, ...]:
+    """Those whose library is installed; of the others each library's reason is told, once."""
+    from lab.drivers import PREFIX
+    from lab.drivers.environment import why_not
+
+    known = tuple(summaries)
+    libraries = {one.lock: one.lock.removeprefix(PREFIX) for one in known if one.lock.startswith(PREFIX)}
+    reasons = {lock: why_not(library) for lock, library in libraries.items()}
+    for lock, reason in reasons.items():
+        if reason is not None:
+            tell(f"skipped: the stories about {libraries[lock]}: {reason}")
+    return tuple(one for one in known if reasons.get(one.lock) is None)
+
+
 def exit_code(rows: Iterable[Row]) -> ExitCode:
     """0 only if every run came out as expected; what came out wrong weighs more than what is unknown."""
     codes = {run.exit_code for row in rows for run in row.runs}

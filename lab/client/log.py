@@ -62,14 +62,18 @@ class Recording:
         self._write("info", f, fields)
         self._life += 1
 
+    def unattended(self, by: str, f: str, **fields: Any) -> None:
+        """Record that something goes on for this client, by ``by``, whose end nobody will see."""
+        self._write("invoke", f, fields, process=f"{self.process}/{by}")
+
     def stall(self, start_ns: int, duration_ns: int) -> None:
         """Record that this process stood still."""
         self._write("info", "stall", {"start_ns": start_ns, "duration_ns": duration_ns})
 
-    def _write(self, kind: str, f: str, fields: dict[str, Any]) -> None:
+    def _write(self, kind: str, f: str, fields: dict[str, Any], process: str | None = None) -> None:
         event: dict[str, Any] = {
             "time_ns": self._clock_ns(),
-            "process": self.process,
+            "process": process or self.process,
             "client": self.client,
             "type": kind,
             "f": f,

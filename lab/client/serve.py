@@ -16,9 +16,10 @@ from lab.client.loop import Rounds
 from lab.client.points import Points
 from lab.client.protocol import Answer, Command, Outcome, Setup
 from lab.client.worker import Worker
+from lab.errors import LabError
 from lab.heartbeat import watch_for_stalls
 from lab.locks import lock_class
-from lab.locks.base import Surroundings
+from lab.locks.base import Asks, Indeterminate, Lock, Surroundings
 from lab.store import StoreClient, StoreError
 
 
@@ -54,7 +55,9 @@ async def serve(
     lock = lock_class(setup.lock).build(
         setup.nodes,
         setup.options,
-        Surroundings(random=random.Random(f"{setup.seed}/{setup.client}"), at=points.at),
+        Surroundings(
+            random=random.Random(f"{setup.seed}/{setup.client}"), at=points.at, stalled=recording.stall
+        ),
         setup.client,
     )
     store = StoreClient(
@@ -70,15 +73,16 @@ async def serve(
         points=points,
     )
     heartbeat = asyncio.create_task(watch_for_stalls(recording.stall, record_clock_ns))
-    await lock.open()
     try:
+        await lock.open()
         await store.connect()
         line.answer(Answer(0, Outcome.OK, "ready"))
-    except StoreError as error:
+    except (StoreError, LabError) as error:
         line.answer(Answer(0, Outcome.FAIL, str(error)))
     rounds: Rounds | None = None
     looping: asyncio.Task[None] | None = None
     working: asyncio.Task[None] | None = None
+    telling: asyncio.Task[None] | None = None
     while (command := await line.command()) is not None:
         if command.loop is not None:
             rounds = Rounds(worker, command.loop, random.Random(f"{setup.seed}/{setup.client}/loop"))
@@ -87,12 +91,24 @@ async def serve(
             if rounds is not None:
                 rounds.stop()
         elif command.verb == "clock":
-            line.answer(Answer(command.id, Outcome.OK, str(time.time_ns())))
+            telling = asyncio.create_task(_answer(line, _time(lock, command.id)))
         else:  # beside this loop, so that a client which waits for the network still tells the time
             working = asyncio.create_task(_answer(line, worker.run(command)))
-    for task in (looping, working, heartbeat):
+    for task in (looping, working, telling, heartbeat):
         if task is not None:
             task.cancel()
+    if isinstance(lock, Asks):
+        await lock.close()
+
+
+async def _time(lock: Lock, command_id: int) -> Answer:
+    """What time it is for the lock: for one that is a process of its own, what that process sees."""
+    if not isinstance(lock, Asks):
+        return Answer(command_id, Outcome.OK, str(time.time_ns()))
+    try:
+        return Answer(command_id, Outcome.OK, str(await lock.wall_clock_ns()))
+    except Indeterminate as error:
+        return Answer(command_id, Outcome.INFO, str(error))
 
 
 async def _rounds(rounds: Rounds, command_id: int) -> Answer:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from lab.client.log import Recording
 from lab.client.points import Points
 from lab.client.protocol import Answer, Command, Outcome
-from lab.locks.base import Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired
+from lab.locks.base import Asks, Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired
 from lab.store import StoreClient, StoreError
 
 NOBODY_REFUSED = "nobody refused: "
@@ -58,6 +58,7 @@ class Worker:
         self._grants = 0
         self._writes = 0
         self._announces_token = bool(getattr(lock, "announces_token", False))
+        self._asks = lock if isinstance(lock, Asks) else None
         self._points = points or Points()
         self._work: asyncio.Task[Answer] | None = None
 
@@ -138,12 +139,12 @@ class Worker:
         except LockError as error:
             self._recording.info("acquire", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it holds the lock: {error}"
-        left_ns = lease.deadline_ns - self._clock_ns()
-        self._recording.ok(
-            "acquire", **about, token=lease.token, fence=lease.fence, claimed_ns=left_ns, **_stated(lease)
-        )
+        claim = lease.claim(self._clock_ns())
+        self._recording.ok("acquire", **about, token=lease.token or None, fence=lease.fence, **claim)
+        if self._asks is not None and self._asks.renews:
+            self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
         self._lease, self._grant_id, self._version_read = lease, grant_id, None
-        return Outcome.OK, f"holds the lock, valid for {left_ns / 1e9:.3f} s"
+        return Outcome.OK, f"holds the lock{_for_how_long(claim)}"
 
     async def _announce(self, lease: Lease) -> None:
         """Tell the store the token; the grant counts only if there is still time after that.
@@ -165,29 +166,34 @@ class Worker:
 
     async def _extend(self) -> tuple[Outcome, str]:
         lease = self._held()
-        about = {"key": self._key, "grant_id": self._grant_id, "token": lease.token, "ttl_ns": self._ttl_ns}
+        about = {**self._about(lease), "ttl_ns": self._ttl_ns}
         self._recording.invoke("extend", **about)
         try:
             lease = await self._lock.extend(lease, self._ttl_ns)
         except LeaseLost as error:
             self._recording.fail("extend", **about, error=str(error))
-            self._forget_unless_believed()
+            if not self._lock.believes(lease):
+                self._lease = None
             return Outcome.FAIL, f"cannot extend: {error}"
         except Indeterminate as error:
             self._recording.info("extend", **about, error=str(error))
             return Outcome.INFO, f"does not know whether the lease is extended: {error}"
-        left_ns = lease.deadline_ns - self._clock_ns()
-        self._recording.ok("extend", **about, claimed_ns=left_ns, **_stated(lease))
+        claim = lease.claim(self._clock_ns())
+        self._recording.ok("extend", **about, **claim)
         self._lease = lease
-        return Outcome.OK, f"extended the lease, valid for {left_ns / 1e9:.3f} s"
+        return Outcome.OK, f"extended the lease{_for_how_long(claim)}"
 
     async def _check(self) -> tuple[Outcome, str]:
         lease = self._held()
         about = {"key": self._key, "grant_id": self._grant_id}
         self._recording.invoke("held", **about)
-        believes = self._lock.believes(lease)
-        self._recording.ok("held", **about, value="yes" if believes else "no")
-        if believes:
+        try:
+            said = await self._asks.held(lease) if self._asks else Belief(self._lock.believes(lease))
+        except Indeterminate as error:
+            self._recording.info("held", **about, error=str(error))
+            return Outcome.INFO, f"does not know whether it still holds the lock: {error}"
+        self._recording.ok("held", **about, value="yes" if said.held else "no")
+        if said.held:
             return Outcome.OK, "believes it still holds the lock"
         return Outcome.FAIL, "sees that its lease is over"
 
@@ -211,7 +217,7 @@ class Worker:
         about = {
             "key": self._key,
             "grant_id": grant_id,
-            "token": lease.token,
+            "token": lease.token or None,
             "fence": lease.fence,
             "value": value,
             "version_read": self._version_read,
@@ -237,7 +243,7 @@ class Worker:
 
     async def _release(self) -> tuple[Outcome, str]:
         lease = self._held()
-        about = {"key": self._key, "grant_id": self._grant_id, "token": lease.token}
+        about = self._about(lease)
         self._lease = None
         self._recording.invoke("release", **about)
         try:
@@ -256,11 +262,10 @@ class Worker:
             raise LeaseLost("holds no lease")
         return self._lease
 
-    def _forget_unless_believed(self) -> None:
-        if self._lease is not None and not self._lock.believes(self._lease):
-            self._lease = None
+    def _about(self, lease: Lease) -> dict[str, str | int | None]:
+        return {"key": self._key, "grant_id": self._grant_id, "token": lease.token or None}
 
 
-def _stated(lease: Lease) -> dict[str, int | None]:
-    """What the lock itself says about its lease: instants, which no pause of this process can move."""
-    return {"attempt_ns": lease.attempt_ns, "deadline_ns": lease.deadline_ns}
+def _for_how_long(claim: Mapping[str, int | None]) -> str:
+    left_ns = claim["claimed_ns"]
+    return "" if left_ns is None else f", valid for {left_ns / 1e9:.3f} s"

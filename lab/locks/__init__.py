@@ -1,10 +1,13 @@
-"""The locks under test: ``lock_class`` finds one by name or by ``module:Class``."""
+"""The locks under test: ``lock_class`` finds one by name, by ``module:Class``, or behind a driver."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from typing import cast
 
+from lab.drivers import is_driver
 from lab.errors import LabError, did_you_mean
 from lab.locks.base import Lock, OptionError, Options
 
@@ -23,11 +26,18 @@ BUILT_IN = {
 
 
 def lock_class(name: str) -> type[Lock]:
-    """Return the class of a built-in lock, or of anybody's own, given as ``package.module:Class``.
+    """Return the class of a built-in lock, or of anybody's own.
+
+    That is given as ``package.module:Class``, as ``driver:NAME``, or as the command line of a driver, which
+    has a slash or a space in it.
 
     Raises:
-        LabError: no such lock, no such module, or a class that is no lock.
+        LabError: no such lock, module or driver, or a class that is no lock.
     """
+    if is_driver(name):
+        from lab.locks.driver import driver_class
+
+        return driver_class(name)
     place = BUILT_IN.get(name, name)
     module_name, colon, attribute = place.partition(":")
     if not colon:
@@ -35,7 +45,7 @@ def lock_class(name: str) -> type[Lock]:
         raise LabError(
             seen=f"the lock {name!r}",
             where="lock.name",
-            expected="one of " + ", ".join(BUILT_IN) + ", or your own as package.module:Class",
+            expected="one of " + ", ".join(BUILT_IN) + ", or your own as package.module:Class or ./driver",
             hint=f"did you mean {near!r}?" if near else "a class of yours must offer lab.locks.base.Lock",
         )
     try:
@@ -66,8 +76,15 @@ def margin_ns(name: str, ttl_ns: int, options: Options) -> int:
     Raises:
         LabError: an unknown lock, an unknown option, or a bad value.
     """
-    try:
+    with told_where():
         return lock_class(name).margin_ns(ttl_ns, options)
+
+
+@contextlib.contextmanager
+def told_where() -> Iterator[None]:
+    """Say in which key of a scenario a bad option stands."""
+    try:
+        yield
     except OptionError as error:
         near = did_you_mean(error.option, error.choices)
         raise LabError(

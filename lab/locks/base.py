@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from lab.address import Address
 
@@ -28,19 +28,25 @@ async def _go_on(point: str) -> None:
     """Nobody waits for this client at ``point``."""
 
 
+def _not_noted(start_ns: int, duration_ns: int) -> None:
+    """Nobody wants to know when a lock's process stood still."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a lock may take from the world: a monotonic clock, entropy and random delays.
 
     They come in through the constructor, so that a simulation can hand in its own. A lock awaits
     ``at(point)`` where a story may want to hold its client in the middle of an operation; the points are
-    named in ``lab.client.protocol``.
+    named in ``lab.client.protocol``. One that is a process of its own tells ``stalled`` from when on it stood
+    still, and for how long, in nanoseconds.
     """
 
     clock_ns: Callable[[], int] = time.monotonic_ns
     new_token: Callable[[], str] = new_token
     random: Random = field(default_factory=Random)
     at: Callable[[str], Awaitable[None]] = _go_on
+    stalled: Callable[[int, int], None] = _not_noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,24 @@ class Lease:
     fence: int | None = None
     extensions: int = 0
     attempt_ns: int | None = None
+
+    def claim(self, now_ns: int) -> dict[str, int | None]:
+        """What is written down of it: the time left, and the instants that the lock states itself.
+
+        No pause of the client can move those.
+        """
+        return {
+            "claimed_ns": self.deadline_ns - now_ns,
+            "attempt_ns": self.attempt_ns,
+            "deadline_ns": self.deadline_ns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Whether a lock says that a lease is held."""
+
+    held: bool
 
 
 class LockError(Exception):
@@ -92,7 +116,8 @@ class Lock(Protocol):
 
     ``open`` connects, ``close`` disconnects; the other calls may be used in between, for any number of keys.
     A class may also say ``announces_token: ClassVar[bool] = True``: then its client tells the store the token
-    of each grant, and the store takes writes only under the token that it was told last.
+    of each grant, and the store takes writes only under the token that it was told last. One that has to
+    ask somebody whether a lease is held says so by ``held`` (see ``Asks``).
     """
 
     name: ClassVar[str]
@@ -133,6 +158,22 @@ class Lock(Protocol):
 
     def believes(self, lease: Lease) -> bool:
         """Tell whether the lock would say, now, that this lease is still held."""
+        ...
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """A lock that cannot answer for itself whether a lease is held, nor what time it is."""
+
+    renews: bool
+    """Whether leases are extended until they are released, unasked."""
+
+    async def held(self, lease: Lease) -> Belief:
+        """Ask whether it is held. Raises ``Indeterminate``."""
+        ...
+
+    async def wall_clock_ns(self) -> int:
+        """Ask for the wall clock that counts for the lock. Raises ``Indeterminate``."""
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -110,3 +111,9 @@ def _markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
     return "\n".join([line(head), line(["---"] * len(head)), *map(line, body)]) + "\n"
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print as wide as the terminal is, or as a file may be."""
+    wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
+    wide.print(table)

@@ -19,12 +19,12 @@ WITHIN_NS: Final = 10 * UNITS_NS["s"]
 
 
 class NodesExecuted(Model):
-    """Each of these nodes has executed a SET on the lock's key since the previous `start` step."""
+    """Each of these nodes has executed a command on the lock's key since the previous `start` step."""
 
     KEY: ClassVar[str] = "executed"
 
-    executed: Literal["SET"]
-    """The command that must have been executed."""
+    executed: Literal["SET", "PEXPIRE"]
+    """The command: SET grants a key, PEXPIRE prolongs it, in a script as well."""
     nodes: Nodes
     """The nodes that must have executed it."""
     within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")

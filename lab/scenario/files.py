@@ -17,9 +17,24 @@ SIZE_MAX: Final = 1024 * 1024
 """The largest file, in bytes, that is read as a scenario."""
 
 
+LIBRARIES: Final = "libraries"
+"""The subdirectory of the stories about other people's libraries, which need a driver that is installed."""
+
+
 def names() -> tuple[str, ...]:
-    """The names of the scenarios that come with the lab, sorted."""
+    """The names of the scenarios that come with the lab, sorted; without those about libraries."""
     return tuple(sorted(path.stem for path in scenario_dir().glob("*.yaml")))
+
+
+def library_names() -> tuple[str, ...]:
+    """The names of the scenarios about other people's libraries, sorted."""
+    return tuple(sorted(path.stem for path in (scenario_dir() / LIBRARIES).glob("*.yaml")))
+
+
+def shipped(name: str) -> Path:
+    """The file of a scenario that comes with the lab."""
+    directory = scenario_dir()
+    return directory / (LIBRARIES if name in library_names() else "") / f"{name}.yaml"
 
 
 def find(path_or_name: str | Path) -> Path:
@@ -31,9 +46,9 @@ def find(path_or_name: str | Path) -> Path:
     path = Path(path_or_name)
     if isinstance(path_or_name, Path) or path.suffix in SUFFIXES or "/" in text or _is_file(path):
         return path
-    known = names()
+    known = (*names(), *library_names())
     if text in known:
-        return scenario_dir() / f"{text}.yaml"
+        return shipped(text)
     near = difflib.get_close_matches(text.casefold(), known, n=3)
     asked = f"did you mean {choice(map(shown, near))}? " if near else ""
     raise LabError(

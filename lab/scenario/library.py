@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.paths import scenario_dir
-from lab.scenario.files import find, names, read
+from lab.scenario.files import find, library_names, names, read, shipped
 from lab.scenario.load import load_scenario
 
-__all__ = ["Summary", "find", "names", "summaries", "text_of"]
+__all__ = ["Summary", "find", "library_names", "names", "summaries", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Summary:
     """The name of its control, the same story without the decisive fault; None: it has none, or is one."""
     control_of: str | None
     """The name of the scenario whose control it is."""
+    lock: str
+    """The name of the lock under test."""
 
 
 def text_of(path_or_name: str | Path) -> str:
@@ -33,9 +34,12 @@ def text_of(path_or_name: str | Path) -> str:
     return read(find(path_or_name))
 
 
-def summaries() -> tuple[Summary, ...]:
-    """All scenarios that come with the lab, sorted by name. Raises LabError if one can't be loaded."""
-    loaded = [load_scenario(scenario_dir() / f"{name}.yaml") for name in names()]
+def summaries(*, libraries: bool = False) -> tuple[Summary, ...]:
+    """All scenarios that come with the lab, or those about ``libraries``, sorted by name.
+
+    Raises LabError if one can't be loaded.
+    """
+    loaded = [load_scenario(shipped(name)) for name in (library_names() if libraries else names())]
     controls = {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
     return tuple(
         Summary(
@@ -44,6 +48,7 @@ def summaries() -> tuple[Summary, ...]:
             expected={str(name): str(outcome) for name, outcome in one.scenario.expect.outcomes.items()},
             control=controls.get(one.name),
             control_of=one.scenario.control_of,
+            lock=one.scenario.lock.name,
         )
         for one in loaded
     )

@@ -29,12 +29,16 @@ def is_simulated(name: str) -> bool:
     return name == "sim"
 
 
-def choose(on: str, where: str = "--on") -> tuple[str, str]:
-    """Return the substrate to run on, and why it was chosen; ``where`` it was named, for an error.
+def choose(on: str, where: str = "--on", *, for_a_driver: bool = False) -> tuple[str, str]:
+    """Return the substrate to run on, and why it was chosen; one that can run drivers, if need be.
+
+    ``where`` it was named, for an error.
 
     Raises:
         LabError: there is none of that name, or it cannot run on this machine.
     """
+    from lab.substrates.base import Capability
+
     wanted = (AUTO, *SUBSTRATES)
     if on not in wanted:
         near = did_you_mean(on, wanted)
@@ -47,6 +51,8 @@ def choose(on: str, where: str = "--on") -> tuple[str, str]:
     reasons: list[str] = []
     for name in SUBSTRATES if on == AUTO else (on,):
         reason = substrate(name).missing_reason()
+        if reason is None and for_a_driver and Capability.DRIVERS not in substrate(name).capabilities:
+            reason = f"{name} cannot {Capability.DRIVERS}"
         if reason is None:
             return name, "asked for" if on == name else "; ".join((substrate(name).what, *reasons))
         reasons.append(reason)

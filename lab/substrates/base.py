@@ -39,6 +39,7 @@ class Capability(StrEnum):
     KILL_CLIENTS = "kill client processes"
     STOP_NODES = "stop nodes and start them again"
     POWER_CUTS = "cut the power of nodes"
+    DRIVERS = "run programs that put other libraries to the test (drivers)"
 
 
 @dataclass(frozen=True, slots=True)

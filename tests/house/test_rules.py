@@ -76,6 +76,7 @@ WALLS = {
     "lab/scenario": ["lab.locks", "lab.substrates", "lab.faults", "lab.run", "checker"],
     "lab/report": ["lab.substrates", "lab.locks", "lab.faults", "lab.run"],
     "lab/client": ["lab.substrates", "lab.scenario", "lab.faults", "lab.run", "checker"],
+    "lab/drivers": ["lab.locks", "lab.scenario", "lab.faults", "lab.run", "lab.steps", "checker"],
     "lab/store": ["lab.substrates", "lab.scenario", "lab.faults", "lab.run", "lab.locks", "checker"],
     "lab/tools": ["lab.substrates", "lab.scenario", "lab.locks", "lab.run", "checker"],
 }
@@ -98,7 +99,7 @@ def test_only_run_brings_the_substrate_and_the_locks_together() -> None:
             module.startswith(("lab.substrates.local", "lab.substrates.docker", "lab.substrates.sim"))
             for module in modules
         )
-        lock = any(module == "lab.locks" or module.startswith("lab.locks.") for module in modules)
+        lock = "lab.traits" in modules or any(module.startswith("lab.locks.") for module in modules)
         if substrate and (lock or "lab.locks" in modules) and "substrates" not in path.parts:
             both.append(str(path.relative_to(ROOT)))
     assert both == ["lab/run.py"]

@@ -7,13 +7,14 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import UnknownOutcome
 from lab.substrates.docker.engine import Engine
 from lab.substrates.docker.topology import HARDENED, IN_MEMORY, Spec
+from lab.substrates.real.machine import tree
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -132,15 +133,6 @@ class Container:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
                 done.add(pid)
-
-
-def tree(pid: int) -> Iterator[int]:
-    """The ids of a process and of everything below it."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in task.read_text().split():
-                yield from tree(int(child))
 
 
 def is_ours(pid: int) -> bool:

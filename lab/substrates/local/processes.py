@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from lab.leftovers import RUN_VARIABLE
+from lab.substrates.real.machine import tree
 
 
 class Child:
@@ -34,18 +35,24 @@ class Child:
         return self.process.returncode is None
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group; a group that is gone is no error."""
+        """Send a signal to the whole group, and to descendants that left it; what is gone is no error."""
+        below = list(tree(self.pid))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                if os.getpgid(pid) != self.pid:
+                    os.kill(pid, number)
 
     def states(self) -> dict[int, str]:
-        """Return the state letter of each process in the group, from /proc."""
+        """Return the state letter of each living process in the group, and of each descendant, from /proc."""
+        below = set(tree(self.pid))
         found: dict[int, str] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
                     fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    if int(fields[2]) == self.pid:
+                    if fields[0] != "Z" and (int(fields[2]) == self.pid or int(entry.name) in below):
                         found[int(entry.name)] = fields[0]
         return found
 
@@ -113,6 +120,7 @@ class Nursery:
 
     async def _watch(self, child: Child) -> None:
         code = await child.process.wait()
+        child.signal_group(signal.SIGKILL)  # what it started does not outlive it
         if not child.expected_end and not self._failed.done():
             tail = child.tail()
             self._failed.set_result(

@@ -14,7 +14,7 @@ from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import WallClock, reading
 from lab.substrates.real.machine import B, RealMachine
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
 CLOCK_TIMEOUT_S = 5.0
 
 
@@ -68,6 +68,8 @@ class ProcessClient(RealMachine[B]):
                 answer = await self.order(question)
         except TimeoutError as error:
             raise UnknownOutcome(f"client {self.name} did not say what time it is") from error
+        if answer.outcome is not Outcome.OK:
+            raise UnknownOutcome(f"client {self.name} did not say what time it is: {answer.text}")
         return reading(int(answer.text), before_ns, time.time_ns())
 
     async def _exchange(self, command_id: int, line: bytes) -> Answer:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from lab.errors import UnknownOutcome
@@ -51,6 +54,15 @@ class Body(Protocol):
         ...
 
 
+def tree(pid: int) -> Iterator[int]:
+    """The ids of a process and of everything below it."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in task.read_text().split():
+                yield from tree(int(child))
+
+
 B = TypeVar("B", bound=Body)
 
 
@@ -83,6 +95,7 @@ class RealMachine(Generic[B]):
         child.expected_end = True
         await child.kill()
         await self._exit_code(child)
+        await self._wait_until(lambda: not child.states())
 
     def states(self) -> dict[int, str]:
         """Return the state letter of each of its processes."""
@@ -135,9 +148,10 @@ class RealMachine(Generic[B]):
             return None
 
     async def _wait_for_state(self, *, stopped: bool) -> None:
+        await self._wait_until(lambda: all((state == "T") is stopped for state in self.states().values()))
+
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + STATE_TIMEOUT_S
-        while (
-            any((state == "T") is not stopped for state in self.states().values()) and loop.time() < give_up
-        ):
+        while not is_so() and loop.time() < give_up:
             await asyncio.sleep(0.0005)

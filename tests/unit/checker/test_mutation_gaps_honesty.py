@@ -114,6 +114,15 @@ def test_a_standstill_excuses_its_client_while_it_lasts() -> None:
     assert liars(both) == [("alice", spared), ("bob", spared)]
 
 
+def test_a_standstill_excuses_only_what_it_can_explain() -> None:
+    guilty, spared = ("alice", "violation"), ("alice", "information")
+    story = late()
+    assert liars(story.stall("alice", 500, 99))[0] == guilty
+    assert spared in liars(late().stall("alice", 500, 40).stall("lab", 700, 60))
+    claims = Story(**EXACT).acquire("alice", "g", 0, 60, claimed=990)
+    assert liars(claims.stall("alice", 10, 49)) == [guilty]
+
+
 # -- the model, reasons to doubt, and remarks ------------------------------------------------------------
 
 

@@ -1,0 +1,344 @@
+"""Does a driver keep to the protocol? Asked of itself, and of five real nodes, which know who holds what.
+
+Two drivers are started, as two clients. What a *library* gets wrong is no concern here, except where nobody
+could tell it from a driver that makes things up: a lock that is said to be held must be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from lab.channel import NodeError
+from lab.drivers.environment import launch_of
+from lab.drivers.look import Look, Looker
+from lab.drivers.messages import DriverBroken, Extended, Failed, Granted, Hello
+from lab.drivers.process import DriverProcess, OptionValues
+from lab.errors import ExitCode, LabError
+from lab.substrates.base import ClusterPlan
+
+TTL_MS: Final = 600_000
+"""Longer than any check takes."""
+ANSWER_S: Final = 60.0
+"""How long a library may take to acquire a free lock, or to release one."""
+PATIENCE_S: Final = 5.0
+"""How long a library is waited for that may block until the lock is free."""
+LOG_LINES: Final = 10
+"""How much of a driver's log is shown when something is wrong."""
+NODES: Final = ("A", "B", "C", "D", "E")
+
+
+class Violation(Exception):
+    """What is wrong, and what the protocol expects."""
+
+
+class Skipped(Exception):
+    """Why something was not checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One check: ``ok``, ``FAILED`` or ``skipped``, and what was seen."""
+
+    title: str
+    outcome: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """All checks of one driver."""
+
+    driver: str
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 only if nothing failed."""
+        failed = any(result.outcome == "FAILED" for result in self.results)
+        return ExitCode.UNEXPECTED if failed else ExitCode.EXPECTED
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "driver": self.driver,
+            "conforms": self.exit_code == ExitCode.EXPECTED,
+            "checks": [
+                {"title": one.title, "outcome": one.outcome, "detail": one.detail} for one in self.results
+            ],
+        }
+
+
+async def check_driver(command: str, options: OptionValues, tell: Callable[[str], None]) -> Report:
+    """Check the driver that ``command`` means (as ``--lock`` does), telling each result in a line.
+
+    Raises:
+        LabError: it cannot be started, or the nodes cannot.
+    """
+    words = launch_of(command)
+    report = Report(command)
+    with tempfile.TemporaryFile() as log:
+        await _check(words, options, tell, report, log.fileno())
+        if report.exit_code != ExitCode.EXPECTED:
+            log.seek(0)
+            for line in log.read().decode(errors="replace").splitlines()[-LOG_LINES:]:
+                tell(f"its log:  {line}")
+    return report
+
+
+async def _check(
+    words: Sequence[str], options: OptionValues, tell: Callable[[str], None], report: Report, log: int
+) -> None:
+    async with _nodes() as looker:
+        alice, bob = DriverProcess(words, own_group=True), DriverProcess(words, own_group=True)
+        checks = Checks(alice, bob, looker, options)
+        try:
+            await alice.start(errors_to=log)
+            await bob.start(errors_to=log)
+            for title, check in checks.all():
+                result = await _outcome(title, check)
+                report.results.append(result)
+                tell(_in_words(result))
+                if result.outcome == "FAILED" and checks.is_hopeless:
+                    tell("the rest was not checked")
+                    break
+        finally:
+            await asyncio.gather(alice.close(), bob.close())
+
+
+async def _outcome(title: str, check: Callable[[], Awaitable[str]]) -> Result:
+    try:
+        return Result(title, "ok", await check())
+    except Skipped as why:
+        return Result(title, "skipped", str(why))
+    except Violation as what:
+        return Result(title, "FAILED", str(what))
+    except LabError as error:
+        return Result(title, "FAILED", error.render().removeprefix("error: "))
+    except TimeoutError:
+        return Result(title, "FAILED", f"no answer within {ANSWER_S:g} s; expected one, of whatever kind")
+
+
+def _in_words(result: Result) -> str:
+    detail = result.detail.replace("\n", "\n            ")
+    return f"{result.outcome:<8}  {result.title}" + (f": {detail}" if detail else "")
+
+
+@contextlib.asynccontextmanager
+async def _nodes() -> AsyncIterator[Looker]:
+    """Five nodes of Redis, as a run has them, and who looks at them."""
+    from lab.substrates.local.cluster import LocalCluster
+
+    with tempfile.TemporaryDirectory(prefix="lock-lab-check-") as logs:
+        plan = ClusterPlan(NODES, (), "none")
+        cluster = LocalCluster(plan, f"check-{secrets.token_hex(4)}", Path(logs))
+        try:
+            await cluster.up()
+            looker = Looker([node.address for node in cluster.nodes.values()])
+            try:
+                yield looker
+            finally:
+                await looker.close()
+        finally:
+            await cluster.down()
+
+
+class Checks:
+    """The checks, in the order in which they build on each other."""
+
+    def __init__(
+        self, alice: DriverProcess, bob: DriverProcess, looker: Looker, options: Mapping[str, Any]
+    ) -> None:
+        self._alice, self._bob = alice, bob
+        self._looker = looker
+        self._options = options
+        self._key = f"check-{secrets.token_hex(4)}"
+        self._hello: Hello | None = None
+        self._lease: str | None = None
+        self._waiting: asyncio.Task[Granted | Failed] | None = None
+        self.is_hopeless = False
+
+    def all(self) -> list[tuple[str, Callable[[], Awaitable[str]]]]:
+        """What is checked, in words, and how."""
+        return [
+            ("says hello, with its library, version and capabilities", self.hello),
+            ("opens five nodes", self.open),
+            ("gets a free lock, which then lies on the nodes", self.acquire),
+            ("a second client does not get it meanwhile", self.excluded),
+            ("answers the clock while other commands are pending", self.clock),
+            ("held: the library says so", self.held),
+            ("extends the lease on the nodes", self.extend),
+            ("an unknown lease is an error", self.unknown_lease),
+            ("an unknown op is an error", self.unknown_op),
+            ("releases, and the nodes have forgotten it", self.release),
+            ("the end of its input ends it, and releases nothing", self.end),
+        ]
+
+    async def hello(self) -> str:
+        """Both must say the same."""
+        self.is_hopeless = True
+        self._hello = await self._alice.hello(self._options)
+        await self._bob.hello(self._options)
+        return f"{self._hello.lib} {self._hello.version}; {', '.join(self._hello.caps) or 'no capabilities'}"
+
+    async def open(self) -> str:
+        """Both are shown the same nodes."""
+        nodes = [f"{node.host}:{node.port}" for node in self._looker.nodes]
+        await self._alice.open("alice", nodes, self._options)
+        await self._bob.open("bob", nodes, self._options)
+        return ""
+
+    async def acquire(self) -> str:
+        """Nobody has it yet, so it must work; and then it must be there."""
+        answer = await self._alice.acquire(self._key, TTL_MS, ANSWER_S)
+        if isinstance(answer, Failed):
+            raise Violation(f"it said {answer.kind}: {answer.words}; expected a lease: nobody holds the lock")
+        self._lease = answer.lease
+        looks = await self._looks()
+        there = [look for look in looks if look.there]
+        if not there:
+            raise Violation(
+                f"it said that it holds {self._key!r}, but no node has anything under {self._node_key!r}; "
+                "expected the lock on the nodes (is node_key right?)"
+            )
+        values = {look.value for look in there if look.value is not None}
+        if answer.token is not None and values and values != {answer.token}:
+            raise Violation(f"its token is {answer.token!r}, but the nodes hold {', '.join(sorted(values))}")
+        self.is_hopeless = False
+        lasts = max(look.left_ms or 0 for look in there)
+        if lasts > TTL_MS + 1000:
+            raise Violation(f"asked for {TTL_MS} ms, it set {lasts} ms on a node; expected what was asked")
+        if self._can("validity") is (answer.claimed_ms is None):
+            raise Violation(
+                f"claimed_ms is {answer.claimed_ms}, and the capability validity "
+                f"{'is' if self._can('validity') else 'is not'} there; expected that they agree"
+            )
+        if self._can("fence") is (answer.fence is None):
+            raise Violation(f"fence is {answer.fence}; expected one if, and only if, fence is a capability")
+        return f"on {len(there)} of {len(looks)} nodes"
+
+    async def excluded(self) -> str:
+        """A library that waits for a lock may still be waiting; one that says yes had better have it."""
+        self._waiting = asyncio.create_task(self._bob.acquire(self._key, TTL_MS))
+        done, _ = await asyncio.wait([self._waiting], timeout=PATIENCE_S)
+        if not done:
+            return "it waits"
+        answer, self._waiting = self._waiting.result(), None
+        return self._refusal(answer)
+
+    def _refusal(self, answer: Granted | Failed) -> str:
+        """Why bob did not get it, while alice has it."""
+        if isinstance(answer, Granted):
+            raise Violation(
+                f"bob was told that he holds {self._key!r} (lease {answer.lease!r}) while alice does; "
+                "expected refused, or no answer yet"
+            )
+        return f"{answer.kind}: {answer.words}"
+
+    async def clock(self) -> str:
+        """Also while an acquire waits."""
+        if not self._can("clock"):
+            raise Skipped("it has no clock, so faults of a client's clock cannot be confirmed")
+        for driver in (self._alice, self._bob):
+            told = await driver.clock(ANSWER_S)
+            if isinstance(told, Failed):
+                raise Violation(f"{told.kind}: {told.words}; expected the time: it says that it has a clock")
+        return "" if self._waiting is None or self._waiting.done() else "while an acquire waits"
+
+    async def held(self) -> str:
+        """Alice holds it."""
+        if not self._can("held"):
+            raise Skipped("it has no such question")
+        answer = await self._alice.held(self._mine(), ANSWER_S)
+        if isinstance(answer, Failed) or answer.held is False:
+            raise Violation(f"it said {answer}; expected true: alice holds the lock")
+        return ""
+
+    async def extend(self) -> str:
+        """The nodes must know."""
+        if not self._can("extend"):
+            raise Skipped("it has no extension")
+        answer = await self._alice.extend(self._mine(), 2 * TTL_MS, ANSWER_S)
+        if not isinstance(answer, Extended):
+            raise Violation(
+                f"it said {answer.kind}: {answer.words}; expected an extension: alice holds the lock"
+            )
+        lasts = max((look.left_ms or 0 for look in await self._looks()), default=0)
+        if not TTL_MS < lasts <= 2 * TTL_MS + 1000:
+            raise Violation(
+                f"asked for {2 * TTL_MS} ms from now, the key lasts {lasts} ms; expected what was asked"
+            )
+        return ""
+
+    async def unknown_lease(self) -> str:
+        """Nobody has a lease of that name."""
+        answer = await self._alice.release("no-such-lease", ANSWER_S)
+        return _must_be_an_error(answer, "a lease that it never gave")
+
+    async def unknown_op(self) -> str:
+        """There is no such command."""
+        op: Any = "no-such-op"
+        return _must_be_an_error(await self._alice.ask(op, {}, ANSWER_S), "an op that does not exist")
+
+    async def release(self) -> str:
+        """Bob, if he waits, has it then, and gives it back."""
+        if self._waiting is not None and self._waiting.done():
+            self._refusal(self._waiting.result())
+        answer = await self._alice.release(self._mine(), ANSWER_S)
+        if isinstance(answer, Failed):
+            raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: alice holds the lock")
+        if self._waiting is not None and not self._waiting.done():
+            async with asyncio.timeout(ANSWER_S):
+                got = await self._waiting
+            if isinstance(got, Granted):
+                await self._bob.release(got.lease, ANSWER_S)
+        left = [look.node for look in await self._looks() if look.there]
+        if left:
+            raise Violation(
+                f"it said that it released, but the key is on {', '.join(left)}; expected nowhere"
+            )
+        return ""
+
+    async def end(self) -> str:
+        """It holds a lock when its input ends."""
+        answer = await self._bob.acquire(self._key, TTL_MS, ANSWER_S)
+        if not await self._bob.close():
+            raise Violation("it still ran 5 s after its input had ended; expected that it ends by itself")
+        there = any(look.there for look in await self._looks())
+        if isinstance(answer, Granted) and not there:
+            raise Violation("the lock that it held is gone; expected that it releases nothing when it ends")
+        return ""
+
+    async def _looks(self) -> list[Look]:
+        try:
+            return await self._looker.look(self._node_key)
+        except NodeError as error:
+            raise LabError(f"a node did not show its key: {error}") from error
+
+    @property
+    def _node_key(self) -> str:
+        assert self._hello is not None
+        return self._hello.node_key.replace("{key}", self._key)
+
+    def _can(self, capability: str) -> bool:
+        return self._hello is not None and self._hello.can(capability)
+
+    def _mine(self) -> str:
+        if self._lease is None:
+            raise Skipped("it holds no lease")
+        return self._lease
+
+
+def _must_be_an_error(answer: object, to: str) -> str:
+    if not isinstance(answer, Failed) or answer.kind != "error":
+        raise Violation(f'it said {answer}; expected "kind":"error" to {to}')
+    return f"{answer.error}"
+
+
+__all__ = ["DriverBroken", "Report", "Result", "check_driver"]

@@ -1,0 +1,57 @@
+"""aioredlock: ``await Aioredlock(connections).lock(resource, lock_timeout)``, on an event loop of its own."""
+
+import asyncio
+import threading
+
+from aioredlock import Aioredlock, LockError
+from aioredlock.errors import LockRuntimeError
+from wire import Grant, Refused, serve
+
+
+class Driver:
+    distribution = "aioredlock"
+    caps = ("extend", "held")
+    options = ("retry_count", "retry_delay_min", "retry_delay_max")
+
+    def __init__(self):
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def wait_for(self, work):
+        """Its ``LockRuntimeError`` is "an unexpected event", its other lock errors are normal operation."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+        except LockRuntimeError:
+            raise
+        except LockError as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+    def open(self, nodes, options):
+        async def make():
+            connections = [{"host": host, "port": port} for host, port in nodes]
+            return Aioredlock(connections, **options)
+
+        self.manager = self.wait_for(make())
+
+    def acquire(self, key, ttl_ms):
+        lock = self.wait_for(self.manager.lock(key, seconds(ttl_ms)))
+        return Grant(lock, token=lock.id)
+
+    def extend(self, lock, ttl_ms):
+        if not lock.valid:
+            raise Refused("the lock is not valid")
+        self.wait_for(self.manager.extend(lock, seconds(ttl_ms)))
+
+    def release(self, lock):
+        self.wait_for(self.manager.unlock(lock))
+
+    def held(self, lock):
+        return lock.valid, None
+
+
+def seconds(ttl_ms):
+    """What the library turns into exactly so many ms again."""
+    return (ttl_ms + 1e-6) / 1000
+
+
+serve(Driver())

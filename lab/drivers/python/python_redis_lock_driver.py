@@ -1,0 +1,44 @@
+"""python-redis-lock: ``redis_lock.Lock(client, name, expire=...)``, on the first node; whole seconds only."""
+
+import redis_lock
+from wire import REDIS_OPTIONS, Grant, Refused, redis_clients, serve
+
+
+class PythonRedisLock:
+    distribution = "python-redis-lock"
+    node_key = "lock:{key}"
+    ttl_step_ms = 1000
+    options = ("auto_renewal", "blocking", "timeout", *REDIS_OPTIONS)
+
+    def caps(self, options):
+        return ("extend", "held", *(("renews",) if options.get("auto_renewal") else ()))
+
+    def open(self, nodes, options):
+        self.client = redis_clients(nodes[:1], options)[0]
+        self.auto_renewal = options.get("auto_renewal", False)
+        self.how = {name: options[name] for name in ("blocking", "timeout") if name in options}
+
+    def acquire(self, key, ttl_ms):
+        lock = redis_lock.Lock(self.client, key, expire=ttl_ms // 1000, auto_renewal=self.auto_renewal)
+        if not lock.acquire(**self.how):
+            raise Refused("acquire() returned False")
+        return Grant(lock, token=lock.id)
+
+    def extend(self, lock, ttl_ms):
+        with_a_no(lambda: lock.extend(ttl_ms // 1000))
+
+    def release(self, lock):
+        with_a_no(lock.release)
+
+    def held(self, lock):
+        return lock.get_owner_id() == lock.id, None
+
+
+def with_a_no(call):
+    try:
+        call()
+    except redis_lock.NotAcquired as error:
+        raise Refused(f"{type(error).__name__}: {error}") from error
+
+
+serve(PythonRedisLock())

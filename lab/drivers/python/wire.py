@@ -1,0 +1,165 @@
+"""The protocol for drivers in Python: a driver is a class with a few methods, and ``serve`` does the rest.
+
+It runs in the environment of the library under test, so it uses nothing but the standard library. Each
+command runs in a thread of its own: ``clock`` and ``held`` are answered while ``acquire`` waits.
+"""
+
+import importlib.metadata
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+
+MESSAGE_MAX = 300
+"""How much of an error is told; all of it is in the log."""
+
+
+class Refused(Exception):
+    """The library's clean no. ``silent``: no node said no, they only kept silent."""
+
+    def __init__(self, message, silent=False):
+        super().__init__(message)
+        self.silent = silent
+
+
+class Grant:
+    """What the library gave: its own object for the lease, and what it says about it."""
+
+    def __init__(self, lease, token=None, claimed_ms=None, fence=None):
+        self.lease = lease
+        self.token = token.decode() if isinstance(token, bytes) else token
+        self.claimed_ms = claimed_ms
+        self.fence = fence
+
+
+def redis_settings(options):
+    """The keywords for a redis-py client that the options name; without them it has its own defaults."""
+    named = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout") if name in options}
+    if "retries" in options:
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        named["retry"] = Retry(NoBackoff(), options["retries"])
+    return named
+
+
+REDIS_OPTIONS = ("socket_timeout", "socket_connect_timeout", "retries")
+
+
+def redis_clients(nodes, options):
+    """One client of redis-py for each node, as the library's users make them."""
+    import redis
+
+    return [redis.Redis(host=host, port=port, **redis_settings(options)) for host, port in nodes]
+
+
+def serve(driver):
+    """Answer commands until the input ends. A driver offers
+
+    - ``distribution``: what its library is called where it comes from; ``caps``: its capabilities, a tuple or
+      a method that takes the options; ``options``: the names it takes; perhaps ``node_key``, ``ttl_step_ms``
+    - ``open(nodes, options)``, where a node is a pair of host and port
+    - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
+      None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None)
+
+    which raise ``Refused`` for a clean no, and whatever the library raises otherwise.
+    """
+    server = _Server(driver)
+    for line in sys.stdin:
+        threading.Thread(target=server.answer, args=(json.loads(line),), daemon=True).start()
+    os._exit(0)  # nobody waits for threads that a library left behind
+
+
+class _Server:
+    def __init__(self, driver):
+        self._driver = driver
+        self._leases = {}
+        self._turn = threading.Lock()
+
+    def answer(self, command):
+        try:
+            told = {"ok": True, **self._carry_out(command)}
+        except Refused as error:
+            print(error, file=sys.stderr)  # noqa: T201
+            told = _failed("refused", error) | ({"silent": True} if error.silent else {})
+        except Exception as error:
+            traceback.print_exc()
+            late = isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError"
+            told = _failed("timeout" if late else "error", error)
+        self.say({"id": command["id"], **told})
+
+    def say(self, message):
+        line = json.dumps(message) + "\n"
+        with self._turn:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+    def _carry_out(self, command):
+        op = command["op"]
+        if op not in ("hello", "open", "acquire", "extend", "release", "held", "clock"):
+            raise UnknownOp(f"{op!r} is none of the protocol's")
+        return getattr(self, f"_{op}")(command)
+
+    def _hello(self, command):
+        driver, options = self._driver, command["options"]
+        for name in options:
+            if name not in driver.options:
+                raise UnknownOption(f"{name!r}: there are {', '.join(sorted(driver.options))}")
+        caps = driver.caps(options) if callable(driver.caps) else driver.caps
+        about = {name: getattr(driver, name) for name in ("node_key", "ttl_step_ms") if hasattr(driver, name)}
+        version = importlib.metadata.version(driver.distribution)
+        return {"lib": driver.distribution, "version": version, "caps": [*caps, "clock"], **about}
+
+    def _open(self, command):
+        nodes = [node.rpartition(":")[::2] for node in command["nodes"]]
+        self._driver.open([(host, int(port)) for host, port in nodes], command["options"])
+        return {}
+
+    def _acquire(self, command):
+        grant = self._driver.acquire(command["key"], command["ttl_ms"])
+        with self._turn:
+            handle = f"h{len(self._leases) + 1}"
+            self._leases[handle] = grant.lease
+        return {
+            "lease": handle,
+            "token": grant.token,
+            "claimed_ms": grant.claimed_ms,
+            "fence": grant.fence,
+        }
+
+    def _extend(self, command):
+        return {"claimed_ms": self._driver.extend(self._lease(command), command["ttl_ms"])}
+
+    def _release(self, command):
+        self._driver.release(self._lease(command))
+        return {}
+
+    def _held(self, command):
+        held, claimed_ms = self._driver.held(self._lease(command))
+        return {"held": held, "claimed_ms": claimed_ms}
+
+    def _clock(self, command):
+        return {"wall_ms": time.time() * 1000}
+
+    def _lease(self, command):
+        if command["lease"] not in self._leases:
+            raise UnknownLease(repr(command["lease"]))
+        return self._leases[command["lease"]]
+
+
+class UnknownOp(Exception):
+    """A command that the protocol does not know."""
+
+
+class UnknownOption(Exception):
+    """An option that the driver does not take."""
+
+
+class UnknownLease(Exception):
+    """A lease that the driver never gave."""
+
+
+def _failed(kind, error):
+    return {"ok": False, "kind": kind, "error": type(error).__name__, "message": str(error)[:MESSAGE_MAX]}

@@ -1,0 +1,240 @@
+"""A lock behind a driver: anybody's library, in any language, as a process beside its client's.
+
+The driver is a child of the client's process and stays in its process group, with the client's clock: what a
+fault does to the client it does to both. Times are the lab's own; what the library says is kept as a claim
+and never made up. The protocol: ``lab/drivers/PROTOCOL.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, TypeVar
+
+from lab.address import Address
+from lab.drivers.messages import DriverBroken, Failed, Hello
+from lab.drivers.process import DriverProcess
+from lab.durations import DurationError, parse_duration_ns
+from lab.heartbeat import BEAT_NS, STALL_NS
+from lab.locks.base import (
+    Belief,
+    Indeterminate,
+    Lease,
+    LeaseLost,
+    NotAcquired,
+    OptionError,
+    Options,
+    Surroundings,
+)
+from lab.locks.lease_options import NS_PER_MS, NS_PER_S
+
+ANSWER_WITHIN: Final = "answer_within"
+"""The option that the lab keeps for itself: how long to wait for an answer to one command."""
+ANSWER_WITHIN_NS: Final = 30 * NS_PER_S
+T = TypeVar("T")
+
+
+def driver_class(command: str) -> type[DriverLock]:
+    """The class of the lock behind the driver that this command line starts."""
+    return type("DriverLock", (DriverLock,), {"name": command, "words": tuple(shlex.split(command))})
+
+
+@dataclass(frozen=True, slots=True)
+class DriverLease(Lease):
+    """A lease of a library: ``handle`` is the driver's name for it, ``claimed_ns`` what the library said.
+
+    ``deadline_ns`` is when a client that was told nothing would stop: a TTL after its call. It is no claim.
+    """
+
+    handle: str = ""
+    claimed_ns: int | None = None
+
+    def claim(self, now_ns: int) -> dict[str, int | None]:
+        """What the library said; instants it said none."""
+        return {"claimed_ns": self.claimed_ns}
+
+
+class DriverLock:
+    """One client's driver, as a lock. Its subclasses, made by ``driver_class``, know how to start it.
+
+    A lost answer, a time-out and an exception are all ``Indeterminate``: only the library's clean no is a no.
+    """
+
+    name: ClassVar[str] = "driver"
+    hands_out_fences: ClassVar[bool] = False
+    words: ClassVar[Sequence[str]]
+
+    def __init__(
+        self, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> None:
+        self._nodes = [f"{node.host}:{node.port}" for node in nodes]
+        self._options = passed_on(options)
+        self._timeout_s = answer_within_ns(options) / NS_PER_S
+        self._clock_ns = surroundings.clock_ns
+        self._stalled = surroundings.stalled
+        self._owner = owner
+        self._lost: set[str] = set()
+        self._hello: Hello | None = None
+        self._driver = DriverProcess(self.words, on_lost=self._lost.add)
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> DriverLock:
+        """Make the lock; its driver is started by ``open``. Raises ``OptionError``."""
+        return cls(nodes, options, surroundings, owner)
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """None that the lab knows of: a library's margin is in what it claims."""
+        return 0
+
+    @property
+    def renews(self) -> bool:
+        """Whether the library extends its leases by itself."""
+        return self._hello is not None and self._hello.can("renews")
+
+    async def open(self) -> None:
+        """Start the driver and let it open the library's lock. Raises ``LabError`` if it does not."""
+        await self._driver.start()
+        self._hello = await self._driver.hello(self._options)
+        await self._driver.open(self._owner, self._nodes, self._options)
+
+    async def close(self) -> None:
+        """End the driver; nothing is released."""
+        await self._driver.close()
+
+    async def acquire(self, key: str, ttl_ns: int) -> DriverLease:
+        """One call of the library's.
+
+        Raises:
+            NotAcquired: the library said no.
+            Indeterminate: it said anything else, or nothing in time.
+        """
+        called_ns = self._clock_ns()
+        asked = self._driver.acquire(key, ttl_ns // NS_PER_MS, self._timeout_s)
+        answer = await self._in_time(self._watched(asked))
+        if isinstance(answer, Failed):
+            if answer.kind == "refused":
+                raise NotAcquired(answer.words, refused=not answer.silent)
+            raise Indeterminate(answer.words)
+        claimed_ns = _ns(answer.claimed_ms)
+        return DriverLease(
+            key,
+            answer.token or "",
+            ttl_ns,
+            self._deadline_ns(called_ns, ttl_ns, claimed_ns),
+            answer.fence,
+            handle=answer.lease,
+            claimed_ns=claimed_ns,
+        )
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> DriverLease:
+        """Let the library extend a lease.
+
+        Raises:
+            LeaseLost: it said no, or has no extension.
+            Indeterminate: it said anything else, or nothing in time.
+        """
+        assert isinstance(lease, DriverLease)
+        if self._hello is None or not self._hello.can("extend"):
+            raise LeaseLost("this library cannot extend a lease")
+        called_ns = self._clock_ns()
+        asked = self._driver.extend(lease.handle, ttl_ns // NS_PER_MS, self._timeout_s)
+        answer = await self._in_time(self._watched(asked))
+        if isinstance(answer, Failed):
+            raise (LeaseLost if answer.kind == "refused" else Indeterminate)(answer.words)
+        claimed_ns = _ns(answer.claimed_ms)
+        return DriverLease(
+            lease.key,
+            lease.token,
+            ttl_ns,
+            self._deadline_ns(called_ns, ttl_ns, claimed_ns),
+            lease.fence,
+            lease.extensions + 1,
+            handle=lease.handle,
+            claimed_ns=claimed_ns,
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Let the library release it. Raises ``LeaseLost`` (it said it was not held) or ``Indeterminate``."""
+        assert isinstance(lease, DriverLease)
+        answer = await self._in_time(self._driver.release(lease.handle, self._timeout_s))
+        if isinstance(answer, Failed):
+            raise (LeaseLost if answer.kind == "refused" else Indeterminate)(answer.words)
+
+    def believes(self, lease: Lease) -> bool:
+        """What a client of its own mind would say: its time is not over, and nobody told it of a loss."""
+        lost = isinstance(lease, DriverLease) and lease.handle in self._lost
+        return not lost and (self.renews or self._clock_ns() < lease.deadline_ns)
+
+    async def held(self, lease: Lease) -> Belief:
+        """Ask the library; where it has no answer, ``believes`` decides. Raises ``Indeterminate``."""
+        assert isinstance(lease, DriverLease)
+        if self._hello is None or not self._hello.can("held"):
+            return Belief(self.believes(lease))
+        answer = await self._in_time(self._driver.held(lease.handle, self._timeout_s))
+        if isinstance(answer, Failed):
+            raise Indeterminate(answer.words)
+        # How much longer it says is no claim to be held to: it may come from the nodes, which count from when
+        # they were asked, and that is later than the call from which the checker counts.
+        return Belief(self.believes(lease) if answer.held is None else answer.held)
+
+    async def wall_clock_ns(self) -> int:
+        """What time it is for the library. Raises ``Indeterminate`` if the driver does not say."""
+        answer = await self._in_time(self._driver.clock(self._timeout_s))
+        if isinstance(answer, Failed):
+            raise Indeterminate(answer.words)
+        return round(answer.wall_ms * NS_PER_MS)
+
+    def _deadline_ns(self, called_ns: int, ttl_ns: int, claimed_ns: int | None) -> int:
+        return called_ns + ttl_ns if claimed_ns is None else self._clock_ns() + claimed_ns
+
+    async def _watched(self, asked: Coroutine[Any, Any, T]) -> T:
+        """Note meanwhile when the driver stands still, where the checker holds its library to the time."""
+        if self._hello is None or not (self._hello.can("single-attempt") and self._hello.can("clock")):
+            return await asked
+        watch = asyncio.create_task(self._watch_for_stalls())
+        try:
+            return await asked
+        finally:
+            watch.cancel()
+
+    async def _watch_for_stalls(self) -> None:
+        while True:
+            asked_ns = self._clock_ns()
+            with contextlib.suppress(DriverBroken):  # whoever waits for the answer is told
+                await self._driver.clock()
+            took_ns = self._clock_ns() - asked_ns
+            if took_ns > STALL_NS:
+                self._stalled(asked_ns, took_ns)
+            await asyncio.sleep(BEAT_NS / NS_PER_S)
+
+    async def _in_time(self, asked: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await asked
+        except TimeoutError as error:
+            raise Indeterminate(f"no answer from the driver within {self._timeout_s:g} s") from error
+
+
+def answer_within_ns(options: Options) -> int:
+    """How long to wait for an answer, in nanoseconds. Raises ``OptionError``."""
+    value = options.get(ANSWER_WITHIN)
+    if value is None:
+        return ANSWER_WITHIN_NS
+    try:
+        return parse_duration_ns(str(value))
+    except DurationError as error:
+        raise OptionError(ANSWER_WITHIN, repr(value), "a duration with its unit, such as 5s") from error
+
+
+def passed_on(options: Options) -> Options:
+    """The options that are the driver's."""
+    return {name: value for name, value in options.items() if name != ANSWER_WITHIN}
+
+
+def _ns(duration_ms: float | None) -> int | None:
+    return None if duration_ms is None else round(duration_ms * NS_PER_MS)

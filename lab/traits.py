@@ -1,0 +1,101 @@
+"""What is known of a lock before a run begins; a driver is started once, to be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import threading
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from lab.drivers import is_driver
+from lab.drivers.messages import Hello
+from lab.drivers.process import DriverProcess
+from lab.errors import LabError
+from lab.locks import lock_class, margin_ns, told_where
+from lab.locks.base import Options
+from lab.locks.driver import answer_within_ns, passed_on
+from lab.locks.lease_options import NS_PER_MS
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a run must know of its lock.
+
+    ``name`` is what clients know it by. ``margin_ns`` is kept below the TTL (the checker's δ).
+    ``single_attempt``: an acquire asks each node at most once, so that its lease counts from the call.
+    ``node_key`` is the name under which the lock of ``{key}`` lies on the nodes. ``versions`` is what is
+    under test, by name. ``is_program``: it is a process of its own, which not every substrate can run.
+    """
+
+    name: str
+    margin_ns: int
+    hands_out_fences: bool
+    single_attempt: bool = False
+    node_key: str = "{key}"
+    versions: Mapping[str, str] = field(default_factory=dict)
+    is_program: bool = False
+
+
+def traits_of(name: str, ttl_ns: int, options: Options) -> Traits:
+    """Look a lock up and check its options, before anything else is started.
+
+    Raises:
+        LabError: an unknown lock, an unknown option or a bad value; or a driver that is not installed, does
+            not start, does not keep to the protocol, or cannot do what is asked of it.
+    """
+    if not is_driver(name):
+        return Traits(name, margin_ns(name, ttl_ns, options), lock_class(name).hands_out_fences)
+    from lab.drivers.environment import launch_of
+
+    with told_where():
+        answer_within_ns(options)
+    words = launch_of(name)
+    hello = _apart(_greet(words, passed_on(options)))
+    if ttl_ns % (hello.ttl_step_ms * NS_PER_MS):
+        raise LabError(
+            f"a TTL of {ttl_ns / NS_PER_MS:g} ms, for {hello.lib}",
+            where="lock.ttl",
+            expected=f"a multiple of {hello.ttl_step_ms} ms: that is how this library counts",
+        )
+    return Traits(
+        # A space makes it a command line, whatever it is called.
+        shlex.join(words) + " ",
+        margin_ns=0,
+        hands_out_fences=hello.can("fence"),
+        single_attempt=hello.can("single-attempt"),
+        node_key=hello.node_key,
+        versions={hello.lib: hello.version},
+        is_program=True,
+    )
+
+
+async def _greet(words: tuple[str, ...], options: Options) -> Hello:
+    driver = DriverProcess(words, own_group=True)
+    await driver.start()
+    try:
+        return await driver.hello(options)
+    finally:
+        await driver.close()
+
+
+def _apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run it to its end in a loop and a thread of its own, whoever is running a loop here."""
+    ended: list[T] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            ended.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 - it is raised again below
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return ended[0]

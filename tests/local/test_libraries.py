@@ -1,0 +1,70 @@
+"""The stories about other people's libraries, on real nodes; each needs its library, installed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.drivers import PREFIX
+from lab.drivers.environment import why_not
+from lab.drivers.registry import HERE
+from lab.scenario.files import library_names
+from lab.scenario.library import summaries
+from tests.lab_process import Lab
+
+STORIES = {one.name: one for one in summaries(libraries=True)}
+REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_names_its_library_and_has_a_control(name: str) -> None:
+    one = STORIES[name]
+    assert one.lock.startswith(PREFIX)
+    assert name.startswith(one.lock.removeprefix(PREFIX).split("-")[0])
+    if one.control_of is None:
+        assert one.control == f"{name}-control"
+        assert "violated" in one.expected.values()
+    else:
+        assert "violated" not in one.expected.values()
+        assert STORIES[one.control_of].lock == one.lock
+
+
+@pytest.mark.parametrize("name", ["redis-py-lost-reply", "redis-py-lost-reply-control"])
+def test_a_defect_is_shown_and_its_control_is_clean(lab: Lab, name: str) -> None:
+    ended = lab("run", name, "--lock", REDIS_PY, "--picture", "unexpected")
+    assert ended.code == 0, ended.out + ended.err
+
+
+def test_a_library_is_installed_on_demand(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path / "cache"))
+    before = lab("run", "redis-py-lost-reply-control")
+    assert before.code == 2
+    assert "lab drivers install redis-py" in before.err
+    installed = lab("drivers", "install", "redis-py")
+    if installed.code and "could not be installed" in installed.err:
+        pytest.skip(f"PyPI is out of reach: {installed.err}")
+    assert installed.code == 0, installed.err
+    listed = lab("drivers", "list", "--json")
+    assert '"usable": true' in listed.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", library_names())
+def test_every_story_comes_out_as_expected(lab: Lab, name: str) -> None:
+    reason = why_not(STORIES[name].lock.removeprefix(PREFIX))
+    if reason is not None:
+        pytest.skip(reason)
+    ended = lab("run", name, "--picture", "unexpected")
+    assert ended.code == 0, ended.out + ended.err
+
+
+def test_a_skipped_library_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from lab.verdicts import usable
+
+    monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path))
+    told: list[str] = []
+    assert usable(STORIES.values(), told.append) == ()
+    assert "skipped: the stories about pottery: it is not installed: lab drivers install pottery" in told

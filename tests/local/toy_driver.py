@@ -1,0 +1,86 @@
+"""A driver without a library, for tests: ``good``, or wrong in the one way that its argument names.
+
+Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from typing import Any
+
+MODE = sys.argv[1]
+ERROR = {"ok": False, "kind": "error", "error": "Toy", "message": "no"}
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class Toy:
+    def __init__(self) -> None:
+        self.node = ("", 0)
+        self.leases: dict[str, str] = {}
+
+    def redis(self, *words: str) -> str:
+        with socket.create_connection(self.node) as line:
+            line.sendall((" ".join(words) + "\r\n").encode())
+            return line.recv(1000).decode()
+
+    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        op = command["op"]
+        if op == "hello":
+            wrong = [name for name in command["options"] if name != "toy"]
+            if wrong:
+                return {**ERROR, "message": f"no option {wrong[0]}"}
+            return {"ok": True, "lib": "toy", "version": "1", "caps": ["clock", "held"]}
+        if op == "open":
+            host, _, port = command["nodes"][0].rpartition(":")
+            self.node = (host, int(port))
+            return {"ok": True}
+        if op == "acquire":
+            return self.acquire(command["key"], command["ttl_ms"])
+        if op == "clock":
+            return {"ok": True, "wall_ms": time.time() * 1000}
+        if command.get("lease") not in self.leases:
+            return {**ERROR, "error": "UnknownLease"}
+        if op == "held":
+            return {"ok": True, "held": True}
+        if op == "release":
+            self.redis("DEL", self.leases[command["lease"]])
+            return {"ok": True}
+        return {**ERROR, "error": "UnknownOp"}
+
+    def acquire(self, key: str, ttl_ms: int) -> dict[str, Any]:
+        if MODE == "garbage":
+            say("Acquiring...")
+        if MODE == "claims":
+            self.leases["h"] = key
+            return {"ok": True, "lease": "h"}
+        token = f"toy-{time.monotonic_ns()}"
+        said = self.redis("SET", key, token, *([] if MODE == "shares" else ["NX"]), "PX", str(ttl_ms))
+        if not said.startswith("+OK"):
+            return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
+        handle = f"h{len(self.leases)}"
+        self.leases[handle] = key
+        return {"ok": True, "lease": handle, "token": token}
+
+
+def main() -> None:
+    toy = Toy()
+    if MODE == "banner":
+        say("Toy driver 1.0, ready")
+    for line in sys.stdin:
+        command = json.loads(line)
+        if MODE == "silent":
+            continue
+        number = command["id"] + (1 if MODE == "ids" and command["op"] == "acquire" else 0)
+        say(json.dumps({"id": number, **toy.answer(command)}))
+    while MODE == "stays":
+        time.sleep(1)
+
+
+main()

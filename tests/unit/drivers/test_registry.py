@@ -1,0 +1,125 @@
+"""The registry of drivers, and the environments that are made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.drivers import environment, registry
+from lab.drivers.registry import HERE, Row
+from lab.errors import LabError
+
+ROWS = registry.rows()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_is_either_pinned_and_complete_or_says_what_is_lacking(name: str) -> None:
+    row = ROWS[name]
+    if row.unavailable:
+        assert (row.install, row.command, row.sources) == ((), (), ())
+        return
+    assert row.version
+    assert row.command
+    assert row.install or row.shares
+    for source in row.sources:
+        assert (HERE / source).exists()
+    for word in row.command:
+        if word.startswith("{here}"):
+            assert Path(word.replace("{here}", str(HERE))).is_file()
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.registry == "PyPI"])
+def test_everything_that_pip_installs_is_pinned(name: str) -> None:
+    pip = ROWS[name].install[-1]
+    packages = pip[pip.index("--quiet") + 1 :]
+    assert packages[0] == f"{ROWS[name].library}=={ROWS[name].version}"
+    assert all("==" in package for package in packages)
+
+
+def test_an_unknown_driver_is_told_with_the_nearest() -> None:
+    with pytest.raises(LabError, match="no driver called 'potery'") as caught:
+        registry.row("potery")
+    assert caught.value.hint == "did you mean 'pottery'?"
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A registry of its own, and a cache of its own."""
+    sources = tmp_path / "sources"
+    (sources / "toy").mkdir(parents=True)
+    (sources / "toy" / "driver.txt").write_text("first")
+    row = Row("toy", "1", "none", "sh", "MIT", "a toy", sources=("toy",), files=("made",))
+    rows = {
+        "toy": _with(row, install=(("touch", "made"),), command=("{env}/driver.txt", "{here}")),
+        "twin": _with(
+            row, shares="toy", command=("{env}/made",), sources=(), files=(), environment={"TOYS": "{env}"}
+        ),
+        "broken": _with(row, install=(("false",),)),
+        "empty": _with(row, install=(("true",),)),
+        "lacking": _with(row, needs=("no-such-program-anywhere",)),
+        "none": _with(row, unavailable="a driver"),
+    }
+    monkeypatch.setattr(registry, "rows", lambda: rows)
+    monkeypatch.setattr(environment, "HERE", sources)
+    monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path / "cache"))
+    return sources
+
+
+def _with(row: Row, **changes: object) -> Row:
+    import msgspec
+
+    return msgspec.structs.replace(row, **changes)
+
+
+def test_an_environment_is_made_once_and_again_when_its_sources_change(toy: Path) -> None:
+    told: list[str] = []
+    assert environment.why_not("toy") == "it is not installed: lab drivers install toy"
+    env = environment.install("toy", told.append)
+    assert told == ["toy: installing toy 1 (none)"]
+    assert (env / "driver.txt").read_text() == "first"
+    assert environment.install("toy", told.append) == env
+    assert len(told) == 1
+    assert environment.launch("toy") == (str(env / "driver.txt"), str(toy))
+    assert environment.launch("twin") == ("env", f"TOYS={env}", str(env / "made"))
+    (toy / "toy" / "driver.txt").write_text("second")
+    assert not environment.installed("toy")
+    assert environment.install("toy", told.append) != env
+
+
+def test_what_was_left_half_made_is_made_again(toy: Path) -> None:
+    env = environment.directory("toy")
+    env.mkdir(parents=True)
+    (env / "rubbish").touch()
+    assert environment.why_not("toy") is not None
+    environment.install("toy", lambda line: None)
+    assert not (env / "rubbish").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("broken", "exit code 1"),
+        ("empty", "made is missing afterwards"),
+        ("lacking", "no-such-program-anywhere"),
+        ("none", "no driver for 'none' yet: a driver"),
+    ],
+)
+def test_what_cannot_be_made_is_told_and_leaves_nothing(toy: Path, name: str, words: str) -> None:
+    with pytest.raises(LabError) as caught:
+        environment.install(name, lambda line: None)
+    assert words in caught.value.render()
+    assert not environment.installed(name)
+    assert not environment.directory(name).exists()
+
+
+def test_a_driver_that_is_not_there_is_told_with_the_command_that_helps(toy: Path) -> None:
+    with pytest.raises(LabError) as caught:
+        environment.launch("toy")
+    assert caught.value.hint == "lab drivers install toy"
+
+
+def test_a_command_line_is_split_as_a_shell_does() -> None:
+    assert environment.launch_of("node 'my driver.js' --fast") == ("node", "my driver.js", "--fast")
+    with pytest.raises(LabError, match="No closing quotation"):
+        environment.launch_of("node 'my")
