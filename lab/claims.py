@@ -10,9 +10,8 @@ from importlib import resources
 
 import msgspec
 
-from lab.paths import scenario_dir
 from lab.report.words import expected_words
-from lab.scenario.files import names
+from lab.scenario.files import consensus_names, names, shipped
 from lab.scenario.load import load_scenario
 
 
@@ -52,7 +51,7 @@ def claim_rows() -> tuple[ClaimRow, ...]:
     Raises:
         LabError: a scenario can't be loaded.
     """
-    loaded = [load_scenario(scenario_dir() / f"{name}.yaml") for name in names()]
+    loaded = [load_scenario(shipped(name)) for name in (*names(), *consensus_names())]
     controls = {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
     stories = [one for one in loaded if not one.scenario.control_of]
     return tuple(

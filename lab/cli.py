@@ -254,12 +254,18 @@ def list_scenarios(
     libraries: Annotated[
         bool, typer.Option("--libraries", help="List those about other people's libraries instead.")
     ] = False,
+    consensus: Annotated[
+        bool,
+        typer.Option("--consensus", help="List those about locks on etcd, ZooKeeper and Postgres instead."),
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """List the scenarios that come with the lab, or the claims that they test."""
     from lab.commands import claims_command, list_command
 
-    return claims_command(as_json=as_json) if claims else list_command(libraries=libraries, as_json=as_json)
+    if claims:
+        return claims_command(as_json=as_json)
+    return list_command(libraries=libraries, consensus=consensus, as_json=as_json)
 
 
 @app.command()

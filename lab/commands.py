@@ -36,25 +36,21 @@ def run_command(
     as_json: bool,
 ) -> int:
     """``lab run``."""
-    from lab.drivers import is_driver
-    from lab.durations import format_duration
     from lab.execute import Interrupted, execute_on
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
-    from lab.run import Run, RunOptions
+    from lab.run import Run, RunOptions, needed_of, told_in_short
     from lab.scenario.load import load_scenario
     from lab.substrates import choose, is_simulated
 
     data, talk = _consoles()
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, overrides)
-    substrate, why = choose(on, for_a_driver=is_driver(loaded.scenario.lock.name))
+    substrate, why = choose(on, needed_of(loaded.scenario))
     drawn = secrets.randbelow(2**31) if seed is None else seed
     repeat = _repeat_command(scenario, overrides, drawn, substrate)
     talk.print(f"[bold]{loaded.name}[/]: {loaded.scenario.title}", soft_wrap=True)
-    ttl = format_duration(loaded.scenario.lock.ttl_ns)
     talk.print(
-        f"seed {drawn} · substrate {substrate} ({why}) · lock {loaded.scenario.lock.name}, TTL {ttl}, "
-        f"{loaded.scenario.cluster.nodes} nodes, {loaded.scenario.cluster.persistence}",
+        f"seed {drawn} · substrate {substrate} ({why}) · {told_in_short(loaded.scenario)}",
         style="dim",
         markup=False,
     )
@@ -107,12 +103,12 @@ def check_command(target: Path, *, as_json: bool) -> int:
     return judgement.exit_code
 
 
-def list_command(*, libraries: bool, as_json: bool) -> int:
+def list_command(*, libraries: bool, consensus: bool, as_json: bool) -> int:
     """``lab list``."""
     from lab.scenario.library import summaries
 
     data, _ = _consoles()
-    rows = summaries(libraries=libraries)
+    rows = summaries(libraries=libraries, consensus=consensus)
     if as_json:
         data.print_json(data=[msgspec.to_builtins(row) for row in rows])
         return ExitCode.EXPECTED
@@ -165,7 +161,9 @@ def verdicts_command(
     known = summaries(libraries=libraries)
     if libraries:
         known = usable(known, lambda line: talk.print(line, markup=False))
-    lines = cases(names, known if libraries or not names else (*known, *summaries(libraries=True)))
+    if names and not libraries:
+        known = (*known, *summaries(libraries=True), *summaries(consensus=True))
+    lines = cases(names, known)
     reports = own_directory(out)
     try:
         with ended_runs(talk, repeat * sum(len(line.scenarios) for line in lines)) as on_end:

@@ -54,6 +54,7 @@ _ALLOWS = {
     _ENGINE: "docker runs",
     _IMAGES: "docker runs: nodes, links, clients",
     _LUA: "sim runs: the scripts of simulated nodes",
+    **{name: f"local runs: the lock {name}" for name in tools.SERVICES},
 }
 
 
@@ -114,6 +115,7 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     rows.append(_compiler_row())
     rows += [_tool_row(name, found[name]) for name in ("clock-shim", "sync-shim")]
     rows += [_preload_row(found["clock-shim"]), *_engine_rows(), _lua_row()]
+    rows += [_service_row(name, tools.find(name)) for name in tools.SERVICES]
     ok = {row.item for row in rows if row.status == "ok"}
 
     def available(name: str, needs: tuple[str, ...]) -> Availability:
@@ -185,6 +187,13 @@ def _tool_row(name: str, found: Found | Missing) -> Row:
         return Row(name, "ok", found.version, found.origin, str(found.path), _ALLOWS[name])
     status: Status = "missing" if found.refused is None else "old"
     return Row(name, status, found.refused, None, None, _ALLOWS[name], found.reason, found.hint)
+
+
+def _service_row(name: str, found: Found | Missing) -> Row:
+    """Of a server that `lab setup` does not provide: its lack is no lack of the lab's."""
+    if isinstance(found, Found):
+        return _tool_row(name, found)
+    return Row(name, "missing", None, None, None, _ALLOWS[name], f"{found.reason}: {found.hint}")
 
 
 def _compiler_row() -> Row:

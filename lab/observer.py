@@ -241,8 +241,10 @@ class Observer:
         await asyncio.gather(*(watch.stop() for watch in self.watches.values()))
 
     async def observe(self, nodes: Iterable[str] | None = None) -> None:
-        """Look at the key on these nodes (all by default) and record what is there."""
-        await asyncio.gather(*(self.watches[node].observe() for node in (nodes or self.watches)))
+        """Look at the key on these nodes (all by default) and record what is there, if they are watched."""
+        await asyncio.gather(
+            *(self.watches[node].observe() for node in (nodes or self.watches) if node in self.watches)
+        )
 
     async def token(self, node: str) -> str | None:
         """Look at the key on a node; return its value, None if it is not there."""
@@ -251,10 +253,12 @@ class Observer:
         return watch.token if sight is not None and sight.there else None
 
     async def until_watching(self, nodes: Iterable[str], timeout_s: float) -> bool:
-        """Wait until every command of these nodes is seen (again); False: it was not, in time."""
+        """Wait until every command of those that are watched is seen (again); False: it was not, in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.gather(*(self.watches[node].listening.wait() for node in nodes))
+                await asyncio.gather(
+                    *(self.watches[node].listening.wait() for node in nodes if node in self.watches)
+                )
         except TimeoutError:
             return False
         return True

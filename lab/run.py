@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from lab.client.protocol import Setup
+from lab.drivers import is_driver
+from lab.durations import format_duration
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.heartbeat import STALL_NS, watch_for_stalls
 from lab.judge import Judgement, Picture, judge
 from lab.leftovers import sweep
+from lab.locks import service_of
 from lab.nemesis import Nemesis
 from lab.observer import Observer
 from lab.recorder import Recorder
@@ -31,10 +34,12 @@ from lab.rundir import RunDirectory
 from lab.scenario.draw import schedule
 from lab.scenario.load import LoadedScenario
 from lab.scenario.model import Scenario
+from lab.scenario.step_base import StepModel
+from lab.scenario.step_link import LinkStep
 from lab.steps import Narrator, Player, Told, needs
 from lab.store import StoreClient, StoreError
 from lab.substrates import is_simulated, substrate
-from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan
+from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan, refusal
 from lab.traits import Traits, traits_of
 from lab.workload import WorkloadPlayer
 
@@ -89,6 +94,20 @@ class RunOptions:
     repeat_command: str
     substrate: str = "local"
     picture: Picture = "always"
+
+
+def needed_of(scenario: Scenario) -> frozenset[Capability]:
+    """What a substrate must be able to run for a scenario, whatever its steps are."""
+    driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
+    others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
+    return frozenset(driver | others)
+
+
+def told_in_short(scenario: Scenario) -> str:
+    """The lock and the nodes in a few words."""
+    lock, cluster = scenario.lock, scenario.cluster
+    kind = cluster.persistence if cluster.service == "redis" else cluster.service
+    return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {cluster.nodes} nodes, {kind}"
 
 
 class Run:
@@ -182,8 +201,9 @@ class Run:
             with self._timings.measure("up"):
                 await cluster.up()
                 key = self._scenario.keys[0]
+                watched = cluster.nodes.values() if self._scenario.cluster.service == "redis" else ()
                 observer = Observer(
-                    (node.address for node in cluster.nodes.values()),
+                    (node.address for node in watched),
                     key,
                     recorder,
                     self._traits.node_key.replace("{key}", key),
@@ -291,9 +311,10 @@ class Run:
     def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
         chosen = substrate(self._options.substrate)
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
-        needed = needs((*self._scenario.steps, *drawn))
-        if self._traits.is_program:
-            needed |= {Capability.DRIVERS}
+        service = self._scenario.cluster.service
+        steps = (*self._scenario.steps, *drawn)
+        self._refuse_what_makes_no_sense(steps)
+        needed = needs(steps) | needed_of(self._scenario)
         missing = needed - chosen.capabilities
         if missing:
             raise LabError(
@@ -305,6 +326,7 @@ class Run:
             nodes=self._scenario.cluster.node_names,
             clients=tuple(self._scenario.clients),
             persistence=self._scenario.cluster.persistence,
+            service=service,
             base_port=self._scenario.cluster.base_port,
             replicas=self._scenario.cluster.replicas,
             needs=needed,
@@ -312,6 +334,27 @@ class Run:
             code=Path.cwd() if ":" in self._scenario.lock.name else None,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
+
+    def _refuse_what_makes_no_sense(self, steps: Iterable[StepModel]) -> None:
+        """What the nodes don't take part in, whatever runs them. Raises ``LabError``."""
+        service = self._scenario.cluster.service
+        asked = needs(step for step in steps if not (isinstance(step, LinkStep) and step.store))
+        for capability in sorted(asked):
+            why = refusal(service, capability)
+            if why is not None:
+                raise LabError(
+                    f"nodes of {service} can't be asked to {capability}: {why}",
+                    where=self._loaded.name,
+                    hint="lab doctor lists the faults; on Redis nodes all of them can be used",
+                )
+        wanted = service_of(self._scenario.lock.name)
+        if wanted != service:
+            raise LabError(
+                f"the lock {self._scenario.lock.name} needs nodes of {wanted}, and these are {service}",
+                where=f"{self._loaded.name}, key `cluster.service`",
+                expected=wanted,
+                hint=f"--set cluster.service={wanted}, or another lock",
+            )
 
     def _params(self) -> dict[str, Any]:
         scenario = self._scenario

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lab.anchors import Anchors
@@ -18,7 +18,7 @@ from lab.observer import Observer
 from lab.points import POINTS_BEFORE_GRANT
 from lab.recorder import Recorder
 from lab.scenario.actions import Action
-from lab.scenario.anchors import Anchor, ClientAt, LeaseOver, Replicated, Synced
+from lab.scenario.anchors import Anchor, ClientAt, KeysGone, LeaseOver, NodesExecuted, Replicated, Synced
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import Heal
 from lab.scenario.step_machine import ClientCrash, Correct, Crash, Jump, Prime, Restart, Resume, Shutdown
@@ -27,6 +27,8 @@ from lab.substrates.base import Capability, Client, Cluster
 
 ACTION_TIMEOUT_S = 120.0
 WATCH_TIMEOUT_S = 10.0
+ON_KEYS = (NodesExecuted, KeysGone, Synced, Replicated)
+"""The anchors that look at the lock's key on the nodes."""
 VERBS: dict[str, Verb] = {
     "acquires": "acquire",
     "extends": "extend",
@@ -244,11 +246,14 @@ def _looks_once(anchor: Anchor) -> bool:
     return False
 
 
-def needs(steps: tuple[StepModel, ...]) -> frozenset[Capability]:
+def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
     """Return the capabilities a substrate must have for these steps."""
+    steps = tuple(played)
     needed = {FAULTS[type(step)].needs(step) for step in steps if type(step) in FAULTS}
     if any(isinstance(step, Prime) or _looks_at_disks(step) for step in steps):
         needed.add(Capability.POWER_CUTS)
+    if any(isinstance(step, Until) and isinstance(step.anchor, ON_KEYS) for step in steps):
+        needed.add(Capability.WATCH_KEYS)
     return frozenset(needed)
 
 

@@ -27,7 +27,7 @@ from lab.faults.base import (
     together,
 )
 from lab.scenario.step_link import Cut, Hold, LinkStep
-from lab.substrates.base import STORE, Capability, Cluster, Direction, Link
+from lab.substrates.base import STORE, Capability, Cluster, Direction, Link, Node, Probe
 
 RELINK_TIMEOUT_S = 10.0
 """How long a replica may take to find its master again: it tries once a second."""
@@ -123,16 +123,16 @@ async def _one_is_broken(link: Link, direction: Direction, cluster: Cluster) -> 
         return bool(troubles), {"probe_around_ms": None, "link": troubles}
     around = await server.probe(AROUND_TIMEOUT_S)
     before = await server.echoes()
+    if before is None:
+        return await _goes_unanswered(link, around)
     loop = asyncio.get_running_loop()
     give_up = loop.time() + AROUND_TIMEOUT_S
-    through, arrived = await link.probe(PROBE_TIMEOUT_S), await server.echoes() - before
+    through, arrived = await link.probe(PROBE_TIMEOUT_S), await _more_than(before, server)
     # Where only replies are stopped a probe must arrive, which on a busy machine may take more than one.
     while direction == "replies" and not (arrived or through.reached) and loop.time() < give_up:
-        through, arrived = await link.probe(PROBE_TIMEOUT_S), await server.echoes() - before
+        through, arrived = await link.probe(PROBE_TIMEOUT_S), await _more_than(before, server)
     evidence: dict[str, Any] = {
-        "probe_through_link": "answered"
-        if through.reached
-        else f"no answer in {PROBE_TIMEOUT_S * 1000:.0f} ms",
+        "probe_through_link": _said_of(through),
         "probe_arrived": bool(arrived),
         "probe_around_ms": ms(around.round_trip_ns),
     }
@@ -143,6 +143,26 @@ async def _one_is_broken(link: Link, direction: Direction, cluster: Cluster) -> 
         evidence["replica_behind_bytes"] = behind
         as_expected = as_expected and behind > 0
     return as_expected, evidence
+
+
+async def _goes_unanswered(link: Link, around: Probe) -> tuple[bool, dict[str, Any]]:
+    """The receipt where the server counts no probes: no answer, and what the link's carrier says of it."""
+    through, troubles = await link.probe(PROBE_TIMEOUT_S), await link.troubles()
+    evidence = {
+        "probe_through_link": _said_of(through),
+        "link": troubles,
+        "probe_around_ms": ms(around.round_trip_ns),
+    }
+    return around.reached and not through.reached and bool(troubles), evidence
+
+
+async def _more_than(before: int, server: Node) -> int:
+    """How many probes have arrived since."""
+    return (await server.echoes() or 0) - before
+
+
+def _said_of(probe: Probe) -> str:
+    return "answered" if probe.reached else f"no answer in {PROBE_TIMEOUT_S * 1000:.0f} ms"
 
 
 async def _bytes_behind(link: Link, cluster: Cluster) -> int:

@@ -83,8 +83,8 @@ class BandwidthFault:
     ended_by: ClassVar[Ending] = "heal"
 
     def needs(self, step: Bandwidth) -> Capability:
-        """Links that can be slowed down."""
-        return link_capability(step, Capability.SLOW_LINKS)
+        """Links that can be narrowed."""
+        return link_capability(step, Capability.NARROW_LINKS)
 
     def target(self, step: Bandwidth, cluster: Cluster) -> Target:
         """The links, and how narrow they are."""

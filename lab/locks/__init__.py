@@ -22,6 +22,9 @@ BUILT_IN = {
     "redlock-counter": "lab.locks.counter:CountingRedlock",
     "redlock-fenced": "lab.locks.fenced:FencedRedlock",
     "redlock-cas": "lab.locks.cas:CasRedlock",
+    "etcd": "lab.locks.etcd:EtcdLock",
+    "zookeeper": "lab.locks.zookeeper:ZooKeeperLock",
+    "postgres": "lab.locks.postgres:PostgresLock",
 }
 
 
@@ -55,7 +58,9 @@ def lock_class(name: str) -> type[Lock]:
             seen=f"the lock {name!r}, which cannot be imported: {error}",
             where="lock.name",
             expected="an importable package.module:Class",
-            hint="is its directory on PYTHONPATH?",
+            hint="pip install 'lock-lab[consensus]'"
+            if name in BUILT_IN
+            else "is its directory on PYTHONPATH?",
         ) from error
     missing = [
         part for part in ("build", "acquire", "extend", "release", "believes") if not hasattr(found, part)
@@ -68,6 +73,11 @@ def lock_class(name: str) -> type[Lock]:
             hint="see the docstrings of lab.locks.base",
         )
     return cast("type[Lock]", found)
+
+
+def service_of(name: str) -> str:
+    """Return what kind of servers a lock talks to. Raises ``LabError`` for an unknown lock."""
+    return str(getattr(lock_class(name), "service", "redis"))
 
 
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:

@@ -116,7 +116,8 @@ class Lock(Protocol):
 
     ``open`` connects, ``close`` disconnects; the other calls may be used in between, for any number of keys.
     A class may also say ``announces_token: ClassVar[bool] = True``: then its client tells the store the token
-    of each grant, and the store takes writes only under the token that it was told last. One that has to
+    of each grant, and the store takes writes only under the token that it was told last; and
+    ``service: ClassVar[str]``, if its nodes are no Redis: "etcd", "zookeeper" or "postgres". One that has to
     ask somebody whether a lease is held says so by ``held`` (see ``Asks``).
     """
 

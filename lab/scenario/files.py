@@ -20,9 +20,12 @@ SIZE_MAX: Final = 1024 * 1024
 LIBRARIES: Final = "libraries"
 """The subdirectory of the stories about other people's libraries, which need a driver that is installed."""
 
+CONSENSUS: Final = "consensus"
+"""The subdirectory of the stories about locks on etcd, ZooKeeper and Postgres, which must be installed."""
+
 
 def names() -> tuple[str, ...]:
-    """The names of the scenarios that come with the lab, sorted; without those about libraries."""
+    """The names of the scenarios that come with the lab and run wherever it runs, sorted."""
     return tuple(sorted(path.stem for path in scenario_dir().glob("*.yaml")))
 
 
@@ -31,10 +34,15 @@ def library_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (scenario_dir() / LIBRARIES).glob("*.yaml")))
 
 
+def consensus_names() -> tuple[str, ...]:
+    """The names of the scenarios about locks on a service other than Redis, sorted."""
+    return tuple(sorted(path.stem for path in (scenario_dir() / CONSENSUS).glob("*.yaml")))
+
+
 def shipped(name: str) -> Path:
     """The file of a scenario that comes with the lab."""
-    directory = scenario_dir()
-    return directory / (LIBRARIES if name in library_names() else "") / f"{name}.yaml"
+    within = LIBRARIES if name in library_names() else CONSENSUS if name in consensus_names() else ""
+    return scenario_dir() / within / f"{name}.yaml"
 
 
 def find(path_or_name: str | Path) -> Path:
@@ -46,7 +54,7 @@ def find(path_or_name: str | Path) -> Path:
     path = Path(path_or_name)
     if isinstance(path_or_name, Path) or path.suffix in SUFFIXES or "/" in text or _is_file(path):
         return path
-    known = (*names(), *library_names())
+    known = (*names(), *library_names(), *consensus_names())
     if text in known:
         return shipped(text)
     near = difflib.get_close_matches(text.casefold(), known, n=3)

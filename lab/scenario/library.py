@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.scenario.files import find, library_names, names, read, shipped
+from lab.scenario.files import consensus_names, find, library_names, names, read, shipped
 from lab.scenario.load import load_scenario
 
-__all__ = ["Summary", "find", "library_names", "names", "summaries", "text_of"]
+__all__ = ["Summary", "consensus_names", "find", "library_names", "names", "summaries", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,13 @@ def text_of(path_or_name: str | Path) -> str:
     return read(find(path_or_name))
 
 
-def summaries(*, libraries: bool = False) -> tuple[Summary, ...]:
-    """All scenarios that come with the lab, or those about ``libraries``, sorted by name.
+def summaries(*, libraries: bool = False, consensus: bool = False) -> tuple[Summary, ...]:
+    """All scenarios that come with the lab, or those about ``libraries`` or ``consensus``, sorted by name.
 
     Raises LabError if one can't be loaded.
     """
-    loaded = [load_scenario(shipped(name)) for name in (library_names() if libraries else names())]
+    chosen = library_names() if libraries else consensus_names() if consensus else names()
+    loaded = [load_scenario(shipped(name)) for name in chosen]
     controls = {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
     return tuple(
         Summary(

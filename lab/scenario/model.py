@@ -120,10 +120,12 @@ def _steps_or_workload(schema: dict[str, Any]) -> None:
 
 
 class Cluster(Model):
-    """The Redis nodes of the run, named A, B, C…"""
+    """The nodes of the run, named A, B, C…"""
 
     nodes: Annotated[Int, Field(ge=1, le=len(NODE_NAMES))] = 5
     """How many nodes."""
+    service: Literal["redis", "etcd", "zookeeper", "postgres"] = "redis"
+    """What kind of servers they are: independent Redis nodes, one etcd, one ZooKeeper, or a Postgres."""
     persistence: Literal["none", "aof-everysec", "aof-always"] = "aof-always"
     """What a node keeps on disk: nothing, or every write, synced each second or before it is acknowledged."""
     base_port: Annotated[Int, Field(ge=_PORT_MIN, lt=_PORT_END)] | None = None
@@ -148,6 +150,20 @@ class Cluster(Model):
             if master in self.replicas:
                 seen = f"{master} can't be the master of {replica}: it is a replica itself"
                 raise problem(seen, "replicas of nodes that are none")
+        return self
+
+    @model_validator(mode="after")
+    def _service_has_its_shape(self) -> Self:
+        if self.service == "redis":
+            return self
+        for key in ("replicas", "base_port", "persistence"):
+            if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
+                raise problem(f"{key} is for Redis nodes, and these are {self.service}", f"no {key}")
+        if self.service == "postgres" and self.nodes != 1:
+            raise problem(f"{self.nodes} nodes of postgres", "nodes: 1", "one database, without replicas")
+        if self.service != "postgres" and self.nodes < 3:
+            seen = f"{self.nodes} nodes of {self.service} tolerate no failure"
+            raise problem(seen, "3 nodes or more")
         return self
 
     @property

@@ -73,9 +73,8 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
     )
     search = _search(asked)
     if asked.confirm is not None:
-        choose(
-            asked.confirm, "--confirm"
-        )  # what can't be confirmed there is said before anything is searched
+        # What can't be confirmed there is said before anything is searched.
+        choose(asked.confirm, where="--confirm")
     talk.print(
         f"searching {asked.lock} for {asked.find}: seed {asked.seed}, {asked.strategy}, {asked.wire} wire, "
         f"{asked.nodes} nodes ({asked.persistence}), {asked.clients} clients, TTL {asked.ttl}, "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lab.errors import LabError, did_you_mean
 
 if TYPE_CHECKING:
-    from lab.substrates.base import Substrate
+    from lab.substrates.base import Capability, Substrate
 
 AUTO = "auto"
 SUBSTRATES = ("docker", "local", "sim")
@@ -29,16 +29,14 @@ def is_simulated(name: str) -> bool:
     return name == "sim"
 
 
-def choose(on: str, where: str = "--on", *, for_a_driver: bool = False) -> tuple[str, str]:
-    """Return the substrate to run on, and why it was chosen; one that can run drivers, if need be.
+def choose(on: str, needed: frozenset[Capability] = frozenset(), *, where: str = "--on") -> tuple[str, str]:
+    """Return the substrate to run on, and why it was chosen; one that can do what is needed.
 
     ``where`` it was named, for an error.
 
     Raises:
         LabError: there is none of that name, or it cannot run on this machine.
     """
-    from lab.substrates.base import Capability
-
     wanted = (AUTO, *SUBSTRATES)
     if on not in wanted:
         near = did_you_mean(on, wanted)
@@ -51,8 +49,8 @@ def choose(on: str, where: str = "--on", *, for_a_driver: bool = False) -> tuple
     reasons: list[str] = []
     for name in SUBSTRATES if on == AUTO else (on,):
         reason = substrate(name).missing_reason()
-        if reason is None and for_a_driver and Capability.DRIVERS not in substrate(name).capabilities:
-            reason = f"{name} cannot {Capability.DRIVERS}"
+        if reason is None and (lacking := needed - substrate(name).capabilities):
+            reason = f"{name} cannot {', '.join(sorted(lacking))}"
         if reason is None:
             return name, "asked for" if on == name else "; ".join((substrate(name).what, *reasons))
         reasons.append(reason)

@@ -19,6 +19,8 @@ from lab.client.protocol import Answer, Command, Setup
 Direction = Literal["both", "requests", "replies"]
 Stream = Literal["requests", "replies"]
 Persistence = Literal["none", "aof-everysec", "aof-always"]
+Service = Literal["redis", "etcd", "zookeeper", "postgres"]
+"""What kind of servers the nodes are. The store is a Redis, whatever they are."""
 
 STORE = "store"
 """The name under which links to the store are known."""
@@ -30,6 +32,7 @@ class Capability(StrEnum):
     CUT_LINKS = "cut links"
     HOLD_LINKS = "hold packets on links"
     SLOW_LINKS = "slow links down"
+    NARROW_LINKS = "narrow links"
     RESET_LINKS = "reset connections"
     REPLICATION = "replicate from node to node"
     NODE_CLOCKS = "shift the clock of one node"
@@ -39,7 +42,25 @@ class Capability(StrEnum):
     KILL_CLIENTS = "kill client processes"
     STOP_NODES = "stop nodes and start them again"
     POWER_CUTS = "cut the power of nodes"
+    WATCH_KEYS = "watch the lock's key on the nodes"
+    OTHER_SERVICES = "run nodes that are no Redis"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
+
+
+_NO_CLOCK = "there is no way to ask it for its clock, so a shifted one would have no receipt"
+_BEYOND: Mapping[Capability, str] = {
+    Capability.NODE_CLOCKS: _NO_CLOCK,
+    Capability.POWER_CUTS: "what it has synced to disk is not recorded",
+    Capability.REPLICATION: "its servers copy to each other by themselves, or not at all",
+    Capability.WATCH_KEYS: "it has no MONITOR: nobody outside sees what its servers do with a key",
+    Capability.RESET_LINKS: "it closes idle connections by itself, so the end of one would be no receipt",
+    Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
+}
+
+
+def refusal(service: Service, capability: Capability) -> str | None:
+    """Say why nodes of this kind don't take part in that, on any substrate; None: they do."""
+    return None if service == "redis" else _BEYOND.get(capability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +70,8 @@ class ClusterPlan:
     ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
     which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
     ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
-    substrate that shuts its clients in must let them see these.
+    substrate that shuts its clients in must let them see these. ``service`` is what kind of servers the nodes
+    are; Redis nodes know nothing of each other, those of another kind make one service.
     """
 
     nodes: tuple[str, ...]
@@ -60,6 +82,7 @@ class ClusterPlan:
     needs: frozenset[Capability] = frozenset()
     client_logs: Path | None = None
     code: Path | None = None
+    service: Service = "redis"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +103,14 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One life of a server process, told by itself: it has another ``run_id`` after each start."""
+    """One life of a server process: it has another ``run_id`` after each start.
+
+    A Redis tells it by itself, and its ``keys``; of others it is what the kernel says of the process.
+    """
 
     run_id: str
     process_id: int
-    keys: int
+    keys: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +250,11 @@ class Node(Machine, Protocol):
         """Send one ECHO around all links."""
         ...
 
-    async def echoes(self) -> int:
-        """Return how many probes this node has executed so far: the proof that one arrived, or did not."""
+    async def echoes(self) -> int | None:
+        """Return how many probes this node has executed so far: the proof that one arrived, or did not.
+
+        None where the server does not count them.
+        """
         ...
 
     async def now_ns(self) -> int:

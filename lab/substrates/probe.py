@@ -1,6 +1,6 @@
-"""One ECHO on a fresh connection: the smallest proof that something is, or is not, reached.
+"""One question on a fresh connection: the smallest proof that something is, or is not, reached.
 
-Nobody else uses ECHO, so a node's count of them tells whether a probe arrived there.
+A Redis is asked to ECHO. Nobody else uses ECHO, so a node's count of them tells whether a probe arrived.
 """
 
 from __future__ import annotations
@@ -8,9 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from lab.address import Address
-from lab.substrates.base import Probe
+from lab.substrates.base import Probe, Service
+
+
+class Ping(Protocol):
+    """Ask whoever listens at ``address``, and wait at most ``timeout_s`` seconds; no answer is one too."""
+
+    async def __call__(self, address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        """Only a Redis sends the payload back; the others are asked without one."""
+        ...
 
 
 async def echo(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
@@ -29,6 +39,40 @@ async def echo(address: Address, timeout_s: float, payload_bytes: int = 5) -> Pr
             finally:
                 writer.close()
     return Probe(reached, time.monotonic_ns() - start_ns)
+
+
+def question(words: bytes, answered: Callable[[bytes], bool]) -> Ping:
+    """Return a ping that sends ``words`` and reads until ``answered`` says so, or the end."""
+
+    async def ask(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        start_ns = time.monotonic_ns()
+        heard = b""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await asyncio.open_connection(address.host, address.port)
+                try:
+                    writer.write(words)
+                    while not answered(heard) and (more := await reader.read(4096)):
+                        heard += more
+                finally:
+                    writer.close()
+        return Probe(answered(heard), time.monotonic_ns() - start_ns)
+
+    return ask
+
+
+PINGS: Final[dict[Service, Ping]] = {
+    "redis": echo,
+    # It answers 200 while it knows a leader, and counts these answers.
+    "etcd": question(
+        b"GET /health HTTP/1.0\r\n\r\n", lambda heard: heard.partition(b"\r\n")[0].endswith(b" 200 OK")
+    ),
+    # Without a quorum it answers that it is not serving.
+    "zookeeper": question(b"srvr", lambda heard: b"Mode: " in heard),
+    # SSLRequest, which is answered with one letter before anybody logs in.
+    "postgres": question(b"\x00\x00\x00\x08\x04\xd2\x16\x2f", lambda heard: heard[:1] in (b"S", b"N")),
+}
+"""How each kind of server is asked."""
 
 
 class OpenConnection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import requests
@@ -19,7 +19,7 @@ from toxiproxy.proxy import Proxy
 from lab.address import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Direction, Probe, Stream
-from lab.substrates.probe import OpenConnection, echo
+from lab.substrates.probe import OpenConnection, Ping, echo
 
 T = TypeVar("T")
 
@@ -84,9 +84,12 @@ class ToxiproxyServer:
         return await self.call(get)
 
     async def create_links(
-        self, plans: list[tuple[str, str, Address]]
+        self, plans: list[tuple[str, str, Address]], pings: Mapping[str, Ping] | None = None
     ) -> dict[tuple[str, str], ToxiproxyLink]:
-        """Make one proxy for each (client, target, address behind it), on ports the system chooses."""
+        """Make one proxy for each (client, target, address behind it), on ports the system chooses.
+
+        ``pings`` says how targets are asked that are no Redis.
+        """
 
         def create(api: Api) -> list[Proxy]:
             return [
@@ -102,9 +105,9 @@ class ToxiproxyServer:
         links = {}
         for (client, target, _), proxy in zip(plans, proxies, strict=True):
             port = int(proxy.listen.rpartition(":")[2])
-            links[client, target] = ToxiproxyLink(
-                self, proxy, client, target, Address(target, self.host, port)
-            )
+            address = Address(target, self.host, port)
+            ping = (pings or {}).get(target, echo)
+            links[client, target] = ToxiproxyLink(self, proxy, client, target, address, ping)
         return links
 
 
@@ -112,9 +115,16 @@ class ToxiproxyLink:
     """The way from one client to one target through its own proxy."""
 
     def __init__(
-        self, server: ToxiproxyServer, proxy: Proxy, client: str, target: str, address: Address
+        self,
+        server: ToxiproxyServer,
+        proxy: Proxy,
+        client: str,
+        target: str,
+        address: Address,
+        ping: Ping = echo,
     ) -> None:
         self.client, self.target, self.address = client, target, address
+        self._ping = ping
         self._server = server
         self._proxy = proxy
         self._toxics: dict[str, tuple[str, dict[str, int]]] = {}
@@ -197,8 +207,8 @@ class ToxiproxyLink:
         await self._server.call(undo)
 
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
-        """ECHO through the proxy on a connection of its own."""
-        return await echo(self.address, timeout_s, payload_bytes)
+        """Ask through the proxy on a connection of its own."""
+        return await self._ping(self.address, timeout_s, payload_bytes)
 
     async def _add(self, name: str, direction: Direction, kind: str, attributes: dict[str, int]) -> None:
         """Add a toxic in each direction, or change the one that is there already."""

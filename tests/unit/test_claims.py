@@ -85,10 +85,15 @@ def test_a_claim_is_tested_or_says_what_it_lacks(number: int) -> None:
     assert all(one.control for one in row.tested if one.scenario != "healthy")
 
 
-def test_claims_about_consensus_say_that_they_need_servers() -> None:
-    rows = rows_by_number()
-    for number in (1, 2, 20):
-        assert "consensus servers" in (rows[number].claim.elsewhere or "")
+@pytest.mark.parametrize(("number", "story"), [(1, "pause"), (2, "delayed-write"), (3, "pause")])
+def test_claims_about_every_lock_service_are_tested_on_some(number: int, story: str) -> None:
+    told = {one.scenario: one.verdict for one in rows_by_number()[number].tested}
+    for service in ("etcd", "zookeeper", "postgres"):
+        assert told[f"{service}-{story}-fenced"] == "clean, fenced"
+
+
+def test_the_claim_about_the_cost_of_consensus_says_what_it_lacks() -> None:
+    assert "consensus servers" in (rows_by_number()[20].claim.elsewhere or "")
 
 
 def test_what_comes_out_is_told_from_the_files() -> None:

@@ -34,7 +34,8 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Have:
         def find(tool: str) -> Found | Missing:
             if tool in names:
                 return Found(Path("/cached") / tool, "1.2.3", "cache")
-            return Missing(f"{tool} is nowhere", "lab setup", (refused or {}).get(tool))
+            hint = f"apt-get install {tool}" if tool in tools.SERVICES else "lab setup"
+            return Missing(f"{tool} is nowhere", hint, (refused or {}).get(tool))
 
         def preload_row(shim: Found | Missing) -> doctor.Row:
             status: doctor.Status = "ok" if isinstance(shim, Found) else "missing"
@@ -64,6 +65,16 @@ def test_everything_is_here(have: Have) -> None:
     assert usable(diagnosis) == {fault.name for fault in diagnosis.faults}
     assert diagnosis.command is None
     assert "lab setup" not in shown(diagnosis)
+
+
+def test_servers_that_are_not_provided_are_no_lack_and_name_their_command(have: Have) -> None:
+    have(*NAMES, "etcd")
+    diagnosis = doctor.diagnose()
+    rows = {row.item: row for row in diagnosis.rows}
+    assert rows["etcd"].status == "ok"
+    assert rows["zookeeper"].status == "missing"
+    assert "zookeeper is nowhere: apt-get install zookeeper" in shown(diagnosis)
+    assert diagnosis.command is None
 
 
 @pytest.mark.parametrize("lacking", ["redis-server", "toxiproxy-server"])

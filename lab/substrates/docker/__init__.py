@@ -10,7 +10,7 @@ from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
 class _Docker:
     name = "docker"
     what = "containers of the engine on this machine"
-    capabilities = frozenset(Capability) - {Capability.DRIVERS}
+    capabilities = frozenset(Capability) - {Capability.DRIVERS, Capability.OTHER_SERVICES}
 
     def missing_reason(self) -> str | None:
         from lab.substrates.docker.engine import no_engine_reason

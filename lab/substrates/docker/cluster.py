@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 
-class DockerCluster(RealCluster[DockerNode, DockerClient]):
+class DockerCluster(RealCluster[DockerNode, DockerNode, DockerClient]):
     """Five (or as many as planned) nodes, one store, one Toxiproxy and the clients, a container each."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:

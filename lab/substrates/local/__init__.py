@@ -22,6 +22,10 @@ class _Local:
         return None
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        if plan.service != "redis":
+            from lab.substrates.local.service_cluster import ServiceCluster
+
+            return ServiceCluster(plan, run_id, log_dir)
         from lab.substrates.local.cluster import LocalCluster
 
         return LocalCluster(plan, run_id, log_dir)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from lab import tools
 from lab.address import Address
@@ -16,16 +18,18 @@ from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode, redis_command
 from lab.substrates.local.processes import Child, Nursery
+from lab.substrates.local.services import ServiceNode
 from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.ports import free_ports, planned_ports
 from lab.substrates.toxiproxy import ToxiproxyServer
 
+N = TypeVar("N", bound=LocalNode | ServiceNode)
 HOST = "127.0.0.1"
 PORT_TRIES = 5
 
 
-class LocalCluster(RealCluster[LocalNode, LocalClient]):
-    """Five (or as many as planned) nodes, one store, one Toxiproxy, one process per client."""
+class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
+    """Nodes of any kind, one store, one Toxiproxy, one process per client."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
         super().__init__(plan)
@@ -34,31 +38,37 @@ class LocalCluster(RealCluster[LocalNode, LocalClient]):
         self._scratch = Path(tempfile.mkdtemp(prefix="lock-lab-"))
         self._run_file: RunFile | None = None
         self._nursery = Nursery(run_id, log_dir, self.failed)
-        self._started: list[LocalNode] = []
+        self._started: list[N | LocalNode] = []
         self._sync_shim: Path | None = None
+        self._redis_server: Path
+        self._clock_shim: Path
 
     async def up(self) -> None:
         """Start everything, at once where nothing has to wait, and prove every link healthy."""
         self._run_file = RunFile(self._run_id, self._scratch)
-        redis_server = tools.require("redis-server")
+        self._redis_server = tools.require("redis-server")
         toxiproxy_server = tools.require("toxiproxy-server")
-        clock_shim = tools.require("clock-shim")
+        self._clock_shim = tools.require("clock-shim")
         if Capability.POWER_CUTS in self._plan.needs:
             self._sync_shim = tools.require("sync-shim")
         for name in self._plan.clients:
-            clock = LocalClock(clock_shim, self._scratch / f"{name}.clock")
+            clock = LocalClock(self._clock_shim, self._scratch / f"{name}.clock")
             self.clients[name] = LocalClient(name, self._nursery, clock)
         ports = planned_ports(self._plan)
+        self._look_for_programs()
+        nodes = asyncio.ensure_future(self._start_nodes(ports))
+        store = asyncio.ensure_future(self._start_redis(STORE, ports[STORE]))
+        toxiproxy = asyncio.ensure_future(self._start_toxiproxy(toxiproxy_server))
         launches = asyncio.gather(*(client.launch() for client in self.clients.values()))
-        starting = asyncio.gather(
-            *(
-                self._start_node(name, ports[name], redis_server, clock_shim)
-                for name in (*self._plan.nodes, STORE)
-            )
-        )
-        servers, proxy, _ = await asyncio.gather(starting, self._start_toxiproxy(toxiproxy_server), launches)
-        *nodes, self.store_node = servers
-        self.nodes = {node.name: node for node in nodes}
+        starting = (nodes, store, toxiproxy, launches)
+        try:
+            await asyncio.gather(*starting)
+        except BaseException:  # whoever is still starting something must not outlive what is torn down
+            for task in starting:
+                task.cancel()
+            await asyncio.gather(*starting, return_exceptions=True)
+            raise
+        self.nodes, self.store_node, proxy = nodes.result(), store.result(), toxiproxy.result()
         await self._connect_all(proxy)
 
     async def down(self) -> None:
@@ -71,9 +81,16 @@ class LocalCluster(RealCluster[LocalNode, LocalClient]):
         if self._run_file is not None:
             self._run_file.close()
 
-    async def _start_node(self, name: str, port: int | None, server: Path, clock_shim: Path) -> LocalNode:
+    def _look_for_programs(self) -> None:
+        """Find what nodes of this kind need besides. Raises ``LabError``, before anything is started."""
+
+    async def _start_nodes(self, ports: Mapping[str, int | None]) -> dict[str, N]:
+        """Start the nodes, and wait until they are ready."""
+        raise NotImplementedError
+
+    async def _start_redis(self, name: str, port: int | None) -> LocalNode:
         is_store = name == STORE
-        clock = None if is_store else LocalClock(clock_shim, self._scratch / f"{name}.clock")
+        clock = None if is_store else LocalClock(self._clock_shim, self._scratch / f"{name}.clock")
         disk = LocalDisk(self._scratch / name, None if is_store else self._sync_shim)
         for attempt in range(1, PORT_TRIES + 1):
             chosen = port or free_ports(1)[0]
@@ -82,7 +99,7 @@ class LocalCluster(RealCluster[LocalNode, LocalClient]):
             launch = Launch(
                 self._nursery,
                 name if is_store else f"node-{name}",
-                redis_command(server, chosen, directory, persistence),
+                redis_command(self._redis_server, chosen, directory, persistence),
                 disk.environment(clock.environment if clock is not None else {}),
                 directory,
             )
@@ -111,3 +128,11 @@ class LocalCluster(RealCluster[LocalNode, LocalClient]):
         raise UnknownOutcome(
             "toxiproxy-server did not become ready", hint=f"its log ends:\n{child.tail(8) if child else ''}"
         )
+
+
+class LocalCluster(LocalProcesses[LocalNode]):
+    """Five (or as many as planned) nodes of Redis, which know nothing of each other."""
+
+    async def _start_nodes(self, ports: Mapping[str, int | None]) -> dict[str, LocalNode]:
+        started = await asyncio.gather(*(self._start_redis(name, ports[name]) for name in self._plan.nodes))
+        return {node.name: node for node in started}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from lab.leftovers import RUN_VARIABLE
 from lab.substrates.real.machine import tree
@@ -68,6 +69,11 @@ class Child:
         """SIGKILL the group."""
         self.signal_group(signal.SIGKILL)
 
+    async def interrupt(self) -> None:
+        """SIGINT to the process itself, who passes on what it has to."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGINT)
+
     async def ended(self) -> int:
         """Wait for its end and return its exit code."""
         return await self.process.wait()
@@ -97,8 +103,12 @@ class Nursery:
         environment: Mapping[str, str] | None = None,
         talks: bool = False,
         directory: Path | None = None,
+        user: str | None = None,
     ) -> Child:
-        """Start a process. With ``talks`` its stdin and stdout are pipes to us; stderr goes to its log."""
+        """Start a process, as another ``user`` if need be.
+
+        With ``talks`` its stdin and stdout are pipes to us; stderr goes to its log.
+        """
         log = self._log_dir / f"{name}.log"
         with log.open("ab") as sink:
             process = await asyncio.create_subprocess_exec(
@@ -110,6 +120,7 @@ class Nursery:
                 cwd=directory,
                 start_new_session=True,
                 limit=1 << 20,
+                **_as_user(user),
             )
         child = Child(name, process, log)
         self._children.append(child)
@@ -136,6 +147,11 @@ class Nursery:
                 child.signal_group(signal.SIGKILL)
         await asyncio.gather(*(child.process.wait() for child in self._children))
         await asyncio.gather(*self._watchers)
+
+
+def _as_user(user: str | None) -> dict[str, Any]:
+    """What makes a child run as another user, as root can."""
+    return {} if user is None else {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
 
 
 def _descriptor(sink: IO[bytes]) -> int:

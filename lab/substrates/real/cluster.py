@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from lab.errors import UnknownOutcome
-from lab.substrates.base import ClusterPlan
+from lab.substrates.base import ClusterPlan, Node
+from lab.substrates.probe import PINGS
 from lab.substrates.real.client import ProcessClient
 from lab.substrates.real.machine import Body
 from lab.substrates.real.node import RedisNode
@@ -15,11 +16,12 @@ from lab.substrates.toxiproxy import ToxiproxyLink, ToxiproxyServer
 
 READY_TIMEOUT_S = 15.0
 
-N = TypeVar("N", bound=RedisNode)  # type: ignore[type-arg]
+N = TypeVar("N", bound=Node)
+S = TypeVar("S", bound=RedisNode)  # type: ignore[type-arg]
 C = TypeVar("C", bound=ProcessClient)  # type: ignore[type-arg]
 
 
-class RealCluster(Generic[N, C]):
+class RealCluster(Generic[N, S, C]):
     """Nodes, a store and clients, and a link between each client and each server."""
 
     def __init__(self, plan: ClusterPlan) -> None:
@@ -27,7 +29,7 @@ class RealCluster(Generic[N, C]):
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.nodes: dict[str, N] = {}
         self.clients: dict[str, C] = {}
-        self.store_node: N
+        self.store_node: S
         self._links: dict[tuple[str, str], ToxiproxyLink] = {}
         self._versions: dict[str, str] = {}
 
@@ -55,7 +57,8 @@ class RealCluster(Generic[N, C]):
             + [
                 (replica, master, self.nodes[master].address)
                 for replica, master in self._plan.replicas.items()
-            ]
+            ],
+            dict.fromkeys(self.nodes, PINGS[self._plan.service]),
         )
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await self._prove_healthy()
@@ -64,6 +67,7 @@ class RealCluster(Generic[N, C]):
     async def _replicate(self, replica: str, master: str) -> None:
         """Let a node replicate another through their link, and wait until it has all of it."""
         node = self.nodes[replica]
+        assert isinstance(node, RedisNode)
         await node.replicate(self._links[replica, master].address)
         loop = asyncio.get_running_loop()
         give_up = loop.time() + READY_TIMEOUT_S

@@ -11,7 +11,7 @@ from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
 class _Sim:
     name = "sim"
     what = "a simulation in one process, in virtual time"
-    capabilities = frozenset(Capability) - {Capability.DRIVERS}
+    capabilities = frozenset(Capability) - {Capability.DRIVERS, Capability.OTHER_SERVICES}
 
     def missing_reason(self) -> str | None:
         if find_spec("lupa") is None:

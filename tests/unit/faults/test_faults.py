@@ -88,7 +88,9 @@ def test_only_what_loses_data_breaks_durability(fault: str, persistence: Persist
         ({"power_cut": {"nodes": ["A"]}}, {Capability.POWER_CUTS}),
         ({"prime": {"nodes": ["A"]}}, {Capability.POWER_CUTS}),
         ({"heal": "all"}, set()),
-        ({"until": {"keys": "gone"}}, set()),
+        ({"bandwidth": {"client": "a", "nodes": ["A"], "rate": "10KB/s"}}, {Capability.NARROW_LINKS}),
+        ({"until": {"keys": "gone"}}, {Capability.WATCH_KEYS}),
+        ({"until": {"lease": "a", "over": True}}, set()),
     ],
     ids=str,
 )
@@ -98,4 +100,4 @@ def test_what_a_step_needs(body: dict[str, Any], needed: set[Capability]) -> Non
 
 def test_looking_at_disks_needs_their_record() -> None:
     anchor = Synced.model_validate({"nodes": ["A"], "synced": False})
-    assert needs((Until(anchor=anchor),)) == {Capability.POWER_CUTS}
+    assert needs((Until(anchor=anchor),)) == {Capability.POWER_CUTS, Capability.WATCH_KEYS}

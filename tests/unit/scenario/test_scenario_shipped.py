@@ -8,7 +8,7 @@ from lab.scenario import library
 from lab.scenario.load import load_scenario, load_text
 from lab.scenario.model import Scenario
 
-NAMES = library.names()
+NAMES = (*library.names(), *library.consensus_names())
 CLEAN = {"ok", "absent"}
 
 

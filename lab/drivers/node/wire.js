@@ -1,0 +1,99 @@
+"use strict";
+// The driver protocol (PROTOCOL.md) for drivers in JavaScript. A driver hands in its library's name and version,
+// the options it takes, what it can do with them, and one function for each operation; each may be asynchronous.
+//
+// An operation that throws a `Refused` is a clean no. Whatever else it throws is an error: nobody knows what
+// happened on the nodes. Commands are taken while others are pending; the end of the input ends the driver.
+
+const readline = require("node:readline");
+
+class Refused extends Error {
+  constructor(cause) {
+    super(cause.message);
+    this.name = cause.constructor.name;
+  }
+}
+
+class Named extends Error {
+  constructor(name, message) {
+    super(message);
+    this.name = name;
+  }
+}
+
+function say(message) {
+  process.stdout.write(JSON.stringify(message) + "\n");
+}
+
+function serve({ lib, version, nodeKey, options: known, caps, operations }) {
+  const commands = {
+    hello({ options = {} }) {
+      const strange = Object.keys(options).filter((name) => !known.includes(name));
+      if (strange.length) throw new Named("BadOption", `${strange} is none of ${known.join(", ")}`);
+      return { lib, version, caps: [...caps(options), "clock"], node_key: nodeKey ?? "{key}" };
+    },
+    clock: () => ({ wall_ms: Date.now() }),
+    ...operations,
+  };
+  const answer = async ({ id, op, ...rest }) => {
+    try {
+      if (!Object.hasOwn(commands, op)) throw new Named("UnknownOp", `there is no operation ${op}`);
+      say({ id, ok: true, ...(await commands[op](rest)) });
+    } catch (error) {
+      const kind = error instanceof Refused ? "refused" : "error";
+      say({ id, ok: false, kind, error: error.name ?? "Error", message: String(error.message ?? error) });
+    }
+  };
+  const lines = readline.createInterface({ input: process.stdin });
+  lines.on("line", (line) => answer(JSON.parse(line)));
+  lines.on("close", () => process.exit(0));
+}
+
+// What was granted, by the names that leases are given here.
+class Leases {
+  #granted = new Map();
+
+  add(lock) {
+    const name = `h${this.#granted.size + 1}`;
+    this.#granted.set(name, lock);
+    return name;
+  }
+
+  get(name) {
+    if (!this.#granted.has(name)) throw new Named("UnknownLease", `no lease is called ${name}`);
+    return this.#granted.get(name);
+  }
+
+  set(name, lock) {
+    this.#granted.set(name, lock);
+  }
+}
+
+const CLIENT_OPTIONS = ["connect_timeout_ms", "command_timeout_ms", "max_retries_per_request", "offline_queue"];
+
+// One ioredis connection to each node. What the options do not name is as ioredis comes.
+function connect(Redis, nodes, options) {
+  const settings = {
+    connectTimeout: options.connect_timeout_ms,
+    commandTimeout: options.command_timeout_ms,
+    maxRetriesPerRequest: options.max_retries_per_request,
+    enableOfflineQueue: options.offline_queue,
+  };
+  const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+  const ready = nodes.map((node) => {
+    const [host, port] = node.split(":");
+    const redis = new Redis(Number(port), host, given);
+    redis.on("error", (error) => process.stderr.write(`${node}: ${error.message}\n`));
+    return new Promise((resolve) => {
+      redis.once("ready", () => resolve(redis));
+      redis.once("error", () => resolve(redis)); // it goes on trying by itself
+      setTimeout(() => resolve(redis), OPEN_MS).unref();
+    });
+  });
+  return Promise.all(ready);
+}
+
+// How long opening waits for a node that does not answer.
+const OPEN_MS = 5000;
+
+module.exports = { serve, say, connect, Leases, Refused, CLIENT_OPTIONS };

@@ -1,0 +1,127 @@
+"""A lock in etcd: a key with a lease, and the revision at which it was created as the fence."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import httpx
+
+from lab.address import Address
+from lab.channel import NodeError
+from lab.locks.base import Lease, Surroundings
+from lab.locks.lease_options import NS_PER_S
+from lab.locks.served import Served, ServedOptions
+from lab.locks.single import NotSent
+
+NOT_FOUND = 404
+OK = 200
+
+
+class EtcdLock(Served):
+    """A key that exists only while a lease does; whoever creates it holds the lock.
+
+    Source: etcd's API ("concurrency": a key created under a lease, compared by its create revision). It talks
+    to the JSON gateway of each server.
+
+    Every change goes through consensus and gets the next revision, so the revision at which the key was
+    created grows with every grant, whatever happens to a minority of the servers. That makes it a fence. The
+    lease ends by the leader's monotonic clock, and lasts longer when the leader changes: etcd grants no two
+    clients the lock at once. But like any lease it ends while a client that stands still does not notice.
+
+    Leases count in whole seconds, rounded up, and the servers grant none below two.
+    """
+
+    name: ClassVar[str] = "etcd"
+    service: ClassVar[str] = "etcd"
+
+    def __init__(
+        self,
+        nodes: Sequence[str | Address],
+        options: ServedOptions | None = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        super().__init__(nodes, options, surroundings)
+        self._http = httpx.AsyncClient(timeout=self._timeout_s, trust_env=False)
+        self._leases: dict[str, str] = {}
+
+    async def open(self) -> None:
+        """Ask for the key space's revision, so that connections are there."""
+        with contextlib.suppress(NodeError):
+            await self._ask("kv/range", key=_coded("/"), count_only=True)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._http.aclose()
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> int | None:
+        try:
+            lease = (await self._ask("lease/grant", TTL=-(-ttl_ns // NS_PER_S)))["ID"]
+        except NodeError as error:
+            raise NotSent(str(error)) from error  # a lease without a key is nothing to anybody
+        self._leases[token] = lease
+        answer = await self._ask(
+            "kv/txn",
+            compare=[{"key": _coded(key), "target": "CREATE", "create_revision": "0"}],
+            success=[{"request_put": {"key": _coded(key), "value": _coded(token), "lease": lease}}],
+        )
+        if answer.get("succeeded"):
+            return int(answer["header"]["revision"])
+        await self._undo(key, token)
+        return None
+
+    async def _undo(self, key: str, token: str) -> bool:
+        """Revoke the lease: its key goes with it, and none can be created under it any more."""
+        try:
+            await self._ask("lease/revoke", ID=self._leases.pop(token))
+        except NodeError:
+            return False
+        return True
+
+    async def _prolong(self, lease: Lease, ttl_ns: int) -> bool:
+        answer = await self._ask("lease/keepalive", ID=self._leases[lease.token])
+        return int(answer.get("result", {}).get("TTL", 0)) > 0
+
+    async def _give_back(self, lease: Lease) -> bool:
+        answer = await self._ask(
+            "kv/txn",
+            compare=[{"key": _coded(lease.key), "target": "CREATE", "create_revision": str(lease.fence)}],
+            success=[{"request_delete_range": {"key": _coded(lease.key)}}],
+        )
+        await self._undo(lease.key, lease.token)
+        return bool(answer.get("succeeded"))
+
+    async def _ask(self, call: str, **fields: Any) -> dict[str, Any]:
+        """Ask the first server that can be reached.
+
+        Raises:
+            NotSent: none can be.
+            NodeError: it did not answer, or could not say what came of it.
+        """
+        reason = "no server"
+        for _ in self._nodes:
+            node = self._nodes[0]
+            try:
+                answer = await self._http.post(f"http://{node.host}:{node.port}/v3/{call}", json=fields)
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+                reason = f"{node.name} can't be reached: {error}"
+                self._turn_to_the_next()
+                continue
+            except httpx.HTTPError as error:
+                self._turn_to_the_next()
+                raise NodeError(f"{node.name} did not answer: {type(error).__name__} {error}") from error
+            if answer.status_code not in (OK, NOT_FOUND):
+                self._turn_to_the_next()
+                raise NodeError(f"{node.name} answered {answer.status_code}: {answer.text.strip()[:200]}")
+            told: dict[str, Any] = answer.json()
+            return told
+        raise NotSent(reason)
+
+    def _turn_to_the_next(self) -> None:
+        self._nodes.append(self._nodes.pop(0))
+
+
+def _coded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

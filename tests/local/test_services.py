@@ -1,0 +1,123 @@
+"""Locks on etcd, ZooKeeper and Postgres, on real servers: skipped where they are not installed."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from lab import tools
+from lab.leftovers import processes_of
+from lab.scenario.files import consensus_names
+from lab.scenario.load import load_scenario
+from lab.tools import Missing
+from tests.lab_process import MARK, Ended, Lab
+
+QUICK = {f"{service}-pause-fenced" for service in tools.SERVICES}
+STORIES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in consensus_names()]
+
+FAULTS = """
+title: Servers of etcd are killed, paused and cut off, and a majority goes on
+source: a test
+why: Every fault on them has its receipt.
+cluster: {nodes: 3, service: etcd}
+lock: {name: etcd, ttl: 10s}
+store: {fencing: true}
+clients: [alice, bob]
+steps:
+  - do: alice works
+  - crash: {nodes: [A]}
+  - do: bob works
+  - restart: {nodes: [A]}
+  - pause: {node: B}
+  - do: alice works
+  - resume: {node: B}
+  - shutdown: {nodes: [C]}
+  - restart: {nodes: [C]}
+  - cut: {client: bob, nodes: [A], mode: refused}
+  - hold: {client: bob, nodes: [B], direction: replies}
+  - delay: {client: alice, nodes: [C], by: 300ms}
+  - do: bob works
+  - heal: all
+expect: {mutual_exclusion: ok, fencing: ok, resource: ok}
+"""
+WAITS = """
+title: A client holds the lock
+source: a test
+why: To be killed.
+cluster: {nodes: 1, service: postgres}
+lock: {name: postgres}
+clients: [alice]
+steps: [{do: alice acquires}, {wait: 600s}]
+expect: {mutual_exclusion: ok}
+"""
+
+
+def installed(service: str) -> None:
+    found = tools.find(service)
+    if isinstance(found, Missing):
+        pytest.skip(f"{found.reason}: {found.hint}")
+
+
+def every_fault_has_its_receipt(run: Ended) -> bool:
+    by_type = [event["type"] for event in run.events if event["process"] == "nemesis"]
+    return by_type.count("invoke") == by_type.count("ok") > 0
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_comes_out_as_its_file_says(lab: Lab, name: str) -> None:
+    installed(load_scenario(name).scenario.cluster.service)
+    run = lab("run", name, "--on", "local", "--picture", "unexpected")
+    assert run.code == 0, run.out + run.err
+    assert every_fault_has_its_receipt(run)
+    grants = [event for event in run.events if event["f"] == "acquire" and event["type"] == "ok"]
+    fences = [event["fence"] for event in grants]
+    assert fences == sorted(set(fences)), "every grant has a larger fence than the one before"
+    assert processes_of(lab.mark, MARK) == []
+
+
+def test_faults_on_servers_have_receipts(lab: Lab) -> None:
+    installed("etcd")
+    (lab.directory / "faults.yaml").write_text(FAULTS)
+    run = lab("run", "faults.yaml", "--on", "local", "--picture", "unexpected")
+    assert run.code == 0, run.out + run.err
+    assert every_fault_has_its_receipt(run)
+    cut = next(e for e in run.events if e["f"] == "cut" and e["type"] == "ok")
+    assert cut["receipt"]["A"]["link"] == ["refused"]
+
+
+def test_a_database_does_not_outlive_a_killed_lab(lab: Lab) -> None:
+    installed("postgres")
+    (lab.directory / "waits.yaml").write_text(WAITS)
+    process = lab.start("run", "waits.yaml", "--on", "local")
+    lab.wait_for_event("acquire")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert processes_of(lab.mark, MARK) != [], "the database is still there, with its mark"
+    assert lab("down").code == 0
+    assert processes_of(lab.mark, MARK) == []
+
+
+def test_what_is_not_installed_is_refused_with_the_command_that_installs_it(lab: Lab) -> None:
+    command = ("run", "etcd-pause-fenced", "--on", "local")
+    run = lab.ended(lab.start(*command, within=("/usr/bin/env", "PATH=/nowhere")))
+    assert run.code == 2, run.out + run.err
+    assert "etcd is not installed" in run.err
+    assert "apt-get install" in run.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["--lock", "redlock"], "the lock redlock needs nodes of redis, and these are etcd"),
+        (["--set", "steps=[{jump: {node: A, by: +5s}}]"], "no way to ask it for its clock"),
+        (["--set", "steps=[{do: alice acquires}, {until: {keys: gone}}]"], "it has no MONITOR"),
+        (["--on", "sim"], "sim cannot run nodes that are no Redis"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_reason(lab: Lab, settings: list[str], said: str) -> None:
+    more = [] if "--on" in settings else ["--on", "local"]
+    run = lab("run", "etcd-pause-fenced", *settings, *more)
+    assert run.code == 2, run.out + run.err
+    assert said in run.err
