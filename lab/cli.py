@@ -184,6 +184,65 @@ def search(
     )
 
 
+@app.command()
+def suite(
+    file: Annotated[
+        Path | None, typer.Argument(help="A suite's YAML file; the one that comes with the lab if absent.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Scenarios, locks or ids; * and ? are wild. Repeatable.")
+    ] = None,
+    shard: Annotated[str | None, typer.Option(help="A part of it: 2/5 is the second of five.")] = None,
+    since_failure: Annotated[
+        bool, typer.Option("--since-failure", help="What failed last time, or was never run; else all.")
+    ] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="How often everything is run.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many real runs at once; one for each core if absent.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the directory of these runs is made.")] = Path("reports"),
+    junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write a summary to this file.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the suite that comes with the lab.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run scenarios × locks × substrates against what is expected of each: for CI."""
+    from lab.suite.command import Asked, show_command, suite_command
+    from lab.suite.run import cores
+
+    if show:
+        return show_command()
+    chosen = tuple(only or ())
+    asked = Asked(file, chosen, shard, since_failure, repeat, jobs or cores(), out, junit, markdown)
+    return suite_command(asked, as_json=as_json)
+
+
+@app.command()
+def selftest(
+    only: Annotated[
+        list[str] | None, typer.Option(help="A broken lock by its name; all if absent. Repeatable.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Try the real lock 10,000 times in simulation, and 200 for real.")
+    ] = False,
+    simulated: Annotated[
+        int | None, typer.Option(min=0, help="How many simulated schedules the real lock is tried with.")
+    ] = None,
+    real: Annotated[int | None, typer.Option(min=0, help="How many real runs it is tried with.")] = None,
+    seed: Annotated[int, typer.Option(min=1, help="The seed of everything that is drawn.")] = 1,
+    on: On = "auto",
+    jobs: Annotated[int, typer.Option(min=1, help="How many real runs at once.")] = 2,
+    out: Annotated[Path, typer.Option(help="Where the directory of real runs is made.")] = Path("reports"),
+    markdown: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Catch broken locks made for that, and accuse no real one: does the lab still do its work?"""
+    from lab.selftest.command import Asked, selftest_command
+
+    asked = Asked(tuple(only or ()), full, simulated, real, seed, on, jobs, out, markdown)
+    return selftest_command(asked, as_json=as_json)
+
+
 @app.command("list")
 def list_scenarios(
     claims: Annotated[

@@ -35,7 +35,7 @@ from lab.scenario.model import Scenario
 from lab.steps import Narrator, Player, Told, needs
 from lab.store import StoreClient, StoreError
 from lab.substrates import is_simulated, substrate
-from lab.substrates.base import STORE, Cluster, ClusterPlan
+from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan, Substrate
 from lab.workload import WorkloadPlayer
 
 RHO = 0.001
@@ -204,8 +204,12 @@ class Run:
         story = asyncio.create_task(self._play(player, cluster, recorder))
         try:
             with self._timings.measure("story"):
-                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed}
+                lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                recorder.on_loss = partial(lost.set_result, None)
+                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed, lost}
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if lost.done():
+                    raise UnknownOutcome("the history can't be written any more")
                 if cluster.failed.done():
                     raise UnknownOutcome(cluster.failed.result())
                 await story
@@ -281,8 +285,7 @@ class Run:
 
     def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
         chosen = substrate(self._options.substrate)
-        drawn = tuple(step for fault in self._drawn for step in fault.every_step())
-        needed = needs((*self._scenario.steps, *drawn))
+        needed = self._needs(chosen)
         missing = needed - chosen.capabilities
         if missing:
             raise LabError(
@@ -298,9 +301,14 @@ class Run:
             replicas=self._scenario.cluster.replicas,
             needs=needed,
             client_logs=recorder.client_logs,
-            code=Path.cwd() if ":" in self._scenario.lock.name else None,
+            code=None if locks.is_own(self._scenario.lock.name) else Path.cwd(),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
+
+    def _needs(self, chosen: Substrate) -> frozenset[Capability]:
+        """What the substrate must be able to do."""
+        drawn = tuple(step for fault in self._drawn for step in fault.every_step())
+        return needs((*self._scenario.steps, *drawn))
 
     def _params(self, margin_ns: int) -> dict[str, Any]:
         scenario = self._scenario

@@ -59,6 +59,9 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/shims/clock.c",
         "lab/py.typed",
         "lab/_compose/node.Dockerfile",
+        "lab/mutants/stories/second-comer.yaml",
+        "lab/suite/default.yaml",
+        "lab/pytest_plugin.py",
     ):
         assert (installed / part).is_file(), part
 

@@ -47,7 +47,7 @@ _CLIENT_ALSO = ("async-timeout==5.0.1",)
 _CLIENT_PYTHON = ("--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=none")
 _CLIENT_CODE = (
     *("__init__.py", "address.py", "channel.py", "durations.py", "errors.py", "heartbeat.py", "points.py"),
-    *("client", "locks", "store"),
+    *("client", "locks", "mutants", "store"),
 )
 """The part of the lab that a client consists of."""
 
