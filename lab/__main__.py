@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
+
+DEFECT = """error: the lab itself failed; this is a defect of the lab
+  hint: nothing can be said about the lock; `lab down` ends what may be left"""
 
 
 def main() -> None:
@@ -25,10 +29,13 @@ def main() -> None:
         # Whoever read our output has gone; what Python would flush at exit has nowhere to go either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = int(ExitCode.USAGE)
-    except Exception:  # noqa: BLE001 - the last line of defence: a defect must not look like a verdict
-        traceback.print_exc()
-        print("error: the lab itself failed; this is a defect of the lab", file=sys.stderr)  # noqa: T201
-        print("  hint: nothing can be said about the lock; `lab down` ends what may be left", file=sys.stderr)  # noqa: T201
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a defect must not look like a verdict
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            print(f"error: {error.strerror}", file=sys.stderr)  # noqa: T201
+            print("  hint: make room, or choose another place with --out", file=sys.stderr)  # noqa: T201
+        else:
+            traceback.print_exc()
+            print(DEFECT, file=sys.stderr)  # noqa: T201
         code = int(ExitCode.UNKNOWN)
     sys.exit(code)
 

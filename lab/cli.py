@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from lab.cli_groups import Json, driver, drivers, images
+
 app = typer.Typer(
     name="lab",
     help="Break a distributed lock on purpose, and learn from a sound checker whether it kept its promise.",
@@ -16,25 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-images = typer.Typer(
-    help="Build, list or remove the images that docker runs need.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(images, name="images")
-
-drivers = typer.Typer(
-    help="List or install the lock libraries that the lab has a driver for.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(drivers, name="drivers")
-
-driver = typer.Typer(help="Check a driver of your own.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(driver, name="driver")
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+for group in (images, drivers, driver):
+    app.add_typer(group)
 
 On = Annotated[str, typer.Option(help="The substrate: auto, or one that lab doctor shows.")]
 
@@ -246,6 +231,65 @@ def search(
     )
 
 
+@app.command()
+def suite(
+    file: Annotated[
+        Path | None, typer.Argument(help="A suite's YAML file; the one that comes with the lab if absent.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Scenarios, locks or ids; * and ? are wild. Repeatable.")
+    ] = None,
+    shard: Annotated[str | None, typer.Option(help="A part of it: 2/5 is the second of five.")] = None,
+    since_failure: Annotated[
+        bool, typer.Option("--since-failure", help="What failed last time, or was never run; else all.")
+    ] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="How often everything is run.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many real runs at once; one for each core if absent.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the directory of these runs is made.")] = Path("reports"),
+    junit: Annotated[Path | None, typer.Option(help="Also write JUnit XML to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write a summary to this file.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the suite that comes with the lab.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run scenarios × locks × substrates against what is expected of each: for CI."""
+    from lab.suite.command import Asked, show_command, suite_command
+    from lab.suite.run import cores
+
+    if show:
+        return show_command()
+    chosen = tuple(only or ())
+    asked = Asked(file, chosen, shard, since_failure, repeat, jobs or cores(), out, junit, markdown)
+    return suite_command(asked, as_json=as_json)
+
+
+@app.command()
+def selftest(
+    only: Annotated[
+        list[str] | None, typer.Option(help="A broken lock by its name; all if absent. Repeatable.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Try the real lock 10,000 times in simulation, and 200 for real.")
+    ] = False,
+    simulated: Annotated[
+        int | None, typer.Option(min=0, help="How many simulated schedules the real lock is tried with.")
+    ] = None,
+    real: Annotated[int | None, typer.Option(min=0, help="How many real runs it is tried with.")] = None,
+    seed: Annotated[int, typer.Option(min=1, help="The seed of everything that is drawn.")] = 1,
+    on: On = "auto",
+    jobs: Annotated[int, typer.Option(min=1, help="How many real runs at once.")] = 2,
+    out: Annotated[Path, typer.Option(help="Where the directory of real runs is made.")] = Path("reports"),
+    markdown: Annotated[Path | None, typer.Option(help="Also write the table to this file.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Catch broken locks made for that, and accuse no real one: does the lab still do its work?"""
+    from lab.selftest.command import Asked, selftest_command
+
+    asked = Asked(tuple(only or ()), full, simulated, real, seed, on, jobs, out, markdown)
+    return selftest_command(asked, as_json=as_json)
+
+
 @app.command("list")
 def list_scenarios(
     claims: Annotated[
@@ -316,66 +360,3 @@ def down() -> int:
     from lab.commands import down_command
 
     return down_command()
-
-
-@images.command("build")
-def build_images(
-    redis_image: Annotated[
-        str | None,
-        typer.Option(
-            help="The image the nodes are built on: redis:8, valkey/valkey:8 …; Debian's if absent."
-        ),
-    ] = None,
-) -> int:
-    """Build what is lacking or does not fit this version of the lab, the nodes' image always."""
-    from lab.commands import build_images_command
-
-    return build_images_command(redis_image)
-
-
-@images.command("list")
-def list_images(as_json: Json = False) -> int:
-    """List the lab's images that the engine has."""
-    from lab.commands import list_images_command
-
-    return list_images_command(as_json=as_json)
-
-
-@images.command("rm")
-def remove_images() -> int:
-    """Remove all of the lab's images."""
-    from lab.commands import remove_images_command
-
-    return remove_images_command()
-
-
-@drivers.command("list")
-def list_drivers(as_json: Json = False) -> int:
-    """List the libraries: version, licence, and whether each can be used now, or what it lacks."""
-    from lab.driver_commands import list_drivers_command
-
-    return list_drivers_command(as_json=as_json)
-
-
-@drivers.command("install")
-def install_drivers(
-    names: Annotated[list[str], typer.Argument(help="Which (lab drivers list), or all.")],
-) -> int:
-    """Install libraries, each into an environment of its own in the user's cache."""
-    from lab.driver_commands import install_drivers_command
-
-    return install_drivers_command(names)
-
-
-@driver.command("check")
-def check_driver(
-    command: Annotated[str, typer.Argument(help="The driver: driver:NAME, ./my-driver, 'node driver.js'.")],
-    options: Annotated[
-        list[str] | None, typer.Option("--set", help="An option for it: retry_count=0. Repeatable.")
-    ] = None,
-    as_json: Json = False,
-) -> int:
-    """Check that a driver keeps to the protocol, against five real nodes: 0 it does, 1 it does not."""
-    from lab.driver_commands import check_driver_command
-
-    return check_driver_command(command, options or [], as_json=as_json)

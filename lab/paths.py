@@ -75,6 +75,11 @@ def scenario_dir() -> Path:
     return _shipped("scenarios", "a directory of *.yaml files")
 
 
+def mutant_story_dir() -> Path:
+    """The scenarios that show what is wrong with the lab's own broken locks (``lab.mutants``)."""
+    return Path(__file__).resolve().parent / "mutants" / "stories"
+
+
 def compose_dir() -> Path:
     """The Dockerfiles and the compose file that come with the lab. Raises LabError as `scenario_dir` does."""
     return _shipped("compose", "a directory of Dockerfiles")

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from lab.client.log import EventLog
+from lab.errors import UnknownOutcome
 
 HISTORY = "history.jsonl"
 _HEADER = "header.json"
@@ -44,6 +45,9 @@ class Recorder:
         self._clock_ns = clock_ns
         (self._events / _HEADER).write_bytes(msgspec.json.encode(params))
         self._log = EventLog(self._events / "lab.jsonl")
+        self._lost: OSError | None = None
+        self.on_loss: Callable[[], None] = _nothing
+        """Called once, when an event could not be written and the run can prove nothing any more."""
 
     @property
     def client_logs(self) -> Path:
@@ -67,16 +71,41 @@ class Recorder:
             "f": f,
         }
         event.update((name, value) for name, value in fields.items() if value is not None)
-        self._log(event)
+        if self._lost is not None:
+            return
+        try:
+            self._log(event)
+        except OSError as error:  # a full disk must not keep anybody from tearing down
+            self._lost = error
+            self.on_loss()
 
     def finish(self) -> Path:
-        """Merge all logs into the history, flush it to the disk, and return its path."""
+        """Merge all logs into the history, flush it to the disk, and return its path.
+
+        Raises:
+            UnknownOutcome: events were lost, or there is no room for the history. The logs are kept.
+        """
         self._log.close()
-        path = _merge(self._directory, self._params, complete=True)
+        try:
+            if self._lost is not None:
+                raise self._lost
+            path = _merge(self._directory, self._params, complete=True)
+        except OSError as error:
+            self._directory.joinpath(HISTORY).with_suffix(".partial").unlink(missing_ok=True)
+            raise UnknownOutcome(
+                f"the history cannot be written: {error.strerror or error}",
+                where=str(self._directory),
+                expected="room for it on the disk",
+                hint="make room, or choose another place with --out; `lab check` reads what was kept",
+            ) from error
         for log in self._events.iterdir():
             log.unlink()
         self._events.rmdir()
         return path
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
 
 
 def recover(directory: Path) -> Path | None:

@@ -26,7 +26,7 @@ from lab.faults.base import Tolerance
 from lab.heartbeat import STALL_NS, watch_for_stalls
 from lab.judge import Judgement, Picture, judge
 from lab.leftovers import sweep
-from lab.locks import service_of
+from lab.locks import is_own, service_of
 from lab.nemesis import Nemesis
 from lab.observer import Observer
 from lab.recorder import Recorder
@@ -233,8 +233,12 @@ class Run:
         story = asyncio.create_task(self._play(player, cluster, recorder))
         try:
             with self._timings.measure("story"):
-                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed}
+                lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                recorder.on_loss = partial(lost.set_result, None)
+                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed, lost}
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if lost.done():
+                    raise UnknownOutcome("the history can't be written any more")
                 if cluster.failed.done():
                     raise UnknownOutcome(cluster.failed.result())
                 await story
@@ -331,7 +335,7 @@ class Run:
             replicas=self._scenario.cluster.replicas,
             needs=needed,
             client_logs=recorder.client_logs,
-            code=Path.cwd() if ":" in self._scenario.lock.name else None,
+            code=None if is_own(self._scenario.lock.name) else Path.cwd(),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 

@@ -126,9 +126,9 @@ def to_json(rows: Iterable[Row]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
 
 
-def own_directory(out: Path) -> Path:
+def own_directory(out: Path, what: str = "verdicts") -> Path:
     """Where the runs of this table go: below `out`, not between the runs of others."""
-    return out.resolve() / f"verdicts-{datetime.now().astimezone():%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+    return out.resolve() / f"{what}-{datetime.now().astimezone():%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
 
 
 async def run_all(
@@ -160,9 +160,12 @@ async def run_all(
     return tuple(Row(line, tuple(run for run in runs if run.scenario in line.scenarios)) for line in lines)
 
 
-async def run_one(scenario: str, seed: int, out: Path, on: str = AUTO) -> OneRun:
-    """Run one scenario as `lab run` does, in a process of its own."""
+async def run_one(
+    scenario: str, seed: int, out: Path, on: str = AUTO, settings: Sequence[str] = ()
+) -> OneRun:
+    """Run one scenario as `lab run` does, with overrides as for `--set`, in a process of its own."""
     words = ["run", scenario, "--seed", str(seed), *([] if on == AUTO else ["--on", on])]
+    words += [word for setting in settings for word in ("--set", setting)]
     began = time.monotonic()
     ended = await forked.call([*words, "--out", str(out), "--picture", "unexpected", "--json"])
     wall_s = time.monotonic() - began

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +22,9 @@ class EventLog:
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Append one event; ``OSError`` (a full disk) is the caller's to end on."""
-        self._file.write(msgspec.json.encode(event) + b"\n")
+        line = msgspec.json.encode(event) + b"\n"
+        if self._file.write(line) != len(line):  # the last free bytes took a part of it
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Close the file."""

@@ -60,7 +60,10 @@ async def serve(
         ),
         setup.client,
     )
-    store = StoreClient(
+    store_client: type[StoreClient] = getattr(
+        lock, "store_client", StoreClient
+    )  # a mutant's, see lab.mutants
+    store = store_client(
         setup.store.host, setup.store.port, checks_fences=setup.checks_fences, timeout_s=setup.store_timeout_s
     )
     worker = Worker(

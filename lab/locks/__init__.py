@@ -26,6 +26,19 @@ BUILT_IN = {
     "zookeeper": "lab.locks.zookeeper:ZooKeeperLock",
     "postgres": "lab.locks.postgres:PostgresLock",
 }
+MUTANT = "mutant:"
+"""How the names of the lab's own broken locks begin: see ``lab.mutants``."""
+
+
+def is_own(name: str) -> bool:
+    """Whether a lock comes with the lab, and its clients need no code of anybody else's."""
+    return ":" not in name or name.startswith(MUTANT)
+
+
+def _place(name: str) -> str:
+    if name.startswith(MUTANT):
+        return str(importlib.import_module("lab.mutants").place(name))
+    return BUILT_IN.get(name, name)
 
 
 def lock_class(name: str) -> type[Lock]:
@@ -41,7 +54,7 @@ def lock_class(name: str) -> type[Lock]:
         from lab.locks.driver import driver_class
 
         return driver_class(name)
-    place = BUILT_IN.get(name, name)
+    place = _place(name)
     module_name, colon, attribute = place.partition(":")
     if not colon:
         near = did_you_mean(name, list(BUILT_IN))

@@ -79,7 +79,7 @@ def verdict_table(rows: Iterable[Row]) -> Table:
 
 def verdict_markdown(rows: Iterable[Row]) -> str:
     """The table of verdicts as Markdown."""
-    return _markdown(VERDICTS, ([text for text, _ in _cells(row)] for row in rows))
+    return markdown_table(VERDICTS, ([text for text, _ in _cells(row)] for row in rows))
 
 
 def _claim_cells(row: ClaimRow, between: str) -> tuple[str, str, str, str]:
@@ -103,10 +103,12 @@ def claim_table(rows: Iterable[ClaimRow]) -> Table:
 
 def claim_markdown(rows: Iterable[ClaimRow]) -> str:
     """The table of claims as Markdown."""
-    return _markdown(CLAIMS, (_claim_cells(row, "; ") for row in rows))
+    return markdown_table(CLAIMS, (_claim_cells(row, "; ") for row in rows))
 
 
-def _markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table as Markdown."""
+
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 

@@ -28,12 +28,12 @@ class _Explained:
     """Whether the key is to blame, not its value."""
 
 
-def explain(error: ValidationError, root: Node) -> LabError:
-    """The error to show for `error`, raised while the data of the tree `root` was validated."""
+def explain(error: ValidationError, root: Node, model: type[Model] = Scenario) -> LabError:
+    """The error to show for `error`, raised while the data of the tree `root` was validated as a `model`."""
     found: dict[tuple[Any, ...], LabError] = {}
     for details in error.errors(include_url=False):
         loc = details["loc"]
-        explained = _explain(details)
+        explained = _explain(details, model)
         place = locate(root, loc)
         at_key = explained.at_key or "[key]" in loc
         shows = LabError(
@@ -58,7 +58,7 @@ def _order(place: Place, *, at_key: bool) -> tuple[int, int, int]:
     return (0 if isinstance(mark.name, OneLine) else 1, mark.line, mark.column)
 
 
-def _explain(details: ErrorDetails) -> _Explained:
+def _explain(details: ErrorDetails, model: type[Model]) -> _Explained:
     """What one error of pydantic's means, in the words of a scenario."""
     value, context = details["input"], details.get("ctx", {})
     word = str(details["loc"][-1]) if details["loc"] else ""
@@ -66,9 +66,11 @@ def _explain(details: ErrorDetails) -> _Explained:
         case "lab_problem":
             return _Explained(context["seen"], context["expected"], context["hint"])
         case "missing":
-            return _Explained(f"the key {shown(word)} is missing", _purpose(details["loc"]), at_key=True)
+            return _Explained(
+                f"the key {shown(word)} is missing", _purpose(details["loc"], model), at_key=True
+            )
         case "extra_forbidden":
-            known = _keys(details["loc"][:-1])
+            known = _keys(details["loc"][:-1], model)
             hint = nearest(word, known)
             return _Explained(f"unknown key {shown(word)}", choice(known), hint, at_key=True)
         case "literal_error":
@@ -109,11 +111,11 @@ def _models(annotation: Any) -> list[type[Model]]:
     return [model for part in parts for model in _models(part)]
 
 
-def _model_at(loc: Loc) -> type[Model]:
+def _model_at(loc: Loc, model: type[Model]) -> type[Model]:
     """The model whose fields lie at a location."""
-    models: list[type[Model]] = [Scenario]
+    models = [model]
     for part in loc:
-        tagged = [model for model in models if getattr(model, "KEY", None) == str(part).strip("<>")]
+        tagged = [each for each in models if getattr(each, "KEY", None) == str(part).strip("<>")]
         if len(models) > 1:
             models = tagged or models
             continue
@@ -125,14 +127,14 @@ def _model_at(loc: Loc) -> type[Model]:
     return models[0]
 
 
-def _keys(loc: Loc) -> list[str]:
-    return [info.alias or name for name, info in _model_at(loc).model_fields.items()]
+def _keys(loc: Loc, model: type[Model]) -> list[str]:
+    return [info.alias or name for name, info in _model_at(loc, model).model_fields.items()]
 
 
-def _purpose(loc: Loc) -> str:
+def _purpose(loc: Loc, model: type[Model]) -> str:
     """What a missing key is for, from the text below it in the model."""
     key = str(loc[-1])
-    model = _model_at(loc[:-1])
+    model = _model_at(loc[:-1], model)
     field = next((name for name, info in model.model_fields.items() if key in (name, info.alias)), "")
     about = descriptions(model).get(field)
     return f"{key}: {about[0].lower()}{about[1:].rstrip('.')}" if about else f"a value for {key}"

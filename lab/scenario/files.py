@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from lab.errors import LabError
-from lab.paths import scenario_dir
+from lab.paths import mutant_story_dir, scenario_dir
 from lab.scenario.problems import choice, printable, shown
 
 SUFFIXES: Final = (".yaml", ".yml")
@@ -57,6 +57,8 @@ def find(path_or_name: str | Path) -> Path:
     known = (*names(), *library_names(), *consensus_names())
     if text in known:
         return shipped(text)
+    if text in {path.stem for path in mutant_story_dir().glob("*.yaml")}:
+        return mutant_story_dir() / f"{text}.yaml"
     near = difflib.get_close_matches(text.casefold(), known, n=3)
     asked = f"did you mean {choice(map(shown, near))}? " if near else ""
     raise LabError(

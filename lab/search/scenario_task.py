@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
-from checker import load
+from checker import Verdict, load
 from checker.check import check
 from lab.errors import ExitCode
 from lab.judge import compare
@@ -19,6 +19,15 @@ from lab.scenario.load import LoadedScenario, load_text
 from lab.search.tally import SeedResult
 from lab.substrates.sim.patches import simulating
 from lab.substrates.sim.simulate import simulate
+
+
+def simulated(loaded: LoadedScenario, seed: int) -> tuple[Verdict, str | None, str]:
+    """Simulate a scenario once: the verdict, why the run was aborted, if it was, and the history's hash."""
+    with tempfile.TemporaryDirectory(prefix="lock-lab-campaign-") as scratch:
+        run = Run(loaded, RunOptions(seed, Path(scratch), "", "sim"), lambda told: None)
+        lived = simulate(run.prepare(), seed)
+        history = lived.directory.history
+        return check(load(history)), lived.aborted, sha256(history.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +51,11 @@ class ScenarioTask:
     def __call__(self, seed: int) -> SeedResult:
         """Run it, and keep of its history the hash and the verdict."""
         loaded = load_text(self.text, self.name)
-        with tempfile.TemporaryDirectory(prefix="lock-lab-campaign-") as scratch:
-            run = Run(loaded, RunOptions(seed, Path(scratch), "", "sim"), lambda told: None)
-            lived = simulate(run.prepare(), seed)
-            history = lived.directory.history
-            digest = sha256(history.read_bytes()).hexdigest()
-            verdict = check(load(history))
+        verdict, aborted, digest = simulated(loaded, seed)
         mismatches, unknown = compare(verdict, loaded.scenario.expect)
         code = ExitCode.UNEXPECTED if mismatches else ExitCode.EXPECTED
         reasons = (*(f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches), *unknown)
-        if lived.aborted or unknown:
+        if aborted or unknown:
             code = ExitCode.UNKNOWN
         violations = [finding for seen in verdict.properties.values() for finding in seen.violations]
         return SeedResult(
@@ -59,7 +63,7 @@ class ScenarioTask:
             int(code),
             {str(name): str(seen.outcome) for name, seen in verdict.properties.items()},
             tuple(dict.fromkeys(finding.name for finding in violations)),
-            (lived.aborted, *reasons) if lived.aborted else reasons,
+            (aborted, *reasons) if aborted else reasons,
             digest,
         )
 

@@ -1,79 +1,154 @@
-"""Known-broken locks are found, and found for the right reason; the real one passes the same stories."""
+"""Broken locks are caught, and for the right reason; the real ones pass the same stories."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
 
 import pytest
+from msgspec.structs import replace
 
-from tests.lab_process import Ended, Lab
+import lab.mutants
+from lab.errors import ExitCode, LabError
+from lab.locks import BUILT_IN, lock_class
+from lab.mutants import MUTANTS, Mutant
+from lab.paths import mutant_story_dir
+from lab.scenario.files import names
+from lab.scenario.load import load_scenario
+from lab.selftest.model import Innocence, Row, Selftest, worst
+from lab.selftest.run import chosen, stories_within_assumptions
+from lab.selftest.task import SelftestTask, by_search, by_story
+from tests.lab_process import Lab
 
-STORIES = {
-    "late-release": """
-title: A client releases after its lease is over
-source: "Distributed Locks with Redis: why the release compares the value"
-why: A bare DEL removes whoever's key is there.
-lock: {name: redlock, ttl: 1s}
-clients: [alice, bob, carol]
-steps:
-  - do: alice acquires
-  - until: {keys: gone}
-  - do: [bob acquires, alice releases, carol acquires]
-expect: {mutual_exclusion: ok}
-""",
-    "two-minorities": """
-title: Each client reaches two nodes of its own
-source: "Distributed Locks with Redis: why a majority"
-why: Two of five nodes are no majority, so two clients can have them at once.
-lock: {name: redlock, ttl: 10s}
-clients: [alice, bob]
-steps:
-  - cut: {client: alice, nodes: [C, D, E]}
-  - cut: {client: bob, nodes: [A, B]}
-  - do: [alice acquires, bob acquires]
-expect: {mutual_exclusion: ok}
-""",
-    "late-extension": """
-title: A client extends a lease that somebody else had in between
-source: "Distributed Locks with Redis: making the algorithm more reliable, extending the lock"
-why: An extension that takes the lock again hides that it was lost.
-lock: {name: redlock, ttl: 1s}
-clients: [alice, bob]
-steps:
-  - do: alice acquires
-  - until: {keys: gone}
-  - do: [bob acquires, bob releases, alice extends]
-expect: {mutual_exclusion: ok}
-""",
-}
+STORIES = sorted(path.stem for path in mutant_story_dir().glob("*.yaml"))
+ON_SERVERS = ("bare-del", "extend-reacquires", "store-ignores-fence")
+"""Mutants that are run on real servers each time; the others are on demand."""
 
 
-def play(lab: Lab, tmp_path: Path, story: str, lock: str) -> Ended:
-    if story not in STORIES:
-        return lab("run", story, "--lock", lock)
-    (tmp_path / "story.yaml").write_text(STORIES[story])
-    return lab("run", "story.yaml", "--lock", lock)
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
+    row = by_story(MUTANTS[name], 1)
+    assert row.result == "caught", row.reasons
+    assert row.witness
+    assert row.why
 
 
-CAUGHT = [
-    ("NoElapsedCheck", "gc-pause-in-flight", "lease_honesty", "false-validity"),
-    ("QuorumOffByOne", "two-minorities", "mutual_exclusion", "overlap"),
-    ("BareDelete", "late-release", "mutual_exclusion", "overlap"),
-    ("ExtendReacquires", "late-extension", "mutual_exclusion", "continuity-loss"),
-]
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MUTANTS if MUTANTS[name].search])
+def test_a_search_catches_it_as_well(name: str) -> None:
+    row = by_search(MUTANTS[name], 1)
+    assert row.result == "caught", row.reasons
+    assert row.schedules >= 1
 
 
-@pytest.mark.parametrize(("mutant", "story", "broken", "finding"), CAUGHT, ids=[row[0] for row in CAUGHT])
-def test_a_broken_lock_is_caught(
-    lab: Lab, tmp_path: Path, mutant: str, story: str, broken: str, finding: str
-) -> None:
-    run = play(lab, tmp_path, story, f"tests.known_bad.mutants:{mutant}")
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in ON_SERVERS else pytest.mark.slow) for n in MUTANTS]
+)
+def test_a_mutant_is_caught_on_real_servers(lab: Lab, name: str) -> None:
+    mutant = MUTANTS[name]
+    run = lab("run", mutant.story, "--lock", mutant.lock, "--on", "local", "--picture", "unexpected")
     assert run.code == 1, run.out + run.err
-    assert run.outcomes[broken] == "violated", run.out
-    assert finding in run.findings
+    assert mutant.finding in run.findings
 
 
-@pytest.mark.parametrize("story", sorted({row[1] for row in CAUGHT}))
-def test_the_real_one_passes_the_same_story(lab: Lab, tmp_path: Path, story: str) -> None:
-    run = play(lab, tmp_path, story, "redlock")
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES)
+def test_the_real_lock_is_clean_there_too(lab: Lab, story: str) -> None:
+    run = lab("run", story, "--on", "local", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
+
+
+@pytest.fixture
+def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
+    """A mutant that is the real lock."""
+    mutant = Mutant("harmless", "grants:Redlock", "two-minorities", "overlap", search=("cut",))
+    monkeypatch.setitem(lab.mutants.MUTANTS, mutant.name, mutant)
+    return mutant
+
+
+def test_a_lock_that_is_not_broken_survives(harmless: Mutant) -> None:
+    row = by_story(harmless, 1)
+    assert (row.result, row.exit_code) == ("survived", ExitCode.UNEXPECTED)
+    assert "overlap was not found, only: nothing" in row.reasons[0]
+
+
+def test_another_finding_does_not_count() -> None:
+    other = Mutant("quorum-off-by-one", "grants:QuorumOffByOne", "two-minorities", "leak")
+    row = by_story(other, 1)
+    assert row.result == "survived"
+    assert "leak was not found, only: overlap" in row.reasons[0]
+
+
+def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
+    real = MUTANTS["quorum-off-by-one"].lock
+    other = Mutant("counts-silence", "grants:CountsSilence", "two-minorities", "overlap", real)
+    row = by_story(other, 1)
+    assert (row.result, row.exit_code) == ("control", ExitCode.UNEXPECTED)
+
+
+def test_a_run_without_a_verdict_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Mutant("set-without-expiry", "grants:SetWithoutExpiry", "after-the-keys", "leak")
+    row = by_story(late, 1)  # its keys never go, so the story never comes to its end
+    assert (row.result, row.exit_code) == ("unknown", ExitCode.UNKNOWN)
+
+
+def test_they_are_no_locks_to_choose_from(lab: Lab) -> None:
+    assert not set(MUTANTS) & set(BUILT_IN)
+    assert not set(STORIES) & set(names())
+    assert "mutant" not in lab("list").out
+    with pytest.raises(LabError) as caught:
+        lock_class("mutant:bare-dell")
+    assert caught.value.hint == "did you mean 'mutant:bare-del'?"
+    with pytest.raises(LabError):
+        chosen(["bare-dell"])
+
+
+def test_there_are_enough_and_each_story_is_used() -> None:
+    assert len(MUTANTS) >= 30
+    assert {mutant.story for mutant in MUTANTS.values()} >= set(STORIES)
+    assert len({mutant.place for mutant in MUTANTS.values()}) == len(MUTANTS)
+    for story in STORIES:
+        assert "violated" not in load_scenario(story).scenario.expect.outcomes.values()
+
+
+def test_the_stories_within_the_assumptions_expect_nothing_bad() -> None:
+    stories = stories_within_assumptions()
+    assert {"healthy", "gc-pause-in-flight", "partition-clockjump-control"} <= set(stories)
+    assert "partition-clockjump" not in stories
+    assert "chaos" not in stories
+
+
+def test_the_command_tells_it_all(lab: Lab) -> None:
+    run = lab(
+        "selftest",
+        *("--only", "undo-by-bare-del", "--only", "mutant:late-set-not-undone"),
+        *("--simulated", "12", "--json", "--markdown", "table.md"),
+    )
+    assert run.code == 0, run.out + run.err
+    told = json.loads(run.out)
+    assert told["caught"] == ["undo-by-bare-del", "late-set-not-undone"]
+    assert [row["by"] for row in told["rows"]] == ["search: delay", "second-comer", "late-set"]
+    assert told["innocence"][0]["runs"] == 12
+    table = (lab.directory / "table.md").read_text()
+    assert "| late-set-not-undone |" in table
+    assert "accused in 0 of 12 runs" in table
+
+
+def test_exit_codes() -> None:
+    row = Row("m", "b", "redlock", "s", "overlap", "caught")
+    innocent = Innocence("redlock", "here", 3)
+    assert Selftest((row,), (innocent,), 1.0).exit_code == ExitCode.EXPECTED
+    for result, code in (("survived", 1), ("control", 1), ("unknown", 3)):
+        assert Selftest((row, replace(row, result=result)), (innocent,), 1.0).exit_code == code
+    assert Selftest((row,), (replace(innocent, accused=("x",)),), 1.0).exit_code == ExitCode.UNEXPECTED
+    assert Selftest((row,), (replace(innocent, unknown=("x",)),), 1.0).exit_code == ExitCode.UNKNOWN
+    assert Selftest((row,), (replace(innocent, runs=0),), 1.0).exit_code == ExitCode.UNKNOWN
+    assert Selftest((), (), 1.0).exit_code == ExitCode.UNKNOWN
+    assert worst([ExitCode.UNKNOWN, ExitCode.UNEXPECTED]) == ExitCode.UNEXPECTED
+
+
+def test_a_worker_that_says_nonsense_is_unknown() -> None:
+    from lab.search.tally import SeedResult
+
+    task = SelftestTask(("bare-del",))
+    row = task.row(SeedResult(0, 3, reasons=("its worker died",)))
+    assert (row.result, row.reasons) == ("unknown", ("its worker died",))

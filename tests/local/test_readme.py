@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.scenario.library import summaries
+from lab.suite.load import load_suite
 from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
 
@@ -82,6 +83,15 @@ async def test_the_library_example(nodes: list[RealNode], tmp_path: Path) -> Non
     )
     assert run.stdout == "valid: True for more than 9 s: True\n", run.stderr
     assert [await node.get("invoice-17") for node in nodes] == [None] * 5
+
+
+def test_the_suite_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = (block for block in blocks("yaml") if "cases:" in block)
+    my_lock(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "suite.yaml").write_text(text)
+    entries = load_suite(tmp_path / "suite.yaml").entries
+    assert {entry.lock for entry in entries} == {"redlock", "redlock-sequential", "my_lock:Hasty"}
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!https?:)([^)#]+)\)", README))

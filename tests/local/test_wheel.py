@@ -66,6 +66,9 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/_scenarios/libraries/redis-py-lost-reply.yaml",
         "lab/drivers/registry.yaml",
         "lab/drivers/python/wire.py",
+        "lab/mutants/stories/second-comer.yaml",
+        "lab/suite/default.yaml",
+        "lab/pytest_plugin.py",
     ):
         assert (installed / part).is_file(), part
 

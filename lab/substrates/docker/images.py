@@ -47,7 +47,15 @@ _CLIENT_ALSO = ("async-timeout==5.0.1",)
 _CLIENT_PYTHON = ("--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=none")
 _CLIENT_CODE = (
     *("__init__.py", "address.py", "channel.py", "durations.py", "errors.py", "heartbeat.py", "points.py"),
-    *("drivers/__init__.py", "drivers/messages.py", "drivers/process.py", "client", "locks", "store"),
+    *(
+        "drivers/__init__.py",
+        "drivers/messages.py",
+        "drivers/process.py",
+        "client",
+        "locks",
+        "mutants",
+        "store",
+    ),
 )
 """The part of the lab that a client consists of."""
 

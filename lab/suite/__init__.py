@@ -1,0 +1,1 @@
+"""Suites: which scenarios are run with which locks on which substrates, and what must come out of each."""

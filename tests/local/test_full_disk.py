@@ -1,0 +1,93 @@
+"""A disk that runs full: the run proves nothing and says so; what was kept can be read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.errors import UnknownOutcome
+from lab.recorder import HISTORY, Recorder, recover
+from tests.lab_process import Lab
+
+DISK_BYTES = 4 << 20
+READS = "[{do: alice acquires}" + ", {wait: 300ms}, {do: alice reads}" * 400 + "]"
+"""A story that writes events for as long as anybody may need to fill a disk."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small file system of its own."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small disk")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mount.returncode != 0:
+        pytest.skip(f"no tmpfs can be mounted here: {mount.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Leave not a byte free."""
+    filler = place / "filler"
+    with filler.open("ab", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while file.write(b"\0" * size) == size:
+                    pass
+    return filler
+
+
+def test_a_disk_that_runs_full_ends_the_run_as_unknown(lab: Lab, disk: Path) -> None:
+    process = lab.start("run", "healthy", "--out", "disk", "--set", f"steps={READS}")
+    directory = lab.wait_for_event("acquire", "alice", reports="disk")
+    filler = fill(disk)
+    run = lab.ended(process, "disk")
+    assert run.code == 3, run.out + run.err
+    assert "Traceback" not in run.err
+    assert "No space left on device" in run.out + run.err
+    filler.unlink()
+    check = lab("check", str(directory))
+    assert check.code == 3, "a history without its end proves nothing"
+    assert '"f":"acquire"' in (directory / HISTORY).read_text()
+
+
+def test_a_disk_that_is_full_already(lab: Lab, disk: Path) -> None:
+    (disk / "reports").mkdir()
+    fill(disk)
+    run = lab("run", "healthy", "--on", "sim", "--out", "disk/reports")
+    assert run.code in (2, 3), run.out + run.err
+    assert "Traceback" not in run.err
+    assert "No space left on device" in run.err
+
+
+def test_events_that_are_lost_make_no_history(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, {})
+    recorder.write("lab", "info", "phase", value="up")
+    told: list[str] = []
+    recorder.on_loss = lambda: told.append("lost")
+    recorder._log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115 - the recorder closes it
+    recorder.write("lab", "info", "phase", value="story")
+    recorder.write("lab", "info", "phase", value="down")
+    assert told == ["lost"]
+    with pytest.raises(UnknownOutcome, match="No space left on device"):
+        recorder.finish()
+    assert not (tmp_path / HISTORY).exists()
+    history = recover(tmp_path)
+    assert history is not None
+    assert '"value":"up"' in history.read_text()
+    assert '"end"' not in history.read_text()

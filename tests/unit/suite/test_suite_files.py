@@ -1,0 +1,186 @@
+"""Suite files: what is in them, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab.errors import LabError
+from lab.scenario.files import names
+from lab.suite.load import LoadedSuite, load_suite
+from lab.suite.run import only, repeated, shard, since_failure
+
+GOOD = """
+title: a suite
+cases:
+  - scenarios: [healthy, partition-minority]
+    locks: [redlock, redlock-sequential]
+    on: [sim, local]
+  - scenarios: partition-clockjump
+    controls: true
+    on: sim
+    set: [lock.ttl=3s]
+    repeat: 3
+  - scenarios: two-minorities
+    locks: mutant:quorum-off-by-one
+    on: sim
+    expect: {mutual_exclusion: violated, findings: [overlap]}
+"""
+
+
+def loaded(directory: Path, text: str) -> LoadedSuite:
+    file = directory / "mine.yaml"
+    file.write_text(text)
+    return load_suite(file)
+
+
+def test_a_case_is_a_product(tmp_path: Path) -> None:
+    suite = loaded(tmp_path, GOOD)
+    assert (suite.name, suite.title) == ("mine", "a suite")
+    ids = [entry.id for entry in suite.entries]
+    assert ids[:4] == [
+        "healthy/redlock/sim",
+        "healthy/redlock/local",
+        "healthy/redlock-sequential/sim",
+        "healthy/redlock-sequential/local",
+    ]
+    assert len(ids) == 8 + 2 + 1
+    jump, control, mutant = suite.entries[8:]
+    assert (jump.repeat, control.scenario) == (3, "partition-clockjump-control")
+    assert jump.settings == ("lock.ttl=3s",)
+    assert mutant.settings == (
+        "expect={findings: [overlap], mutual_exclusion: violated}",
+        "lock.name=mutant:quorum-off-by-one",
+    )
+
+
+def test_the_same_line_twice_is_two_entries(tmp_path: Path) -> None:
+    twice = "title: t\ncases:\n  - {scenarios: healthy, on: sim}\n  - {scenarios: healthy, on: sim}\n"
+    assert [entry.id for entry in loaded(tmp_path, twice).entries] == [
+        "healthy/redlock/sim",
+        "healthy/redlock/sim#2",
+    ]
+
+
+def test_a_scenario_of_ones_own_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lab.scenario.load import load_scenario
+
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "own.yaml").write_text(load_scenario("healthy").text)
+    monkeypatch.chdir(tmp_path)
+    suite = loaded(tmp_path / "deep", "title: t\ncases:\n  - {scenarios: own.yaml, on: sim}\n")
+    assert suite.entries[0].id == "own/redlock/sim"
+    load_scenario(suite.entries[0].scenario)
+
+
+def test_the_suite_that_comes_with_the_lab() -> None:
+    suite = load_suite()
+    simulated = {entry.scenario for entry in suite.entries if entry.on == "sim"}
+    assert set(names()) <= simulated
+    assert any(entry.on == "auto" for entry in suite.entries)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["the suite is empty", "mine.yaml", "--show"]),
+        ("- a", ["no mapping", "mine.yaml:1:1"]),
+        ("title: t\ncases: []", ["the list of cases is empty", "mine.yaml:2"]),
+        ("cases:\n  - scenarios: healthy", ['"title" is missing', "what the suite is for"]),
+        ("title: t\ncases:\n  - scenario: healthy", ["mine.yaml:3:5", "cases[0].scenario", '"scenarios"']),
+        ("title: t\ncases:\n  - scenarios: healty", ["mine.yaml:3:5", '"healthy"']),
+        ("title: t\ncases:\n  - {scenarios: healthy, locks: redlok}", ["redlok", "'redlock'", "mine.yaml:3"]),
+        ("title: t\ncases:\n  - {scenarios: healthy, on: simm}", ["simm", '"sim"', "cases[0].on"]),
+        ("title: t\ncases:\n  - {scenarios: healthy, repeat: 0}", ["1 or more", "cases[0].repeat"]),
+        ("title: t\ncases:\n  - {scenarios: healthy, repeat: two}", ["a whole number"]),
+        ("title: t\ncases:\n  - {scenarios: healthy, set: [lock.tll=2s]}", ["tll", '"ttl"']),
+        ("title: t\ncases:\n  - {scenarios: []}", ["the list is empty"]),
+        ("title: t\ncases:\n  - {scenarios: healthy, expect: {fencing: maybe}}", ["cases[0].expect.fencing"]),
+        (
+            "title: t\ncases:\n  - {scenarios: healthy, controls: true, expect: {fencing: ok}}",
+            ["either controls or expect", "cases[0].controls"],
+        ),
+        ("title: t\ncases:\n  - [healthy]", ["a mapping"]),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, words: list[str]) -> None:
+    with pytest.raises(LabError) as caught:
+        loaded(tmp_path, text)
+    told = caught.value.render()
+    assert caught.value.exit_code == 2
+    for word in words:
+        assert word in told, told
+
+
+pieces = st.sampled_from(
+    ["title", "cases", "scenarios", "locks", "on", "sim", "healthy", "all", "repeat", "expect", "set", "x=1"]
+)
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), pieces, st.text(max_size=6)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(pieces, inner, max_size=4)),
+    max_leaves=10,
+)
+
+
+suites = st.fixed_dictionaries({"title": st.just("t"), "cases": st.lists(values, max_size=2)})
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(st.one_of(values, suites))
+def test_whatever_the_file_says_it_is_a_suite_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, value: object
+) -> None:
+    import yaml
+
+    directory = tmp_path_factory.mktemp("fuzz")
+    refused: LabError | None = None
+    try:
+        assert loaded(directory, yaml.safe_dump(value, allow_unicode=True)).entries
+    except LabError as error:
+        refused = error
+    if refused is not None:
+        assert refused.exit_code == 2
+        assert refused.where
+        refused.render().encode()
+
+
+def test_the_shards_are_the_whole(tmp_path: Path) -> None:
+    entries = loaded(tmp_path, GOOD).entries
+    for parts in (1, 2, 3, 5, 20):
+        pieces = [shard(entries, f"{part}/{parts}") for part in range(1, parts + 1)]
+        assert sorted(entry.id for piece in pieces for entry in piece) == sorted(e.id for e in entries)
+        assert max(map(len, pieces)) - min(map(len, pieces)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/5", "6/5", "1/0", "1", "a/b", "1/2/3", "-1/2", ""])
+def test_a_shard_that_is_none(text: str) -> None:
+    with pytest.raises(LabError, match="PART/PARTS"):
+        shard((), text)
+
+
+def test_only(tmp_path: Path) -> None:
+    entries = loaded(tmp_path, GOOD).entries
+    assert len(only(entries, ["healthy"])) == 4
+    assert len(only(entries, ["redlock-sequential"])) == 4
+    assert len(only(entries, ["*/redlock/local"])) == 2
+    assert only(entries, []) == entries
+    with pytest.raises(LabError) as caught:
+        only(entries, ["healhty"])
+    assert caught.value.hint == 'did you mean "healthy"?'
+
+
+def test_since_failure(tmp_path: Path) -> None:
+    entries = loaded(tmp_path, GOOD).entries
+    well = {entry.id: 0 for entry in entries}
+    assert since_failure(entries, {}) == entries
+    assert since_failure(entries, well) == entries
+    assert since_failure(entries, well | {entries[2].id: 3}) == (entries[2],)
+    del well[entries[1].id]
+    assert since_failure(entries, well) == (entries[1],)
+
+
+def test_repeated_multiplies(tmp_path: Path) -> None:
+    assert [entry.repeat for entry in repeated(loaded(tmp_path, GOOD).entries[7:], 2)] == [2, 6, 6, 2]
