@@ -60,12 +60,7 @@ async def serve(
         ),
         setup.client,
     )
-    store_client: type[StoreClient] = getattr(
-        lock, "store_client", StoreClient
-    )  # a mutant's, see lab.mutants
-    store = store_client(
-        setup.store.host, setup.store.port, checks_fences=setup.checks_fences, timeout_s=setup.store_timeout_s
-    )
+    store = _store(setup, lock)
     worker = Worker(
         recording,
         lock,
@@ -102,6 +97,14 @@ async def serve(
             task.cancel()
     if isinstance(lock, Asks):
         await lock.close()
+
+
+def _store(setup: Setup, lock: Lock) -> StoreClient:
+    """The way to the store; one of the lab's own broken locks may bring another one (``lab.mutants``)."""
+    kind: type[StoreClient] = getattr(lock, "store_client", StoreClient)
+    return kind(
+        setup.store.host, setup.store.port, checks_fences=setup.checks_fences, timeout_s=setup.store_timeout_s
+    )
 
 
 async def _time(lock: Lock, command_id: int) -> Answer:
