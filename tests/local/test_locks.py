@@ -1,4 +1,4 @@
-"""Every built-in lock against real nodes: what all of them promise, and each one's own weakness."""
+"""Every built-in lock on Redis against real nodes: what all of them promise, and each one's own weakness."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ HASTY: Options = {"node_timeout": "300ms", "retry_count": 1}
 ON_ONE_NODE = ("single", "setnx-expire", "fixed-value", "plain-del", "failover")
 FENCED = {"redlock-counter", "redlock-fenced"}
 
-every_lock = pytest.mark.parametrize("name", locks.BUILT_IN)
+ON_REDIS = [name for name in locks.BUILT_IN if locks.service_of(name) == "redis"]
+
+every_lock = pytest.mark.parametrize("name", ON_REDIS)
 
 
 class World:
@@ -205,7 +207,7 @@ def test_options_are_checked(name: str) -> None:
 
 
 def test_only_redlocks_have_a_quorum() -> None:
-    for name in locks.BUILT_IN:
+    for name in ON_REDIS:
         if name in ON_ONE_NODE:
             with pytest.raises(LabError, match="quorum"):
                 locks.margin_ns(name, S, {"quorum": 3})
@@ -237,7 +239,7 @@ async def test_a_careless_release_removes_somebody_elses_lock(name: str, world: 
     assert bob.believes(lease), "two of them believe now"
 
 
-@pytest.mark.parametrize("name", sorted(set(locks.BUILT_IN) - set(CARELESS)))
+@pytest.mark.parametrize("name", sorted(set(ON_REDIS) - set(CARELESS)))
 async def test_a_careful_release_removes_only_its_own(name: str, world: World) -> None:
     alice, bob = world.lock(name), world.lock(name)
     late = await alice.acquire("k", 60 * S)
