@@ -239,6 +239,8 @@ class DriverProcess:
                     self._on_lost(heard.lease)
         except DriverBroken as error:
             self._broken = error
+            if process.returncode is None:
+                process.kill()  # the last word in the log is what went wrong, not what it says to that
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(error)

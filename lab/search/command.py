@@ -28,6 +28,7 @@ from lab.search.minimise import places
 from lab.search.runner import WIRES, delta_ns, trials
 from lab.search.scenario_task import ScenarioTask
 from lab.search.suspicion import LOOKS
+from lab.search.tasks import must_be_simulated
 from lab.search.tell import scenario_of, text_of
 from lab.search.trial import CLIENTS, KINDS, OptionValue, Trial
 from lab.substrates import choose
@@ -131,6 +132,7 @@ def _search(asked: Asked) -> Search:
         raise LabError(f"{asked.nodes} nodes", where="--nodes", expected=f"1 to {NODES_MAX}")
     if not 2 <= asked.clients <= len(CLIENTS):
         raise LabError(f"{asked.clients} clients", where="--clients", expected=f"2 to {len(CLIENTS)}")
+    must_be_simulated(asked.lock)
     space = Space(
         asked.lock,
         dict(OPTIONS),

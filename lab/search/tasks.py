@@ -44,7 +44,22 @@ def task_for(
     from lab.search.scenario_task import ScenarioTask
 
     settings = [*overrides, *([f"lock.name={lock}"] if lock else [])]
-    return ScenarioTask.of(load_scenario(scenario, settings), scenario)
+    loaded = load_scenario(scenario, settings)
+    must_be_simulated(loaded.scenario.lock.name)
+    return ScenarioTask.of(loaded, scenario)
+
+
+def must_be_simulated(lock: str) -> None:
+    """Refuse a lock that cannot be simulated: a driver is a process. Raises ``LabError``."""
+    from lab.drivers import is_driver
+
+    if is_driver(lock):
+        raise LabError(
+            f"the driver {lock!r}: drawn schedules are simulated, and a process cannot be",
+            where="--lock",
+            expected="a lock of the lab's, or package.module:Class",
+            hint="lab run SCENARIO --lock DRIVER --on local",
+        )
 
 
 def _schedules(lock: str, faults: str, wire: str) -> Task:
@@ -53,6 +68,7 @@ def _schedules(lock: str, faults: str, wire: str) -> Task:
     from lab.search.runner import WIRES
     from lab.search.schedule_task import ScheduleTask, parse_kinds
 
+    must_be_simulated(lock)
     lock_class(lock)
     for known in WIRES:
         if wire == known:

@@ -6,6 +6,7 @@ Its lock is one SET on the first node, with NX unless it ``shares`` it with ever
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import time
@@ -16,8 +17,11 @@ ERROR = {"ok": False, "kind": "error", "error": "Toy", "message": "no"}
 
 
 def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(0)  # nobody listens any more
 
 
 class Toy:

@@ -128,7 +128,7 @@ values = st.recursive(
 suites = st.fixed_dictionaries({"title": st.just("t"), "cases": st.lists(values, max_size=2)})
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 @given(st.one_of(values, suites))
 def test_whatever_the_file_says_it_is_a_suite_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, value: object
