@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from lab.address import Address
@@ -112,24 +112,14 @@ class Served(ABC):
         """
         clock_ns = self._surroundings.clock_ns
         start_ns = clock_ns()
-        if start_ns >= lease.deadline_ns:
-            raise LeaseLost(f"{lease.key}: its time was already over")
-        if lease.extensions >= self.options.max_extensions:
-            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
+        self.options.check_extendable(lease, start_ns)
         try:
             extended = await self._prolong(lease, ttl_ns)
         except NodeError as error:
             raise Indeterminate(f"{lease.key}: {error}") from error
-        deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
-        if not extended or clock_ns() >= min(deadline_ns, lease.deadline_ns):
-            raise LeaseLost(f"{lease.key}: {'the answer came too late' if extended else 'not held'}")
-        return replace(
-            lease,
-            ttl_ns=ttl_ns,
-            deadline_ns=deadline_ns,
-            extensions=lease.extensions + 1,
-            attempt_ns=start_ns,
-        )
+        if not extended:
+            raise LeaseLost(f"{lease.key}: not held")
+        return self.options.extended(lease, ttl_ns, start_ns, clock_ns())
 
     async def release(self, lease: Lease) -> None:
         """Give it back.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lab_process import Lab
 
 SLEEPY = """
@@ -72,3 +74,18 @@ def test_a_client_that_breaks_ends_the_run(lab: Lab) -> None:
     assert run.code == 3, run.out + run.err
     assert "client-alice ended by itself" in run.out + run.err
     assert "ZeroDivisionError: of its own" in (run.directory / "logs" / "client-alice.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "--lock", "./my-driver --fast"),
+        ("campaign", "--lock", "./my-driver", "--seeds", "0:2"),
+        ("campaign", "healthy", "--lock", "./my-driver", "--seeds", "0:2"),
+    ],
+)
+def test_a_driver_is_a_process_and_cannot_be_simulated(lab: Lab, words: tuple[str, ...]) -> None:
+    run = lab(*words)
+    assert run.code == 2, run.out + run.err
+    assert "a process cannot be" in run.err
+    assert not list(lab.directory.iterdir())
