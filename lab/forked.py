@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 PRELOADED: Final = (
     "checker.check",
     "lab.commands",
-    "lab.report.page.build",
     "lab.report.terminal",
     "lab.run",
     "lab.scenario.load",
     "lab.substrates.local.cluster",
+    "lab.warm",
 )
-"""What every run imports; nothing here may start a thread or read a clock of a run."""
+"""What every run imports, and what is built then; nothing here may start a thread or read a run's clock."""
 
 TEAR_DOWN_S: Final = 30.0
 """How long an interrupted command may take to end what it started, before it is killed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ class LoadedScenario:
     overrides: tuple[str, ...]
     """The overrides, as they were given."""
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The scenario as it is run, as YAML with overrides and defaults. It loads to the same model."""
         return dump(self.scenario)

@@ -94,6 +94,12 @@ def page(subject: Subject, directory: Path) -> str:
     )
 
 
+def get_ready() -> None:
+    """Build what is the same on every page, before there is one to write."""
+    _template()
+    _style()
+
+
 @cache
 def _template() -> Template:
     environment = Environment(

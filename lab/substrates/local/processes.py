@@ -49,12 +49,12 @@ class Child:
         """Return the state letter of each living process in the group, and of each descendant, from /proc."""
         below = set(tree(self.pid))
         found: dict[int, str] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError):
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    if fields[0] != "Z" and (int(fields[2]) == self.pid or int(entry.name) in below):
-                        found[int(entry.name)] = fields[0]
+        # By pathlib this took a sixth of a short run's processor time.
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # noqa: PTH123
+                fields = stat.read(4096).rpartition(b")")[2].split()
+                if fields[0] != b"Z" and (int(fields[2]) == self.pid or pid in below):
+                    found[pid] = fields[0].decode()
         return found
 
     async def stop(self) -> None:
