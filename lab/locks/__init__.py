@@ -11,7 +11,7 @@ from lab.drivers import is_driver
 from lab.errors import LabError, did_you_mean
 from lab.locks.base import Lock, OptionError, Options
 
-BUILT_IN = {
+ON_REDIS = {
     "single": "lab.locks.single:Single",
     "setnx-expire": "lab.locks.setnx_expire:SetnxExpire",
     "fixed-value": "lab.locks.careless:FixedValue",
@@ -22,6 +22,9 @@ BUILT_IN = {
     "redlock-counter": "lab.locks.counter:CountingRedlock",
     "redlock-fenced": "lab.locks.fenced:FencedRedlock",
     "redlock-cas": "lab.locks.cas:CasRedlock",
+}
+"""The locks that need nothing but Redis, here and in the image of a client."""
+BUILT_IN = ON_REDIS | {
     "etcd": "lab.locks.etcd:EtcdLock",
     "zookeeper": "lab.locks.zookeeper:ZooKeeperLock",
     "postgres": "lab.locks.postgres:PostgresLock",

@@ -26,6 +26,8 @@ def engine() -> Iterator[Any]:
         try:
             build(None, lambda line: None)
         except LabError as error:
+            if "import lab.client" in error.render():  # packages may be out of reach; our own code may not
+                raise
             pytest.skip(f"the images could not be built: {error.seen}")
     api = connect()
     yield api

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -97,6 +100,33 @@ def test_the_client_has_what_its_code_imports() -> None:
     modules = {name.removeprefix("site/").removesuffix(".py").removesuffix("/__init__") for name in names}
     assert {module.replace(".", "/") for module in imported} <= modules
     assert any(requirement.startswith("redis==") for requirement in images.requirements())
+
+
+ALONE = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in {"lab", "msgspec", "redis", "async_timeout", *sys.stdlib_module_names}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Nothing())
+"""
+"""What is installed here and not in the image is not there."""
+
+
+def test_the_image_checks_that_its_locks_can_be_imported_and_they_can(tmp_path: Path) -> None:
+    for name, content in images._client_code().items():
+        if name.startswith("site/"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_bytes(content)
+    match = re.search(r'^RUN .*python3 -c "(.+)"$', images.CLIENT.dockerfile.read_text(), re.MULTILINE)
+    assert match is not None
+    program = f"{ALONE}sys.path.insert(0, {str(tmp_path / 'site')!r})\n{match[1]}\nprint(lab.__file__)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(str(tmp_path))
 
 
 def test_the_context_holds_everything_and_is_the_same_every_time() -> None:
