@@ -1,7 +1,11 @@
-"""Executing the notebooks; ``python -m tests.notebooks.execute --write`` renews the outputs that are kept."""
+"""Executing the notebooks: ``python -m tests.notebooks.execute [--write] [--on SUBSTRATE] [NAME …]``.
+
+``--write`` renews the outputs that are kept, which are those of the simulation.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -23,14 +27,14 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
-def executed(path: Path) -> Any:
-    """Execute a notebook in a directory of its own, on the simulation; the file is left as it is.
+def executed(path: Path, on: str = "sim") -> Any:
+    """Execute a notebook in a directory of its own, its runs on this substrate; the file is left as it is.
 
     Raises:
         CellExecutionError: a cell failed.
     """
     notebook = read(path)
-    with _surroundings() as directory:
+    with _surroundings(on) as directory:
         client = NotebookClient(
             notebook,
             timeout=PATIENCE_S,
@@ -42,9 +46,9 @@ def executed(path: Path) -> Any:
 
 
 @contextmanager
-def _surroundings() -> Iterator[Path]:
+def _surroundings(on: str) -> Iterator[Path]:
     """A directory to work in, and an environment in which the kernel finds this checkout."""
-    wanted = {"LOCK_LAB_ON": "sim", "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    wanted = {"LOCK_LAB_ON": on, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     with (
         tempfile.TemporaryDirectory(prefix="nb-") as directory,
         tempfile.TemporaryDirectory(prefix="nb-") as runtime,
@@ -79,20 +83,27 @@ def texts(notebook: Any) -> list[str]:
 
 
 def main() -> None:
-    """Execute all notebooks, or those that are named, and keep the outputs."""
-    names = [word for word in sys.argv[1:] if not word.startswith("-")]
+    """Execute all notebooks, or those that are named, and keep the outputs if that is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("names", nargs="*", help="notebooks, as 1-the-critique; all of them if absent")
+    parser.add_argument("--write", action="store_true", help="keep the outputs")
+    parser.add_argument("--on", default="sim", help="where the runs take place: sim, local, docker")
+    asked = parser.parse_args()
+    if asked.write and asked.on != "sim":
+        parser.error("what is kept are the outputs of the simulation, which are the same every time")
     for path in NOTEBOOKS:
-        if names and path.stem not in names:
+        if asked.names and path.stem not in asked.names:
             continue
-        notebook = executed(path)
+        notebook = executed(path, asked.on)
         for cell in notebook.cells:
             cell.metadata = {}
             for output in cell.get("outputs", ()):
                 if "image/svg+xml" in output.get("data", {}):
                     output.data = {"image/svg+xml": output.data["image/svg+xml"]}
-        if "--write" in sys.argv:
+        if asked.write:
             nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
-        sys.stdout.write(f"{path.name}: {len(texts(notebook))} outputs\n")
+        same = sum(one == other for one, other in zip(texts(notebook), texts(read(path)), strict=True))
+        sys.stdout.write(f"{path.name}: {same} of {len(texts(notebook))} outputs as they are kept\n")
 
 
 if __name__ == "__main__":

@@ -11,21 +11,19 @@ pytest.importorskip("ipykernel", reason="SKIPPED: ipykernel is not installed (ex
 
 from tests.notebooks.execute import NOTEBOOKS, executed, read, texts
 
-LONG = ("2-the-reply", "3-plotting-safety-violations", "4-search")
-"""Many runs each; the other two show that the notebooks work at all."""
-
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in LONG else ())
-        for path in NOTEBOOKS
-    ],
-)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_outputs_are_current(path: Path) -> None:
     kept = read(path)
     assert texts(executed(path)) == texts(kept), "python -m tests.notebooks.execute --write renews them"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("path", NOTEBOOKS[:2], ids=lambda path: path.stem)
+def test_on_real_redis_the_verdicts_are_the_same(path: Path) -> None:
+    assert texts(executed(path, "local")) == texts(read(path))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
