@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for text that it cannot decode: no JSON, no UTF-8, or lists in lists without end."""
+
 
 class HistoryError(ValueError):
     """A history that cannot be read: where, what was seen, what was expected, and what to do about it.

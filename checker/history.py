@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
+from checker.errors import HistoryError
 from checker.events import LAB, NEMESIS, NODE, STALL, Event, Params
 from checker.operations import NEVER, NONE, F, Names, Operations, Status
 from checker.pairing import client_of, columns_of, is_client_event, pair
@@ -26,6 +29,11 @@ __all__ = [
 ]
 
 LAB_STALL: Final = LAB
+_NO_FIT: Final = "saw {}, expected an integer of 64 bits"
+_NUMBERS: Final = {
+    kind: tuple(f.name for f in msgspec.structs.fields(kind) if f.type in (int, int | None))
+    for kind in (Event, Params)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,15 @@ class History:
     others: tuple[tuple[int, Event], ...] = ()
     source: Callable[[], Sequence[Event]] | None = None
 
+    def __post_init__(self) -> None:
+        """Raises `HistoryError`: parameters with which nothing can be computed."""
+        params = self.params
+        if not 0 <= params.rho < 1:
+            raise HistoryError(f"saw {params.rho}, expected a rate from 0 to 1", field="params.rho")
+        for name in _NUMBERS[Params]:
+            if not _fits(getattr(params, name)):
+                raise HistoryError(_NO_FIT.format(getattr(params, name)), field=f"params.{name}")
+
     @classmethod
     def from_events(
         cls,
@@ -115,6 +132,7 @@ class History:
         clients = [(i, e) for i, e in enumerate(events) if is_client_event(e)]
         others = [(i, e) for i, e in enumerate(events) if not is_client_event(e)]
         ops = pair(columns_of([e for _, e in clients], [i for i, _ in clients]))
+        require_64_bits(others)
         times = [e.time_ns for e in events] or [0]
         history = cls(
             ops=ops,
@@ -149,6 +167,22 @@ class History:
     def since_start_ms(self, time_ns: int) -> float:
         """A stamp as milliseconds since the first event, as every sentence and picture tells it."""
         return (time_ns - self.start_ns) / 1e6
+
+
+def require_64_bits(others: Iterable[tuple[int, Event]]) -> None:
+    """See to it that the numbers of these events can be computed with, as those of clients are.
+
+    Raises:
+        HistoryError: one that cannot, with its event.
+    """
+    for index, event in others:
+        for name in _NUMBERS[Event]:
+            if not _fits(getattr(event, name)):
+                raise HistoryError(f"{_NO_FIT.format(getattr(event, name))} (event {index})", field=name)
+
+
+def _fits(number: int | None) -> bool:
+    return number is None or -(2**63) <= number < 2**63
 
 
 def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:

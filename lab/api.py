@@ -95,7 +95,7 @@ class Lab:
         if told is None:
             raise _error(code, err)
         made = self.out.glob(f"{told['scenario']}-*-{seed}*")
-        directory = max(made, key=lambda path: path.stat().st_mtime_ns)
+        directory = next(path for path in made if _kept(path) == out)
         return LabResult(code, directory, str(told.get("repeat") or ""))
 
     def check(self, target: str | Path) -> LabResult:
@@ -211,6 +211,13 @@ def _settings(settings: Settings) -> list[str]:
             f"{key}={value if isinstance(value, str) else _json(value)}" for key, value in settings.items()
         ]
     return list(settings)
+
+
+def _kept(directory: Path) -> bytes | None:
+    """What a run kept as its verdict, which is also what it printed."""
+    with contextlib.suppress(OSError):
+        return (directory / "verdict.json").read_bytes()
+    return None
 
 
 def _decoded(out: bytes) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ def run_command(
         talk.print("interrupted: everything was stopped, the history is kept", style="yellow")
         return ExitCode.INTERRUPTED
     if as_json:
-        sys.stdout.write((result.directory / "verdict.json").read_text(encoding="utf-8"))
+        sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
     else:
         print_ending(
             data,

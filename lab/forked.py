@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -66,6 +67,7 @@ async def call(words: Sequence[str]) -> Ended:
 def _become(words: tuple[str, ...], out: str, err: str) -> None:
     """Be ``lab WORDS``; a Ctrl-C reaches it from its caller, once, and not from the terminal as well."""
     os.setsid()
+    threading.Thread(target=_end_with_the_caller, daemon=True).start()
     sys.stdout.flush()
     sys.stderr.flush()
     for number, (path, flags) in enumerate(
@@ -78,6 +80,14 @@ def _become(words: tuple[str, ...], out: str, err: str) -> None:
     from lab.__main__ import main
 
     main()
+
+
+def _end_with_the_caller() -> None:
+    """Be interrupted when the caller is gone: nobody would read what comes out, and it may take long."""
+    caller = multiprocessing.parent_process()
+    assert caller is not None
+    caller.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _end(process: BaseProcess) -> None:

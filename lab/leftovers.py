@@ -94,18 +94,20 @@ class RunFile:
         self.path = writable_dir(state_dir()) / f"{run_id}.json"
         self.run_id = run_id
         self.scratch = scratch
-        self.path.write_text(
-            json.dumps(
-                {
-                    "pid": os.getpid(),
-                    "started_at": started_at(os.getpid()),
-                    "scratch": str(scratch),
-                    "containers": containers,
-                    "boot": boot_id(),
-                    "pid_namespace": pid_namespace(),
-                }
-            )
-        )
+        record = {
+            "pid": os.getpid(),
+            "started_at": started_at(os.getpid()),
+            "scratch": str(scratch),
+            "containers": containers,
+            "boot": boot_id(),
+            "pid_namespace": pid_namespace(),
+        }
+        unseen = self.path.with_suffix(".new")  # half of a run file would be swept by a lab beside this one
+        try:
+            unseen.write_text(json.dumps(record))
+            unseen.replace(self.path)
+        finally:
+            unseen.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Forget the run: it ended properly."""
@@ -129,6 +131,8 @@ def sweep(*, everywhere: bool = False) -> list[Swept]:
         try:
             record = json.loads(path.read_text())
             pid, since, scratch = int(record["pid"]), record["started_at"], Path(record["scratch"])
+        except FileNotFoundError:  # it ended properly a moment ago, or another lab has swept it
+            continue
         except (OSError, ValueError, KeyError, TypeError):
             # Damaged by a full disk, perhaps: the id still finds processes and containers.
             pid, since, scratch, record = -1, "", None, {"containers": True}

@@ -27,6 +27,7 @@ from lab.heartbeat import STALL_NS, watch_for_stalls
 from lab.judge import Judgement, Picture, judge
 from lab.leftovers import sweep
 from lab.locks import is_own, service_of
+from lab.machine_clock import MachineClock
 from lab.nemesis import Nemesis
 from lab.observer import Observer
 from lab.recorder import Recorder
@@ -188,13 +189,14 @@ class Run:
 
     async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:
         """Everything between up and down; return why the run was aborted, if it was."""
-        heartbeat = asyncio.create_task(
-            watch_for_stalls(
-                lambda start_ns, duration_ns: recorder.write(
-                    "lab", "info", "stall", start_ns=start_ns, duration_ns=duration_ns
-                )
-            )
-        )
+
+        def stalled(start_ns: int, duration_ns: int) -> None:
+            recorder.write("lab", "info", "stall", start_ns=start_ns, duration_ns=duration_ns)
+
+        clock = MachineClock()
+        watches = [asyncio.create_task(watch_for_stalls(stalled))]
+        if not is_simulated(self._options.substrate):
+            watches.append(asyncio.create_task(clock.watch(cluster.failed)))
         observer: Observer | None = None
         try:
             recorder.write("lab", "info", "phase", value="up")
@@ -212,13 +214,16 @@ class Run:
                 if self._imports is not None:  # whoever imports holds up every other thread
                     await asyncio.to_thread(self._imports.join)
             self._tell(Told("lab", f"{_size(cluster)} up and healthy", "plain"))
-            return await self._story(cluster, observer, recorder)
+            return await self._story(cluster, observer, recorder, clock)
         finally:
-            heartbeat.cancel()
+            for watch in watches:
+                watch.cancel()
             if observer is not None:
                 await observer.stop()
 
-    async def _story(self, cluster: Cluster, observer: Observer, recorder: Recorder) -> str | None:
+    async def _story(
+        self, cluster: Cluster, observer: Observer, recorder: Recorder, clock: MachineClock
+    ) -> str | None:
         nemesis = Nemesis(cluster, recorder, self._tolerance())
         player = Player(
             cluster,
@@ -247,6 +252,8 @@ class Run:
                 await observer.observe()  # as the story left them: mended clocks would prolong the keys
                 await nemesis.heal_everything()
                 await self._final_reads(cluster, recorder)
+            if set_meanwhile := clock.set_meanwhile():
+                raise UnknownOutcome(set_meanwhile)
         except UnknownOutcome as error:
             # Whatever went wrong first, a part that died unasked is the better explanation.
             seen = cluster.failed.result() if cluster.failed.done() else error.seen

@@ -20,6 +20,7 @@ import msgspec
 
 from lab import forked
 from lab.errors import ExitCode
+from lab.leftovers import sweep
 from lab.rundir import RunDirectory
 from lab.scenario.library import Summary
 from lab.substrates import AUTO
@@ -163,13 +164,22 @@ async def run_all(
 async def run_one(
     scenario: str, seed: int, out: Path, on: str = AUTO, settings: Sequence[str] = ()
 ) -> OneRun:
-    """Run one scenario as `lab run` does, with overrides as for `--set`, in a process of its own."""
+    """Run one scenario as `lab run` does, with overrides as for `--set`, in a process of its own.
+
+    One that cannot be started, or is killed, is unknown; what a killed one leaves is ended.
+    """
     words = ["run", scenario, "--seed", str(seed), *([] if on == AUTO else ["--on", on])]
     words += [word for setting in settings for word in ("--set", setting)]
     began = time.monotonic()
-    ended = await forked.call([*words, "--out", str(out), "--picture", "unexpected", "--json"])
-    wall_s = time.monotonic() - began
     repeat = shlex.join(["lab", *words])
+    try:
+        ended = await forked.call([*words, "--out", str(out), "--picture", "unexpected", "--json"])
+    except OSError as error:  # no process to be had, or no room for what it says
+        reasons = (f"it could not be started: {error.strerror or error}",)
+        return OneRun(scenario, seed, ExitCode.UNKNOWN, time.monotonic() - began, repeat, reasons=reasons)
+    wall_s = time.monotonic() - began
+    if ended.code < 0:
+        await asyncio.to_thread(sweep)
     return _read(scenario, seed, ended.code, wall_s, repeat, ended.out, ended.err, out)
 
 

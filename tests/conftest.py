@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from lab.leftovers import processes_of, sweep
 from lab.paths import STATE_VARIABLE
+from tests import fuzzing
 from tests.lab_process import MARK, Lab
+
+settings.load_profile(fuzzing.DEFAULT)
 
 ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "notebooks", "browser", "local", "docker")
 ON_THIS_MACHINE = ("browser", "local", "docker")

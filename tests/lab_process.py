@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.leftovers import started_at
+from lab.leftovers import processes_of, started_at
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "LOCK_LAB_TEST"
@@ -100,18 +100,26 @@ class Lab:
         """Run ``lab ARGUMENTS`` to its end."""
         return self.ended(self.start(*arguments))
 
+    def wait_until_nothing_runs(self) -> None:
+        """Wait until all that these labs started has ended by itself."""
+        give_up = time.monotonic() + 120
+        while left := processes_of(self.mark, MARK):
+            assert time.monotonic() < give_up, left
+            time.sleep(0.02)
+
     def wait_for_event(self, f: str, process: str | None = None, reports: str = "reports") -> Path:
         """Wait until a running lab has recorded an event; return its run directory."""
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 240
         while time.monotonic() < give_up:
             for log in self.directory.glob(f"{reports}/*/events/*.jsonl"):
-                if log.is_symlink() or "latest" in log.parts:
+                if "latest" in log.parts:
                     continue
-                for line in log.read_text().splitlines(keepends=True):
-                    if line.endswith("\n"):
-                        event = json.loads(line)
-                        if event["f"] == f and process in (None, event["process"]):
-                            return log.parents[1]
+                with contextlib.suppress(FileNotFoundError):  # its run has ended
+                    for line in log.read_text().splitlines(keepends=True):
+                        if line.endswith("\n"):
+                            event = json.loads(line)
+                            if event["f"] == f and process in (None, event["process"]):
+                                return log.parents[1]
             time.sleep(0.005)
         raise AssertionError(f"no event {f} was ever recorded")
 
@@ -126,6 +134,23 @@ def children_of(pid: int) -> dict[int, str]:
                 if parent == pid:
                     found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     return found
+
+
+def below(pid: int) -> dict[int, str]:
+    """The living children of a process, their children, and so on: process id → command line."""
+    found = children_of(pid)
+    for child in list(found):
+        found |= below(child)
+    return found
+
+
+def part(run: int, name: str) -> int:
+    """The process of a run that is called so, or has it in its command line; a Redis is where its data is."""
+    return next(
+        pid
+        for pid, command in children_of(run).items()
+        if name in command or Path(f"/proc/{pid}/cwd").readlink().name == name
+    )
 
 
 def alive(pids: Iterable[int]) -> list[int]:

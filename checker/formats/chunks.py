@@ -113,7 +113,7 @@ def read_chunks(path: Path, start: int, end: int, *, foreign: bool) -> list[Chun
     """All chunks of a byte range in order, decoded by helper processes when there is enough to do.
 
     Raises:
-        msgspec.MsgspecError, HistoryError: a line that is no event, or one out of place; without its line.
+        HistoryError, and those of `UNREADABLE`: a line that is no event, or out of place; without its line.
     """
     workers = min(os.cpu_count() or 1, MAX_WORKERS)
     if end - start < PARALLEL_BYTES or workers < 2:

@@ -49,6 +49,10 @@ _TOKEN: Final = re.compile(
       | (?P<atom>[^\s,;"\[\]{}()\\]+)""",
     re.VERBOSE | re.DOTALL,
 )
+DEPTH_MAX: Final = 100
+"""How deep forms may lie in each other."""
+DIGITS_MAX: Final = 1000
+"""Longer numbers are a mistake, and Python refuses to read very long ones."""
 _CLOSES: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
 _CHARS: Final = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r"}
@@ -126,10 +130,14 @@ def forms(text: str) -> Iterator[tuple[int, Any]]:
             skips.append(len(stack))
             continue
         if kind == "open":
+            if len(stack) == DEPTH_MAX:
+                raise HistoryError(f"this is more than {DEPTH_MAX} levels deep", line=_line(text, start))
             stack.append((token, [], start))
             continue
         value: Any
         if kind != "close":
+            if len(token) > DIGITS_MAX and _INTEGER.fullmatch(token):
+                raise HistoryError(f"a number of {len(token)} digits", line=_line(text, start))
             value = _atom(kind, token)
         elif not stack or _CLOSES[stack[-1][0]] != token:
             raise HistoryError(f"saw {token!r}, which closes nothing", line=_line(text, start))
@@ -185,10 +193,10 @@ def _frozen(key: Any) -> Any:
 
 def _atom(kind: str, token: str) -> Any:
     if kind == "string":
-        return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", _unescaped, token[1:-1], flags=re.DOTALL)
+        return _whole(re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", _unescaped, token[1:-1], flags=re.DOTALL))
     if kind == "char":
         name = token[1:]
-        return chr(int(name[1:], 16)) if len(name) == 5 and name[0] == "u" else _CHARS.get(name, name)
+        return _whole(chr(int(name[1:], 16))) if len(name) == 5 and name[0] == "u" else _CHARS.get(name, name)
     if token[0] == ":":
         return Keyword(token[1:])
     if token in _CONSTANTS:
@@ -198,6 +206,11 @@ def _atom(kind: str, token: str) -> Any:
     if _DECIMAL.fullmatch(token):
         return float(token.rstrip("M"))
     return Keyword(token)
+
+
+def _whole(text: str) -> str:
+    """The text with its surrogates in pairs, as Java writes them, made characters; half of a pair is none."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unescaped(found: re.Match[str]) -> str:

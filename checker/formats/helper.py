@@ -6,9 +6,7 @@ import pickle
 import sys
 from pathlib import Path
 
-import msgspec
-
-from checker.errors import HistoryError
+from checker.errors import UNREADABLE, HistoryError
 from checker.formats.chunks import packed, read_range
 
 
@@ -17,7 +15,7 @@ def main(arguments: list[str]) -> int:
     path, start, end, foreign = Path(arguments[0]), int(arguments[1]), int(arguments[2]), arguments[3] == "1"
     try:
         chunk = read_range(path, start, end, foreign)
-    except (msgspec.MsgspecError, HistoryError, OSError):
+    except (*UNREADABLE, HistoryError, OSError):
         return 1
     pickle.dump(packed(chunk), sys.stdout.buffer, protocol=5)
     return 0

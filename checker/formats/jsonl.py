@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from checker.errors import HistoryError
+from checker.errors import UNREADABLE, HistoryError
 from checker.events import FORMAT_VERSION, Event, Footer, ForeignEvent, Header, Params
 from checker.formats.chunks import chunk_of, merge, read_chunks
-from checker.history import History
+from checker.history import History, require_64_bits
 from checker.pairing import pair
 
 _TAIL_BYTES: Final = 1 << 20
@@ -37,7 +37,8 @@ def load(path: Path) -> History:
         chunks = read_chunks(path, start, end, foreign=header is None)
         columns, others, total = merge(chunks)
         ops = pair(columns)
-    except (msgspec.MsgspecError, HistoryError) as error:
+        require_64_bits(others)
+    except (*UNREADABLE, HistoryError) as error:
         raise _located(path, start, end, header is None, error) from None
     if footer is not None and footer.events != total:
         problems.append(f"the footer counts {footer.events} events, the file holds {total}")
@@ -120,7 +121,7 @@ def _header(line: bytes) -> tuple[Header | None, int]:
         return None, 0
     try:
         header = msgspec.json.decode(line, type=Header)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise _explained(error, line, Params).at(line=1) from None
     if header.history != FORMAT_VERSION:
         raise HistoryError(
@@ -152,7 +153,7 @@ def _without_tail(
     if lines:
         try:
             last = msgspec.json.decode(lines[-1])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             problems.append("the history is truncated: its last line is incomplete")
             return lines[:-1], None
         if isinstance(last, dict) and "end" in last and "time_ns" not in last:
@@ -176,7 +177,7 @@ def _decoded(lines: Iterable[bytes], first: int, foreign: bool) -> Iterator[Even
     for number, line in enumerate(lines, first):
         try:
             yield decoder.decode(line)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise _explained(error, line, Event).at(line=number) from None
 
 
@@ -238,7 +239,7 @@ def _seen(line: bytes, field: str | None) -> str:
         value = msgspec.json.decode(line)
         for part in (field or "").split("."):
             value = value[part] if part else value
-    except (msgspec.DecodeError, KeyError, TypeError, IndexError):
+    except (*UNREADABLE, KeyError, TypeError, IndexError):
         return _shortened(line)
     return _shortened(msgspec.json.encode(value))
 

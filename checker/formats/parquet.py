@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from checker.errors import HistoryError
+from checker.errors import UNREADABLE, HistoryError
 from checker.events import FORMAT_VERSION, Event, Params
 from checker.history import History
 from checker.operations import CODE_COLUMNS, COLUMNS, I32, NONE, F, Names, Operations, Status
@@ -82,7 +82,7 @@ def load(path: Path) -> History:
             )
         metadata = msgspec.json.decode(text, type=Metadata)
         ops = _operations(pl, path)
-    except (pl.exceptions.PolarsError, msgspec.MsgspecError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *UNREADABLE, OSError) as error:
         raise HistoryError(f"saw no history, expected one that checker.save wrote ({error})") from None
     others = tuple(metadata.others)
     history = History(

@@ -12,6 +12,8 @@ PROTOCOL: Final = 1
 CAPABILITIES: Final = ("extend", "validity", "held", "fence", "lost", "clock", "single-attempt", "renews")
 LINE_BYTES_MAX: Final = 1 << 20
 FENCE_MAX: Final = 2**63 - 1
+TIME_MS_MAX: Final = 9e12
+"""Longer times, in milliseconds, do not fit into 64 bits of nanoseconds."""
 SHOWN_MAX: Final = 200
 """How many characters of a line an error shows."""
 HINT: Final = "stdout is for answers only, logs belong on stderr; the protocol: lab/drivers/PROTOCOL.md"
@@ -140,7 +142,7 @@ def read_line(driver: str, line: bytes, asked: dict[int, Op]) -> Answer | Lost |
         raise broken(driver, "the driver's output stopped in the middle of a line", line, "a whole line")
     try:
         message: Any = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise broken(driver, f"a line that is no JSON ({error})", line, "one JSON object per line") from error
     if not isinstance(message, dict):
         raise broken(driver, "a line that is no JSON object", line, "an answer, such as " + _EXAMPLES["open"])
@@ -183,12 +185,16 @@ def _problem(what: Success | Failed) -> str | None:
     match what:
         case Hello(node_key=key) if "{key}" not in key:
             return "`node_key` without {key} in it"
-        case Hello(ttl_step_ms=step) if step < 1:
-            return "`ttl_step_ms` below 1"
+        case Hello(ttl_step_ms=step) if not 1 <= step <= TIME_MS_MAX:
+            return "`ttl_step_ms` below 1" if step < 1 else "`ttl_step_ms` is too large"
         case Hello(caps=caps) if unknown := [cap for cap in caps if cap not in CAPABILITIES]:
             return f"unknown capability {unknown[0]!r}; there are {', '.join(CAPABILITIES)}"
         case Granted(lease=""):
             return "`lease` is empty"
         case Granted(fence=int(fence)) if abs(fence) > FENCE_MAX:
             return "`fence` is too large"
+        case Granted(claimed_ms=float(claim)) | Extended(claimed_ms=float(claim)) if abs(claim) > TIME_MS_MAX:
+            return "`claimed_ms` is too large"
+        case Told(wall_ms=wall) if abs(wall) > TIME_MS_MAX:
+            return "`wall_ms` is too large"
     return None

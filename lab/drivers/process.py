@@ -163,10 +163,12 @@ class DriverProcess:
         answered: asyncio.Future[Success | Failed] = asyncio.get_running_loop().create_future()
         self._asked[number], self._waiting[number] = op, answered
         process.stdin.write(msgspec.json.encode({"id": number, "op": op, **fields}) + b"\n")
-        with contextlib.suppress(ConnectionError):  # it has ended, and the listener is about to say so
-            await process.stdin.drain()
         try:
             async with asyncio.timeout(timeout_s):
+                with contextlib.suppress(
+                    ConnectionError
+                ):  # it has ended, and the listener is about to say so
+                    await process.stdin.drain()
                 return await answered
         finally:
             self._waiting.pop(number, None)

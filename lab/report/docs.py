@@ -105,6 +105,7 @@ def _index(stories: Mapping[str, LoadedScenario]) -> str:
     lines += [f"| {str(name).replace('_', ' ')} | {p.promise} |" for name, p in PROMISES.items()]
     lines += ["", "## Findings", "", "| finding | in a few words | counts as |", "|---|---|---|"]
     lines += [f"| [{name}](findings/{name}.md) | {m.short} | {m.counts} |" for name, m in FINDINGS.items()]
+    lines += ["", "## Broken locks", "", "[Each, and what caught it](selftest.md): `lab selftest --full`."]
     return "\n".join(lines) + "\n"
 
 

@@ -18,6 +18,7 @@ from lab.selftest.model import Row, Selftest
 HEADINGS: Final = ("mutant", "what is broken", "caught by", "finding", "schedules", "seconds", "witness")
 RESULTS: Final = {"caught": "", "survived": "SURVIVED ", "control": "NO PROOF ", "unknown": "UNKNOWN "}
 WIDTH_FOR_FILES: Final = 200
+NOTE: Final = "<!-- Written by `lab selftest --markdown`. -->"
 
 
 @contextlib.contextmanager
@@ -92,4 +93,5 @@ def print_selftest(console: Console, ended: Selftest) -> None:
 def selftest_markdown(ended: Selftest) -> str:
     """The same as Markdown."""
     lines = "".join(f"- {words.strip()}\n" for words, _ in _sentences(ended))
-    return markdown_table(HEADINGS, (_cells(row, short=False) for row in ended.rows)) + "\n" + lines
+    table = markdown_table(HEADINGS, (_cells(row, short=False) for row in ended.rows))
+    return f"# Broken locks, and what caught them\n\n{NOTE}\n\n{table}\n{lines}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ from lab.report.junit import junit
 from lab.report.suite import print_suite, suite_markdown, suite_progress
 from lab.suite.load import DEFAULT, Entry, load_suite
 from lab.suite.results import SuiteResult, keep_codes, last_codes
-from lab.suite.run import only, repeated, result_of, run_suite, shard, since_failure
+from lab.suite.run import complete, only, repeated, result_of, run_suite, shard, since_failure
 from lab.verdicts import OneRun, own_directory
 
 SUMMARY_VARIABLE: Final = "GITHUB_STEP_SUMMARY"
@@ -63,7 +64,13 @@ def suite_command(asked: Asked, *, as_json: bool) -> int:
     ended: list[tuple[Entry, OneRun]] = []
     interrupted = False
     try:
-        with suite_progress(talk, entries) as (on_start, on_end):
+        with suite_progress(talk, entries) as (on_start, tell):
+
+            def on_end(entry: Entry, run: OneRun) -> None:
+                tell(entry, run)
+                with contextlib.suppress(OSError):  # it is tried again in the end, and told
+                    keep_codes(asked.out, suite, complete(ended, entry))
+
             work = run_suite(
                 suite,
                 entries,
@@ -78,14 +85,15 @@ def suite_command(asked: Asked, *, as_json: bool) -> int:
         interrupted = True
         talk.print("interrupted: what was running was stopped, what had ended is kept", style="yellow")
     result = result_of(suite, entries, ended, began_s)
-    keep_codes(asked.out, suite, (entry for entry in result.entries if entry.runs))
-    _report(asked, result)
     if as_json:
         sys.stdout.buffer.write(result.to_json())
+        sys.stdout.buffer.flush()
     else:
         print_suite(data, result)
     for run in (run for entry in result.entries for run in entry.runs if not run.as_expected):
         talk.print(f"repeat: {run.repeat}", markup=False)
+    _report(asked, result)
+    keep_codes(asked.out, suite, (entry for entry in result.entries if entry.runs))
     return ExitCode.INTERRUPTED if interrupted else result.exit_code
 
 

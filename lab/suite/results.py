@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +116,29 @@ def last_codes(out: Path, suite: LoadedSuite) -> dict[str, int]:
 
 
 def keep_codes(out: Path, suite: LoadedSuite, results: Iterable[EntryResult]) -> None:
-    """Remember how these entries ended, beside what is known of the others."""
-    known = last_codes(out, suite) | {entry.id: int(entry.exit_code) for entry in results}
+    """Remember how these entries ended, beside what is known of the others.
+
+    Raises:
+        OSError: it cannot be written; what was known before is kept.
+    """
     file = _kept_file(out, suite)
     file.parent.mkdir(parents=True, exist_ok=True)
-    scratch = file.with_suffix(f".{id(known):x}.tmp")
-    scratch.write_bytes(msgspec.json.encode(_Kept(known)) + b"\n")
-    scratch.replace(file)
+    with _alone_in(file.parent):
+        known = last_codes(out, suite) | {entry.id: int(entry.exit_code) for entry in results}
+        scratch = file.with_suffix(".tmp")
+        try:
+            scratch.write_bytes(msgspec.json.encode(_Kept(known)) + b"\n")
+            scratch.replace(file)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Wait for suites beside this one that write here as well; none of what they keep is lost."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)

@@ -123,6 +123,12 @@ def result_of(
     return SuiteResult(suite.name, suite.title, tuple(found), round(time.monotonic() - began_s, 1))
 
 
+def complete(ended: Sequence[tuple[Entry, OneRun]], entry: Entry) -> tuple[EntryResult, ...]:
+    """The result of this entry, if all of its runs have ended."""
+    result = EntryResult.of(entry, (run for other, run in ended if other.id == entry.id))
+    return (result,) if len(result.runs) == result.wanted else ()
+
+
 def repeated(entries: Sequence[Entry], times: int) -> tuple[Entry, ...]:
     """The entries, each run so many times as often."""
     return tuple(replace(entry, repeat=entry.repeat * times) for entry in entries)

@@ -18,10 +18,11 @@ from checker.linearizability.unowned import check_unowned
 from checker.operations import NEVER
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import FAMILIES, run
+from tests.fuzzing import examples
 
 HISTORIES = 2_500
 LEAST_SHARE = 0.05
-relaxed = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+relaxed = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -16,8 +16,8 @@ from lab.scenario.files import names
 from lab.scenario.load import load_scenario
 from lab.selftest.model import Innocence, Row, Selftest, worst
 from lab.selftest.run import chosen, stories_within_assumptions
-from lab.selftest.task import SelftestTask, by_search, by_story
-from tests.lab_process import Lab
+from lab.selftest.task import SelftestTask, blank, by_search, by_story
+from tests.lab_process import ROOT, Lab
 
 STORIES = sorted(path.stem for path in mutant_story_dir().glob("*.yaml"))
 ON_SERVERS = ("bare-del", "extend-reacquires", "store-ignores-fence")
@@ -30,6 +30,16 @@ def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
     assert row.result == "caught", row.reasons
     assert row.witness
     assert row.why
+
+
+def test_the_table_that_is_kept_has_them_all_and_says_that_they_were_caught() -> None:
+    text = (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8")
+    kept = [line.split(" | ")[:4] for line in text.splitlines() if line.startswith("| ")][2:]
+    task = SelftestTask(tuple(MUTANTS))
+    rows = [blank(mutant, way) for mutant, way in task.ways]
+    cells = [[f"| {row.mutant}", row.breaks.replace("|", "\\|"), row.by, row.finding] for row in rows]
+    assert sorted(kept) == sorted(cells), "lab selftest --full --markdown docs/selftest.md"
+    assert f"{len(MUTANTS)} of {len(MUTANTS)} broken locks are caught" in text
 
 
 @pytest.mark.slow

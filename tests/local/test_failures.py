@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 
 from lab.substrates.real.ports import free_ports, is_port_free
-from tests.lab_process import Lab, alive, children_of
+from tests.lab_process import Lab, alive, children_of, part
 
 WAITS = "steps=[{do: alice acquires}, {wait: 30s}]"
 
 
-@pytest.mark.parametrize("victim", ["toxiproxy-server", "redis-server", "lab.client"])
+@pytest.mark.parametrize("victim", ["toxiproxy-server", "C", "store", "lab.client"])
 def test_a_part_that_dies_unasked_makes_the_run_unknown(lab: Lab, victim: str) -> None:
     process = lab.start("run", "healthy", "--set", WAITS)
     lab.wait_for_event("acquire")
-    pid = next(pid for pid, command in children_of(process.pid).items() if victim in command)
-    os.kill(pid, signal.SIGKILL)
+    os.kill(part(process.pid, victim), signal.SIGKILL)
     run = lab.ended(process)
     assert run.code == 3, run.out + run.err
     assert "killed by SIGKILL" in run.out

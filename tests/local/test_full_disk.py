@@ -17,6 +17,7 @@ from tests.lab_process import Lab
 
 DISK_BYTES = 4 << 20
 READS = "[{do: alice acquires}" + ", {wait: 300ms}, {do: alice reads}" * 400 + "]"
+CAROL = READS.replace("alice", "carol")
 """A story that writes events for as long as anybody may need to fill a disk."""
 
 
@@ -64,6 +65,22 @@ def test_a_disk_that_runs_full_ends_the_run_as_unknown(lab: Lab, disk: Path) -> 
     check = lab("check", str(directory))
     assert check.code == 3, "a history without its end proves nothing"
     assert '"f":"acquire"' in (directory / HISTORY).read_text()
+
+
+def test_a_disk_that_runs_full_under_a_suite_loses_nothing_of_what_had_ended(lab: Lab, disk: Path) -> None:
+    (lab.directory / "two.yaml").write_text(
+        "title: t\ncases:\n  - {scenarios: healthy, on: sim}\n"
+        f"  - {{scenarios: healthy, on: local, set: ['clients=[carol]', 'steps={CAROL}']}}\n"
+    )
+    process = lab.start("suite", "two.yaml", "--out", "disk", "--jobs", "1")
+    lab.wait_for_event("acquire", "carol", reports="disk/suite-*")
+    fill(disk)
+    run = lab.ended(process, "disk")
+    assert run.code == 3, run.out + run.err
+    assert "Traceback" not in run.err
+    assert "1 of 2 as expected, 0 not, 1 unknown" in run.out
+    assert "No space left on device" in run.err
+    assert not list(disk.glob("*.tmp"))
 
 
 def test_a_disk_that_is_full_already(lab: Lab, disk: Path) -> None:

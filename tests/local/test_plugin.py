@@ -132,6 +132,15 @@ def python_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return Lab(tmp_path / "reports", on="local", cwd=tmp_path)
 
 
+def test_two_runs_of_one_seed_are_told_apart_whatever_the_clock_says(python_lab: Lab) -> None:
+    first = python_lab.run("healthy", on="sim", seed=3)
+    os.utime(first.directory, (2**33, 2**33))
+    second = python_lab.run("healthy", on="sim", seed=3, expect={"fencing": "violated"})
+    assert (first.exit_code, second.exit_code) == (0, 1)
+    assert second.directory != first.directory
+    assert "violated" in (second.directory / "scenario.yaml").read_text()
+
+
 def test_a_run_and_its_check_from_python(python_lab: Lab) -> None:
     run = python_lab.run("two-minorities", lock="mutant:quorum-off-by-one", on="sim", seed=3)
     assert (run.exit_code, run.as_expected, run.findings) == (1, False, ("overlap",))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lab.cli import call
 from lab.errors import LabError
+from tests.fuzzing import examples
 
 texts = st.text(max_size=12).map(lambda text: text.replace("\0", ""))
 nonsense = texts.map(lambda text: "zz" + text.replace("/", "").strip())
@@ -55,7 +56,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     sys.path[:] = path
 
 
-@settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(200), suppress_health_check=list(HealthCheck))
 @given(lines)
 def test_nonsense_is_told_as_such(words: list[str]) -> None:
     code = 2

@@ -18,6 +18,7 @@ def test_they_are_current() -> None:
     kept = {
         str(path.relative_to(ROOT / "docs")): path.read_text(encoding="utf-8")
         for path in (ROOT / "docs").rglob("*.md")
+        if path.name != "selftest.md"  # a measurement; see known_bad/test_mutants.py
     }
     assert pages(ROOT / GALLERY) == kept, "lab docs writes them anew"
 

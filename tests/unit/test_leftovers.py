@@ -65,3 +65,40 @@ def test_in_words() -> None:
     assert Swept("x", (1,), 9).words == "ended 1 processes, removed 9 containers"
     assert Swept("x").words == "ended 0 processes"
     assert leftovers.boot_id()
+
+
+def test_nobody_sees_half_of_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept: list[Swept] = []
+    written: list[str] = []
+    replace, write = Path.replace, Path.write_text
+
+    def watched_replace(path: Path, target: Path) -> Path:
+        swept.extend(sweep())
+        return replace(path, target)
+
+    def watched_write(path: Path, data: str) -> int:
+        written.append(path.suffix)
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    monkeypatch.setattr(Path, "write_text", watched_write)
+    path = RunFile("some-run", tmp_path / "lock-lab-scratch").path
+    assert written == [".new"], "a sweep that comes now finds nothing to read"
+    assert swept == []
+    assert json.loads(path.read_text())["pid"]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_run_that_ends_while_one_looks_is_no_dead_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = run_file(tmp_path, pid=4194305)
+    read = Path.read_text
+
+    def ends(asked: Path, *arguments: Any, **more: Any) -> str:
+        if asked == path:
+            asked.unlink()
+        return read(asked, *arguments, **more)
+
+    monkeypatch.setattr(Path, "read_text", ends)
+    assert sweep() == []

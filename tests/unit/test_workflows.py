@@ -37,7 +37,11 @@ def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         for step in job.get("steps", ()):
-            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/checkout@v4"))
+            action, _, version = step.get("uses", "").partition("@")
+            assert re.fullmatch(r"(actions/[a-z-]+)?", action)
+            assert re.fullmatch(r"[0-9a-f]{40}" if action else "", version)
+            if action == "actions/checkout":
+                assert step["with"]["persist-credentials"] == "false"
         assert "uses" in job or int(job["timeout-minutes"]) <= 60
 
 

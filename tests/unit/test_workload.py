@@ -20,6 +20,7 @@ from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Correct, Crash, Cut, Heal, Jump, Pause, Restart, Resume
 from lab.workload import held_since_ns
+from tests.fuzzing import examples
 
 MS = 1_000_000
 S = 1000 * MS
@@ -110,7 +111,7 @@ def plans(draw: st.DrawFn) -> list[dict[str, Any]]:
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(plans(), st.integers(0, 2**31), st.integers(1, 7), st.integers(100, 60_000))
 def test_every_draw_is_within_its_bounds(
     faults: list[dict[str, Any]], seed: int, nodes: int, duration_ms: int

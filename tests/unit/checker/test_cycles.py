@@ -16,9 +16,10 @@ from checker.accesses import Accesses, accesses_of, based_on, contradictions
 from checker.cycles import components, graph_of, guilty, shortest_cycle
 from checker.evidence import Evidence
 from checker.operations import MISSING
+from tests.fuzzing import examples
 from tests.unit.checker.story import Story, names
 
-FUZZ = settings(max_examples=300, deadline=None)
+FUZZ = settings(max_examples=examples(300), deadline=None)
 
 
 @st.composite

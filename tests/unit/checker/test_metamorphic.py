@@ -17,10 +17,11 @@ from checker.events import Event
 from checker.history import History
 from checker.operations import F, Status
 from checker.verdict import Severity
+from tests.fuzzing import examples
 from tests.unit.checker.story import MS, Story
 
 CLIENTS = ("alice", "bob", "carol")
-FUZZ = settings(max_examples=150, deadline=None)
+FUZZ = settings(max_examples=examples(150), deadline=None)
 
 
 @st.composite

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from checker.evidence import Evidence
 from checker.operations import NEVER
 from checker.windows import Segments, possible
+from tests.fuzzing import examples
 from tests.unit.checker.story import MS, Story, names
 
 
@@ -217,14 +218,14 @@ def some_grants(draw: st.DrawFn) -> list[Grant]:
     return grants
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(some_grants())
 def test_no_execution_explains_what_is_called_a_violation(grants: list[Grant]) -> None:
     accused = told(grants) & {"overlap", "continuity-loss"}
     assert not (accused and feasible(grants))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, 12), st.integers(1, 4), st.integers(1, 4))
 def test_for_two_grants_the_windows_are_exact(second: int, first_takes: int, second_takes: int) -> None:
     """With two unreleased grants the test is complete as well: no overlap means feasible."""

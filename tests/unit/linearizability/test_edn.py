@@ -14,6 +14,7 @@ from checker.events import Event, Params
 from checker.formats import edn, load, save
 from checker.history import History
 from checker.operations import NEVER, F, Status
+from tests.fuzzing import examples
 
 
 def only(text: str) -> Any:
@@ -172,7 +173,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(events=histories(), epsilon_ns=st.integers(0, 10**9))
 def test_what_is_written_is_read_again(
     events: list[Event], epsilon_ns: int, tmp_path_factory: pytest.TempPathFactory

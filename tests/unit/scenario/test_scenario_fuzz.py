@@ -12,6 +12,7 @@ from lab.errors import LabError
 from lab.scenario import library
 from lab.scenario.load import LoadedScenario, load_text
 from lab.scenario.steps import STEPS
+from tests.fuzzing import examples
 
 SHIPPED = [library.text_of(name) for name in library.names()]
 PIECES = (
@@ -52,7 +53,7 @@ PIECES = (
         "\ud800",
     ),
 )
-bounded = settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(deadline=None, max_examples=examples(250), suppress_health_check=[HealthCheck.too_slow])
 
 words = st.one_of(
     st.text(max_size=8), st.sampled_from([*STEPS, "all", "alice", "A", "10s", "SET", "gone", "alice works"])

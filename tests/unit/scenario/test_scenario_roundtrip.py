@@ -16,6 +16,7 @@ from lab.scenario.actions import VERBS
 from lab.scenario.load import dump, load_text
 from lab.scenario.model import PROPERTIES, Scenario
 from lab.scenario.steps import STEPS, Pause
+from tests.fuzzing import examples
 
 CLIENTS = ("alice", "bob", "on", "no", "null", "y")
 TRICKY = (
@@ -200,7 +201,7 @@ scenarios = fields(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios)
 def test_a_scenario_survives_being_written_and_read(data: dict[str, Any]) -> None:
     scenario = Scenario.model_validate(data)

@@ -12,6 +12,7 @@ from lab.errors import LabError
 from lab.scenario.files import names
 from lab.suite.load import LoadedSuite, load_suite
 from lab.suite.run import only, repeated, shard, since_failure
+from tests.fuzzing import examples
 
 GOOD = """
 title: a suite
@@ -128,7 +129,7 @@ values = st.recursive(
 suites = st.fixed_dictionaries({"title": st.just("t"), "cases": st.lists(values, max_size=2)})
 
 
-@settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(st.one_of(values, suites))
 def test_whatever_the_file_says_it_is_a_suite_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, value: object
@@ -144,6 +145,49 @@ def test_whatever_the_file_says_it_is_a_suite_or_an_error(
     if refused is not None:
         assert refused.exit_code == 2
         assert refused.where
+        refused.render().encode()
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """The file of a suite to which something happened."""
+    data = bytearray(GOOD.encode())
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(data)))
+        piece = draw(st.one_of(st.binary(max_size=4), st.sampled_from(PIECES)))
+        data[at : at + draw(st.integers(0, 8))] = piece
+    return bytes(data)
+
+
+PIECES = [
+    b"[" * 500,
+    b"&a ",
+    b"*a",
+    b"<<: *a",
+    b"!!python/object:os.system ",
+    b"\x1f\x8b\x08",
+    b"\0",
+    b"\xff",
+    b"? ",
+    b"9" * 5000,
+]
+
+
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@given(st.one_of(damaged(), st.binary(max_size=100)))
+def test_whatever_bytes_the_file_has_it_is_a_suite_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("fuzz") / "mine.yaml"
+    file.write_bytes(data)
+    refused: LabError | None = None
+    try:
+        assert load_suite(file).entries
+    except LabError as error:
+        refused = error
+    if refused is not None:
+        assert refused.exit_code == 2
+        assert "mine.yaml" in (refused.where or "")
         refused.render().encode()
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
 
+from lab import forked, verdicts
 from lab.errors import ExitCode
 from lab.report.junit import junit
 from lab.report.suite import suite_markdown
@@ -128,3 +131,31 @@ async def test_real_runs_have_the_machine_to_themselves(
     assert max(len(now) for now in seen if "sim" in now) == 4
     whole = suite_run.result_of(SUITE, entries, ended, 0.0)
     assert [len(entry.runs) for entry in whole.entries] == [3] * 6
+
+
+def test_suites_that_keep_what_they_know_at_once_lose_nothing(tmp_path: Path) -> None:
+    start = threading.Barrier(8)
+
+    def keep(number: int) -> None:
+        start.wait()
+        keep_codes(tmp_path, SUITE, [replace(result(0).entries[0], id=str(number))])
+
+    threads = [threading.Thread(target=keep, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert last_codes(tmp_path, SUITE) == {str(number): 0 for number in range(8)}
+    assert [path.name for path in tmp_path.iterdir()] == ["suite-s.json"]
+
+
+async def test_a_run_that_cannot_be_started_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(words: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(forked, "call", full)
+    run = await verdicts.run_one("healthy", 1, tmp_path, "sim")
+    assert run.exit_code == ExitCode.UNKNOWN
+    assert run.reasons == ("it could not be started: No space left on device",)

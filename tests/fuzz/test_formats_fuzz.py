@@ -1,0 +1,148 @@
+"""Whatever a file holds: a history that can be checked, or one error; and half a history is never a pass."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from checker import History, HistoryError, Outcome, load, save
+from checker.check import check
+from checker.formats import FORMATS
+from tests.fuzzing import examples
+
+GOLDEN = sorted((Path(__file__).resolve().parents[1] / "golden").glob("*.jsonl"))
+LOG = b"""INFO  jepsen.util - 0\t:invoke\t:read\tnil
+INFO  jepsen.util - 0\t:ok\t:read\t3
+INFO  jepsen.util - 1\t:invoke\t:cas\t[3 0]
+INFO  jepsen.util - 1\t:fail\t:cas\t[3 0]
+INFO  jepsen.util - 2\t:info\t:write\t:timed-out
+"""
+PIECES = (
+    *(b"[", b"]", b"{", b"}", b"(", b")", b'"', b"\\", b":", b",", b"\n", b"\r\n", b" ", b"\0", b"\xff"),
+    *(
+        b"null",
+        b"nil",
+        b"NaN",
+        b"1e999",
+        b"1e308",
+        b"-1",
+        b"9" * 30,
+        b"9" * 5000,
+        b"true",
+        b'"\\ud800"',
+        b"#_",
+        b"^",
+    ),
+    *(
+        b"[" * 2000,
+        b"#{",
+        b"{:a " * 2000,
+        b'{"a":' * 2000,
+        b"; history 1 ",
+        b'{"history":1}',
+        b'{"end":true}',
+        b"PAR1",
+    ),
+    *(
+        b'"ok"',
+        b'"invoke"',
+        b'"acquire"',
+        b'"lab"',
+        b":process",
+        b":type :ok",
+        b"\xef\xbb\xbf",
+        b"\x1f\x8b\x08",
+    ),
+)
+RARE = (b"[", b"{", b'"', b"(")
+
+fuzzed = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def _seeds() -> dict[str, list[bytes]]:
+    """Whole files of each format, from histories that are known."""
+    histories = [load(path) for path in GOLDEN]
+    found: dict[str, list[bytes]] = {"jsonl": [path.read_bytes() for path in GOLDEN], "jepsen-log": [LOG]}
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("edn", "parquet"):
+            found[name] = []
+            for history in histories:
+                file = Path(place, f"h{FORMATS[name].suffixes[0]}")
+                try:
+                    save(history, file)
+                except HistoryError:  # polars is not installed
+                    break
+                found[name].append(file.read_bytes())
+    return found
+
+
+SEEDS = _seeds()
+
+
+@st.composite
+def damaged(draw: st.DrawFn, format: str) -> bytes:
+    """A file of the format to which something happened."""
+    data = bytearray(draw(st.sampled_from(SEEDS[format] or [b""])))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(data)))
+        to = min(len(data), at + draw(st.sampled_from([0, 0, 1, 1, 2, 5, 20, 100])))
+        piece = draw(
+            st.one_of(st.sampled_from(PIECES), st.binary(max_size=6), st.just(bytes(data[at:to] * 2)))
+        )
+        data[at:to] = piece
+    return bytes(data)
+
+
+def read(data: bytes, suffix: str) -> History | None:
+    """The history, checked as well; None for the one error. Anything else fails the test."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, f"h{suffix}")
+        file.write_bytes(data)
+        try:
+            history = load(file)
+            check(history)
+        except HistoryError as error:
+            told = str(error)
+        else:
+            return history
+    told.encode()
+    assert str(file) in told
+    return None
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_damaged_files(format: str) -> None:
+    if not SEEDS[format]:
+        pytest.skip("polars is not installed")
+
+    @fuzzed
+    @given(damaged(format))
+    def holds(data: bytes) -> None:
+        read(data, FORMATS[format].suffixes[0])
+
+    holds()
+
+
+@fuzzed
+@given(st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join)))
+@example(b'{"time_ns":0,"process":"a","type":"info","f":"x","value":' + b"[" * 5000)
+@example(b"{:process 0, :type :invoke, :f :write, :value " + b"[" * 5000 + b"]" * 5000 + b"}")
+@example(b"INFO  jepsen.util - 0\t:invoke\t:write\t} {:w 5")
+def test_any_bytes_under_any_name(data: bytes) -> None:
+    for suffix in (".jsonl", ".edn", ".log", ".parquet", ".gz", ""):
+        read(data, suffix)
+
+
+@fuzzed
+@given(st.sampled_from(GOLDEN), st.data())
+def test_half_a_history_is_no_pass(path: Path, data: st.DataObject) -> None:
+    whole = path.read_bytes().rstrip()
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    history = read(whole[:cut], ".jsonl")
+    if history is not None and b'"history"' in whole[:cut]:
+        outcomes = {seen.outcome for seen in check(history).properties.values()}
+        assert not outcomes & {Outcome.OK, Outcome.ABSENT}
