@@ -21,7 +21,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.queues import Queue
@@ -29,6 +29,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from benchmarks.nodes import machine_line, redis_nodes
+from lab.channel import Heard, settle
 from lab.locks.base import NotAcquired, Surroundings, new_token
 from lab.locks.redlock import Redlock, RedlockOptions, SequentialRedlock
 
@@ -45,15 +46,28 @@ class Far(Redlock):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
+        self._travelling: set[asyncio.Task[None]] = set()
         for channel in self._channels:
-            channel.call = partial(self._late, channel.call, asyncio.Lock())  # type: ignore[method-assign]
+            late = partial(self._late, channel.send, asyncio.Lock())
+            channel.send = partial(self._send, late)  # type: ignore[method-assign]
+            channel.post = partial(self._post, channel.send)  # type: ignore[method-assign]
+
+    def _send(self, late: Callable[..., Coroutine[Any, Any, None]], *call: Any) -> None:
+        task = asyncio.ensure_future(late(*call))
+        self._travelling.add(task)
+        task.add_done_callback(self._travelling.discard)
+
+    def _post(self, send: Callable[..., None], *command: str | int) -> asyncio.Future[Any]:
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        send(partial(settle, reply), *command)
+        return reply
 
     async def _late(
-        self, call: Callable[..., Awaitable[Any]], road: asyncio.Lock, *command: str | int
-    ) -> Any:
+        self, send: Callable[..., None], road: asyncio.Lock, heard: Heard, *command: str | int
+    ) -> None:
         async with road:
             await asyncio.sleep(random.uniform(0, 2 * self.latency_s))
-        return await call(*command)
+        send(heard, *command)
 
 
 class FarSequential(Far, SequentialRedlock):

@@ -7,6 +7,12 @@ is refused may try again inside one call, so the call itself is only a bound whe
 knows only a claim longer than the TTL is a lie for certain. (An acquire that waited for somebody else's lease
 to end would be accused otherwise: counting from its call is unsound for every lock that retries.)
 
+What `held` answers is counted from when the grant (or its last extension) *returned*: it may come from the
+nodes, and they count from when they were asked, which may be as late as that. The answer was made after the
+question, so its deadline is taken from there, and no pause can explain one that lies beyond the lease. An
+extension that is under way, or whose outcome nobody knows, may have happened up to the answer itself; a lock
+that extends its leases unasked must record that as such an extension, or no TTL.
+
 A stamp that is taken after its process stood still proves nothing about what the library knew when it looked,
 so pauses and stalls of the client (and of the lab) inside the call acquit it as far as they can explain: all
 their length is taken off. They do not if the claim alone is longer than the lease, or the lock itself named
@@ -26,6 +32,8 @@ from checker.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Opera
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
 HONESTY = Property.LEASE_HONESTY
+ROUNDED_NS = 1_000_000
+"""Nodes tell the time that is left in whole milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +41,10 @@ class Claims:
     """What clients were told, shape (n,), and when the lease that it is about is over at the latest.
 
     `claimed_ns` is `MISSING` where success was all that was said; `success` marks acquires and extensions,
-    whose success is itself a claim. `called_ns` is when the granted attempt began, at the latest; `bounded`
-    tells whether that is known at all, `stated` whether the lock said it. `deadline_ns` is the deadline in
-    the lock's own words, or `MISSING`.
+    whose success is itself a claim; the others are answers of `held`. `called_ns` is when the granted attempt
+    began, at the latest (for an answer, when the grant had returned); `bounded` tells whether that is known
+    at all, `stated` whether the lock said it. `deadline_ns` is the deadline in the lock's own words, or the
+    earliest that an answer can mean, or `MISSING`.
     """
 
     row: Index
@@ -79,7 +88,7 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
     still = evidence.still_ns(claims.row[suspects])
     by_then = np.where(too_late, claims.returned_ns - params.stall_ns, deadline)[suspects]
     by_then = np.where(too_long[suspects], np.maximum(by_then, deadline[suspects]), by_then)
-    excused = (by_then - still <= limit[suspects]) & ~(plain | stated)[suspects]
+    excused = (by_then - still <= limit[suspects]) & ~(plain | stated | ~claims.success)[suspects]
     guilty = suspects[~excused]
     findings = [_finding(evidence, claims, int(at), Severity.VIOLATION) for at in guilty[:LISTED_MAX]]
     findings = limited(findings, int(guilty.size))
@@ -97,35 +106,42 @@ def _claims(evidence: Evidence) -> Claims:
     extended = np.flatnonzero(extensions.ttl_ns < NEVER)
     asked, grant = _held(evidence)
     rows = np.concatenate([grants.row[told], extensions.row[extended], asked])
-    base = np.concatenate([grants.row[told], extensions.row[extended], grants.row[grant]])
-    success = np.arange(rows.size) < rows.size - asked.size
+    base = np.concatenate([grants.row[told], extensions.row[extended]])
+    success = np.arange(rows.size) < base.size
     begun, stated = _begun(ops, base)
-    ttl = np.concatenate([grants.ttl_ns[told], extensions.ttl_ns[extended], grants.ttl_ns[grant]])
-    over = plus(begun, longer(ttl, evidence.params.rho))
-    bounded = stated | evidence.params.single_attempt
-    if asked.size:
-        renewed, renewed_stated = _begun(ops, grants.extensions.row)
-        extended_to = plus(renewed, longer(grants.extensions.ttl_ns, evidence.params.rho))
-        by_then = largest_before(
-            grants.extensions.grant, grants.extensions.call_ns, extended_to, grant, ops.return_ns[asked]
-        )
-        over[~success] = np.maximum(over[~success], by_then)
-        if not renewed_stated.all() and not evidence.params.single_attempt:
-            vague = np.unique(grants.extensions.grant[~renewed_stated])
-            bounded[~success] &= ~np.isin(grant, vague)
+    ttl = np.concatenate([grants.ttl_ns[told], extensions.ttl_ns[extended]])
+    none = np.zeros(asked.size, np.bool_)
     return Claims(
         row=rows,
         grant=np.concatenate([told, extensions.grant[extended], grant]),
-        called_ns=begun,
+        called_ns=np.concatenate([begun, ops.return_ns[grants.row[grant]]]),
         returned_ns=ops.return_ns[rows],
-        ttl_ns=ttl,
-        over_ns=over,
+        ttl_ns=np.concatenate([ttl, grants.ttl_ns[grant]]),
+        over_ns=np.concatenate(
+            [plus(begun, longer(ttl, evidence.params.rho)), _over_by_then(evidence, asked, grant)]
+        ),
         claimed_ns=ops.claimed_ns[rows],
-        deadline_ns=np.where(success, ops.deadline_ns[rows], MISSING),
-        stated=stated,
-        bounded=bounded,
+        deadline_ns=np.where(success, ops.deadline_ns[rows], plus(ops.call_ns[rows], ops.claimed_ns[rows])),
+        stated=np.concatenate([stated, none]),
+        bounded=np.concatenate([stated | evidence.params.single_attempt, ~none]),
         success=success,
     )
+
+
+def _over_by_then(evidence: Evidence, asked: Index, grant: Index) -> I64:
+    """When the lease that an answer of `held` is about is over at the latest, as far as nodes can have it."""
+    ops, grants, extensions = evidence.ops, evidence.grants, evidence.grants.extensions
+    answered = ops.return_ns[asked]
+
+    def latest(value: I64) -> I64:
+        return largest_before(extensions.grant, extensions.call_ns, value, grant, answered)
+
+    granted = np.minimum(ops.return_ns[grants.row[grant]], answered)
+    over = plus(granted, longer(grants.ttl_ns[grant], evidence.params.rho))
+    lease = longer(extensions.ttl_ns, evidence.params.rho)
+    done, under_way = latest(plus(extensions.return_ns, lease)), latest(lease)
+    extended = np.where(done == MISSING, MISSING, np.minimum(done, plus(answered, under_way)))
+    return np.maximum(over, extended) + ROUNDED_NS
 
 
 def _begun(ops: Operations, rows: Index) -> tuple[I64, Bools]:
@@ -155,11 +171,13 @@ def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) ->
     who, claim = evidence.client(row), int(claims.claimed_ns[at])
     named = int(claims.deadline_ns[at])
     until = named if named != MISSING else returned + max(0, claim if claim != MISSING else 0)
-    excess = max(until, returned) - int(claims.over_ns[at])
+    answer = not claims.success[at]
+    excess = (until if answer else max(until, returned)) - int(claims.over_ns[at])
     told = "success" if claim == MISSING else f"{ms(claim)} of validity"
+    since = f"{'granted by' if answer else 'asked for at'} {evidence.at(called)}"
     why = (
         f"{who}'s {what} was told {told} at {evidence.at(returned)}, but the lease of "
-        f"{ms(int(claims.ttl_ns[at]))} asked for at {evidence.at(called)} is over by "
+        f"{ms(int(claims.ttl_ns[at]))} {since} is over by "
         f"{evidence.at(claims.over_ns[at])}: {ms(excess)} too much"
     )
     if severity is Severity.INFORMATION:

@@ -65,8 +65,11 @@ class Anchors:
         match anchor:
             case NodesExecuted():
                 names = self._names(anchor.nodes)
-                came = self._observer.until_executed(names, anchor.executed, self._started_ns(), timeout_s)
-                return f"node {_nodes(anchor.nodes)} executed {anchor.executed}", await came
+                came = await self._observer.until_executed(
+                    names, anchor.executed, self._started_ns(), timeout_s, times=anchor.times
+                )
+                often = f" {anchor.times} times" if anchor.times > 1 else ""
+                return f"node {_nodes(anchor.nodes)} executed {anchor.executed}{often}", came
             case KeysGone():
                 gone = self._observer.until_gone(self._names(anchor.nodes), timeout_s)
                 return f"the lock's key is gone from node {_nodes(anchor.nodes)}", await gone

@@ -264,14 +264,17 @@ class Observer:
         return True
 
     async def until_executed(
-        self, nodes: Iterable[str], command: str, since_ns: int, timeout_s: float
+        self, nodes: Iterable[str], command: str, since_ns: int, timeout_s: float, *, times: int = 1
     ) -> bool:
-        """Wait until each node executed ``command`` on the key after ``since_ns``; False: it never came."""
+        """Wait until each node executed ``command`` on the key so often after ``since_ns``.
+
+        False: that did not happen in time.
+        """
         waited_for = list(nodes)
 
         def all_seen() -> bool:
             return all(
-                any(name == command and at > since_ns for at, name in self.watches[node].executed)
+                sum(name == command and at > since_ns for at, name in self.watches[node].executed) >= times
                 for node in waited_for
             )
 

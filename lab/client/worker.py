@@ -192,7 +192,8 @@ class Worker:
         except Indeterminate as error:
             self._recording.info("held", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it still holds the lock: {error}"
-        self._recording.ok("held", **about, value="yes" if said.held else "no")
+        claim = {} if said.claimed_ns is None else {"claimed_ns": said.claimed_ns}
+        self._recording.ok("held", **about, value="yes" if said.held else "no", **claim)
         if said.held:
             return Outcome.OK, "believes it still holds the lock"
         return Outcome.FAIL, "sees that its lease is over"

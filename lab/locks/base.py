@@ -81,9 +81,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Whether a lock says that a lease is held."""
+    """Whether a lock says that a lease is held, and for how many more nanoseconds, where it says that."""
 
     held: bool
+    claimed_ns: int | None = None
 
 
 class LockError(Exception):

@@ -179,9 +179,8 @@ class DriverLock:
         answer = await self._in_time(self._driver.held(lease.handle, self._timeout_s))
         if isinstance(answer, Failed):
             raise Indeterminate(answer.words)
-        # How much longer it says is no claim to be held to: it may come from the nodes, which count from when
-        # they were asked, and that is later than the call from which the checker counts.
-        return Belief(self.believes(lease) if answer.held is None else answer.held)
+        held = self.believes(lease) if answer.held is None else answer.held
+        return Belief(held, _ns(answer.claimed_ms) if held else None)
 
     async def wall_clock_ns(self) -> int:
         """What time it is for the library. Raises ``Indeterminate`` if the driver does not say."""

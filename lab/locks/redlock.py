@@ -250,23 +250,25 @@ class Redlock:
         their way: whatever is sent later on the same channel follows them in order.
         """
         votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
-        pending = len(self._channels)
+        granted, pending = 0, len(self._channels)
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
 
-        def hear(name: str, reply: asyncio.Future[Reply]) -> None:
-            nonlocal pending
+        def hear(name: str, reply: Reply | NodeError) -> None:
+            nonlocal granted, pending
             pending -= 1
             try:
-                votes[name] = _vote(reply, agrees)
+                votes[name] = vote = _vote(reply, agrees)
             except Exception as error:  # noqa: BLE001 - it is raised where the votes are waited for
                 if not over.done():
                     over.set_exception(error)
-            if not over.done() and (not pending or (stop_early and self._is_decided(votes, pending))):
+                return
+            granted += vote == "yes"
+            if not over.done() and (not pending or (stop_early and self._is_decided(granted, pending))):
                 over.set_result(None)
 
         for channel in self._channels:
-            channel.post(*command).add_done_callback(partial(hear, channel.address.name))
+            channel.send(partial(hear, channel.address.name), *command)
         timer = loop.call_later(self.options.node_timeout_ns / NS_PER_S, _end, over)
         try:
             await over
@@ -274,8 +276,7 @@ class Redlock:
             timer.cancel()
         return votes.copy()  # who answers later is too late
 
-    def _is_decided(self, votes: dict[str, Vote], pending: int) -> bool:
-        granted = count_votes(votes, "yes")
+    def _is_decided(self, granted: int, pending: int) -> bool:
         return granted >= self.quorum or granted + pending < self.quorum
 
 
@@ -294,10 +295,10 @@ class SequentialRedlock(Redlock):
             reply = channel.post(*command)
             done, _ = await asyncio.wait({reply}, timeout=timeout_s)
             if done:
-                votes[channel.address.name] = _vote(reply, agrees)
+                votes[channel.address.name] = _vote(reply.exception() or reply.result(), agrees)
             else:
                 reply.add_done_callback(_look_away)
-            if stop_early and self._is_decided(votes, len(self._channels) - asked):
+            if stop_early and self._is_decided(count_votes(votes, "yes"), len(self._channels) - asked):
                 break
         return votes
 
@@ -311,15 +312,12 @@ def count_votes(votes: dict[str, Vote], vote: Vote) -> int:
     return sum(1 for answer in votes.values() if answer == vote)
 
 
-def _vote(reply: asyncio.Future[Reply], agrees: Agrees) -> Vote:
-    if reply.cancelled():
+def _vote(reply: Reply | BaseException, agrees: Agrees) -> Vote:
+    if isinstance(reply, NodeError):
         return "silent"
-    error = reply.exception()
-    if isinstance(error, NodeError):
-        return "silent"
-    if error is not None:
-        raise error
-    return "yes" if agrees(reply.result()) else "no"
+    if isinstance(reply, BaseException):
+        raise reply
+    return "yes" if agrees(reply) else "no"
 
 
 def _end(over: asyncio.Future[None]) -> None:

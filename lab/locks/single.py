@@ -8,10 +8,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
-from redis.exceptions import ResponseError
-
 from lab.address import Address
-from lab.channel import Channel, NodeError
+from lab.channel import Channel, ErrorReply, NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S, LeaseOptions
 from lab.locks.options import read_options
@@ -222,7 +220,7 @@ class Single:
         try:
             return await self._in_time(channel.call(*arguments))
         except NodeError as error:
-            if isinstance(error.__cause__, ResponseError):
+            if isinstance(error.__cause__, ErrorReply):
                 raise NotSent(str(error)) from error
             raise
 

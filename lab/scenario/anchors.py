@@ -12,14 +12,17 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from lab.durations import UNITS_NS
 from lab.points import Point
 from lab.scenario.problems import choice, kind, nearest, problem, shown
-from lab.scenario.types import Bool, ClientName, Model, Nodes, PositiveNs
+from lab.scenario.types import Bool, ClientName, Int, Model, Nodes, PositiveNs
 
 WITHIN_NS: Final = 10 * UNITS_NS["s"]
 """How long an anchor is waited for when the scenario doesn't say; after that the run is `unknown`."""
 
 
 class NodesExecuted(Model):
-    """Each of these nodes has executed a command on the lock's key since the previous `start` step."""
+    """Each of these nodes has executed a command on the lock's key since the previous `start` step.
+
+    `times`: so often at least, as a library does that tries again.
+    """
 
     KEY: ClassVar[str] = "executed"
 
@@ -27,6 +30,8 @@ class NodesExecuted(Model):
     """The command: SET grants a key, PEXPIRE prolongs it, in a script as well."""
     nodes: Nodes
     """The nodes that must have executed it."""
+    times: Annotated[Int, Field(ge=1)] = 1
+    """How often, at least."""
     within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
     """How long to wait; an anchor that never comes makes the run `unknown`."""
 

@@ -1,7 +1,7 @@
 """The direct wire: requests go over simulated links straight into the servers, without a byte of protocol.
 
-Links, order, loss, pauses and clocks are those of the simulated network; what is left out is what redis-py
-and the server do to turn commands into bytes and back, and the handshake of a connection. A search runs more
+Links, order, loss, pauses and clocks are those of the simulated network; what is left out is what clients
+and servers do to turn commands into bytes and back, and the handshake of a connection. A search runs more
 trials this way, and what it finds is confirmed on the wire.
 """
 
@@ -14,10 +14,9 @@ from functools import partial
 from importlib import resources
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from lab.address import Address
-from lab.channel import Channel, NodeError
+from lab.channel import Channel, Heard, NodeError, refusal, settle
+from lab.channel import ErrorReply as ErrorOnTheWire
 from lab.store import StoreClient, StoreError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Connection, Way
@@ -103,7 +102,7 @@ class DirectConnection(Connection):
 
     def _hear(self, reply: Any) -> None:
         if not (self.over or self.near_closed):
-            self._loop.on_arrival(_settle, self._waiting, reply)
+            self._loop.on_arrival(_arrived, self._waiting, reply)
 
 
 def _nothing(_: bytes) -> None:
@@ -115,8 +114,13 @@ async def _call(self: Channel, *arguments: str | int | bytes) -> Any:
 
 
 def _post(self: Channel, *arguments: str | int | bytes) -> asyncio.Future[Any]:
+    reply: asyncio.Future[Any] = asyncio.Future(loop=asyncio.get_running_loop())
+    _send(self, partial(settle, reply), *arguments)
+    return reply
+
+
+def _send(self: Channel, heard: Heard, *arguments: str | int | bytes) -> None:
     loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
-    reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
     connection: DirectConnection | None = self._connection  # type: ignore[assignment]
     if connection is not None and self._waiting and self._is_stale():
         connection.close_near()
@@ -126,11 +130,10 @@ def _post(self: Channel, *arguments: str | int | bytes) -> asyncio.Future[Any]:
         try:
             connection = _connected(self, loop)
         except NodeError as error:
-            _fail(reply, error)
-            return reply
-    self._waiting.append((reply, loop.time()))
+            heard(error)
+            return
+    self._waiting.append((heard, loop.time()))
     connection.request(arguments)
-    return reply
 
 
 def _connected(channel: Channel, loop: HostLoop) -> DirectConnection:
@@ -146,16 +149,9 @@ def _connected(channel: Channel, loop: HostLoop) -> DirectConnection:
     return connection
 
 
-def _settle(waiting: Any, reply: Any) -> None:
-    future, _ = waiting.popleft()
-    if future.done():
-        return
-    if isinstance(reply, ErrorReply):
-        error = NodeError(str(reply))
-        error.__cause__ = ResponseError(str(reply))
-        _fail(future, error)
-    else:
-        future.set_result(reply)
+def _arrived(waiting: Any, reply: Any) -> None:
+    heard, _ = waiting.popleft()
+    heard(refusal(ErrorOnTheWire(str(reply))) if isinstance(reply, ErrorReply) else reply)
 
 
 def _ended(channel: Channel, waiting: Any, _: bool) -> None:
@@ -167,14 +163,8 @@ def _ended(channel: Channel, waiting: Any, _: bool) -> None:
 def _dropped(channel: Channel, why: str) -> None:
     channel._connection = None
     waiting, channel._waiting = channel._waiting, type(channel._waiting)()
-    for future, _ in waiting:
-        if not future.done():
-            _fail(future, NodeError(f"{channel.address.name}: {why}"))
-
-
-def _fail(future: asyncio.Future[Any], error: NodeError) -> None:
-    future.set_exception(error)
-    future.exception()  # nobody may be waiting any more
+    for heard, _ in waiting:
+        heard(NodeError(f"{channel.address.name}: {why}"))
 
 
 async def _connect(self: Channel) -> None:
@@ -194,6 +184,7 @@ def direct_wire() -> Iterator[None]:
     stand_ins: dict[str, Callable[..., Any]] = {
         "call": _call,
         "post": _post,
+        "send": _send,
         "connect": _connect,
         "close": _close,
     }

@@ -7,9 +7,16 @@ import sys
 
 import pytest
 
+from benchmarks.peers import OURS, TABLES
 from benchmarks.persistence import CLUSTERS
 from benchmarks.split_vote import VARIANTS
+from lab.drivers.environment import why_not
 from tests.lab_process import ROOT
+
+
+def is_there(name: str) -> bool:
+    """Whether a contender of the peers can be measured here; the others are left out, with a reason."""
+    return name in OURS or why_not(name.split()[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -17,6 +24,11 @@ from tests.lab_process import ROOT
     [
         (("split_vote", "--rounds", "1", "--clients", "2"), [variant.name for variant in VARIANTS]),
         (("persistence", "--rounds", "1", "--pairs", "1"), list(CLUSTERS)),
+        pytest.param(
+            ("peers", "--rounds", "1", "--seconds", "0.05", "--clients", "2"),
+            [row for table in TABLES for name, row in table.rows.items() if is_there(name)],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_short_one_prints_its_table(arguments: tuple[str, ...], rows: list[str]) -> None:

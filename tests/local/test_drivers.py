@@ -11,7 +11,8 @@ import pytest
 
 from lab.drivers import process
 from lab.drivers.conformance import check_driver
-from lab.drivers.registry import HERE
+from lab.drivers.environment import why_not
+from lab.drivers.registry import HERE, rows
 from tests.lab_process import Lab
 
 TOY = Path(__file__).with_name("toy_driver.py")
@@ -59,6 +60,18 @@ def test_a_driver_that_keeps_to_the_protocol_passes(lab: Lab) -> None:
     assert ended.code == 0, ended.out + ended.err
     assert "FAILED" not in ended.out
     assert ended.out.count("ok  ") == len(ended.out.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, row in rows().items() if not row.unavailable])
+def test_every_driver_of_the_lab_keeps_to_the_protocol(lab: Lab, name: str) -> None:
+    reason = why_not(name)
+    if reason is not None:
+        pytest.skip(reason)
+    ended = lab("driver", "check", f"driver:{name}")
+    assert ended.code == 0, ended.out + ended.err
+    assert "FAILED" not in ended.out
+    assert "ok  " in ended.out
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,16 @@ type failure struct{ kind, name, message string }
 func (f failure) Error() string { return f.message }
 
 type driver struct {
-	mutex   sync.Mutex // guards leases
-	leases  map[string]*redsync.Mutex
-	sync    *redsync.Redsync
-	options map[string]any
+	mutex  sync.Mutex // guards leases and expiries
+	leases map[string]*redsync.Mutex
+	// expiries is what each lease was last asked for.
+	expiries map[string]time.Duration
+	sync     *redsync.Redsync
+	options  map[string]any
 }
 
 func main() {
-	drives := &driver{leases: map[string]*redsync.Mutex{}}
+	drives := &driver{leases: map[string]*redsync.Mutex{}, expiries: map[string]time.Duration{}}
 	var printing sync.Mutex
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
@@ -113,10 +115,7 @@ func (d *driver) run(got command) (answer, error) {
 	case !known:
 		return nil, failure{"error", "UnknownLease", "no lease is called " + got.Lease}
 	case got.Op == "extend":
-		if _, err := held.Extend(); err != nil {
-			return nil, err
-		}
-		return answer{"claimed_ms": left(held)}, nil
+		return d.extend(got, held)
 	case got.Op == "release":
 		if _, err := held.Unlock(); err != nil {
 			return nil, err
@@ -124,6 +123,25 @@ func (d *driver) run(got command) (answer, error) {
 		return answer{}, nil
 	}
 	return answer{"held": time.Now().Before(held.Until()), "claimed_ms": left(held)}, nil
+}
+
+// extend lets a lock extend itself. It does so by the expiry that it was made with; another one with its value, which
+// WithValue is for, does it by another.
+func (d *driver) extend(got command, held *redsync.Mutex) (answer, error) {
+	ttl := time.Duration(got.TTL) * time.Millisecond
+	d.mutex.Lock()
+	same := d.expiries[got.Lease] == ttl
+	d.mutex.Unlock()
+	if !same {
+		held = d.sync.NewMutex(held.Name(), append(d.settings(ttl), redsync.WithValue(held.Value()))...)
+	}
+	if _, err := held.Extend(); err != nil {
+		return nil, err
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.leases[got.Lease], d.expiries[got.Lease] = held, ttl
+	return answer{"claimed_ms": left(held)}, nil
 }
 
 func (d *driver) hello(got command) (answer, error) {
@@ -161,7 +179,7 @@ func (d *driver) acquire(got command) (answer, error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	lease := fmt.Sprintf("h%d", len(d.leases)+1)
-	d.leases[lease] = lock
+	d.leases[lease], d.expiries[lease] = lock, time.Duration(got.TTL)*time.Millisecond
 	return answer{"lease": lease, "token": lock.Value(), "claimed_ms": left(lock), "fence": nil}, nil
 }
 

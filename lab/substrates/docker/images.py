@@ -40,7 +40,7 @@ BASE_IMAGE = "debian:bookworm-slim"
 BUILD_TIMEOUT_S = 1800
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-_CLIENT_NEEDS = ("msgspec", "redis")
+_CLIENT_NEEDS = ("hiredis", "msgspec", "redis")
 """What the client process imports that is not in Python itself, nor the lab's own."""
 _CLIENT_ALSO = ("async-timeout==5.0.1",)
 """What redis-py needs in the image, whose Python is older than 3.11.3."""

@@ -189,8 +189,8 @@ def test_held_answers_are_claims() -> None:
         base = Story(**EXACT).acquire("alice", "g1", 0, 10, claimed=900)
         return base.op("alice", "held", 500, 510, grant_id="g1", claimed_ns=claimed_ms * 1_000_000)
 
-    assert "false-validity" not in names(story(490).verdict())
-    assert story(491).verdict()["lease_honesty"].outcome == "violated"
+    assert "false-validity" not in names(story(511).verdict())
+    assert story(512).verdict()["lease_honesty"].outcome == "violated"
     extended = story(491).extend("alice/w", "g1", 400, 450)
     assert "false-validity" not in names(extended.verdict())
 

@@ -63,28 +63,57 @@ def test_no_time_left_is_no_claim() -> None:
     assert honesty(story.op(**asked(1_500, 0))) == "ok"
 
 
+def test_held_counts_from_the_return_of_the_grant_as_nodes_do() -> None:
+    """A node that was asked late keeps the key until 1,400 ms, and says so: that is no lie."""
+
+    def story(claimed: int, **params: Any) -> Story:
+        slow = Story(**{**EXACT, **params}).acquire("alice", "g", 0, 400, claimed=500, attempt_ns=0)
+        return slow.op(**asked(500, claimed))
+
+    assert honesty(story(901)) == "ok"  # a millisecond for the node's rounding
+    assert liars(story(902)) == [("alice", "violation")]
+    assert honesty(story(906, epsilon_ns=5 * MS)) == "ok"
+    assert honesty(story(907, epsilon_ns=5 * MS)) == "violated"
+
+
+def test_held_is_judged_whether_or_not_the_lock_tries_again() -> None:
+    again = Story(**RETRIES).acquire("alice", "g", 0, 400)
+    assert honesty(again.op(**asked(500, 901))) == "ok"
+    assert honesty(again.op(**asked(600, 802))) == "violated"
+
+
+def test_no_standstill_explains_an_answer_that_was_made_after_its_question() -> None:
+    story = Story(**EXACT).acquire("alice", "g", 0, 400).op(**asked(500, 902))
+    assert liars(story.stall("alice", 500, 1_000)) == [("alice", "violation")]
+
+
+def test_an_answer_that_is_stamped_late_is_none_the_worse_for_it() -> None:
+    story = Story(**EXACT).acquire("alice", "g", 0, 400)
+    assert honesty(story.op("alice", "held", 500, 1_300, grant_id="g", claimed_ns=900 * MS)) == "ok"
+
+
 def test_held_counts_the_extensions_before_it() -> None:
-    story = Story(**EXACT).acquire("alice", "g", 0, 10).extend("alice", "g", 400, 450)
-    assert honesty(story.op(**asked(500, 890))) == "ok"
-    assert honesty(story.op(**asked(600, 791))) == "violated"
+    def story(at: int, claimed: int, ttl: int = 1_000) -> Story:
+        base = Story(**EXACT).acquire("alice", "g", 0, 10).extend("alice", "g", 400, 450, ttl=ttl)
+        return base.op(**asked(at, claimed))
+
+    assert honesty(story(600, 851)) == "ok"
+    assert honesty(story(600, 852)) == "violated"
+    assert honesty(story(300, 711)) == "ok"
+    assert honesty(story(300, 712)) == "violated", "the extension came after that answer"
+    assert honesty(story(600, 951, ttl=1_100)) == "ok"
+    assert honesty(story(600, 952, ttl=1_100)) == "violated"
 
 
-def test_held_proves_nothing_after_an_extension_that_may_have_tried_again() -> None:
-    def story(**told: Any) -> Story:
-        base = Story(**RETRIES).acquire("alice", "g", 0, 10, attempt_ns=0)
-        base.extend("alice", "g", 400, 450, **told)
-        return base.op(**asked(500, 1_000))
+@pytest.mark.parametrize("outcome", ["info", None])
+def test_an_extension_of_which_nobody_knows_may_have_happened_up_to_the_answer(outcome: str | None) -> None:
+    def story(claimed: int) -> Story:
+        base = Story(**EXACT).acquire("alice", "g", 0, 10)
+        back = 450 if outcome else None
+        return base.extend("alice/w", "g", 400, back, outcome or "ok").op(**asked(800, claimed))
 
-    assert liars(story()) == []
-    assert liars(story(attempt_ns=400 * MS)) == [("alice", "violation")]
-    both = story().acquire("bob", "h", 2_000, 2_010, attempt_ns=2_000 * MS)
-    assert liars(both.op(**asked(2_500, 1_000, "bob", "h"))) == [("bob", "violation")]
-    unstated = (
-        Story(**RETRIES).acquire("alice", "g", 0, 10).extend("alice", "g", 400, 450, attempt_ns=400 * MS)
-    )
-    assert liars(unstated.op(**asked(500, 1_000))) == []
-    silent = story().acquire("bob", "h", 2_000, 2_010)
-    assert liars(silent.op(**asked(2_500, 1_000, "bob", "h"))) == []
+    assert honesty(story(1_011)) == "ok"
+    assert honesty(story(1_012)) == "violated"
 
 
 def test_an_attempt_may_begin_as_late_as_its_return() -> None:

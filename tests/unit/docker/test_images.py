@@ -107,7 +107,7 @@ import sys
 class Nothing:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in {"lab", "msgspec", "redis", "async_timeout", *sys.stdlib_module_names}:
+        if top not in {"lab", "hiredis", "msgspec", "redis", "async_timeout", *sys.stdlib_module_names}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Nothing())
 """
