@@ -43,11 +43,8 @@ class Recording:
         self._sink = sink
         self._clock_ns = clock_ns
         self._life = 1
-
-    @property
-    def process(self) -> str:
+        self.process = client
         """The process id under which the client acts now."""
-        return self.client if self._life == 1 else f"{self.client}/{self._life}"
 
     def invoke(self, f: str, **fields: Any) -> None:
         """Record that an operation is called."""
@@ -65,6 +62,7 @@ class Recording:
         """Record that nobody knows, and retire the process."""
         self._write("info", f, fields)
         self._life += 1
+        self.process = f"{self.client}/{self._life}"
 
     def unattended(self, by: str, f: str, **fields: Any) -> None:
         """Record that something goes on for this client, by ``by``, whose end nobody will see."""

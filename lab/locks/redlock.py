@@ -309,7 +309,7 @@ def _is_set(reply: Reply) -> bool:
 
 def count_votes(votes: dict[str, Vote], vote: Vote) -> int:
     """Return how many nodes gave this answer."""
-    return sum(1 for answer in votes.values() if answer == vote)
+    return list(votes.values()).count(vote)
 
 
 def _vote(reply: Reply | BaseException, agrees: Agrees) -> Vote:

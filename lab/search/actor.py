@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from lab.address import Address
 from lab.client.log import Recording, Sink
@@ -13,10 +13,14 @@ from lab.client.points import Points
 from lab.client.worker import Worker
 from lab.locks import lock_class, margin_ns
 from lab.locks.base import Surroundings
+from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
 from lab.search.trial import START_NS, OptionValue, Trial
 from lab.store import StoreClient
 
 KEY = "resource"
+UNLOCK: Final = UNLOCK_SCRIPT
+EXTEND: Final = EXTEND_SCRIPT
+"""The scripts that most locks' clients send."""
 
 
 class WatchedPoints(Points):

@@ -11,17 +11,17 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import resources
 from typing import Any
 
 from lab.address import Address
 from lab.channel import Channel, Heard, NodeError, refusal, settle
 from lab.channel import ErrorReply as ErrorOnTheWire
+from lab.search.shortcuts import store_script, taken
 from lab.store import StoreClient, StoreError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Connection, Way
 from lab.substrates.sim.node import SimNode
-from lab.substrates.sim.redis import ErrorReply
+from lab.substrates.sim.redis import ErrorReply, RedisModel
 
 Request = tuple[str | int | bytes, ...]
 
@@ -51,10 +51,22 @@ class TrialNode(SimNode):
         """End it at once; its files keep what was written, or only what was synced."""
         if self._model is not None:
             self._keep_files(self._model)
-            self._model.drop()
+            self._drop_model(self._model)
         if power_cut:
             self._durable = self._synced
         self._go_down()
+
+    def take_apart(self) -> None:
+        """The trial is over: refer to nothing any more."""
+        if self._model is not None:
+            self._drop_model(self._model)
+        self.host.on_resume = None
+        self._ways.clear()
+
+    def _drop_model(self, model: RedisModel) -> None:
+        model.drop()
+        vars(model).clear()  # its parts refer to it
+        self._model = None
 
 
 class DirectNode(TrialNode):
@@ -67,10 +79,14 @@ class DirectNode(TrialNode):
 
     def answer(self, life: int, request: Request) -> tuple[Any] | None:
         """Execute one command of a connection from this life; None: nobody is there to answer."""
-        if self._life != life or self._model is None or self.host.down:
+        model = self._model
+        if self._life != life or model is None or self.host.down:
             return None
-        reply = self._model.call(*request)
-        self._arm()
+        reply = taken(model, request) if request[0] == "EVAL" else None
+        if reply is None:
+            reply = model.call(*request)
+        if self._persistence == "aof-everysec":
+            super()._arm()
         return (reply,)
 
     def _arm(self) -> None:
@@ -92,13 +108,18 @@ class DirectConnection(Connection):
 
     def request(self, request: Request) -> None:
         """The near end asks."""
-        self.up.send(0, self._answer, request)
+        self.way.requests.send(self.up, 0, self._answer, request)
+
+    def forget(self) -> None:
+        """Refer to nobody any more, nor to who waits for replies."""
+        super().forget()
+        self._waiting.clear()
 
     def _answer(self, request: Request) -> None:
         if not self.over:
             answered = self.way.listener.answer(self.life, request)  # type: ignore[attr-defined]
             if answered is not None:
-                self.down.send(0, self._hear, answered[0])
+                self.way.replies.send(self.down, 0, self._hear, answered[0])
 
     def _hear(self, reply: Any) -> None:
         if not (self.over or self.near_closed):
@@ -122,7 +143,8 @@ def _post(self: Channel, *arguments: str | int | bytes) -> asyncio.Future[Any]:
 def _send(self: Channel, heard: Heard, *arguments: str | int | bytes) -> None:
     loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
     connection: DirectConnection | None = self._connection  # type: ignore[assignment]
-    if connection is not None and self._waiting and self._is_stale():
+    now_s = loop.time()
+    if connection is not None and self._waiting and now_s - self._waiting[0][1] > self._stale_after_s:
         connection.close_near()
         _dropped(self, "no reply for too long")
         connection = None
@@ -130,9 +152,9 @@ def _send(self: Channel, heard: Heard, *arguments: str | int | bytes) -> None:
         try:
             connection = _connected(self, loop)
         except NodeError as error:
-            heard(error)
+            heard(error.with_traceback(None))  # which would lead back to who hears it
             return
-    self._waiting.append((heard, loop.time()))
+    self._waiting.append((heard, now_s))
     connection.request(arguments)
 
 
@@ -203,7 +225,7 @@ class DirectStore(StoreClient):
 
     def __init__(self, address: Address, *, checks_fences: bool) -> None:
         self._channel = Channel(address, connect_timeout_s=30.0, stale_after_s=30.0)
-        self._script = _script()
+        self._script = store_script()
         self._checks = "1" if checks_fences else "0"
 
     async def connect(self) -> None:
@@ -222,12 +244,3 @@ class DirectStore(StoreClient):
             raise StoreError(str(error)) from error
         accepted, version, text, highest = answer
         return accepted, version, text, highest
-
-
-_SCRIPTS: list[str] = []
-
-
-def _script() -> str:
-    if not _SCRIPTS:
-        _SCRIPTS.append(resources.files("lab.store").joinpath("store.lua").read_text(encoding="utf-8"))
-    return _SCRIPTS[0]

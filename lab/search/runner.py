@@ -143,17 +143,16 @@ class _Run:
 
     def run(self) -> Outcome:
         world, trial = self._world, self._trial
-        busy = set()
+        busy = set(self._loops)
+        over: list[str] = []
         tasks = []
         for name, loop in self._loops.items():
-            busy.add(name)
             task = loop.create_task(loop.host.run(self._work, name, loop))
-            task.add_done_callback(partial(_ended, busy, name))
+            task.add_done_callback(partial(_ended, busy, over, name))
             tasks.append(task)
-        horizon_ns = trial.horizon_ns
-        world.at(horizon_ns, _nothing)
+        world.at(trial.horizon_ns, _nothing)
         try:
-            world.run_until(lambda: not busy or world.now_ns >= horizon_ns)
+            world.run_until(over.__len__, trial.horizon_ns)  # asked often, and this costs little
             failed = [
                 repr(task.exception()) for task in tasks if task.done() and task.exception() is not None
             ]
@@ -165,9 +164,21 @@ class _Run:
             raise world.violations[0]
         if failed:
             raise UnknownOutcome(f"a client's own code failed: {failed[0]}", where=trial.key().decode())
-        return Outcome(
-            trial, self._events, frozenset(self._nemesis.covered), tuple(self._struck), self._nemesis.eroded
+        nemesis = self._nemesis
+        outcome = Outcome(
+            trial, self._events, frozenset(nemesis.covered), tuple(self._struck), nemesis.eroded
         )
+        self._take_apart()
+        return outcome
+
+    def _take_apart(self) -> None:
+        """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
+        for loop in self._loops.values():
+            loop.host.on_resume = None
+        for node in (*self._nodes.values(), self._store):
+            node.take_apart()
+        self._network.take_apart()
+        vars(self._nemesis).clear()
 
     def _work(self, client: str, loop: HostLoop) -> Any:
         clock = loop.host.clock
@@ -217,8 +228,10 @@ class _Run:
         self._events.append({**about, "type": "ok", "receipt": {"simulated": True}})
 
 
-def _ended(busy: set[str], client: str, _: object) -> None:
+def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:
     busy.discard(client)
+    if not busy:
+        over.append(client)
 
 
 def _nothing() -> None:

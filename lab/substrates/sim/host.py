@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sysconfig
-import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from threading import get_ident
+from typing import Any, Final, TypeVar
 
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.world import World
@@ -15,12 +15,22 @@ from lab.substrates.sim.world import World
 T = TypeVar("T")
 
 
+class _Running:
+    """Whose code runs at this moment, and in which thread."""
+
+    __slots__ = ("host", "thread")
+
+    def __init__(self) -> None:
+        self.host: Host | None = None
+        self.thread = 0
+
+
+RUNNING: Final = _Running()
+"""``host`` is None outside the simulation. An object of its own: to change a class is slow."""
+
+
 class Host:
     """A machine of the world. Code runs on it only by ``run``."""
-
-    now: ClassVar[Host | None] = None
-    """Whose code runs at this moment, in the thread ``thread``; None outside the simulation."""
-    thread: ClassVar[int] = 0
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
@@ -33,12 +43,12 @@ class Host:
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call something that shall see this host's clocks and entropy."""
-        before, Host.now = Host.now, self
-        Host.thread = threading.get_ident()
+        before, RUNNING.host = RUNNING.host, self
+        RUNNING.thread = get_ident()
         try:
             return function(*arguments)
         finally:
-            Host.now = before
+            RUNNING.host = before
 
     def pause(self) -> None:
         """Stand still: no code runs until ``resume``."""
@@ -54,8 +64,8 @@ class Host:
 
 def running_host() -> Host | None:
     """Return whose code runs in this thread, None outside the simulation."""
-    host = Host.now
-    return host if host is not None and Host.thread == threading.get_ident() else None
+    host = RUNNING.host
+    return host if host is not None and RUNNING.thread == get_ident() else None
 
 
 _NOT_TO_BLAME: Final = (str(Path(__file__).parent), sysconfig.get_path("stdlib"))

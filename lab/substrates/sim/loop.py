@@ -8,18 +8,21 @@ passes only in the world, and a host that is paused isn't stepped. What the simu
 from __future__ import annotations
 
 import asyncio
-import heapq
 import math
 import socket
-from asyncio import events
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
+from heapq import heappop, heappush
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
 
 from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.errors import SimulationError
-from lab.substrates.sim.host import Host, forbidden
+from lab.substrates.sim.host import RUNNING, Host, forbidden
 
 if TYPE_CHECKING:
     from lab.substrates.sim.network import Network
@@ -55,16 +58,13 @@ class SimTask(asyncio.Task[T]):
         return self.number
 
 
-class Callback:
+class Callback(msgspec.Struct, eq=False):
     """What ``asyncio.Handle`` offers, without a debugger's memory; None as context: it needs none."""
 
-    __slots__ = ("arguments", "context", "function", "is_cancelled")
-
-    def __init__(
-        self, function: Callable[..., object], arguments: tuple[Any, ...], context: Context | None
-    ) -> None:
-        self.function, self.arguments, self.context = function, arguments, context
-        self.is_cancelled = False
+    function: Callable[..., object]
+    arguments: tuple[Any, ...]
+    context: Context | None
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
         """Do nothing when the time comes."""
@@ -75,24 +75,14 @@ class Callback:
         return self.is_cancelled
 
 
-class Timer(Callback):
+class Timer(Callback, eq=False, kw_only=True):
     """What ``asyncio.TimerHandle`` offers."""
 
-    __slots__ = ("_when",)
-
-    def __init__(
-        self,
-        when: float,
-        function: Callable[..., object],
-        arguments: tuple[Any, ...],
-        context: Context | None,
-    ) -> None:
-        super().__init__(function, arguments, context)
-        self._when = when
+    when_s: float
 
     def when(self) -> float:
         """When it is due, by the host's monotonic clock, in seconds."""
-        return self._when
+        return self.when_s
 
 
 class HostLoop(asyncio.AbstractEventLoop):
@@ -138,11 +128,11 @@ class HostLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Run a callback when the host's monotonic clock shows ``when`` seconds, never earlier."""
-        handle: Any = Timer(when, callback, args, copy_context() if context is None else context)
+        handle: Any = Timer(callback, args, copy_context() if context is None else context, when_s=when)
         due_ns = math.ceil(when * S_NS)
         if due_ns / S_NS < when:
             due_ns += 1  # or a loop that waits until ``when`` would never see it come
-        heapq.heappush(self._timers, (due_ns, self._number(), handle))
+        heappush(self._timers, (due_ns, self._number(), handle))
         if not self._awake:  # or it is looked at when the step is over
             self._arm()
         return handle  # type: ignore[no-any-return]
@@ -154,11 +144,15 @@ class HostLoop(asyncio.AbstractEventLoop):
             self.wake()
 
     def on_arrival(self, callback: Callable[..., object], *args: Any) -> None:
-        """The same for what the network delivers at this instant: while nothing else runs."""
-        self._io.append(Callback(callback, args, None))
-        if not (self._awake or self.host.paused or self._closed):
+        """The same for what the network delivers at this instant: while nothing else runs.
+
+        An exception in the callback is the simulation's own failure.
+        """
+        if self._awake or self.host.paused or self._closed:
+            self._io.append(Callback(callback, args, None))
+        else:
             self._awake = True
-            self._step()
+            self._step(callback, args)
 
     def _number(self) -> int:
         self._numbers += 1
@@ -197,33 +191,42 @@ class HostLoop(asyncio.AbstractEventLoop):
 
     def _drop_cancelled(self) -> None:
         while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
+            heappop(self._timers)
 
-    def _step(self) -> None:
-        """Run rounds until the host has nothing more to do at this instant."""
-        if self.host.paused or self._closed:
+    def _step(self, arrived: Callable[..., object] | None = None, arguments: tuple[Any, ...] = ()) -> None:
+        """Run rounds until the host has nothing more to do at this instant, what has arrived first."""
+        host = self.host
+        if host.paused or self._closed:
             self._awake = False
             return
-        before = events._get_running_loop()
-        events._set_running_loop(self)
+        loop_before, host_before = _get_running_loop(), RUNNING.host
+        _set_running_loop(self)
+        RUNNING.host, RUNNING.thread = host, get_ident()
         try:
-            self.host.run(self._rounds)
+            self._rounds(arrived, arguments)
         finally:
             self._awake = False
-            events._set_running_loop(before)
-        self._arm()
+            RUNNING.host = host_before
+            _set_running_loop(loop_before)
+        if self._timers:
+            self._arm()
 
-    def _rounds(self) -> None:
+    def _rounds(self, arrived: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
         """Rounds as asyncio's own loop does them, until there is nothing to do at this instant."""
-        ready, io, timers = self._ready, self._io, self._timers
-        now_ns = self.host.clock.monotonic_ns()
+        ready, io, timers, host = self._ready, self._io, self._timers, self.host
+        now_ns = host.clock.monotonic_ns()
+        if arrived is not None:
+            if io or ready or (timers and timers[0][0] <= now_ns):
+                io.append(Callback(arrived, arguments, None))
+            else:
+                arrived(*arguments)
         for _ in range(SPINS_MAX):
             if io:
                 ready.extend(io)
                 io.clear()
             while timers and timers[0][0] <= now_ns:
-                ready.append(heapq.heappop(timers)[2])
-            if not ready or self.host.paused or self._closed:
+                ready.append(heappop(timers)[2])
+            if not ready or host.paused or self._closed:
                 return
             for _ in range(len(ready)):
                 handle = ready.popleft()
@@ -238,7 +241,7 @@ class HostLoop(asyncio.AbstractEventLoop):
                     raise
                 except BaseException as error:  # noqa: BLE001 - as asyncio's own handles do
                     self.call_exception_handler({"message": "in a callback", "exception": error})
-        raise SimulationError(f"{self.host.name} works for ever without any time passing")
+        raise SimulationError(f"{host.name} works for ever without any time passing")
 
     # The end
 
@@ -256,14 +259,14 @@ class HostLoop(asyncio.AbstractEventLoop):
         for task in reversed(list(self.tasks.values())):
             task._log_destroy_pending = False
             coroutine = task.get_coro()
-            before = events._get_running_loop()
-            events._set_running_loop(self)
+            before = _get_running_loop()
+            _set_running_loop(self)
             try:
                 self.host.run(coroutine.close)
             except Exception as error:  # noqa: BLE001 - it wanted to go on: it is dead either way
                 self.troubles.append(repr(error))
             finally:
-                events._set_running_loop(before)
+                _set_running_loop(before)
         self.tasks.clear()
 
     def close(self) -> None:

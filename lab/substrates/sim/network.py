@@ -80,6 +80,10 @@ class Pipe:
     def _random(self) -> Random:
         return self._world.random(f"pipe/{self._name}")
 
+    @cached_property
+    def _share(self) -> Callable[[], float]:
+        return self._random.random
+
     def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
         """Let ``arrives`` be called at the other end, if and when this gets there."""
         if self.lost:
@@ -88,16 +92,17 @@ class Pipe:
             self._kept.append((lane, size, arrives, arguments))
             return
         now_ns = self._world.now_ns
-        delay_ns = LATENCY_NS + int(self._random.random() * SPREAD_NS) + self.delay_ns
+        delay_ns = LATENCY_NS + int(self._share() * SPREAD_NS) + self.delay_ns
         if self.jitter_ns:
             delay_ns = max(0, delay_ns + self._random.randint(-self.jitter_ns, self.jitter_ns))
         if self.rate_bytes_per_s is not None:
             # What is sent waits until the last byte before it is through.
             lane.busy_until_ns = max(now_ns, lane.busy_until_ns) + size * S_NS // self.rate_bytes_per_s
             delay_ns += lane.busy_until_ns - now_ns
-        if now_ns + delay_ns > lane.last_ns:
-            lane.last_ns = now_ns + delay_ns
-        self._world.at(lane.last_ns, arrives, *arguments)
+        arrives_ns = now_ns + delay_ns
+        if arrives_ns > lane.last_ns:
+            lane.last_ns = arrives_ns
+        self._world.arrange(lane.last_ns, arrives, arguments)
 
     def release(self) -> None:
         """Let everything pass again, what was kept first."""
@@ -107,6 +112,10 @@ class Pipe:
         kept, self._kept = self._kept, []
         for lane, size, arrives, arguments in kept:
             self.send(lane, size, arrives, *arguments)
+
+    def forget(self) -> None:
+        """Nothing of what was kept will arrive."""
+        self._kept.clear()
 
 
 @dataclass(slots=True)
@@ -192,6 +201,10 @@ class Connection:
             self.way.listener.hung_up(self)
             self._tell_near(reset)
 
+    def forget(self) -> None:
+        """Refer to nobody any more."""
+        self.near_data, self.near_end = _nothing, _nothing
+
     def _arrive_far(self, data: bytes) -> None:
         if not self.over:
             self.way.listener.receive(self, data)
@@ -266,6 +279,16 @@ class Network:
             connection.way.connections[connection.number] = connection
         return accepted
 
+    def take_apart(self) -> None:
+        """Nothing will be sent any more: let nothing refer to anything."""
+        for way in self._ways.values():
+            for connection in way.connections.values():
+                connection.forget()
+            way.connections.clear()
+            way.requests.forget()
+            way.replies.forget()
+        self._ways.clear()
+
     def close_all_of(self, near_name: str) -> None:
         """Close every connection that a machine has: its kernel does so when the process is gone."""
         for way in self._ways.values():
@@ -319,3 +342,7 @@ class Network:
         protocol = factory()
         transport.begin(protocol)
         return transport, protocol
+
+
+def _nothing(_: object) -> None:
+    """Nobody is there any more."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from lab.substrates.sim.capture import Replacement, refuse
 from lab.substrates.sim.dates import Datetime, captured_methods, mend_subclasses
 from lab.substrates.sim.hashes import numbered_hashes
-from lab.substrates.sim.host import Host, forbidden, running_host
+from lab.substrates.sim.host import RUNNING, forbidden, running_host
 from lab.substrates.sim.stand_in import captured, named
 
 GUARDED: Final = {
@@ -122,7 +122,7 @@ def _audit() -> None:
 
 
 def _hook(event: str, _: tuple[Any, ...]) -> None:
-    if Host.now is not None and event in GUARDED:
+    if RUNNING.host is not None and event in GUARDED:
         host = running_host()
         if host is not None:
             raise forbidden(host, GUARDED[event])

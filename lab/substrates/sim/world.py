@@ -26,8 +26,6 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now_ns = 0
-        self.events = 0
-        """How many events have happened."""
         self.numbers = 0
         """How many objects were given a number instead of an address to be hashed by."""
         self.violations: list[SimulationError] = []
@@ -47,11 +45,13 @@ class World:
 
     def at(self, time_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
         """Arrange that something happens at a time of the world; what is past happens now."""
-        self._arranged += 1
-        heappush(
-            self._heap,
-            (time_ns if time_ns > self.now_ns else self.now_ns, self._arranged, happens, arguments),
-        )
+        self.arrange(time_ns, happens, arguments)
+
+    def arrange(self, time_ns: int, happens: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        """The same, with the arguments as they are kept."""
+        self._arranged = number = self._arranged + 1
+        now_ns = self.now_ns
+        heappush(self._heap, (time_ns if time_ns > now_ns else now_ns, number, happens, arguments))
 
     def after(self, delay_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
         """Arrange that something happens after so long."""
@@ -63,20 +63,19 @@ class World:
         if self.on_violation is not None:
             self.on_violation(error)
 
-    def run_until(self, done: Callable[[], bool]) -> None:
-        """Let things happen until ``done``.
+    def run_until(self, done: Callable[[], object], end_ns: int = 2 * LIMIT_NS) -> None:
+        """Let things happen until ``done``, or until something has happened at ``end_ns`` or later.
 
         Raises:
             SimulationError: nothing is left to happen, or it goes on for ever.
         """
         heap = self._heap
-        while not done():
+        while not done() and self.now_ns < end_ns:
             if not heap:
                 raise SimulationError("nothing is left to happen, and somebody still waits")
             self.now_ns, _, happens, arguments = heappop(heap)
             if self.now_ns > LIMIT_NS:
                 raise SimulationError("a week has passed in the simulation, and somebody still waits")
-            self.events += 1
             try:
                 happens(*arguments)
             except Exception as cause:
