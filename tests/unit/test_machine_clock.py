@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -72,9 +71,3 @@ async def test_whoever_waits_is_told(times: Times, monkeypatch: pytest.MonkeyPat
     assert "back by 5.000 s" in await failed
     await watch
     await MachineClock().watch(failed)
-
-
-def test_this_machine_does_not_set_its_clock_all_the_time() -> None:
-    clock = MachineClock()
-    time.sleep(0.01)
-    assert clock.set_meanwhile() is None
