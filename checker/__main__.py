@@ -47,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m checker", description="Decide whether a distributed lock kept its promise."
     )
-    parser.add_argument("file", metavar="FILE", help="a recorded history (.jsonl, .parquet, .edn, .log)")
+    read = "a recorded history (.jsonl, .parquet, .edn, .log; text also as .gz)"
+    parser.add_argument("file", metavar="FILE", help=read)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--model", metavar="MODEL", help="judge by this model instead of the header's")
     parser.add_argument("--depth", metavar="K", type=int, help="how often a reentrant lock may be taken")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lab.cli_groups import Json, driver, drivers, images
+from lab.cli_groups import Json, driver, drivers, images, matrix
 
 app = typer.Typer(
     name="lab",
@@ -64,7 +64,8 @@ def run(
     on: On = "auto",
     out: Annotated[Path, typer.Option(help="Where the run's directory is made.")] = Path("reports"),
     picture: Annotated[
-        Literal["always", "unexpected"], typer.Option(help="Which runs are drawn; lab check draws any later.")
+        Literal["always", "unexpected", "never"],
+        typer.Option(help="Which runs are drawn; lab check draws any later."),
     ] = "always",
     as_json: Json = False,
 ) -> int:
@@ -270,6 +271,9 @@ def suite(
     chosen = tuple(only or ())
     asked = Asked(file, chosen, shard, since_failure, repeat, jobs or cores(), out, junit, markdown)
     return suite_command(asked, as_json=as_json)
+
+
+app.command()(matrix)
 
 
 @app.command()

@@ -1,7 +1,8 @@
-"""The command line's groups of commands: images, drivers, driver."""
+"""The command line's groups of commands (images, drivers, driver), and `lab matrix`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -88,3 +89,40 @@ def check_driver(
     from lab.driver_commands import check_driver_command
 
     return check_driver_command(command, options or [], as_json=as_json)
+
+
+def matrix(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A file like a suite's; the one that comes with the lab if absent."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Scenarios, locks, labels or ids; * and ? are wild. Repeatable.")
+    ] = None,
+    on: Annotated[str | None, typer.Option(help="The substrate, in place of what the file says.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="How many times as often as the file says.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many real runs at once; one for each core if absent.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where the directory of the matrix is made.")] = Path("reports"),
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the matrix in this directory: what is missing is run.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write a line per cell to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the tables to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with a link to each run.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Also write a form to be kept: tables, and a small history per cell.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the matrix that comes with the lab.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run locks × scenarios, and show what came out of each: a survey, which no lock can fail."""
+    from lab.matrix.command import Asked, matrix_command, show_command
+    from lab.suite.run import cores
+
+    if show:
+        return show_command()
+    chosen = tuple(only or ())
+    asked = Asked(file, chosen, on, repeat, jobs or cores(), out, resume, csv, markdown, html, keep)
+    return matrix_command(asked, as_json=as_json)

@@ -29,8 +29,8 @@ from lab.scenario.model import Expect, Scenario
 MUST_HAPPEN: Final = ("violated", "found")
 """Expectations of something that must be seen to happen; a busy machine can keep it from happening."""
 
-Picture = Literal["always", "unexpected"]
-"""Which runs are drawn: every one, or only what did not come out as expected."""
+Picture = Literal["always", "unexpected", "never"]
+"""Which runs are drawn: every one, only what did not come out as expected, or none."""
 
 
 class Stopwatch(Protocol):
@@ -133,7 +133,8 @@ def judge(
 ) -> Judgement:
     """Check the history of a run, draw it, and keep the verdict beside it.
 
-    ``picture`` "unexpected" draws only what did not come out as expected, for those who run many.
+    ``picture`` "unexpected" draws only what did not come out as expected, for those who run many; "never"
+    nothing, for those who expect nothing. The page is written in any case.
     ``on_verdict`` is told the judgement as soon as it is known, which is before the pictures.
 
     Raises:
@@ -166,7 +167,8 @@ def judge(
         kept |= _as_run(directory.verdict)
     with stopwatch.measure("report"):
         drawn: tuple[Path, ...] = ()
-        if picture == "always" or judgement.exit_code != ExitCode.EXPECTED:
+        wanted = picture == "always" or judgement.exit_code != ExitCode.EXPECTED
+        if wanted and picture != "never":
             drawn = _draw(history, judgement.verdict, loaded.scenario.title, directory.path)
         reports = write_report(directory, loaded, history, judgement, kept) + drawn
     kept["timings_s"] = kept["timings_s"] or {part: round(s, 3) for part, s in stopwatch.seconds.items()}

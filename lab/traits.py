@@ -29,6 +29,7 @@ class Traits:
     ``single_attempt``: an acquire asks each node at most once, so that its lease counts from the call.
     ``node_key`` is the name under which the lock of ``{key}`` lies on the nodes. ``versions`` is what is
     under test, by name. ``is_program``: it is a process of its own, which not every substrate can run.
+    ``extends``: it can extend a lease.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Traits:
     node_key: str = "{key}"
     versions: Mapping[str, str] = field(default_factory=dict)
     is_program: bool = False
+    extends: bool = True
 
 
 def traits_of(name: str, ttl_ns: int, options: Options) -> Traits:
@@ -70,6 +72,7 @@ def traits_of(name: str, ttl_ns: int, options: Options) -> Traits:
         node_key=hello.node_key,
         versions={hello.lib: hello.version},
         is_program=True,
+        extends=hello.can("extend"),
     )
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,9 @@ from lab.leftovers import sweep
 from lab.rundir import RunDirectory
 from lab.scenario.library import Summary
 from lab.substrates import AUTO
+
+if TYPE_CHECKING:
+    from lab.judge import Picture
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -43,7 +46,8 @@ class OneRun(msgspec.Struct, frozen=True):
 
     Times are in seconds, Python's start and its imports not included; `story_s` is the part of `wall_s` that
     the story itself took, with all that it waits for. `receipts` counts the faults that proved that they took
-    effect, `faults` all of them. `reasons` says what was not as expected, or why nothing is known.
+    effect, `faults` all of them. `reasons` says what was not as expected, or why nothing is known; `refused`
+    why nothing was run at all (exit code 2). `versions`: what was under test, by name.
     """
 
     scenario: str
@@ -58,6 +62,8 @@ class OneRun(msgspec.Struct, frozen=True):
     faults: int = 0
     reasons: tuple[str, ...] = ()
     directory: str | None = None
+    refused: str = ""
+    versions: dict[str, str] = {}
 
     @property
     def as_expected(self) -> bool:
@@ -162,7 +168,13 @@ async def run_all(
 
 
 async def run_one(
-    scenario: str, seed: int, out: Path, on: str = AUTO, settings: Sequence[str] = ()
+    scenario: str,
+    seed: int,
+    out: Path,
+    on: str = AUTO,
+    settings: Sequence[str] = (),
+    *,
+    picture: Picture = "unexpected",
 ) -> OneRun:
     """Run one scenario as `lab run` does, with overrides as for `--set`, in a process of its own.
 
@@ -173,7 +185,7 @@ async def run_one(
     began = time.monotonic()
     repeat = shlex.join(["lab", *words])
     try:
-        ended = await forked.call([*words, "--out", str(out), "--picture", "unexpected", "--json"])
+        ended = await forked.call([*words, "--out", str(out), "--picture", picture, "--json"])
     except OSError as error:  # no process to be had, or no room for what it says
         reasons = (f"it could not be started: {error.strerror or error}",)
         return OneRun(scenario, seed, ExitCode.UNKNOWN, time.monotonic() - began, repeat, reasons=reasons)
@@ -197,8 +209,11 @@ def _read(
         error = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "no word")
         reasons = (f"exit code {code}, {error}",)
         unknown = ExitCode.UNKNOWN if code == ExitCode.EXPECTED else code
-        return OneRun(scenario, seed, unknown, wall_s, repeat, reasons=reasons)
-    mismatches = [f"{m['what']}: {m['seen']}, not {m['expected']}" for m in kept["mismatches"]]
+        refused = error.removeprefix("error: ") if code == ExitCode.USAGE else ""
+        return OneRun(scenario, seed, unknown, wall_s, repeat, reasons=reasons, refused=refused)
+    why = [f"{m['what']}: {m['seen']}, not {m['expected']}" for m in kept["mismatches"]]
+    # Of what is unknown that is said first: a mismatch may be for that reason alone.
+    why = [*kept["unknown"], *why] if code == ExitCode.UNKNOWN else [*why, *kept["unknown"]]
     receipts, faults = _receipts(directory)
     return OneRun(
         scenario=scenario,
@@ -211,8 +226,9 @@ def _read(
         findings=tuple(_violations(properties)),
         receipts=receipts,
         faults=faults,
-        reasons=(*mismatches, *kept["unknown"]) if code != ExitCode.EXPECTED else (),
+        reasons=tuple(why) if code != ExitCode.EXPECTED else (),
         directory=str(directory) if directory else None,
+        versions={name: told for name, told in kept["environment"].items() if name != "substrate"},
     )
 
 

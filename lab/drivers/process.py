@@ -30,8 +30,8 @@ from lab.drivers.messages import (
 )
 from lab.errors import LabError
 
-READY_TIMEOUT_S: Final = 30.0
-"""How long `hello` and `open` may take."""
+READY_TIMEOUT_S: Final = 120.0
+"""How long `hello` and `open` may take: a JVM on a busy machine needs more than half a minute."""
 END_TIMEOUT_S: Final = 5.0
 """How long a driver may take to end after its input has."""
 

@@ -29,7 +29,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``sources`` are files or directories below ``{here}`` that are copied into the environment before it is
     made (a directory's content, not itself); it is made anew when one of them, or the row, has changed.
     ``files`` (patterns) must be there afterwards. ``environment`` is laid over the driver's own. ``shares``
-    names another row whose environment this one uses.
+    names another row whose environment this one uses. ``nodes`` is how many nodes its lock asks, the first
+    ones; all if it is left out.
     """
 
     library: str
@@ -45,6 +46,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: Words = ()
     environment: dict[str, str] = {}
     shares: str = ""
+    nodes: int | None = None
     unavailable: str = ""
 
     @property

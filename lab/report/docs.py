@@ -17,6 +17,7 @@ import msgspec
 
 from lab.claims import Claim, claims
 from lab.report.meanings import FINDINGS, PROMISES, Meaning
+from lab.report.record import matrix_section, with_record
 from lab.report.words import expected_words, verdict_words
 from lab.scenario.files import names
 from lab.scenario.library import text_of
@@ -76,7 +77,7 @@ def gallery_index(gallery: Path) -> str:
         if (run / "page.png").exists():
             told += ["", f"[![The page of {run.name}]({run.name}/page.png)]({run.name}/index.html)"]
         told += ["", f"[What the story is about](../../docs/scenarios/{run.name}.md)"]
-    return "\n".join([*lines, *told]) + "\n"
+    return "\n".join([*lines, *told, *matrix_section(gallery)]) + "\n"
 
 
 def _verdict(run: Path) -> str:
@@ -170,15 +171,20 @@ def _cell(text: str) -> str:
 
 
 def write_docs(out: Path, gallery: Path | None) -> list[Path]:
-    """Write all pages below a directory, and the gallery's index into it; pages of nothing are removed.
+    """Write all pages below a directory, the gallery's index into it, the track record into the README.
+
+    Pages of nothing are removed.
 
     Raises:
-        LabError: a scenario can't be loaded.
+        LabError: a scenario can't be loaded, or the matrix in the gallery is damaged.
         OSError: a file cannot be written.
     """
     found = {out / name: text for name, text in pages(gallery).items()}
     if gallery:
         found[gallery / "README.md"] = gallery_index(gallery)
+        readme = gallery.parents[1] / "README.md"
+        if readme.is_file():
+            found[readme] = with_record(readme.read_text(encoding="utf-8"), gallery)
     for path, text in found.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from lab.errors import ExitCode
 from lab.report.tables import WIDTH_FOR_FILES, markdown_table, run_words
-from lab.suite.load import Entry
+from lab.suite.load import Entry, labelled
 from lab.suite.results import EntryResult, SuiteResult
 from lab.verdicts import OneRun
 
@@ -98,7 +98,7 @@ def _cells(entry: EntryResult) -> tuple[str, ...]:
         rate += f" ({entry.rate.low:.0%} … {entry.rate.high:.0%})"
     seconds = sum(run.wall_s for run in entry.runs)
     scenario = entry.id.split("/")[0]
-    return scenario, entry.lock, entry.on, words, rate, f"{seconds:.1f}"
+    return scenario, labelled(entry.lock, entry.label), entry.on, words, rate, f"{seconds:.1f}"
 
 
 def _sum(result: SuiteResult) -> str:

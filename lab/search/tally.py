@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import math
-import os
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import msgspec
 
 from checker import Outcome
-from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.errors import ExitCode, LabError
+from lab.lines import LineFile
 
-SYNC_EVERY_S: Final = 1.0
-"""At most this much work is lost when the machine itself goes down; a killed lab loses nothing."""
 FORMAT: Final = 1
 
 
@@ -168,10 +163,9 @@ class _Header(msgspec.Struct, frozen=True):
     identity: msgspec.Raw
 
 
-class ResultFile:
-    """An append-only file with a header and one result in each line, which a single campaign writes.
+class ResultFile(LineFile):
+    """A file with a header and one result in each line, which a single campaign writes.
 
-    A process that is killed leaves at most a torn last line, which is cut off when the file is opened again.
     Of several results for one seed the last one counts.
     """
 
@@ -182,44 +176,17 @@ class ResultFile:
             LabError: it cannot be written; it has results and ``resume`` is not given; it belongs to another
                 task, or to a campaign that is running; one of its lines is damaged.
         """
-        self.path = path
         self.results: dict[int, SeedResult] = {}
-        self._synced_s = time.monotonic()
+        super().__init__(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: BinaryIO = path.open("a+b", buffering=0)
-        except OSError as error:
-            raise LabError(
-                f"the results cannot be kept: {error.strerror or error}",
-                where=str(path),
-                expected="a file that can be written",
-                hint="choose another directory with --out",
-            ) from error
-        try:
-            self._open(identity, resume=resume)
+            if len(self.kept) > 1:
+                self._read(self.kept, identity, resume=resume)
+            else:  # nothing was ever found here
+                self.truncate()
+                self.write(_Header(FORMAT, msgspec.Raw(identity)))
         except BaseException:
             self._file.close()
             raise
-
-    def _open(self, identity: bytes, *, resume: bool) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise LabError(
-                "another campaign is writing these results",
-                where=str(self.path),
-                hint="wait for its end, or choose another directory with --out",
-            ) from error
-        self._file.seek(0)
-        kept = self._file.read()
-        whole = kept.rfind(b"\n") + 1
-        lines = kept[:whole].splitlines()
-        if len(lines) > 1:
-            self._read(lines, identity, resume=resume)
-            os.ftruncate(self._file.fileno(), whole)
-        else:  # nothing was ever found here
-            os.ftruncate(self._file.fileno(), 0)
-            self._write(msgspec.json.encode(_Header(FORMAT, msgspec.Raw(identity))))
 
     def _read(self, lines: list[bytes], identity: bytes, *, resume: bool) -> None:
         if not resume:
@@ -250,37 +217,6 @@ class ResultFile:
             )
 
     def append(self, result: SeedResult) -> None:
-        """Write one result; it is on its way to the disk within a second of work."""
-        self._write(msgspec.json.encode(result))
+        """Write one result."""
+        self.write(result)
         self.results[result.seed] = result
-        if time.monotonic() - self._synced_s > SYNC_EVERY_S:
-            self.sync()
-
-    def sync(self) -> None:
-        """Bring everything to the disk now."""
-        os.fsync(self._file.fileno())
-        self._synced_s = time.monotonic()
-
-    def close(self) -> None:
-        """Bring everything to the disk and let others write."""
-        with contextlib.suppress(ValueError):
-            self.sync()
-        self._file.close()
-
-    def __enter__(self) -> ResultFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _write(self, line: bytes) -> None:
-        rest = memoryview(line + b"\n")
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            raise UnknownOutcome(
-                f"a result cannot be kept: {error.strerror or error}",
-                where=str(self.path),
-                hint="make room; --resume goes on",
-            ) from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from lab.locks import margin_ns
 from lab.scenario.explain import explain
 from lab.scenario.files import displayed, names, read
 from lab.scenario.library import summaries
-from lab.scenario.load import load_scenario
+from lab.scenario.load import LoadedScenario, load_scenario
 from lab.scenario.locate import locate
 from lab.scenario.problems import nearest, shown
 from lab.scenario.yaml_data import plain
@@ -34,7 +35,9 @@ _HINT: Final = f"`lab suite --show` prints {DEFAULT.name}, to start from"
 class Entry:
     """One line of a suite: a scenario with a lock on a substrate, run ``repeat`` times.
 
-    ``settings`` are overrides as for ``--set``; what is expected, and the lock, are among them.
+    ``settings`` are overrides as for ``--set``; what is expected, and the lock, are among them. ``label``
+    tells its lock from the same one in another case. ``own``: it is run as it stands, with its own lock.
+    ``loaded`` is the scenario with the overrides in it.
     """
 
     id: str
@@ -43,6 +46,19 @@ class Entry:
     on: str
     settings: tuple[str, ...]
     repeat: int = 1
+    label: str = ""
+    own: bool = False
+    loaded: LoadedScenario | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def row(self) -> str:
+        """The lock, with its label behind it."""
+        return labelled(self.lock, self.label)
+
+    @property
+    def name(self) -> str:
+        """The name of the scenario, without its directory."""
+        return self.id.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +68,11 @@ class LoadedSuite:
     name: str
     title: str
     entries: tuple[Entry, ...]
+
+
+def labelled(lock: str, label: str) -> str:
+    """A lock's name, with the label that tells it from the same lock with other settings."""
+    return f"{lock} {label}" if label else lock
 
 
 def load_suite(path: Path | None = None) -> LoadedSuite:
@@ -71,8 +92,9 @@ def load_suite(path: Path | None = None) -> LoadedSuite:
     except ValidationError as error:
         raise explain(error, root, Suite) from error
     entries: dict[str, Entry] = {}
+    as_it_stands = cache(load_scenario)
     for at, case in enumerate(suite.cases):
-        for entry in _entries(case, at, root, file.parent):
+        for entry in _entries(case, at, root, file.parent, as_it_stands):
             entries[_unused(entry.id, entries)] = entry
     named = tuple(replace(entry, id=name) for name, entry in entries.items())
     return LoadedSuite(file.stem, suite.title, named)
@@ -87,7 +109,9 @@ def _unused(name: str, taken: Mapping[str, object]) -> str:
     )
 
 
-def _entries(case: Case, at: int, root: Node, home: Path) -> Iterator[Entry]:
+def _entries(
+    case: Case, at: int, root: Node, home: Path, as_it_stands: Callable[[str], LoadedScenario]
+) -> Iterator[Entry]:
     if case.controls and case.expect is not None:
         where = locate(root, ("cases", at, "controls")).where()
         raise LabError(
@@ -106,7 +130,8 @@ def _entries(case: Case, at: int, root: Node, home: Path) -> Iterator[Entry]:
         for lock in case.locks or ("",):
             settings = (*case.set, *_expectation(case), *((f"lock.name={lock}",) if lock else ()))
             try:
-                loaded = load_scenario(scenario, settings)
+                alone = as_it_stands(scenario)
+                loaded = load_scenario(scenario, settings) if settings else alone
                 under_test = loaded.scenario.lock
                 margin_ns(under_test.name, under_test.ttl_ns, under_test.options)  # is there such a lock?
             except LabError as error:
@@ -114,13 +139,15 @@ def _entries(case: Case, at: int, root: Node, home: Path) -> Iterator[Entry]:
                 told = f"{where} ({error.where})" if error.where else where
                 raise LabError(error.seen, where=told, expected=error.expected, hint=error.hint) from error
             for on in case.on:
-                name = f"{loaded.name}/{under_test.name}/{on}"
-                yield Entry(name, scenario, under_test.name, on, settings, case.repeat)
+                label = case.label or ""
+                name = f"{loaded.name}/{labelled(under_test.name, label)}/{on}"
+                own = loaded.scenario == alone.scenario
+                yield Entry(name, scenario, under_test.name, on, settings, case.repeat, label, own, loaded)
 
 
 def _scenarios(case: Case, home: Path) -> tuple[str, ...]:
     """The scenarios of a case: names, or paths that can be used from here."""
-    controls = {each.name: each.control for each in summaries()} if case.controls else {}
+    controls = _controls() if case.controls else {}
     wanted: list[str] = []
     for word in case.scenarios:
         for name in names() if word == ALL else (word,):
@@ -130,6 +157,12 @@ def _scenarios(case: Case, home: Path) -> tuple[str, ...]:
             if control := controls.get(name):
                 wanted.append(control)
     return tuple(dict.fromkeys(wanted))
+
+
+def _controls() -> dict[str, str | None]:
+    """The control of each scenario that comes with the lab."""
+    known = (*summaries(), *summaries(libraries=True), *summaries(consensus=True))
+    return {each.name: each.control for each in known}
 
 
 def _expectation(case: Case) -> tuple[str, ...]:

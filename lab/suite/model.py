@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from lab.scenario.model import Expect
-from lab.scenario.problems import kind, problem
+from lab.scenario.problems import kind, problem, shown
 from lab.scenario.types import Bool, Int, Model, Text
 
 ALL: Final = "all"
 """In place of a list of scenarios: all that come with the lab."""
 REPEAT_MAX: Final = 1000
+LABEL_MAX: Final = 24
 
 
 def _listed(value: Any) -> Any:
@@ -33,6 +35,14 @@ Names = Annotated[
 ]
 
 
+def _label(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ._-]*", text) or len(text) > LABEL_MAX:
+        raise problem(
+            f"{shown(text)} can't be a label", f"a word or two of at most {LABEL_MAX} characters, like tuned"
+        )
+    return text
+
+
 class Case(Model):
     """Scenarios, run with each of these locks on each of these substrates."""
 
@@ -42,6 +52,8 @@ class Case(Model):
     """Whether the control of each scenario is run as well; without `expect` only, since it has its own."""
     locks: Names | None = None
     """The locks under test, by name or as package.module:Class; without it, each scenario's own."""
+    label: Annotated[Text, AfterValidator(_label)] | None = None
+    """Shown after the lock's name, to tell this case from another one with the same lock: tuned."""
     on: Names = ("auto",)
     """Substrates: sim, local, docker, or auto."""
     set: Names = ()

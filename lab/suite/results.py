@@ -26,11 +26,14 @@ class EntryResult(msgspec.Struct, frozen=True):
     on: str
     wanted: int
     runs: tuple[OneRun, ...] = ()
+    label: str = ""
 
     @classmethod
     def of(cls, entry: Entry, runs: Iterable[OneRun] = ()) -> EntryResult:
         """The result of an entry."""
-        return cls(entry.id, entry.scenario, entry.lock, entry.on, entry.repeat, tuple(runs))
+        return cls(
+            entry.id, entry.scenario, entry.lock, entry.on, entry.repeat, tuple(runs), label=entry.label
+        )
 
     @property
     def as_expected(self) -> int:

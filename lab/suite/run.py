@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lab.errors import LabError
 from lab.scenario.problems import nearest, shown
@@ -19,6 +19,9 @@ from lab.substrates import is_simulated
 from lab.suite.load import Entry, LoadedSuite
 from lab.suite.results import EntryResult, SuiteResult
 from lab.verdicts import OneRun, run_one
+
+if TYPE_CHECKING:
+    from lab.judge import Picture
 
 _SHARD: Final = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 
@@ -44,11 +47,13 @@ def only(entries: Sequence[Entry], patterns: Sequence[str]) -> tuple[Entry, ...]
     """
     for pattern in patterns:
         if not any(_matches(entry, pattern) for entry in entries):
-            known = [word for entry in entries for word in (entry.id, *entry.id.split("/"))]
+            known = [
+                word for entry in entries for word in (entry.id, *entry.id.split("/"), entry.label) if word
+            ]
             raise LabError(
                 f"nothing in this suite is called {shown(pattern)}",
                 where="--only",
-                expected="a scenario, a lock, a substrate or an id: healthy/redlock/sim; * and ? are wild",
+                expected="a scenario, lock, label, substrate or id: healthy/redlock/sim; * and ? are wild",
                 hint=nearest(pattern, known),
             )
     if not patterns:
@@ -57,7 +62,7 @@ def only(entries: Sequence[Entry], patterns: Sequence[str]) -> tuple[Entry, ...]
 
 
 def _matches(entry: Entry, pattern: str) -> bool:
-    words = (entry.id, entry.id.split("/")[0], entry.lock, entry.on)
+    words = (entry.id, entry.name, entry.lock, entry.row, entry.label, entry.on)
     return any(fnmatch.fnmatchcase(word, pattern) for word in words)
 
 
@@ -80,6 +85,7 @@ async def run_suite(
     ended: list[tuple[Entry, OneRun]],
     on_start: Callable[[Entry], None] = lambda entry: None,
     on_end: Callable[[Entry, OneRun], None] = lambda entry, run: None,
+    picture: Picture = "unexpected",
 ) -> None:
     """Run all entries; each run that ends is added to ``ended``, whatever becomes of the others.
 
@@ -95,7 +101,7 @@ async def run_suite(
         async with asyncio.TaskGroup() as group:
             for entry in wanted:
                 if is_simulated(entry.on) == simulated:
-                    group.create_task(_one(entry, out, free, ended, on_start, on_end))
+                    group.create_task(_one(entry, out, free, ended, on_start, on_end, picture))
 
 
 async def _one(
@@ -105,10 +111,12 @@ async def _one(
     ended: list[tuple[Entry, OneRun]],
     on_start: Callable[[Entry], None],
     on_end: Callable[[Entry, OneRun], None],
+    picture: Picture,
 ) -> None:
     async with free:
         on_start(entry)
-        run = await run_one(entry.scenario, secrets.randbelow(2**31), out, entry.on, entry.settings)
+        seed = secrets.randbelow(2**31)
+        run = await run_one(entry.scenario, seed, out, entry.on, entry.settings, picture=picture)
     ended.append((entry, run))
     on_end(entry, run)
 

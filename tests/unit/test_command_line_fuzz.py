@@ -42,6 +42,8 @@ lines = st.one_of(
     line("search", "--lock", nonsense),
     line("suite", nonsense.map(lambda text: f"{text}.yaml")),
     line("suite", "--shard", nonsense),
+    line("matrix", nonsense.map(lambda text: f"{text}.yaml")),
+    line("matrix", "--resume", nonsense),
     line("selftest", "--only", nonsense),
     line("images", nonsense),
     line(nonsense),

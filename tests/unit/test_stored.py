@@ -18,7 +18,7 @@ from lab.run import Timings
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY, GOLDEN, CORPUS = ROOT / "reports" / "gallery", ROOT / "tests" / "golden", ROOT / "tests" / "corpus"
-RUNS = sorted(path for path in GALLERY.iterdir() if path.is_dir())
+RUNS = sorted(path.parent for path in GALLERY.glob("*/verdict.json"))
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

@@ -7,18 +7,14 @@ every request.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, StrictUndefined, Template
 
 from checker.history import History
 from checker.verdict import Outcome, Verdict
@@ -27,6 +23,7 @@ from lab.judge import Judgement
 from lab.report.belief import belief_lines
 from lab.report.figures.views import Views, views_of
 from lab.report.meanings import FINDINGS, PROMISES
+from lab.report.page.assets import asset, sha256, template
 from lab.report.terminal import measure_lines
 from lab.report.timeline import style
 from lab.report.timeline.data import extract
@@ -66,9 +63,9 @@ def page(subject: Subject, directory: Path) -> str:
     verdict = subject.judgement.verdict
     story = extract(subject.history, verdict, subject.scenario.title)
     views, scene = views_of(subject.history, verdict), scene_of(story)
-    script = "\n".join(_text(name) for name in SCRIPTS)
+    script = "\n".join(asset(name) for name in SCRIPTS)
     sheet = _style()
-    return _template().render(
+    return template("page.html.jinja").render(
         name=clean(subject.name, 120),
         title=story.title,
         **_ending(subject),
@@ -87,34 +84,17 @@ def page(subject: Subject, directory: Path) -> str:
         scenario=subject.scenario_text,
         files=[name for name in _FILES if name == "verdict.json" or (directory / name).exists()],
         style=sheet,  # our own files may stand as they are
-        style_hash=_sha256(sheet),
+        style_hash=sha256(sheet),
         data=_json({"scene": scene, "views": views}),
         script=script,
-        script_hash=_sha256(script),
+        script_hash=sha256(script),
     )
 
 
 def get_ready() -> None:
     """Build what is the same on every page, before there is one to write."""
-    _template()
+    template("page.html.jinja")
     _style()
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.from_string(_text("page.html.jinja"))
-
-
-@cache
-def _text(name: str) -> str:
-    return resources.files("lab.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
@@ -131,16 +111,12 @@ def _style() -> str:
         "@media screen and (prefers-color-scheme: dark) { .nobody { --text: #b5b5b5; --light: #444; } }"
     )
     rules.append("svg .name { fill: var(--text, var(--ink)); }\nsvg .name.nobody { fill: var(--ink); }")
-    return "\n".join([_text("page.css"), *rules])
+    return "\n".join([asset("page.css"), *rules])
 
 
 def _tone_rule(selector: str, tone: style.Tone) -> str:
     inside = f"--solid: {tone.solid}; --light: {tone.light}; --text: {tone.text}; --on: {tone.on_solid};"
     return f"{selector} {{ {inside} }}"
-
-
-def _sha256(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _json(data: object) -> str:

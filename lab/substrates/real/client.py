@@ -14,7 +14,8 @@ from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import WallClock, reading
 from lab.substrates.real.machine import B, RealMachine
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300.0
+"""More than a driver may take for `hello` and `open`, so that its own error is heard."""
 CLOCK_TIMEOUT_S = 5.0
 
 

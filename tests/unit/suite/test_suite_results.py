@@ -109,7 +109,9 @@ async def test_real_runs_have_the_machine_to_themselves(
     running: list[str] = []
     seen: list[tuple[str, ...]] = []
 
-    async def run_one(scenario: str, seed: int, out: Path, on: str, settings: object) -> OneRun:
+    async def run_one(
+        scenario: str, seed: int, out: Path, on: str, settings: object, **more: object
+    ) -> OneRun:
         running.append(on)
         seen.append(tuple(running))
         await asyncio.sleep(0)

@@ -1,0 +1,34 @@
+"""What pages are made of: texts that come with the lab, templates that escape, hashes for their policy."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined, Template
+
+
+@cache
+def template(name: str) -> Template:
+    """A template by its name; what is put into it is escaped, and a word it does not get is an error."""
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(asset(name))
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of this directory."""
+    return resources.files("lab.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def sha256(text: str) -> str:
+    """What a page's policy names a script or a style by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
