@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,8 +85,8 @@ class NodeWatch:
         self._due = asyncio.Event()
         self.listening = asyncio.Event()
         """Set while every command of the node is seen."""
-        self.executed: list[tuple[int, str]] = []
-        """(time_ns, command) of every command on the key, oldest first."""
+        self.executed: deque[tuple[int, str]] = deque(maxlen=EXECUTED_MAX)
+        """(time_ns, command) of the last commands on the key, oldest first."""
         self.token: str | None = None
         """The value the key was last seen with; None if it was not there."""
 

@@ -30,7 +30,7 @@ class NodesExecuted(Model):
     """The command: SET grants a key, PEXPIRE prolongs it, in a script as well."""
     nodes: Nodes
     """The nodes that must have executed it."""
-    times: Annotated[Int, Field(ge=1)] = 1
+    times: Annotated[Int, Field(ge=1, le=1000)] = 1
     """How often, at least."""
     within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
     """How long to wait; an anchor that never comes makes the run `unknown`."""
