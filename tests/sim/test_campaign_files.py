@@ -79,7 +79,7 @@ def test_results_are_not_mixed_up(tmp_path: Path) -> None:
         results.append(SeedResult(1))
     with pytest.raises(LabError, match="another task"):
         reopened(tmp_path / "none.jsonl")
-    with ResultFile(file, IDENTITY, resume=True), pytest.raises(LabError, match="another campaign"):
+    with ResultFile(file, IDENTITY, resume=True), pytest.raises(LabError, match="another lab is writing"):
         ResultFile(file, IDENTITY, resume=True)
     assert reopened(file) == [0, 1, 2]
 
