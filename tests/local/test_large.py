@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lab.recorder import HISTORY
-from tests.lab_process import Lab, children_of
+from tests.lab_process import Ended, Lab, children_of
 
 pytestmark = pytest.mark.slow
 CLIENTS = 500
 SOAK = "10m"
 GROWTH_MAX_BYTES = 64 << 20
+
+
+def ended(lab: Lab, process: subprocess.Popen[str], look: Callable[[], None]) -> Ended:
+    """Read what it says until its end, however long that takes, and look at it every ten seconds.
+
+    A lab whose words nobody reads stands still as soon as the pipe is full.
+    """
+    while True:
+        try:
+            out, err = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            look()
+        else:
+            return Ended(process.returncode, out, err, lab.directory / "reports")
 
 
 def story_of_many(directory: Path, wait: str) -> str:
@@ -47,10 +61,7 @@ def test_five_hundred_clients_for_real_are_a_verdict_or_an_error_and_leave_nothi
     lab: Lab, tmp_path: Path
 ) -> None:
     process = lab.start("run", story_of_many(tmp_path, "60s"), "--on", "local", "--picture", "unexpected")
-    while process.poll() is None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-    run = lab.ended(process)
+    run = ended(lab, process, lambda: None)
     assert run.code in (0, 2, 3), run.out + run.err
     assert "Traceback" not in run.err
     if run.code == 0:
@@ -71,12 +82,12 @@ def test_a_soak_of_chaos_takes_no_more_memory_in_the_end(lab: Lab) -> None:
     )
     directory = lab.wait_for_event("acquire")
     sizes: list[int] = []
-    while process.poll() is None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        if process.poll() is None and not (directory / HISTORY).exists():
-            sizes.append(resident_bytes(process.pid))  # what the checker takes afterwards is another matter
-    run = lab.ended(process)
+
+    def look() -> None:
+        if not (directory / HISTORY).exists():  # what the checker takes afterwards is another matter
+            sizes.append(resident_bytes(process.pid))
+
+    run = ended(lab, process, look)
     assert run.code in (0, 1, 3), run.err
     assert "Traceback" not in run.err
     assert children_of(process.pid) == {}
