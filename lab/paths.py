@@ -97,3 +97,18 @@ def _shipped(room: str, expected: str) -> Path:
         expected=expected,
         hint="reinstall lock-lab",
     )
+
+
+def writable_file(path: Path | None) -> None:
+    """Find out, before there is anything to write, whether a report can be. Raises ``LabError``."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    except OSError as error:
+        raise LabError(
+            f"the report cannot be written: {error.strerror or error}",
+            where=str(path),
+            expected="a file that can be written",
+        ) from error

@@ -14,9 +14,10 @@ from rich.text import Text
 from lab.errors import ExitCode, LabError
 from lab.execute import Interrupted, execute
 from lab.matrix.journal import Journal
-from lab.matrix.keep import keep, keepable, writable
+from lab.matrix.keep import keep, keepable
 from lab.matrix.model import Matrix, with_runs
 from lab.matrix.plan import DEFAULT, chosen, entries_of, plan
+from lab.paths import writable_file
 from lab.report.matrix import ended_line, matrix_csv, matrix_markdown, print_matrix
 from lab.report.progress import ended_lines
 from lab.suite.load import Entry, LoadedSuite
@@ -50,7 +51,7 @@ def matrix_command(asked: Asked, *, as_json: bool) -> int:
     data = Console(highlight=False, soft_wrap=True)
     talk = Console(stderr=True, highlight=False, soft_wrap=True)
     for report in (asked.csv, asked.markdown, asked.html):
-        writable(report)
+        writable_file(report)
     keepable(asked.keep)
     directory, journal, wanted = _begun(asked, lambda line: talk.print(line, style="yellow", markup=False))
     matrix = journal.matrix

@@ -85,21 +85,6 @@ def compressed(content: bytes) -> bytes:
     return gzip.compress(content, compresslevel=9, mtime=0)
 
 
-def writable(report: Path | None) -> None:
-    """Find out before anything is run. Raises ``LabError``."""
-    if report is None:
-        return
-    try:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.touch()
-    except OSError as error:
-        raise LabError(
-            f"the report cannot be written: {error.strerror or error}",
-            where=str(report),
-            expected="a file that can be written",
-        ) from error
-
-
 def keepable(out: Path | None) -> None:
     """The same of the directory of the kept form. Raises ``LabError``."""
     if out is None:

@@ -12,8 +12,9 @@ from typing import Final
 
 from rich.console import Console
 
-from lab.errors import ExitCode, LabError
+from lab.errors import ExitCode
 from lab.execute import Interrupted, execute
+from lab.paths import writable_file
 from lab.report.junit import junit
 from lab.report.suite import print_suite, suite_markdown, suite_progress
 from lab.suite.load import DEFAULT, Entry, load_suite
@@ -56,7 +57,7 @@ def suite_command(asked: Asked, *, as_json: bool) -> int:
         entries = since_failure(entries, last_codes(asked.out, suite))
     entries = repeated(entries, asked.repeat)
     for report in (asked.junit, asked.markdown):
-        _writable(report)
+        writable_file(report)
     runs = sum(entry.repeat for entry in entries)
     talk.print(f"{suite.name}: {suite.title}", style="bold", markup=False)
     talk.print(f"{len(entries)} of {len(suite.entries)} entries, {runs} runs", style="dim", markup=False)
@@ -113,18 +114,3 @@ def _report(asked: Asked, result: SuiteResult) -> None:
     if summary:
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(suite_markdown(result) + "\n")
-
-
-def _writable(report: Path | None) -> None:
-    """Find out before anything is run. Raises ``LabError``."""
-    if report is None:
-        return
-    try:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.touch()
-    except OSError as error:
-        raise LabError(
-            f"the report cannot be written: {error.strerror or error}",
-            where=str(report),
-            expected="a file that can be written",
-        ) from error
