@@ -44,7 +44,8 @@ def test_a_clock_that_is_set_makes_the_run_unknown(lab: Lab, clock: ClockFile, b
     assert lab("check", str(directory)).code == 3
 
 
-@pytest.mark.parametrize("by_ns", [-HOUR_NS, pytest.param(HOUR_NS, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("by_ns", [-HOUR_NS, HOUR_NS])
 def test_a_clock_that_is_wrong_all_along_changes_names_and_nothing_else(
     lab: Lab, clock: ClockFile, by_ns: int
 ) -> None:

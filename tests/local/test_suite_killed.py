@@ -61,6 +61,7 @@ def test_what_a_killed_suite_was_running_tears_down_by_itself(lab: Lab) -> None:
     assert remembered(lab) == {SIM: 0, WAITING: 0, REAL: 0}
 
 
+@pytest.mark.slow
 def test_what_a_suite_and_its_run_leave_that_are_killed_together_is_ended_by_down(lab: Lab) -> None:
     suite, directory = started(lab)
     run = run_of(suite)

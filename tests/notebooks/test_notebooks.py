@@ -11,9 +11,18 @@ pytest.importorskip("ipykernel", reason="SKIPPED: ipykernel is not installed (ex
 
 from tests.notebooks.execute import NOTEBOOKS, executed, read, texts
 
+LONG = ("3-plotting-safety-violations", "4-search")
+"""Eighty runs, and two searches; the others show that notebooks work at all."""
+
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in LONG else ())
+        for path in NOTEBOOKS
+    ],
+)
 def test_the_outputs_are_current(path: Path) -> None:
     kept = read(path)
     assert texts(executed(path)) == texts(kept), "python -m tests.notebooks.execute --write renews them"

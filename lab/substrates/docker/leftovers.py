@@ -1,7 +1,8 @@
 """Nothing is left in the engine: what a killed lab leaves there is found by its labels and removed.
 
 A run's labels say which process made it, on which boot of the machine and in which pid namespace, so that
-only what belongs to a dead lab is touched, whoever asks.
+only what belongs to a dead lab is touched, whoever asks. A lab whose state lies elsewhere cleans up after itself,
+as it does with processes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.errors import LabError
 from lab.leftovers import Swept, boot_id, pid_namespace, started_at
+from lab.paths import state_dir
 from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect, no_engine_reason
 from lab.substrates.docker.topology import LABEL
 
@@ -25,6 +27,7 @@ PID_LABEL = "lock-lab.pid"
 STARTED_LABEL = "lock-lab.started"
 BOOT_LABEL = "lock-lab.boot"
 SPACE_LABEL = "lock-lab.pid-namespace"
+STATE_LABEL = "lock-lab.state"
 _REMOVERS = 8
 
 
@@ -36,13 +39,16 @@ def owner_labels(run_id: str) -> dict[str, str]:
         STARTED_LABEL: started_at(os.getpid()) or "",
         BOOT_LABEL: boot_id(),
         SPACE_LABEL: pid_namespace(),
+        STATE_LABEL: str(state_dir()),
     }
 
 
 def is_dead(labels: Mapping[str, str]) -> bool:
-    """Whether the lab that made something with these labels is gone; False where that cannot be told."""
+    """Whether the lab that made something with these labels is gone; False where that is not ours to tell."""
     if labels.get(BOOT_LABEL) != boot_id():
         return True
+    if labels.get(STATE_LABEL, str(state_dir())) != str(state_dir()):
+        return False
     if labels.get(SPACE_LABEL) != pid_namespace():
         return False
     try:

@@ -18,6 +18,7 @@ from lab.substrates.docker.leftovers import (
     PID_LABEL,
     SPACE_LABEL,
     STARTED_LABEL,
+    STATE_LABEL,
     is_dead,
     owner_labels,
 )
@@ -98,8 +99,16 @@ def test_what_this_process_made_is_not_dead() -> None:
         ({BOOT_LABEL: "another"}, True),
         ({SPACE_LABEL: "pid:[1]"}, False),
         ({PID_LABEL: "?"}, False),
+        ({PID_LABEL: "4194305", STATE_LABEL: "/elsewhere"}, False),
     ],
-    ids=["its id was reused", "it ended", "the machine was booted", "another pid namespace", "damaged"],
+    ids=[
+        "its id was reused",
+        "it ended",
+        "the machine was booted",
+        "another pid namespace",
+        "damaged",
+        "state elsewhere",
+    ],
 )
 def test_whose_leftovers_are_removed(changed: dict[str, str], dead: bool) -> None:
     assert is_dead(owner_labels("x") | changed) is dead
