@@ -1,8 +1,8 @@
 """Nothing is left in the engine: what a killed lab leaves there is found by its labels and removed.
 
 A run's labels say which process made it, on which boot of the machine and in which pid namespace, so that
-only what belongs to a dead lab is touched, whoever asks. A lab whose state lies elsewhere cleans up after itself,
-as it does with processes.
+only what belongs to a dead lab is touched, whoever asks. Labs whose state lies elsewhere clean up after
+themselves, as they do with processes.
 """
 
 from __future__ import annotations
