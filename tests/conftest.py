@@ -45,11 +45,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def rank(item: pytest.Item) -> int:
         room = item.path.relative_to(ROOT / "tests").parts[0]
-        if room == "docker" and config.getoption("numprocesses", None):
-            room = "local"  # one worker takes all containers, which is long: it begins beside the others
         return ORDER.index(room) if room in ORDER else len(ORDER)
 
-    items.sort(key=lambda item: (rank(item), "docker" not in item.path.parts))
+    items.sort(key=rank)
     for item in items:
         # A file stays with one worker, for its fixtures' sake; so do all containers, for the machine's.
         path = item.path.relative_to(ROOT / "tests")
