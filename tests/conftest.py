@@ -49,10 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     items.sort(key=rank)
     for item in items:
-        # A file stays with one worker, for its fixtures' sake; so do all containers, for the machine's.
-        path = item.path.relative_to(ROOT / "tests")
-        item.add_marker(pytest.mark.xdist_group("docker" if path.parts[0] == "docker" else str(path)))
-        if path.parts[0] in ON_THIS_MACHINE:
+        if item.path.relative_to(ROOT / "tests").parts[0] in ON_THIS_MACHINE:
             item.add_marker(pytest.mark.flaky(reruns=1))
     if not config.getoption("--slow"):
         skip = pytest.mark.skip(reason="slow: run with --slow")
