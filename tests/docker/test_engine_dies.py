@@ -21,7 +21,7 @@ from lab.substrates import substrate
 from lab.substrates.docker.engine import connect, no_engine_reason
 from lab.substrates.docker.images import build
 from tests.docker.conftest import of_lab
-from tests.lab_process import Lab
+from tests.lab_process import ROOT, Lab
 
 ROOT_VARIABLE = "LOCK_LAB_TEST_ENGINE_ROOT"
 """A data directory for that engine, in which the images may be already; a new one, if absent."""
@@ -84,7 +84,10 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnE
             pytest.skip(reason)
         if substrate("docker").missing_reason() is not None:
             try:
+                subprocess.run([ROOT / "compose" / "base-image.sh"], check=True, capture_output=True, text=True)
                 build(None, lambda line: None)
+            except subprocess.CalledProcessError as error:
+                pytest.skip(f"there is no base image: {error.stderr[-400:]}")
             except LabError as error:
                 pytest.skip(f"the images could not be built: {error.seen}")
         yield engine

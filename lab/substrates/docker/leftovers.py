@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lab.errors import LabError
 from lab.leftovers import Swept, boot_id, pid_namespace, started_at
 from lab.paths import state_dir
-from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect, no_engine_reason
+from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect, innermost, no_engine_reason
 from lab.substrates.docker.topology import LABEL
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ def remove_run(api: APIClient, run_id: str, logs: Path | None = None) -> int:
     ``LabError``.
     """
     mine = {"label": f"{LABEL}={run_id}"}
-    containers = api.containers(all=True, filters=mine)
 
     def remove(container: dict[str, Any]) -> None:
         from docker.errors import DockerException, NotFound
@@ -98,13 +97,14 @@ def remove_run(api: APIClient, run_id: str, logs: Path | None = None) -> int:
             api.remove_container(container["Id"], force=True, v=True)
 
     try:
+        containers = api.containers(all=True, filters=mine)
         with ThreadPoolExecutor(_REMOVERS) as threads:
             list(threads.map(remove, containers))
         for network in api.networks(filters=mine):
             api.remove_network(network["Id"])
     except Exception as error:
         raise LabError(
-            f"the docker engine did not remove run {run_id}: {error}", hint="lab down tries again"
+            f"the docker engine did not remove run {run_id}: {innermost(error)}", hint="lab down tries again"
         ) from error
     return len(containers)
 
