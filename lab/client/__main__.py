@@ -55,9 +55,11 @@ class Pipes:
             gc.freeze()  # what start-up left behind need not be walked again while a story runs
 
     def broke(self, error: Exception) -> None:
-        """Leave the traceback in the client's log, and go."""
-        traceback.print_exception(error)
-        os._exit(1)
+        """Leave the traceback in the client's log, and go, even where the disk with the log is full."""
+        try:
+            traceback.print_exception(error)
+        finally:
+            os._exit(1)
 
 
 async def _main() -> None:

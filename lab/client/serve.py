@@ -70,7 +70,7 @@ async def serve(
         check_before_write=setup.check_before_write,
         points=points,
     )
-    heartbeat = asyncio.create_task(watch_for_stalls(recording.stall, record_clock_ns))
+    heartbeat = asyncio.create_task(_beat(line, watch_for_stalls(recording.stall, record_clock_ns)))
     try:
         await lock.open()
         await store.connect()
@@ -119,6 +119,13 @@ async def _time(lock: Lock, command_id: int) -> Answer:
 
 async def _rounds(rounds: Rounds, command_id: int) -> Answer:
     return Answer(command_id, Outcome.OK, await rounds.run())
+
+
+async def _beat(line: Line, work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - a stall that nobody records would be held against the lock
+        line.broke(error)
 
 
 async def _answer(line: Line, work: Awaitable[Answer]) -> None:

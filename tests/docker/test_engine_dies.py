@@ -84,7 +84,9 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnE
             pytest.skip(reason)
         if substrate("docker").missing_reason() is not None:
             try:
-                subprocess.run([ROOT / "compose" / "base-image.sh"], check=True, capture_output=True, text=True)
+                subprocess.run(
+                    [ROOT / "compose" / "base-image.sh"], check=True, capture_output=True, text=True
+                )
                 build(None, lambda line: None)
             except subprocess.CalledProcessError as error:
                 pytest.skip(f"there is no base image: {error.stderr[-400:]}")

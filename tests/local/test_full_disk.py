@@ -61,6 +61,7 @@ def test_a_disk_that_runs_full_ends_the_run_as_unknown(lab: Lab, disk: Path) -> 
     assert run.code == 3, run.out + run.err
     assert "Traceback" not in run.err
     assert "No space left on device" in run.out + run.err
+    assert "did not finish" not in run.err, "a client that cannot write its log ends, and nobody waits for it"
     filler.unlink()
     check = lab("check", str(directory))
     assert check.code == 3, "a history without its end proves nothing"
