@@ -36,6 +36,7 @@ class OwnEngine:
     def __init__(self, directory: Path) -> None:
         self.socket = directory / "engine.sock"
         self._log = directory / "engine.log"
+        self._exec_root = directory / "exec"
         data = os.environ.get(ROOT_VARIABLE) or str(directory / "root")
         self._command = [
             "dockerd",
@@ -43,7 +44,7 @@ class OwnEngine:
             "--data-root",
             data,
             "--exec-root",
-            str(directory / "exec"),
+            str(self._exec_root),
         ]
         self._command += ["-H", f"unix://{self.socket}", "--pidfile", str(directory / "pid")]
         self.process: subprocess.Popen[bytes] | None = None
@@ -64,6 +65,12 @@ class OwnEngine:
         if self.process is not None:
             self.process.send_signal(number)
             self.process.wait()
+
+    def unmount(self) -> None:
+        """Take away the mounts that an engine leaves behind when it is killed."""
+        for line in Path("/proc/mounts").read_text().splitlines():
+            if (place := line.split()[1]).startswith(str(self._exec_root)):
+                subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.fixture
@@ -95,6 +102,7 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnE
         yield engine
     finally:
         engine.end(signal.SIGTERM)
+        engine.unmount()
 
 
 def test_a_killed_engine_makes_the_run_unknown(own_engine: OwnEngine, tmp_path: Path) -> None:
