@@ -97,7 +97,7 @@ def test_what_this_process_made_is_not_dead() -> None:
         ({STARTED_LABEL: "1"}, True),
         ({PID_LABEL: "4194305"}, True),
         ({BOOT_LABEL: "another"}, True),
-        ({SPACE_LABEL: "pid:[1]"}, False),
+        ({PID_LABEL: "4194305", SPACE_LABEL: "pid:[1]"}, False),
         ({PID_LABEL: "?"}, False),
         ({PID_LABEL: "4194305", STATE_LABEL: "/elsewhere"}, False),
     ],

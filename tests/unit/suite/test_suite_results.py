@@ -103,6 +103,21 @@ def test_what_failed_is_remembered(tmp_path: Path) -> None:
     assert last_codes(tmp_path, SUITE) == {}
 
 
+def test_what_was_known_survives_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_codes(tmp_path, SUITE, result(1).entries)
+
+    def half(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    with pytest.raises(OSError, match="No space"):
+        keep_codes(tmp_path, SUITE, result(0).entries)
+    assert last_codes(tmp_path, SUITE) == {ENTRY.id: 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["suite-s.json"]
+
+
 async def test_real_runs_have_the_machine_to_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
