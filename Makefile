@@ -12,7 +12,7 @@ run: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/lab setup
 	$(BIN)/python -m compileall -q lab checker tests  # once, and not in each of a thousand processes
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10
 
 # For `lab run --on docker`: needs a container engine.
 images: $(VENV)/.dev
