@@ -60,13 +60,20 @@ class OwnEngine:
             time.sleep(0.1)
         return None
 
+    def put_away(self) -> None:
+        """Let it end its containers; one that was killed cannot, so it is started again for that."""
+        if self.process is not None and self.process.poll() is not None:
+            self.start()
+        self.end(signal.SIGTERM)
+        self._unmount()
+
     def end(self, number: signal.Signals) -> None:
         """End it in this way, and wait for its end."""
         if self.process is not None:
             self.process.send_signal(number)
             self.process.wait()
 
-    def unmount(self) -> None:
+    def _unmount(self) -> None:
         """Take away the mounts that an engine leaves behind when it is killed."""
         for line in Path("/proc/mounts").read_text().splitlines():
             if (place := line.split()[1]).startswith(str(self._exec_root)):
@@ -101,8 +108,7 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnE
                 pytest.skip(f"the images could not be built: {error.seen}")
         yield engine
     finally:
-        engine.end(signal.SIGTERM)
-        engine.unmount()
+        engine.put_away()
 
 
 def test_a_killed_engine_makes_the_run_unknown(own_engine: OwnEngine, tmp_path: Path) -> None:
