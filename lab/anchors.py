@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from lab.client.protocol import Answer, Outcome
+from lab.faults.base import is_awake
 from lab.nemesis import Nemesis
 from lab.observer import Observer
 from lab.recorder import Recorder
@@ -14,13 +15,14 @@ from lab.scenario.anchors import (
     Anchor,
     ClientAt,
     KeysGone,
+    Leads,
     LeaseOver,
     NodesExecuted,
     NodesUp,
     Replicated,
     Synced,
 )
-from lab.substrates.base import Cluster
+from lab.substrates.base import LEADER, Cluster
 
 POLL_S: Final = 0.005
 
@@ -91,6 +93,18 @@ class Anchors:
                 once = not anchor.replicated
                 came_now = await self._until(lambda: self._replicated(anchor), timeout_s, once=once)
                 return f"replica {_nodes(anchor.nodes)} {words} holds of the lock", came_now
+
+            case Leads():
+                words = "leads" if anchor.leads else "does not lead"
+                return f"node {_nodes(anchor.nodes)} {words}", await self._until(
+                    lambda: self._leads(anchor), timeout_s, once=False
+                )
+
+    async def _leads(self, anchor: Leads) -> bool:
+        """Whether one of the servers says that it leads, or none does."""
+        nodes = (self._cluster.nodes[name] for name in self._names(anchor.nodes))
+        said = await asyncio.gather(*(node.role() for node in nodes if is_awake(node)))
+        return any(role.name == LEADER for role in said) is anchor.leads
 
     async def _until_up(self, anchor: NodesUp, timeout_s: float) -> bool:
         names = self._names(anchor.nodes)

@@ -40,7 +40,8 @@ from lab.scenario.step_link import LinkStep
 from lab.steps import Narrator, Player, Told, needs
 from lab.store import StoreClient, StoreError
 from lab.substrates import is_simulated, substrate
-from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan, refusal
+from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan
+from lab.substrates.refusals import refusal
 from lab.traits import Traits, traits_of
 from lab.workload import WorkloadPlayer
 
@@ -101,7 +102,8 @@ def needed_of(scenario: Scenario) -> frozenset[Capability]:
     """What a substrate must be able to run for a scenario, whatever its steps are."""
     driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
     others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
-    return frozenset(driver | others)
+    copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
+    return frozenset(driver | others | copies)
 
 
 def told_in_short(scenario: Scenario) -> str:

@@ -111,10 +111,14 @@ def server_behind(link: Link, cluster: Cluster) -> Node:
     return cluster.store_node if link.target == STORE else cluster.nodes[link.target]
 
 
+def is_awake(node: Node) -> bool:
+    """Whether a node is up and does not stand still."""
+    return node.alive and "T" not in node.states().values()
+
+
 async def answers(node: Node) -> bool:
     """Whether a node can answer anybody: it is up, does not stand still, and answers a probe."""
-    awake = node.alive and "T" not in node.states().values()
-    return awake and (await node.probe(AROUND_TIMEOUT_S)).reached
+    return is_awake(node) and (await node.probe(AROUND_TIMEOUT_S)).reached
 
 
 def together(shown: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> Receipt:

@@ -1,9 +1,11 @@
 """``cut`` and ``hold``: what happens on the way between two ends, and how it ends.
 
-The ends are a client and a node or the store, or a replica and its master. A cut loses what is sent; a hold
-keeps it in the network until it is healed and then delivers it. The receipt is a probe through the link
-that gets no answer, one around it that does, and the server's own count of probes, which tells whether the
-request or only the reply was stopped. Of a replication link it also shows that the replica falls behind.
+The ends are a client and a node or the store, a replica and its master, or two servers of one service. A cut
+loses what is sent; a hold keeps it in the network until it is healed and then delivers it. The receipt is a
+probe through the link that gets no answer, one around it that does, and the server's own count of probes,
+which tells whether the request or only the reply was stopped. Of a replication link it also shows that the
+replica falls behind. Two servers of one service are asked on the ports for their peers, on the way of each of
+them to the other.
 When the server can't answer anybody (it is down, or stands still), the receipt is what the link's carrier
 says of it.
 """
@@ -21,6 +23,7 @@ from lab.faults.base import (
     Target,
     Tolerance,
     answers,
+    is_awake,
     ms,
     node_names,
     server_behind,
@@ -35,12 +38,12 @@ ARROWS: dict[str, str] = {"both": "⇎", "requests": "↛", "replies": "↚"}
 
 
 def near_end(step: LinkStep) -> str:
-    """Return the near end of the links that a step means: a client, or a replica."""
+    """Return the near end of the links that a step means: a client, or a node."""
     return step.client or step.node or ""
 
 
 def far_ends(step: LinkStep, cluster: Cluster) -> tuple[str, ...]:
-    """Return the far ends of the links that a step means: nodes, the store, or a master."""
+    """Return the far ends of the links that a step means: nodes, the store, or a master or peer."""
     if step.from_node is not None:
         return (step.from_node,)
     return (STORE,) if step.store else node_names(step.nodes, cluster)
@@ -51,20 +54,15 @@ def links_of(step: LinkStep, cluster: Cluster) -> list[Link]:
     return [cluster.link(near_end(step), end) for end in far_ends(step, cluster)]
 
 
-def link_capability(step: LinkStep, otherwise: Capability) -> Capability:
-    """Return what a substrate must be able to do: replication links need replication."""
-    return Capability.REPLICATION if step.node is not None else otherwise
-
-
 class CutFault:
-    """A partition between a client and some servers, or between a replica and its master."""
+    """A partition between a client and some servers, or between two nodes."""
 
     f: ClassVar[str] = "cut"
     ended_by: ClassVar[Ending] = "heal"
 
     def needs(self, step: Cut) -> Capability:
         """Links that can be cut."""
-        return link_capability(step, Capability.CUT_LINKS)
+        return Capability.CUT_LINKS
 
     def target(self, step: Cut, cluster: Cluster) -> Target:
         """The near end, and whom it cannot reach any more."""
@@ -91,7 +89,7 @@ class HoldFault:
 
     def needs(self, step: Hold) -> Capability:
         """Links that can hold packets."""
-        return link_capability(step, Capability.HOLD_LINKS)
+        return Capability.HOLD_LINKS
 
     def target(self, step: Hold, cluster: Cluster) -> Target:
         """The near end and the far ends of the links."""
@@ -117,6 +115,8 @@ async def links_are_broken(links: list[Link], direction: Direction, cluster: Clu
 
 
 async def _one_is_broken(link: Link, direction: Direction, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+    if link.ways:
+        return await _servers_are_apart(link, cluster)
     server = server_behind(link, cluster)
     if not await answers(server):
         troubles = await link.troubles()
@@ -156,6 +156,26 @@ async def _goes_unanswered(link: Link, around: Probe) -> tuple[bool, dict[str, A
     return around.reached and not through.reached and bool(troubles), evidence
 
 
+async def _servers_are_apart(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+    """The receipt for two servers of a service: each answers on its port for peers, but not the other one.
+
+    Also who leads, as they say themselves. One that is down, or stands still, can't answer anybody.
+    """
+    through = await asyncio.gather(*(way.probe(PROBE_TIMEOUT_S) for way in link.ways))
+    around = await asyncio.gather(*(way.around(AROUND_TIMEOUT_S) for way in link.ways))
+    troubles = await link.troubles()
+    shown, ways = bool(troubles), {}
+    for way, gone, there in zip(link.ways, through, around, strict=True):
+        node = cluster.nodes[way.target]
+        shown = shown and not gone.reached and (there.reached or not is_awake(node))
+        ways[f"{way.client}→{way.target}"] = {
+            "probe_through_link": _said_of(gone),
+            "probe_around_ms": ms(there.round_trip_ns) if there.reached else None,
+            "target_is": (await node.role()).name if is_awake(node) else None,
+        }
+    return shown, {"ways": ways, "link": troubles}
+
+
 async def _more_than(before: int, server: Node) -> int:
     """How many probes have arrived since."""
     return (await server.echoes() or 0) - before
@@ -182,6 +202,8 @@ async def heal_links(near: str, ends: tuple[str, ...], cluster: Cluster) -> Rece
 
 
 async def _one_is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+    if link.ways:
+        return await _servers_are_together(link, cluster)
     if not await answers(server_behind(link, cluster)):
         troubles = await link.troubles()
         return not troubles, {"probe_around_ms": None, "link": troubles or "whole"}
@@ -191,6 +213,15 @@ async def _one_is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, A
         linked = await _is_linked_again(link, cluster)
         return linked is not False, evidence | {"replica_linked": linked}
     return probe.reached, evidence
+
+
+async def _servers_are_together(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+    troubles = await link.troubles()
+    if not all(is_awake(cluster.nodes[way.target]) for way in link.ways):
+        return not troubles, {"probe_through_link_ms": None, "link": troubles or "whole"}
+    probe = await link.probe(AROUND_TIMEOUT_S)
+    answered_ms = ms(probe.round_trip_ns) if probe.reached else None
+    return probe.reached, {"probe_through_link_ms": answered_ms, "link": troubles or "whole"}
 
 
 async def _is_linked_again(link: Link, cluster: Cluster) -> bool | None:

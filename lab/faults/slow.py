@@ -23,7 +23,7 @@ from lab.faults.base import (
     server_behind,
     together,
 )
-from lab.faults.links import far_ends, link_capability, links_of, near_end
+from lab.faults.links import far_ends, links_of, near_end
 from lab.scenario.step_link import Bandwidth, Delay, Reset
 from lab.substrates.base import Capability, Cluster, Link, Probe
 
@@ -49,7 +49,7 @@ class DelayFault:
 
     def needs(self, step: Delay) -> Capability:
         """Links that can be slowed down."""
-        return link_capability(step, Capability.SLOW_LINKS)
+        return Capability.SLOW_LINKS
 
     def target(self, step: Delay, cluster: Cluster) -> Target:
         """The links, and by how much."""
@@ -84,7 +84,7 @@ class BandwidthFault:
 
     def needs(self, step: Bandwidth) -> Capability:
         """Links that can be narrowed."""
-        return link_capability(step, Capability.NARROW_LINKS)
+        return Capability.NARROW_LINKS
 
     def target(self, step: Bandwidth, cluster: Cluster) -> Target:
         """The links, and how narrow they are."""
@@ -162,7 +162,7 @@ class ResetFault:
 
     def needs(self, step: Reset) -> Capability:
         """Links whose connections can be reset."""
-        return link_capability(step, Capability.RESET_LINKS)
+        return Capability.RESET_LINKS
 
     def target(self, step: Reset, cluster: Cluster) -> Target:
         """The links."""

@@ -114,7 +114,20 @@ class Replicated(Model):
     """How long to wait; an anchor that never comes makes the run `unknown`."""
 
 
-Anchor = NodesExecuted | KeysGone | LeaseOver | NodesUp | ClientAt | Synced | Replicated
+class Leads(Model):
+    """One of these servers leads its peers, or none of them does; each is asked around all links."""
+
+    KEY: ClassVar[str] = "leads"
+
+    leads: Bool
+    """True: one of them says that it leads; false: none of them says so."""
+    nodes: Nodes
+    """The servers that are asked."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
+Anchor = NodesExecuted | KeysGone | LeaseOver | NodesUp | ClientAt | Synced | Replicated | Leads
 
 ANCHORS: Final[dict[str, type[Model]]] = {anchor.KEY: anchor for anchor in get_args(Anchor)}
 """The anchors by the key that tells them apart."""
@@ -150,7 +163,8 @@ AnyAnchor = Annotated[
     | Annotated[NodesUp, Tag("<up>")]
     | Annotated[ClientAt, Tag("<at>")]
     | Annotated[Synced, Tag("<synced>")]
-    | Annotated[Replicated, Tag("<replicated>")],
+    | Annotated[Replicated, Tag("<replicated>")]
+    | Annotated[Leads, Tag("<leads>")],
     Discriminator(_tag),
     BeforeValidator(_checked),
 ]

@@ -309,7 +309,7 @@ class Scenario(Model):
         ]
         if not found:
             cluster = info.data["cluster"]
-            stage = Stage(cluster.node_names, cluster.replicas, cluster.persistence)
+            stage = Stage(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service)
             found = [(loc, error, None) for loc, error in impossible(steps, stage)]
         if found:
             raise problems(cls.__name__, found)

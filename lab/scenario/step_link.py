@@ -1,4 +1,4 @@
-"""Steps that break the ways between a client and nodes or the store, or between a replica and its master."""
+"""Steps that break the ways between a client and nodes or the store, or between two nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def _one_shape(schema: dict[str, Any]) -> None:
 
 
 class LinkStep(StepModel):
-    """What steps on links share: which. A client's to nodes or the store, or a replica's to its master."""
+    """What steps on links share: which. A client's to nodes or the store, or one between two nodes.
+
+    Between nodes there are links from a replica to its master, and between the servers of one service.
+    """
 
     model_config = ConfigDict(json_schema_extra=_one_shape)
 
@@ -33,9 +36,9 @@ class LinkStep(StepModel):
     store: Literal[True] | None = None
     """The store is at the far end."""
     node: NodeName | None = None
-    """A replica, whose link to its master is meant; goes with `from`."""
+    """A replica, whose link to its master is meant, or a server of a service; goes with `from`."""
     from_node: NodeName | None = Field(default=None, alias="from")
-    """The master of that replica."""
+    """The master of that replica, or another server of the service."""
 
     @model_validator(mode="after")
     def _one_of_the_shapes(self) -> Self:
@@ -67,7 +70,7 @@ def _what_is_wrong(given: tuple[str, ...]) -> str:
 
 
 class Cut(LinkStep):
-    """Cut a client off from nodes or the store, or a replica from its master: until it is healed."""
+    """Cut a client off from nodes or the store, or a node from another one: until it is healed."""
 
     KEY: ClassVar[str] = "cut"
     EXAMPLE: ClassVar[str] = "{client: alice, nodes: [D, E]}"

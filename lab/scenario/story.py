@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 
 from pydantic_core import PydanticCustomError
 
 from lab.scenario.actions import Action
-from lab.scenario.anchors import ClientAt, NodesExecuted, NodesUp, Replicated, Synced
+from lab.scenario.anchors import ClientAt, Leads, NodesExecuted, NodesUp, Replicated, Synced
 from lab.scenario.problems import Loc, problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.step_link import LinkStep
+from lab.scenario.step_link import Cut, Heal, LinkStep
 from lab.scenario.step_machine import (
     ClientCrash,
     Crash,
@@ -35,11 +36,19 @@ Found = tuple[Loc, PydanticCustomError]
 
 @dataclass(frozen=True)
 class Stage:
-    """What the story is told on: the nodes, which of them are replicas of which, and what they keep."""
+    """What the story is told on: the nodes, their kind, which replicates which, and what they keep."""
 
     nodes: tuple[str, ...] = ()
     replicas: Mapping[str, str] = field(default_factory=dict)
     persistence: str = "aof-always"
+    service: str = "redis"
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """The links between nodes: from a replica to its master, or between two servers of a service."""
+        if self.service == "redis":
+            return tuple(self.replicas.items())
+        return tuple(permutations(self.nodes, 2))
 
     def names(self, nodes: Nodes) -> tuple[str, ...]:
         """A set of nodes: "all" written out."""
@@ -144,10 +153,20 @@ def _in_machine(step: MachineStep, told: _Told) -> Iterator[Found]:
 def _in_link(step: LinkStep, told: _Told) -> Iterator[Found]:
     if step.client is not None and step.client in told.dead:
         yield from _alive(step.client, ("client",), told)
-    if step.node is not None and told.stage.replicas.get(step.node) != step.from_node:
-        pairs = [f"{{node: {one}, from: {master}}}" for one, master in told.stage.replicas.items()]
-        seen = f"{step.node} is no replica of {step.from_node}, so there is no link between them"
-        yield ("node",), problem(seen, " or ".join(pairs) or "a cluster with replicas, like {B: A}")
+    if step.node is None:
+        return
+    stage = told.stage
+    if (step.node, step.from_node) not in stage.links:
+        pairs = " or ".join(f"{{node: {one}, from: {other}}}" for one, other in stage.links[:3])
+        seen = f"there is no link from {step.node} to {step.from_node}"
+        if stage.service == "redis":
+            seen = f"{step.node} is no replica of {step.from_node}, so there is no link between them"
+        yield ("node",), problem(seen, pairs or "a cluster with replicas, like {B: A}")
+    elif stage.service != "redis" and not (
+        isinstance(step, Heal) or (isinstance(step, Cut) and step.direction == "both")
+    ):
+        seen = f"the links between servers of {stage.service} can be cut only, and in both directions"
+        yield ("node",), problem(seen, f"{{cut: {{node: {step.node}, from: {step.from_node}}}}}")
 
 
 def _in_node_step(
@@ -197,6 +216,9 @@ def _in_until(step: Until, told: _Told) -> Iterator[Found]:
             yield ("up",), problem(f"{_are(gone)} down for good", "a restart before it")
     elif isinstance(anchor, Synced) and told.stage.persistence == "none":
         yield ("synced",), problem("these nodes keep nothing on disk", "another cluster.persistence")
+    elif isinstance(anchor, Leads):
+        if told.stage.service == "redis":
+            yield ("leads",), problem("Redis nodes have no leader", "cluster.service: etcd or zookeeper")
     elif isinstance(anchor, Replicated):
         names = told.stage.names(anchor.nodes)
         if alien := [name for name in names if name not in told.stage.replicas]:

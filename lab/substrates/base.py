@@ -7,7 +7,7 @@ the substrate lacks is refused with a reason, never silently weakened.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,9 @@ Service = Literal["redis", "etcd", "zookeeper", "postgres"]
 
 STORE = "store"
 """The name under which links to the store are known."""
+
+LEADER = "leader"
+"""What the server of a service is called that leads its peers."""
 
 
 class Capability(StrEnum):
@@ -45,22 +48,6 @@ class Capability(StrEnum):
     WATCH_KEYS = "watch the lock's key on the nodes"
     OTHER_SERVICES = "run nodes that are no Redis"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
-
-
-_NO_CLOCK = "there is no way to ask it for its clock, so a shifted one would have no receipt"
-_BEYOND: Mapping[Capability, str] = {
-    Capability.NODE_CLOCKS: _NO_CLOCK,
-    Capability.POWER_CUTS: "what it has synced to disk is not recorded",
-    Capability.REPLICATION: "its servers copy to each other by themselves, or not at all",
-    Capability.WATCH_KEYS: "it has no MONITOR: nobody outside sees what its servers do with a key",
-    Capability.RESET_LINKS: "it closes idle connections by itself, so the end of one would be no receipt",
-    Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
-}
-
-
-def refusal(service: Service, capability: Capability) -> str | None:
-    """Say why nodes of this kind don't take part in that, on any substrate; None: they do."""
-    return None if service == "redis" else _BEYOND.get(capability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +114,11 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a node says it is: "master" or "replica", how far it has come, and whether it hears its master."""
+    """What a node says it is, how far it has come, and whether it hears its master.
+
+    A Redis is "master" or "replica", the server of a service "leader" or "follower", or "alone" if it knows
+    no leader.
+    """
 
     name: str
     offset: int
@@ -135,9 +126,9 @@ class Role:
 
 
 class Link(Protocol):
-    """The way from one client to one node or to the store, or from a replica to its master.
+    """The way from one client to one node or to the store, from a replica to its master, or between servers.
 
-    ``client`` is the near end, a replica's name for the latter.
+    ``client`` is the near end, the name of a node for those between nodes.
     """
 
     client: str
@@ -172,8 +163,12 @@ class Link(Protocol):
         """Ask whoever carries the link what is done to it now; empty when it is whole."""
         ...
 
+    @property
+    def ways(self) -> Sequence[Way]:
+        """Between servers of one service: how each of them is reached by the other. Otherwise none."""
+
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
-        """Send one ECHO through the link, as the client would."""
+        """Send one ECHO through the link, as the client would; reached if every way is open."""
         ...
 
     async def witness(self) -> Witness:
@@ -181,12 +176,29 @@ class Link(Protocol):
         ...
 
 
+class Way(Protocol):
+    """How one server of a service is reached by another one."""
+
+    @property
+    def client(self) -> str:
+        """The one who wants to reach the other."""
+
+    @property
+    def target(self) -> str:
+        """The one who is reached."""
+
+    async def probe(self, timeout_s: float) -> Probe:
+        """Ask it as its peer would, on the port for peers."""
+
+    async def around(self, timeout_s: float) -> Probe:
+        """Ask it the same on the same port, but not by this way."""
+
+
 class Witness(Protocol):
     """One connection through a link, open and idle."""
 
     async def fate(self, timeout_s: float) -> str:
         """Wait for its end; "reset", "closed", or "open" if nothing happened for so long. Closes it."""
-        ...
 
 
 class Machine(Protocol):
@@ -294,7 +306,7 @@ class Node(Machine, Protocol):
         ...
 
     async def role(self) -> Role:
-        """Ask the node what it is in the replication."""
+        """Ask the node what it is in the replication, or among its peers."""
         ...
 
     async def promote(self) -> None:
@@ -353,7 +365,7 @@ class Cluster(Protocol):
         ...
 
     def link(self, client: str, target: str) -> Link:
-        """Return the link from a client to a node or to ``STORE``, or from a replica to its master."""
+        """Return the link from a client to a node or to ``STORE``, or between two nodes."""
         ...
 
     def versions(self) -> dict[str, str]:

@@ -61,14 +61,34 @@ def question(words: bytes, answered: Callable[[bytes], bool]) -> Ping:
     return ask
 
 
+def closes(words: bytes) -> Ping:
+    """Return a ping that sends ``words`` to whoever is known to end the connection then."""
+
+    async def ask(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        start_ns = time.monotonic_ns()
+        reached = False
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await asyncio.open_connection(address.host, address.port)
+                try:
+                    writer.write(words)
+                    with contextlib.suppress(ConnectionResetError):
+                        await reader.read()
+                    reached = True
+                finally:
+                    writer.close()
+        return Probe(reached, time.monotonic_ns() - start_ns)
+
+    return ask
+
+
 PINGS: Final[dict[Service, Ping]] = {
     "redis": echo,
-    # It answers 200 while it knows a leader, and counts these answers.
+    # Each of them answers this by itself, whether or not it knows a leader.
     "etcd": question(
-        b"GET /health HTTP/1.0\r\n\r\n", lambda heard: heard.partition(b"\r\n")[0].endswith(b" 200 OK")
+        b"GET /version HTTP/1.0\r\n\r\n", lambda heard: heard.partition(b"\r\n")[0].endswith(b" 200 OK")
     ),
-    # Without a quorum it answers that it is not serving.
-    "zookeeper": question(b"srvr", lambda heard: b"Mode: " in heard),
+    "zookeeper": question(b"srvr", lambda heard: b"ookeeper" in heard.lower()),
     # SSLRequest, which is answered with one letter before anybody logs in.
     "postgres": question(b"\x00\x00\x00\x08\x04\xd2\x16\x2f", lambda heard: heard[:1] in (b"S", b"N")),
 }

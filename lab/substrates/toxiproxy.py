@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import requests
@@ -36,6 +37,25 @@ NEUTRAL: Final[dict[str, dict[str, int]]] = {
 """What makes a toxic of each type let everything pass at once."""
 
 _api_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPlan:
+    """A way to be made: from whom to whom, what lies behind it and how that is asked.
+
+    ``port`` tells several ways from one to the other apart.
+    """
+
+    client: str
+    target: str
+    behind: Address
+    ping: Ping = echo
+    port: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What its proxy is called."""
+        return f"{self.client}-{self.target}" + ("" if self.port is None else f"-{self.port}")
 
 
 class ToxiproxyServer:
@@ -83,31 +103,23 @@ class ToxiproxyServer:
 
         return await self.call(get)
 
-    async def create_links(
-        self, plans: list[tuple[str, str, Address]], pings: Mapping[str, Ping] | None = None
-    ) -> dict[tuple[str, str], ToxiproxyLink]:
-        """Make one proxy for each (client, target, address behind it), on ports the system chooses.
-
-        ``pings`` says how targets are asked that are no Redis.
-        """
+    async def create_links(self, plans: Sequence[LinkPlan]) -> list[ToxiproxyLink]:
+        """Make one proxy for each plan, on ports the system chooses."""
 
         def create(api: Api) -> list[Proxy]:
             return [
                 api.create(
-                    upstream=f"{behind.host}:{behind.port}",
-                    name=f"{client}-{target}",
+                    upstream=f"{plan.behind.host}:{plan.behind.port}",
+                    name=plan.name,
                     listen=f"{self.host}:0",
                 )
-                for client, target, behind in plans
+                for plan in plans
             ]
 
-        proxies = await self.call(create)
-        links = {}
-        for (client, target, _), proxy in zip(plans, proxies, strict=True):
-            port = int(proxy.listen.rpartition(":")[2])
-            address = Address(target, self.host, port)
-            ping = (pings or {}).get(target, echo)
-            links[client, target] = ToxiproxyLink(self, proxy, client, target, address, ping)
+        links = []
+        for plan, proxy in zip(plans, await self.call(create), strict=True):
+            address = Address(plan.target, self.host, int(proxy.listen.rpartition(":")[2]))
+            links.append(ToxiproxyLink(self, proxy, plan.client, plan.target, address, plan.ping))
         return links
 
 
@@ -205,6 +217,16 @@ class ToxiproxyLink:
                 self._proxy.enable()
 
         await self._server.call(undo)
+
+    @property
+    def name(self) -> str:
+        """What its proxy is called."""
+        return str(self._proxy.name)
+
+    @property
+    def ways(self) -> tuple[()]:
+        """None: it is one way itself."""
+        return ()
 
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
         """Ask through the proxy on a connection of its own."""

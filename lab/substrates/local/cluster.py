@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,9 +56,9 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
             self.clients[name] = LocalClient(name, self._nursery, clock)
         ports = planned_ports(self._plan)
         self._look_for_programs()
-        nodes = asyncio.ensure_future(self._start_nodes(ports))
-        store = asyncio.ensure_future(self._start_redis(STORE, ports[STORE]))
         toxiproxy = asyncio.ensure_future(self._start_toxiproxy(toxiproxy_server))
+        nodes = asyncio.ensure_future(self._start_nodes(ports, toxiproxy))
+        store = asyncio.ensure_future(self._start_redis(STORE, ports[STORE]))
         launches = asyncio.gather(*(client.launch() for client in self.clients.values()))
         starting = (nodes, store, toxiproxy, launches)
         try:
@@ -84,8 +84,10 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
     def _look_for_programs(self) -> None:
         """Find what nodes of this kind need besides. Raises ``LabError``, before anything is started."""
 
-    async def _start_nodes(self, ports: Mapping[str, int | None]) -> dict[str, N]:
-        """Start the nodes, and wait until they are ready."""
+    async def _start_nodes(
+        self, ports: Mapping[str, int | None], toxiproxy: Awaitable[ToxiproxyServer]
+    ) -> dict[str, N]:
+        """Start the nodes, and wait until they are ready; some need the proxy for that."""
         raise NotImplementedError
 
     async def _start_redis(self, name: str, port: int | None) -> LocalNode:
@@ -133,6 +135,8 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
 class LocalCluster(LocalProcesses[LocalNode]):
     """Five (or as many as planned) nodes of Redis, which know nothing of each other."""
 
-    async def _start_nodes(self, ports: Mapping[str, int | None]) -> dict[str, LocalNode]:
+    async def _start_nodes(
+        self, ports: Mapping[str, int | None], toxiproxy: Awaitable[ToxiproxyServer]
+    ) -> dict[str, LocalNode]:
         started = await asyncio.gather(*(self._start_redis(name, ports[name]) for name in self._plan.nodes))
         return {node.name: node for node in started}

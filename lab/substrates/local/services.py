@@ -13,7 +13,7 @@ import pwd
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from lab.address import Address
 from lab.errors import LabError, UnknownOutcome
 from lab.leftovers import started_at
 from lab.substrates.base import ClockReading, Disk, Life, Probe, Role, Service
+from lab.substrates.local.leaders import ALONE, ROLES
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.probe import PINGS
 from lab.substrates.real.machine import RealMachine
@@ -37,15 +38,26 @@ PREPARED_S: Final = 120.0
 JAVA: Final = ("java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 TICK_MS: Final = 200
 """ZooKeeper's unit of time: sessions end at most one late."""
+INIT_TICKS: Final = 50
+"""How many of them a new leader waits for a majority, before there is another election."""
+SYNC_TICKS: Final = 25
+"""After how many of them a leader and a follower that hear nothing of each other part."""
+FAR: Final = "192.0.2.{number}"
+"""Where etcd's servers are for each other (RFC 5737). Nobody is there, and no packet goes there: they connect
+through a proxy, which Go does for any address but those of loopback."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One server of a service: its port for clients, two for its peers, and where its files are."""
+    """One server of a service: its port for clients, two for its peers, and where its files are.
+
+    ``way_out`` is the port of the SOCKS proxy through which it reaches its peers.
+    """
 
     name: str
     port: int
     peer_ports: tuple[int, int]
+    way_out: int
     directory: Path
 
     @property
@@ -56,10 +68,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Launchable:
-    """A command, and the user under whom it must run if that is another one."""
+    """A command, the user under whom it must run if that is another one, and what its environment says."""
 
     command: tuple[str, ...]
     user: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 Layout = Callable[[Path, Sequence[Member]], Mapping[str, Launchable]]
@@ -67,43 +80,54 @@ Layout = Callable[[Path, Sequence[Member]], Mapping[str, Launchable]]
 
 
 def _etcd(program: Path, members: Sequence[Member]) -> dict[str, Launchable]:
-    peers = {member.name: f"http://{HOST}:{member.peer_ports[0]}" for member in members}
+    peers = {
+        member.name: f"http://{FAR.format(number=number)}:{member.peer_ports[0]}"
+        for number, member in enumerate(members, 1)
+    }
     everybody = ",".join(f"{name}={url}" for name, url in peers.items())
     started = {}
     for member in members:
-        clients, own = f"http://{HOST}:{member.port}", peers[member.name]
+        clients, own = f"http://{HOST}:{member.port}", f"http://{HOST}:{member.peer_ports[0]}"
         started[member.name] = Launchable(
             (
                 str(program),
                 *("--name", member.name, "--data-dir", str(member.directory)),
                 *("--listen-client-urls", clients, "--advertise-client-urls", clients),
-                *("--listen-peer-urls", own, "--initial-advertise-peer-urls", own),
+                *("--listen-peer-urls", own, "--initial-advertise-peer-urls", peers[member.name]),
                 *("--initial-cluster", everybody, "--initial-cluster-state", "new"),
+                # Both twice the default: on a busy machine a leader is late, and no worse for it.
+                *("--heartbeat-interval", "200", "--election-timeout", "2000", "--pre-vote=true"),
                 *("--log-level", "warn"),
-            )
+            ),
+            # What the lab itself was told of proxies must not count.
+            environment={"HTTP_PROXY": f"socks5://{HOST}:{member.way_out}", "NO_PROXY": HOST},
         )
     return started
 
 
 def _zookeeper(program: Path, members: Sequence[Member]) -> dict[str, Launchable]:
+    # Among equals the largest number leads, so the first server has it.
+    numbers = {member.name: len(members) - at for at, member in enumerate(members)}
     everybody = "".join(
-        f"server.{number}={HOST}:{member.peer_ports[0]}:{member.peer_ports[1]}\n"
-        for number, member in enumerate(members, 1)
+        f"server.{numbers[member.name]}={HOST}:{member.peer_ports[0]}:{member.peer_ports[1]}\n"
+        for member in members
     )
     started = {}
-    for number, member in enumerate(members, 1):
+    for member in members:
         member.directory.mkdir()
-        (member.directory / "myid").write_text(f"{number}\n")
+        (member.directory / "myid").write_text(f"{numbers[member.name]}\n")
         settings = member.directory / "zoo.cfg"
         settings.write_text(
-            f"tickTime={TICK_MS}\ninitLimit=100\nsyncLimit=50\n"
+            f"tickTime={TICK_MS}\ninitLimit={INIT_TICKS}\nsyncLimit={SYNC_TICKS}\n"
             f"minSessionTimeout={2 * TICK_MS}\nmaxSessionTimeout=600000\n"
             f"dataDir={member.directory}\nclientPort={member.port}\nclientPortAddress={HOST}\n"
             "4lw.commands.whitelist=srvr\nadmin.enableServer=false\n" + everybody
         )
         jars = f"{member.directory}:{program}:{program.parent}/*" if _is_upstream(program) else str(program)
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        started[member.name] = Launchable((*JAVA, "-cp", jars, main, str(settings)))
+        # An empty list of exceptions: by default Java connects to loopback directly.
+        way_out = (f"-DsocksProxyHost={HOST}", f"-DsocksProxyPort={member.way_out}", "-DsocksNonProxyHosts=")
+        started[member.name] = Launchable((*JAVA, *way_out, "-cp", jars, main, str(settings)))
     return started
 
 
@@ -175,7 +199,7 @@ async def prepare(service: Service, launch: Launchable, member: Member, nursery:
 class ServiceNode(RealMachine[Child]):
     """A server of one service; ``address`` leads to it around every link.
 
-    What only a Redis can be asked is never asked of it: `lab.substrates.base.refusal` says which faults that
+    What only a Redis can be asked is never asked of it: `lab.substrates.refusals` says which faults that
     rules out, before anything is started.
     """
 
@@ -192,16 +216,20 @@ class ServiceNode(RealMachine[Child]):
     async def launch(self) -> None:
         """Start the process; ``until_ready`` waits until it serves, which it may not do alone."""
         self.child = await self._nursery.start(
-            f"node-{self.name}", self._launch.command, directory=Path("/"), user=self._launch.user
+            f"node-{self.name}",
+            self._launch.command,
+            environment=self._launch.environment,
+            directory=Path("/"),
+            user=self._launch.user,
         )
 
     async def until_ready(self) -> None:
-        """Wait until it answers. Raises ``UnknownOutcome``."""
+        """Wait until it answers, and has found its peers. Raises ``UnknownOutcome``."""
         child = self.running()
         loop = asyncio.get_running_loop()
         give_up = loop.time() + READY_TIMEOUT_S
         while child.running and loop.time() < give_up:
-            if (await self.probe(1.0)).reached:
+            if (await self.probe(1.0)).reached and (await self.role()).linked:
                 return
             await asyncio.sleep(0.02)
         raise UnknownOutcome(
@@ -246,8 +274,9 @@ class ServiceNode(RealMachine[Child]):
         return Life(f"{pid} since {started_at(pid)}", pid, None)
 
     async def role(self) -> Role:
-        """Each of them is as good as a master: whoever leads is their own affair."""
-        return Role("master", 0, linked=False)
+        """Ask it whether it leads its peers, or follows one of them."""
+        name = await ROLES[self._service](self.address)
+        return Role(name, 0, linked=name != ALONE)
 
     async def read_clock(self) -> ClockReading:
         """It has this machine's clock."""

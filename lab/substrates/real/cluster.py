@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from lab.errors import UnknownOutcome
-from lab.substrates.base import ClusterPlan, Node
-from lab.substrates.probe import PINGS
+from lab.substrates.base import ClusterPlan, Link, Node
+from lab.substrates.probe import PINGS, echo
 from lab.substrates.real.client import ProcessClient
 from lab.substrates.real.machine import Body
 from lab.substrates.real.node import RedisNode
-from lab.substrates.toxiproxy import ToxiproxyLink, ToxiproxyServer
+from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
 
 READY_TIMEOUT_S = 15.0
 
@@ -30,11 +30,11 @@ class RealCluster(Generic[N, S, C]):
         self.nodes: dict[str, N] = {}
         self.clients: dict[str, C] = {}
         self.store_node: S
-        self._links: dict[tuple[str, str], ToxiproxyLink] = {}
+        self._links: dict[tuple[str, str], Link] = {}
         self._versions: dict[str, str] = {}
 
-    def link(self, client: str, target: str) -> ToxiproxyLink:
-        """Return the link from a client to a node or to the store, or from a replica to its master."""
+    def link(self, client: str, target: str) -> Link:
+        """Return the link from a client to a node or to the store, or between two nodes."""
         return self._links[client, target]
 
     @property
@@ -48,18 +48,19 @@ class RealCluster(Generic[N, S, C]):
 
     async def _connect_all(self, proxy: ToxiproxyServer) -> None:
         """Make every link, let replicas find their masters, and prove every link healthy."""
-        self._links = await proxy.create_links(
+        pings = dict.fromkeys(self.nodes, PINGS[self._plan.service])
+        made = await proxy.create_links(
             [
-                (client, target.name, target.address)
+                LinkPlan(client, target.name, target.address, pings.get(target.name, echo))
                 for client in self.clients
                 for target in (*self.nodes.values(), self.store_node)
             ]
             + [
-                (replica, master, self.nodes[master].address)
+                LinkPlan(replica, master, self.nodes[master].address)
                 for replica, master in self._plan.replicas.items()
-            ],
-            dict.fromkeys(self.nodes, PINGS[self._plan.service]),
+            ]
         )
+        self._links |= {(link.client, link.target): link for link in made}
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await self._prove_healthy()
         self._versions["redis-server"] = (await self.store_node.info("server")).get("redis_version", "?")

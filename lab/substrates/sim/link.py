@@ -74,6 +74,11 @@ class SimLink:
         ]
         return sorted(found) + (["refused"] if self._way.refused else [])
 
+    @property
+    def ways(self) -> tuple[()]:
+        """None: it is one way itself."""
+        return ()
+
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
         """ECHO through the link on a connection of its own."""
         return await echo(self.address, timeout_s, payload_bytes)

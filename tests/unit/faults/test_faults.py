@@ -79,7 +79,8 @@ def test_only_what_loses_data_breaks_durability(fault: str, persistence: Persist
     ("body", "needed"),
     [
         ({"cut": {"client": "a", "nodes": ["A"]}}, {Capability.CUT_LINKS}),
-        ({"cut": {"node": "B", "from": "A"}}, {Capability.REPLICATION}),
+        ({"cut": {"node": "B", "from": "A"}}, {Capability.CUT_LINKS}),
+        ({"promote": {"node": "B"}}, {Capability.REPLICATION}),
         ({"delay": {"client": "a", "store": True, "by": "1s"}}, {Capability.SLOW_LINKS}),
         ({"pause": {"node": "A"}}, {Capability.PAUSE_NODES}),
         ({"pause": {"client": "a"}}, {Capability.PAUSE_CLIENTS}),

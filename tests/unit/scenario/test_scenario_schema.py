@@ -198,6 +198,7 @@ def test_mistakes_are_found(path: tuple[str | int, ...], value: object) -> None:
         {"restart": {"nodes": "all", "after": "10s"}},
         {"until": {"nodes": ["A"], "synced": False}},
         {"until": {"nodes": ["B"], "replicated": True, "within": "2s"}},
+        {"until": {"nodes": ["B", "C"], "leads": True}},
         {"until": {"client": "alice", "at": "before-write"}},
     ],
 )

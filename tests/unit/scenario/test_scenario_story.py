@@ -114,6 +114,19 @@ STAGE = "{title: t, source: s, why: w, clients: [alice], expect: {resource: ok},
         ("{replicas: {B: A}}", "[crash: {nodes: [B]}, promote: {node: B}]", "B is down"),
         ("{persistence: none}", "[power_cut: {nodes: [B]}]", "these nodes keep nothing on disk"),
         ("{persistence: none}", "[until: {nodes: [B], synced: true}]", "these nodes keep nothing on disk"),
+        ("{nodes: 3, service: etcd}", "[cut: {node: A, from: A}]", "there is no link from A to A"),
+        (
+            "{nodes: 3, service: etcd}",
+            "[cut: {node: A, from: B, direction: replies}]",
+            "the links between servers of etcd can be cut only, and in both directions",
+        ),
+        (
+            "{nodes: 3, service: zookeeper}",
+            "[delay: {node: A, from: B, by: 1s}]",
+            "the links between servers of zookeeper can be cut only, and in both directions",
+        ),
+        ("{nodes: 1, service: postgres}", "[cut: {node: A, from: A}]", "there is no link from A to A"),
+        ("{nodes: 3}", "[until: {nodes: [B], leads: true}]", "Redis nodes have no leader"),
     ],
 )
 def test_what_the_cluster_does_not_allow_is_refused(cluster: str, steps: str, seen: str) -> None:
@@ -126,3 +139,5 @@ def test_what_the_cluster_allows_is_accepted() -> None:
     failover = "[cut: {node: B, from: A}, until: {nodes: [B], replicated: false}, promote: {node: B}]"
     load_text(STAGE % ("{nodes: 2, replicas: {B: A}}", failover), "s.yaml")
     load_text(STAGE % ("{persistence: aof-everysec}", "[prime: {nodes: all}]"), "s.yaml")
+    split = "[cut: {node: A, from: B}, until: {nodes: [A], leads: false}, heal: {node: A, from: B}]"
+    load_text(STAGE % ("{nodes: 3, service: etcd}", split), "s.yaml")

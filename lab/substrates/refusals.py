@@ -1,0 +1,22 @@
+"""What nodes other than Redis don't take part in, on any substrate, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lab.substrates.base import Capability, Service
+
+_NO_CLOCK = "there is no way to ask it for its clock, so a shifted one would have no receipt"
+_BEYOND: Mapping[Capability, str] = {
+    Capability.NODE_CLOCKS: _NO_CLOCK,
+    Capability.POWER_CUTS: "what it has synced to disk is not recorded",
+    Capability.REPLICATION: "its servers copy to each other by themselves, or not at all",
+    Capability.WATCH_KEYS: "it has no MONITOR: nobody outside sees what its servers do with a key",
+    Capability.RESET_LINKS: "it closes idle connections by itself, so the end of one would be no receipt",
+    Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
+}
+
+
+def refusal(service: Service, capability: Capability) -> str | None:
+    """Say why nodes of this kind don't take part in that, on any substrate; None: they do."""
+    return None if service == "redis" else _BEYOND.get(capability)
