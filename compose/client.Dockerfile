@@ -25,6 +25,6 @@ RUN export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
 COPY --from=shims /lock-lab /lock-lab
 COPY site/ /lock-lab/site/
 ENV PYTHONPATH=/lock-lab/site
-RUN python3 -m compileall -q /lock-lab/site && python3 -c "import lab.client.__main__; from lab.locks import ON_REDIS, lock_class; [lock_class(name) for name in ON_REDIS]"
+RUN python3 -m compileall -q /lock-lab/site && python3 -c "import lab.client.__main__; from lab.locks import BUILT_IN, lock_class; [lock_class(name) for name in BUILT_IN]"
 ENTRYPOINT []
 CMD ["python3", "-m", "lab.client"]

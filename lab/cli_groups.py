@@ -36,11 +36,14 @@ def build_images(
             help="The image the nodes are built on: redis:8, valkey/valkey:8 …; Debian's if absent."
         ),
     ] = None,
+    consensus: Annotated[
+        bool, typer.Option("--consensus", help="Also those of etcd, ZooKeeper and Postgres.")
+    ] = False,
 ) -> int:
     """Build what is lacking or does not fit this version of the lab, the nodes' image always."""
     from lab.commands import build_images_command
 
-    return build_images_command(redis_image)
+    return build_images_command(redis_image, consensus=consensus)
 
 
 @images.command("list")
@@ -59,22 +62,26 @@ def remove_images() -> int:
     return remove_images_command()
 
 
+DriversOn = Annotated[str, typer.Option("--on", help="Where they are to run: local or docker.")]
+
+
 @drivers.command("list")
-def list_drivers(as_json: Json = False) -> int:
+def list_drivers(on: DriversOn = "local", as_json: Json = False) -> int:
     """List the libraries: version, licence, and whether each can be used now, or what it lacks."""
     from lab.driver_commands import list_drivers_command
 
-    return list_drivers_command(as_json=as_json)
+    return list_drivers_command(on, as_json=as_json)
 
 
 @drivers.command("install")
 def install_drivers(
     names: Annotated[list[str], typer.Argument(help="Which (lab drivers list), or all.")],
+    on: DriversOn = "local",
 ) -> int:
-    """Install libraries, each into an environment of its own in the user's cache."""
+    """Install libraries, each into an environment of its own in the user's cache, or an image of its own."""
     from lab.driver_commands import install_drivers_command
 
-    return install_drivers_command(names)
+    return install_drivers_command(names, on)
 
 
 @driver.command("check")

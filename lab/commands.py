@@ -6,6 +6,7 @@ import secrets
 import shlex
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ def run_command(
     as_json: bool,
 ) -> int:
     """``lab run``."""
+    from lab.drivers import driver_or_none
     from lab.execute import Interrupted, execute_on
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
     from lab.run import Run, RunOptions, needed_of, told_in_short
@@ -45,23 +47,25 @@ def run_command(
     data, talk = _consoles()
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, overrides)
-    substrate, why = choose(on, needed_of(loaded.scenario))
+    story = loaded.scenario
+    service, driver = story.cluster.service, driver_or_none(story.lock.name)
+    substrate, why = choose(on, needed_of(story), service=service, driver=driver)
     drawn = secrets.randbelow(2**31) if seed is None else seed
     repeat = _repeat_command(scenario, overrides, drawn, substrate)
-    talk.print(f"[bold]{loaded.name}[/]: {loaded.scenario.title}", soft_wrap=True)
+    talk.print(f"[bold]{loaded.name}[/]: {story.title}", soft_wrap=True)
     talk.print(
-        f"seed {drawn} · substrate {substrate} ({why}) · {told_in_short(loaded.scenario)}",
+        f"seed {drawn} · substrate {substrate} ({why}) · {told_in_short(story)}",
         style="dim",
         markup=False,
     )
-    story = Run(loaded, RunOptions(drawn, out, repeat, substrate, picture), StoryTeller(talk))
+    run = Run(loaded, RunOptions(drawn, out, repeat, substrate, picture), StoryTeller(talk))
 
     def tell(judgement: Judgement, aborted: str | None) -> None:
         if not as_json:
             print_judgement(data, loaded.name, judgement, aborted)
 
     try:
-        result = story.conclude(execute_on(substrate, drawn, story.prepare()), tell)
+        result = run.conclude(execute_on(substrate, drawn, run.prepare()), tell)
     except Interrupted:
         talk.print("interrupted: everything was stopped, the history is kept", style="yellow")
         return ExitCode.INTERRUPTED
@@ -160,7 +164,7 @@ def verdicts_command(
         choose(on)
     known = summaries(libraries=libraries)
     if libraries:
-        known = usable(known, lambda line: talk.print(line, markup=False))
+        known = usable(known, on, lambda line: talk.print(line, markup=False))
     if names and not libraries:
         known = (*known, *summaries(libraries=True), *summaries(consensus=True))
     lines = cases(names, known)
@@ -273,12 +277,13 @@ def down_command() -> int:
     return ExitCode.EXPECTED
 
 
-def build_images_command(redis_image: str | None) -> int:
+def build_images_command(redis_image: str | None, *, consensus: bool) -> int:
     """``lab images build``."""
     from lab.substrates.docker.images import build
 
     data, talk = _consoles()
-    for name in build(redis_image, lambda line: talk.print(line, markup=False, style="dim")):
+    tell = partial(talk.print, markup=False, style="dim")
+    for name in build(redis_image, tell, consensus=consensus):
         data.print(name, markup=False)
     return ExitCode.EXPECTED
 

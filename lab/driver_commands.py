@@ -7,6 +7,10 @@ from rich.table import Table
 
 from lab.drivers.registry import Row
 from lab.errors import ExitCode, LabError
+from lab.tools.model import Progress
+
+PLACES = ("local", "docker")
+"""The substrates that run drivers."""
 
 
 def _consoles() -> tuple[Console, Console]:
@@ -14,14 +18,16 @@ def _consoles() -> tuple[Console, Console]:
     return Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def list_drivers_command(*, as_json: bool) -> int:
+def list_drivers_command(on: str, *, as_json: bool) -> int:
     """``lab drivers list``."""
-    from lab.drivers.environment import why_not
+    from lab.drivers import PREFIX
     from lab.drivers.registry import rows
     from lab.report.tables import print_table
+    from lab.substrates import drivers_on
 
+    _check_place(on)
     data, _ = _consoles()
-    states = {name: why_not(name) for name in rows()}
+    states = {name: drivers_on(on, PREFIX + name).why_not(PREFIX + name) for name in rows()}
     if as_json:
         data.print_json(
             data=[
@@ -51,31 +57,52 @@ def list_drivers_command(*, as_json: bool) -> int:
     return ExitCode.EXPECTED
 
 
-def install_drivers_command(names: list[str]) -> int:
+def install_drivers_command(names: list[str], on: str) -> int:
     """``lab drivers install``: 0 if all that were named are there, 3 if one could not be made."""
-    from lab.drivers.environment import install
-    from lab.drivers.registry import row, rows
+    from lab.drivers.registry import rows
 
-    data, talk = (
-        Console(highlight=False, soft_wrap=True),
-        Console(stderr=True, highlight=False, soft_wrap=True),
-    )
+    _check_place(on)
+    data, talk = _consoles()
     everything = names == ["all"]
     wanted = [name for name, one in rows().items() if _possible(one)] if everything else names
-    for name in wanted:
-        row(name)  # a misspelt name is told before anything is made
+    about = {name: _about(name, on) for name in wanted}  # a misspelt one is told before anything is made
     failed = False
     for name in wanted:
         try:
-            where = install(name, lambda line: talk.print(line, markup=False, style="dim"))
+            where = _install(name, on, lambda line: talk.print(line, markup=False, style="dim"))
         except LabError as error:
             if not everything and len(wanted) == 1:
                 raise
             talk.print(error.render(), markup=False)
             failed = True
         else:
-            data.print(f"{name}: {row(name).library} {row(name).version} in {where}", markup=False)
+            data.print(f"{name}: {about[name]} in {where}", markup=False)
     return ExitCode.UNKNOWN if failed else ExitCode.EXPECTED
+
+
+def _about(name: str, on: str) -> str:
+    """What is installed by that name. A program of somebody's own needs nothing here, but perhaps there."""
+    from lab.drivers import is_driver
+    from lab.drivers.registry import row
+
+    if on == "docker" and is_driver(name):
+        return "what runs it"
+    return f"{row(name).library} {row(name).version}"
+
+
+def _install(name: str, on: str, progress: Progress) -> str:
+    if on == "docker":
+        from lab.substrates.docker import drivers
+
+        return drivers.install(drivers.named(name), progress)
+    from lab.drivers.environment import install
+
+    return str(install(name, progress))
+
+
+def _check_place(on: str) -> None:
+    if on not in PLACES:
+        raise LabError(f"no driver runs on {on!r}", where="--on", expected=" or ".join(PLACES))
 
 
 def check_driver_command(command: str, settings: list[str], *, as_json: bool) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.client.protocol import Setup
-from lab.drivers import is_driver
+from lab.drivers import driver_or_none, is_driver
 from lab.durations import format_duration
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
@@ -135,7 +135,8 @@ class Run:
             asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
         """
         scenario = self._scenario
-        self._traits = traits_of(scenario.lock.name, scenario.lock.ttl_ns, scenario.lock.options)
+        lock, place = scenario.lock, substrate(self._options.substrate).drivers
+        self._traits = traits_of(lock.name, lock.ttl_ns, lock.options, place)
         for swept in sweep():
             self._tell(Told("lab", f"cleaned up after a killed run ({swept.words})", "plain"))
         if not is_simulated(self._options.substrate):
@@ -345,6 +346,7 @@ class Run:
             needs=needed,
             client_logs=recorder.client_logs,
             code=None if is_own(self._scenario.lock.name) else Path.cwd(),
+            driver=driver_or_none(self._scenario.lock.name),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from lab.drivers import is_driver
-from lab.drivers.messages import Hello
-from lab.drivers.process import DriverProcess
+from lab.drivers.place import Place
 from lab.errors import LabError
 from lab.locks import lock_class, margin_ns, told_where
 from lab.locks.base import Options
 from lab.locks.driver import answer_within_ns, passed_on
 from lab.locks.lease_options import NS_PER_MS
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +36,10 @@ class Traits:
     extends: bool = True
 
 
-def traits_of(name: str, ttl_ns: int, options: Options) -> Traits:
+def traits_of(name: str, ttl_ns: int, options: Options, place: Place) -> Traits:
     """Look a lock up and check its options, before anything else is started.
+
+    ``place`` is where a driver would run: it is asked there.
 
     Raises:
         LabError: an unknown lock, an unknown option or a bad value; or a driver that is not installed, does
@@ -51,12 +47,10 @@ def traits_of(name: str, ttl_ns: int, options: Options) -> Traits:
     """
     if not is_driver(name):
         return Traits(name, margin_ns(name, ttl_ns, options), lock_class(name).hands_out_fences)
-    from lab.drivers.environment import launch_of
-
     with told_where():
         answer_within_ns(options)
-    words = launch_of(name)
-    hello = _apart(_greet(words, passed_on(options)))
+    words = place.launch(name)
+    hello = place.hello(name, passed_on(options))
     if ttl_ns % (hello.ttl_step_ms * NS_PER_MS):
         raise LabError(
             f"a TTL of {ttl_ns / NS_PER_MS:g} ms, for {hello.lib}",
@@ -74,31 +68,3 @@ def traits_of(name: str, ttl_ns: int, options: Options) -> Traits:
         is_program=True,
         extends=hello.can("extend"),
     )
-
-
-async def _greet(words: tuple[str, ...], options: Options) -> Hello:
-    driver = DriverProcess(words, own_group=True)
-    await driver.start()
-    try:
-        return await driver.hello(options)
-    finally:
-        await driver.close()
-
-
-def _apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end in a loop and a thread of its own, whoever is running a loop here."""
-    ended: list[T] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            ended.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - it is raised again below
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if raised:
-        raise raised[0]
-    return ended[0]

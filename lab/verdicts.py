@@ -104,14 +104,18 @@ def cases(wanted: Sequence[str], known: Iterable[Summary]) -> tuple[Case, ...]:
     )
 
 
-def usable(summaries: Iterable[Summary], tell: Callable[[str], None]) -> tuple[Summary, ...]:
-    """Those whose library is installed; of the others each library's reason is told, once."""
+def usable(summaries: Iterable[Summary], on: str, tell: Callable[[str], None]) -> tuple[Summary, ...]:
+    """Those whose library is installed on a substrate; of the others each library's reason is told, once.
+
+    Raises:
+        LabError: nothing can run here.
+    """
     from lab.drivers import PREFIX
-    from lab.drivers.environment import why_not
+    from lab.substrates import drivers_on
 
     known = tuple(summaries)
     libraries = {one.lock: one.lock.removeprefix(PREFIX) for one in known if one.lock.startswith(PREFIX)}
-    reasons = {lock: why_not(library) for lock, library in libraries.items()}
+    reasons = {lock: drivers_on(on, lock).why_not(lock) for lock in libraries}
     for lock, reason in reasons.items():
         if reason is not None:
             tell(f"skipped: the stories about {libraries[lock]}: {reason}")

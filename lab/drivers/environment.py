@@ -13,6 +13,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -65,9 +66,13 @@ def launch(name: str) -> tuple[str, ...]:
             where=f"lock driver:{name}",
             hint=f"lab drivers install {name}" if ready else "`lab drivers list` shows what can",
         )
-    env = directory(name)
-    words = tuple(_filled(word, env) for word in entry.command)
-    laid_over = [f"{variable}={_filled(value, env)}" for variable, value in entry.environment.items()]
+    return command_of(entry, str(directory(name)), str(HERE))
+
+
+def command_of(entry: Row, env: str, here: str) -> tuple[str, ...]:
+    """How a driver is started whose environment, and the lab's drivers, lie in these directories."""
+    words = tuple(_filled(word, env, here) for word in entry.command)
+    laid_over = [f"{variable}={_filled(value, env, here)}" for variable, value in entry.environment.items()]
     return ("env", *laid_over, *words) if laid_over else words
 
 
@@ -75,11 +80,18 @@ def launch_of(name: str) -> tuple[str, ...]:
     """How the driver is started that a lock's name means. Raises ``LabError``."""
     if name.startswith(PREFIX):
         return launch(name.removeprefix(PREFIX))
+    return words_of(name)
+
+
+def words_of(command: str) -> tuple[str, ...]:
+    """The words of a command line. Raises ``LabError``."""
     try:
-        words = shlex.split(name)
+        words = shlex.split(command)
     except ValueError as error:
         raise LabError(
-            f"the command of a driver, {name!r}: {error}", where="lock.name", expected="words as in a shell"
+            f"the command of a driver, {command!r}: {error}",
+            where="lock.name",
+            expected="words as in a shell",
         ) from error
     if not words:
         raise LabError("the command of a driver is empty", where="lock.name", expected="./my-driver --option")
@@ -118,7 +130,12 @@ def _make(name: str, entry: Row, progress: Progress) -> Path:
         for source in entry.sources:
             _copy(HERE / source, env)
         for command in entry.install:
-            run([_filled(word, env) for word in command], timeout_s=BUILD_TIMEOUT_S, cwd=env, env=_quiet())
+            run(
+                [_filled(word, str(env), str(HERE)) for word in command],
+                timeout_s=BUILD_TIMEOUT_S,
+                cwd=env,
+                env=_quiet(),
+            )
         for file in entry.files:
             if not list(env.glob(file)):
                 raise SourceFailed(f"{file} is missing afterwards")
@@ -145,8 +162,8 @@ def _copy(source: Path, env: Path) -> None:
         shutil.copy2(source, env)
 
 
-def _filled(word: str, env: Path) -> str:
-    return word.replace("{env}", str(env)).replace("{here}", str(HERE)).replace("{python}", sys.executable)
+def _filled(word: str, env: str, here: str) -> str:
+    return word.replace("{env}", env).replace("{here}", here).replace("{python}", sys.executable)
 
 
 def _quiet() -> dict[str, str]:
@@ -158,10 +175,16 @@ def _fingerprint(entry: Row) -> str:
     what = (entry.library, entry.version, entry.sources, entry.install, entry.files)
     digest = hashlib.sha256(msgspec.json.encode(what))
     digest.update(f"{sys.version_info[:2]} {cache.platform_key()}".encode())
+    for name, content in sources_of(entry):
+        digest.update(os.fsencode(name) + b"\0" + content + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def sources_of(entry: Row) -> Iterator[tuple[str, bytes]]:
+    """What an environment is made from that comes with the lab: names below its drivers, and contents."""
     for source in entry.sources:
         place = HERE / source
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.is_file() and "node_modules" not in path.parts and path.suffix != ".pyc":
                 with contextlib.suppress(OSError):
-                    digest.update(os.fsencode(path.relative_to(HERE)) + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+                    yield str(path.relative_to(HERE)), path.read_bytes()

@@ -38,13 +38,16 @@ def _first_line() -> bytes:
 def _serve(begin: Begin) -> int:
     from pathlib import Path
 
+    from lab.drivers import driver_or_none
     from lab.errors import LabError
     from lab.execute import execute
-    from lab.live.run import LiveRun, tell
-    from lab.run import RunOptions
+    from lab.live.run import LiveRun, loaded_story, tell
+    from lab.run import RunOptions, needed_of
     from lab.substrates import choose, is_simulated
 
-    on, _ = choose(begin.on)
+    about = loaded_story(begin.scenario, []).scenario
+    service, driver = about.cluster.service, driver_or_none(about.lock.name)
+    on, _ = choose(begin.on, needed_of(about), service=service, driver=driver)
     if is_simulated(on):
         raise LabError(
             "a simulated cluster has a time of its own, and no program outside can act in it",

@@ -7,11 +7,11 @@ import importlib
 from collections.abc import Iterator
 from typing import cast
 
-from lab.drivers import is_driver
+from lab.drivers import PREFIX, is_driver
 from lab.errors import LabError, did_you_mean
 from lab.locks.base import Lock, OptionError, Options
 
-ON_REDIS = {
+BUILT_IN = {
     "single": "lab.locks.single:Single",
     "setnx-expire": "lab.locks.setnx_expire:SetnxExpire",
     "fixed-value": "lab.locks.careless:FixedValue",
@@ -22,9 +22,6 @@ ON_REDIS = {
     "redlock-counter": "lab.locks.counter:CountingRedlock",
     "redlock-fenced": "lab.locks.fenced:FencedRedlock",
     "redlock-cas": "lab.locks.cas:CasRedlock",
-}
-"""The locks that need nothing but Redis, here and in the image of a client."""
-BUILT_IN = ON_REDIS | {
     "etcd": "lab.locks.etcd:EtcdLock",
     "zookeeper": "lab.locks.zookeeper:ZooKeeperLock",
     "postgres": "lab.locks.postgres:PostgresLock",
@@ -35,6 +32,8 @@ MUTANT = "mutant:"
 
 def is_own(name: str) -> bool:
     """Whether a lock comes with the lab, and its clients need no code of anybody else's."""
+    if is_driver(name):
+        return name.startswith(PREFIX)
     return ":" not in name or name.startswith(MUTANT)
 
 

@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from lab.drivers import PREFIX, is_driver
-from lab.drivers.environment import why_not
 from lab.drivers.registry import row
 from lab.errors import LabError
 from lab.locks import lock_class, service_of
@@ -19,7 +18,7 @@ from lab.scenario.actions import Action
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Do, Start
-from lab.substrates import choose
+from lab.substrates import choose, drivers_on
 from lab.suite.load import Entry, load_suite
 from lab.suite.run import only, repeated
 from lab.traits import traits_of
@@ -75,10 +74,12 @@ def _moved(entries: Sequence[Entry], on: str) -> tuple[Entry, ...]:
 
 
 def _skipped(entries: Sequence[Entry]) -> tuple[Skipped, ...]:
-    """The rows whose library is not here. Raises ``LabError`` for a driver that the lab does not have."""
-    locks = {entry.row: entry.lock.removeprefix(PREFIX) for entry in entries if entry.lock.startswith(PREFIX)}
-    reasons = {name: why_not(name) for name in dict.fromkeys(locks.values())}
-    return tuple(Skipped(one, told) for one, name in locks.items() if (told := reasons[name]) is not None)
+    """The rows whose library is not installed where one of their entries runs. Raises ``LabError``."""
+    rows = {entry.row: entry.lock for entry in entries if entry.lock.startswith(PREFIX)}
+    places = dict.fromkeys((entry.lock, entry.on) for entry in entries if entry.row in rows)
+    reasons = {(lock, on): drivers_on(on, lock).why_not(lock) for lock, on in places}
+    told = {lock: reason for (lock, _), reason in reasons.items() if reason is not None}
+    return tuple(Skipped(one, told[lock]) for one, lock in rows.items() if lock in told)
 
 
 def _cell(entry: Entry) -> Cell:
@@ -96,11 +97,11 @@ def _cell(entry: Entry) -> Cell:
         control_of=story.control_of or "",
         own=entry.own,
         wanted=entry.repeat,
-        why_not=_why_not(story, entry.lock),
+        why_not=_why_not(story, entry.lock, entry.on),
     )
 
 
-def _why_not(story: Scenario, lock: str) -> str:
+def _why_not(story: Scenario, lock: str, on: str) -> str:
     """Why a story can't be told with a lock, as far as both say so; the rest is found when it is run."""
     service, nodes = service_of(lock), story.cluster.nodes
     if service != story.cluster.service:
@@ -110,7 +111,8 @@ def _why_not(story: Scenario, lock: str) -> str:
         return f"a lock on {_count(used)}, and this story has {_count(nodes)}"
     if is_driver(lock) and any(action.verb == "extends" for action in _actions(story)):
         try:
-            traits = traits_of(lock, story.lock.ttl_ns, story.lock.options)
+            place = drivers_on(on, lock)
+            traits = traits_of(lock, story.lock.ttl_ns, story.lock.options, place)
         except LabError as error:
             return error.seen
         if not traits.extends:

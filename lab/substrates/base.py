@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from lab.address import Address
 from lab.client.protocol import Answer, Command, Setup
+from lab.drivers.place import Place
 
 Direction = Literal["both", "requests", "replies"]
 Stream = Literal["requests", "replies"]
@@ -57,8 +58,9 @@ class ClusterPlan:
     ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
     which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
     ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
-    substrate that shuts its clients in must let them see these. ``service`` is what kind of servers the nodes
-    are; Redis nodes know nothing of each other, those of another kind make one service.
+    substrate that shuts its clients in must let them see these, and a ``driver`` (a lock's name), if there is
+    one. ``service`` is what kind of servers the nodes are; Redis nodes know nothing of each other, those of
+    another kind make one service.
     """
 
     nodes: tuple[str, ...]
@@ -69,6 +71,7 @@ class ClusterPlan:
     needs: frozenset[Capability] = frozenset()
     client_logs: Path | None = None
     code: Path | None = None
+    driver: str | None = None
     service: Service = "redis"
 
 
@@ -391,8 +394,17 @@ class Substrate(Protocol):
         """What it can do to its parts."""
         ...
 
+    @property
+    def drivers(self) -> Place:
+        """Where the programs run that put other libraries to the test."""
+        ...
+
     def missing_reason(self) -> str | None:
         """Say why it cannot run here, or None if it can be tried; answers within a second or so."""
+        ...
+
+    def lacks(self, service: Service) -> str | None:
+        """Say what is missing for nodes of this kind, as far as it is known before they are started."""
         ...
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

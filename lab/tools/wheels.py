@@ -33,6 +33,31 @@ def download(requirement: str, into: Path, progress: Progress, *, tags: Sequence
     return wheels[0]
 
 
+def install(requirements: Sequence[str], into: Path, scratch: Path, *, tags: Sequence[str]) -> None:
+    """Install what `requirements` name, and what those need, for another interpreter than this one.
+
+    `tags` are pip options that choose its wheels. If one of them has no wheel, those are built here, in
+    `scratch`, and used if they fit every machine. Raises SourceFailed.
+    """
+    options = ("--no-compile", "--only-binary=:all:", "--target", str(into))
+    wanted = (*options, *tags, *requirements)
+    try:
+        _call("install", scratch, *wanted)
+    except SourceFailed:
+        built = scratch / "built"
+        _call("wheel", scratch, "--no-deps", "--wheel-dir", built, *requirements)
+        for wheel in built.glob("*.whl"):
+            if not wheel.stem.endswith("-none-any"):
+                wheel.unlink()
+        _call("install", scratch, "--upgrade", "--find-links", built, *wanted)
+
+
+def _call(command: str, directory: Path, *options: str | Path) -> None:
+    quiet = ("--quiet", "--no-input", "--disable-pip-version-check")
+    words = [*_pip(), command, *quiet, *options]
+    run(words, timeout_s=BUILD_TIMEOUT_S, cwd=directory, name="pip")
+
+
 def unpack(wheel: Path, into: Path, wanted: Callable[[str], bool]) -> list[Path]:
     """Unpack the members of `wheel` for which `wanted(name)` holds, with their permission bits.
 

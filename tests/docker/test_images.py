@@ -56,7 +56,7 @@ def test_an_image_in_which_no_shim_can_be_compiled_is_refused(docker_lab: Lab, e
 
 def test_an_image_that_is_not_there_is_named(engine: Any) -> None:
     with pytest.raises(LabError) as caught:
-        images._build(engine, images.NODE, "lock-lab-test:nowhere", images._shims(), lambda line: None)
+        images.make(engine, images.NODE, "lock-lab-test:nowhere", images._shims(), lambda line: None)
     assert "lock-lab-test:nowhere" in caught.value.render()
 
 

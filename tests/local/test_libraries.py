@@ -68,5 +68,5 @@ def test_a_skipped_library_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path))
     told: list[str] = []
-    assert usable(STORIES.values(), told.append) == ()
+    assert usable(STORIES.values(), "local", told.append) == ()
     assert "skipped: the stories about pottery: it is not installed: lab drivers install pottery" in told

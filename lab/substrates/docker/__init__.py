@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
+from lab.drivers.place import Place
+from lab.substrates.base import Capability, Cluster, ClusterPlan, Service, Substrate
+
+BUILD_SERVICES = "lab images build --consensus"
 
 
 class _Docker:
     name = "docker"
     what = "containers of the engine on this machine"
-    capabilities = frozenset(Capability) - {Capability.DRIVERS, Capability.OTHER_SERVICES}
+    capabilities = frozenset(Capability)
+
+    @property
+    def drivers(self) -> Place:
+        from lab.substrates.docker.drivers import Containers
+
+        return Containers()
 
     def missing_reason(self) -> str | None:
         from lab.substrates.docker.engine import no_engine_reason
@@ -32,8 +41,29 @@ class _Docker:
             return error.seen
         return None if lacking is None else f"{lacking}: lab images build provides it"
 
+    def lacks(self, service: Service) -> str | None:
+        if service == "redis":
+            return None
+        from lab.errors import LabError
+        from lab.substrates.docker.engine import connect
+        from lab.substrates.docker.images import service_missing_reason
+
+        try:
+            api = connect()
+            try:
+                reason = service_missing_reason(api, service)
+            finally:
+                api.close()
+        except LabError as error:
+            return error.seen
+        return None if reason is None else f"{reason}: {BUILD_SERVICES} provides it"
+
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        from lab.errors import LabError
         from lab.substrates.docker.cluster import DockerCluster
+
+        if reason := self.lacks(plan.service):
+            raise LabError(reason, where="cluster.service", hint=BUILD_SERVICES)
 
         return DockerCluster(plan, run_id, log_dir)
 

@@ -12,11 +12,12 @@ from lab.address import Address
 from lab.errors import LabError, UnknownOutcome
 from lab.leftovers import RunFile
 from lab.substrates.base import STORE, Capability, ClusterPlan
-from lab.substrates.docker import topology
+from lab.substrates.docker import drivers, images, topology
 from lab.substrates.docker.container import Container, Watch, create, name_of
 from lab.substrates.docker.engine import REMOTE, Engine, endpoint
 from lab.substrates.docker.leftovers import owner_labels, remove_run
 from lab.substrates.docker.parts import ContainerClock, DockerClient, DockerNode, Witness
+from lab.substrates.docker.services import ContainedServer, Seat, spec_of, version_of
 from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.disk import NodeDisk
 from lab.substrates.real.ports import planned_ports
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 
-class DockerCluster(RealCluster[DockerNode, DockerNode, DockerClient]):
+Server = DockerNode | ContainedServer
+
+
+class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
     """Five (or as many as planned) nodes, one store, one Toxiproxy and the clients, a container each."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
@@ -41,7 +45,7 @@ class DockerCluster(RealCluster[DockerNode, DockerNode, DockerClient]):
         self._watch: Watch | None = None
         self._network = ""
         self._labels = owner_labels(run_id)
-        self._parts: list[DockerNode] = []
+        self._parts: list[Server] = []
 
     async def up(self) -> None:
         """Start everything, at once where nothing has to wait, and prove every link healthy."""
@@ -54,25 +58,26 @@ class DockerCluster(RealCluster[DockerNode, DockerNode, DockerClient]):
         nodes_ports = {topology.port_of(name, self._plan.nodes): port for name, port in ports.items() if port}
         # Toxiproxy's container first: the nodes name it when they are made.
         proxy = await self._create(topology.proxy_spec(), nodes_ports)
-        servers, clients, _ = await asyncio.gather(
-            asyncio.gather(*(self._make_node(name, witness) for name in (*self._plan.nodes, STORE))),
+        nodes, self.store_node, clients, _ = await asyncio.gather(
+            asyncio.gather(*(self._make_server(name, witness) for name in self._plan.nodes)),
+            self._make_node(STORE, witness),
             asyncio.gather(*(self._make_client(name, witness) for name in self._plan.clients)),
             proxy.start(),
         )
-        for node in servers:
+        for node in (*nodes, self.store_node):
             node.locate(proxy.address)
-        *nodes, self.store_node = servers
         self.nodes = {node.name: node for node in nodes}
         self.clients = {client.name: client for client in clients}
         await asyncio.gather(
-            self._start_servers(proxy, servers, witness),
+            self._start_servers(proxy, witness),
             asyncio.gather(*(client.launch() for client in clients)),
-            self._learn_version(engine),
         )
+        await self._learn_versions(engine)
 
-    async def _start_servers(self, proxy: Container, servers: list[DockerNode], witness: Witness) -> None:
+    async def _start_servers(self, proxy: Container, witness: Witness) -> None:
         """Start the nodes and the store, and connect everybody."""
         toxiproxy = ToxiproxyServer(proxy.address, topology.API_PORT)
+        servers = (*self.nodes.values(), self.store_node)
         ready, _ = await asyncio.gather(
             self._toxiproxy_is_ready(toxiproxy, proxy), asyncio.gather(*(node.start() for node in servers))
         )
@@ -125,6 +130,15 @@ class DockerCluster(RealCluster[DockerNode, DockerNode, DockerClient]):
         self._watch.add(container)
         return container
 
+    async def _make_server(self, name: str, witness: Witness) -> Server:
+        service = self._plan.service
+        if service == "redis":
+            return await self._make_node(name, witness)
+        seat = Seat(name, self._plan.nodes, self._scratch / f"node-{name}")
+        node = ContainedServer(service, seat, await self._create(spec_of(service, seat)))
+        self._parts.append(node)
+        return node
+
     async def _make_node(self, name: str, witness: Witness) -> DockerNode:
         is_store = name == STORE
         records = Capability.POWER_CUTS in self._plan.needs and not is_store
@@ -142,12 +156,18 @@ class DockerCluster(RealCluster[DockerNode, DockerNode, DockerClient]):
         assert self._engine is not None
         clock = ContainerClock(self._clocks / name, witness)
         logs = self._plan.client_logs or self._log_dir
-        spec = topology.client_spec(name, self._clocks, logs, self._plan.code)
+        driver = self._plan.driver
+        image = images.client_image() if driver is None else drivers.image_name(driver)
+        code, imports = self._plan.code, driver is None
+        spec = topology.client_spec(name, self._clocks, logs, code, image, imports_code=imports)
         container = await self._create(spec)
         return DockerClient(name, self._engine, container, clock, self._log_dir / f"client-{name}.log")
 
-    async def _learn_version(self, engine: Engine) -> None:
+    async def _learn_versions(self, engine: Engine) -> None:
         self._versions["docker engine"] = await engine.call(lambda api: str(api.version()["Version"]))
+        service, first = self._plan.service, next(iter(self.nodes.values()))
+        if isinstance(first, ContainedServer):
+            self._versions[service] = await version_of(service, first.container, engine)
 
     async def _prove_one_clock(self, proxy: Container, witness: Witness) -> None:
         """Refuse an engine that is not on this machine: everything is stamped by one monotonic clock."""

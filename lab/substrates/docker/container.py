@@ -112,6 +112,15 @@ class Container:
             with contextlib.suppress(UnknownOutcome):
                 await self._engine.call(lambda api: api.kill(self.id, "SIGKILL"))
 
+    async def interrupt(self) -> None:
+        """SIGINT to its first process. That it is gone already is no error."""
+        if self.by_signal:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGINT)
+        else:
+            with contextlib.suppress(UnknownOutcome):
+                await self._engine.call(lambda api: api.kill(self.id, "SIGINT"))
+
     async def ended(self) -> int:
         """Wait for its end and return its exit code."""
         if self._end is None:
@@ -180,7 +189,7 @@ def create(
         spec.image,
         list(spec.command),
         name=name_of(run_id, spec.name),
-        user=f"{os.getuid()}:{os.getgid()}",
+        user=spec.user or f"{os.getuid()}:{os.getgid()}",
         environment=dict(spec.environment),
         working_dir=spec.directory,
         labels={**labels, "lock-lab.part": spec.name},

@@ -15,7 +15,7 @@ import platform
 import re
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from lab import tools
 from lab.errors import LabError
 from lab.paths import compose_dir
+from lab.substrates.base import Service
 from lab.substrates.docker.engine import connect
 from lab.tools import wheels
 from lab.tools.model import Progress, SourceFailed
@@ -35,6 +36,8 @@ DIGEST_LABEL = "lock-lab.digest"
 BASE_LABEL = "lock-lab.base"
 NODE_VARIABLE = "LOCK_LAB_NODE_IMAGE"
 """Names another image for the nodes than the one that was built last."""
+CLIENT_VARIABLE = "LOCK_LAB_CLIENT_IMAGE"
+"""Names an image for the clients that was built on the lab's own, with what a driver of one's own needs."""
 
 BASE_IMAGE = "debian:bookworm-slim"
 BUILD_TIMEOUT_S = 1800
@@ -42,13 +45,18 @@ BUILD_TIMEOUT_S = 1800
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CLIENT_NEEDS = ("hiredis", "msgspec", "redis")
 """What the client process imports that is not in Python itself, nor the lab's own."""
-_CLIENT_ALSO = ("async-timeout==5.0.1",)
+_CLIENT_EXTRA = "consensus"
+"""Of the lab's optional packages those that a client may need, installed here or not."""
+CLIENT_ALSO = ("async-timeout==5.0.1",)
 """What redis-py needs in the image, whose Python is older than 3.11.3."""
-_CLIENT_PYTHON = ("--python-version=3.11", "--implementation=cp", "--abi=cp311", "--abi=none")
+CLIENT_PYTHON = "3.11"
+"""The Python of Debian's images."""
+_PYTHON_TAGS = (f"--python-version={CLIENT_PYTHON}", "--implementation=cp", "--abi=cp311", "--abi=none")
 _CLIENT_CODE = (
     *("__init__.py", "address.py", "channel.py", "durations.py", "errors.py", "heartbeat.py", "points.py"),
     *(
         "drivers/__init__.py",
+        "drivers/greet.py",
         "drivers/messages.py",
         "drivers/process.py",
         "client",
@@ -71,6 +79,10 @@ class Image:
     files: Callable[[], Files]
     own_tag: bool = False
     """Whether each version has a tag of its own, so that several versions of the lab get along."""
+    recipe: str = ""
+    """Whose Dockerfile it is built by, if not its own kind's."""
+    arguments: tuple[tuple[str, str], ...] = ()
+    """What the Dockerfile is told besides its base."""
 
     @property
     def name(self) -> str:
@@ -80,11 +92,12 @@ class Image:
     @property
     def dockerfile(self) -> Path:
         """Its Dockerfile."""
-        return compose_dir() / f"{self.kind}.Dockerfile"
+        return compose_dir() / f"{self.recipe or self.kind}.Dockerfile"
 
     def digest(self) -> str:
         """A digest of everything in it that comes from the lab."""
-        content = {"Dockerfile": self.dockerfile.read_bytes(), **self.files()}
+        told = {name: value.encode() for name, value in self.arguments}
+        content = {"Dockerfile": self.dockerfile.read_bytes(), **self.files(), **told}
         whole = hashlib.sha256()
         for name in sorted(content):
             whole.update(f"{name}\0{len(content[name])}\0".encode())
@@ -120,19 +133,41 @@ def _client_sources() -> Iterator[Path]:
 
 
 def requirements() -> list[str]:
-    """What the client imports, in the versions that the lab itself runs with."""
-    return [*(f"{name}=={importlib.metadata.version(name)}" for name in _CLIENT_NEEDS), *_CLIENT_ALSO]
+    """What the client imports, in the versions that the lab itself runs with, or would."""
+    extra = f'extra == "{_CLIENT_EXTRA}"'
+    optional = [
+        pin.strip()
+        for pin, _, marker in (one.partition(";") for one in importlib.metadata.requires("lock-lab") or ())
+        if marker.strip().replace("'", '"') == extra
+    ]
+    needed = [f"{name}=={importlib.metadata.version(name)}" for name in _CLIENT_NEEDS]
+    return [*needed, *CLIENT_ALSO, *optional]
 
 
 NODE = Image("node", "REDIS_IMAGE", _shims)
 CLIENT = Image("client", "BASE_IMAGE", _client_code, own_tag=True)
 TOXIPROXY = Image("toxiproxy", "BASE_IMAGE", dict)
 IMAGES = (NODE, CLIENT, TOXIPROXY)
+SERVICE_PACKAGES: Mapping[Service, str] = {
+    "etcd": "etcd-server",
+    "zookeeper": "zookeeper",
+    "postgres": "postgresql-15",
+}
+"""Debian's packages of the servers that are no Redis."""
+SERVICES: Mapping[Service, Image] = {
+    service: Image(service, "BASE_IMAGE", dict, recipe="service", arguments=(("PACKAGES", packages),))
+    for service, packages in {**SERVICE_PACKAGES, "zookeeper": "zookeeper default-jre-headless"}.items()
+}
 
 
 def node_image() -> str:
     """The image of the nodes: the one that was built last, unless another is named."""
     return os.environ.get(NODE_VARIABLE) or NODE.name
+
+
+def client_image() -> str:
+    """The image of the clients: this lab's own, unless another is named."""
+    return os.environ.get(CLIENT_VARIABLE) or CLIENT.name
 
 
 def tag_of(redis_image: str) -> str:
@@ -144,8 +179,8 @@ def missing_reason(api: APIClient) -> str | None:
     """Say which images a run lacks, or which don't fit this lab, or None if all are there."""
     lacking, stale = [], []
     for image in IMAGES:
-        name = node_image() if image is NODE else image.name
-        digest = _digest_of(api, name)
+        name = {NODE: node_image, CLIENT: client_image}.get(image, lambda: TOXIPROXY.name)()
+        digest = digest_of(api, name)
         if digest is None:
             lacking.append(name)
         elif digest != image.digest():
@@ -157,7 +192,16 @@ def missing_reason(api: APIClient) -> str | None:
     return None
 
 
-def _digest_of(api: APIClient, name: str) -> str | None:
+def service_missing_reason(api: APIClient, service: Service) -> str | None:
+    """Say why nodes of this kind cannot run, or None if they can."""
+    image = SERVICES[service]
+    if digest_of(api, image.name) == image.digest():
+        return None
+    return f"the engine has no image {image.name} that fits this version of the lab"
+
+
+def digest_of(api: APIClient, name: str) -> str | None:
+    """What an image was built from; empty if it does not say so, None if it is not there."""
     from docker.errors import ImageNotFound
 
     try:
@@ -205,8 +249,10 @@ def remove() -> list[str]:
     return sorted(names)
 
 
-def build(redis_image: str | None, progress: Progress) -> list[str]:
+def build(redis_image: str | None, progress: Progress, *, consensus: bool = False) -> list[str]:
     """Build what is lacking or stale, the nodes always, and return the names.
+
+    ``consensus`` asks for the servers that are no Redis as well.
 
     Raises:
         LabError: no engine answers, or an image could not be built; the engine's last words are told.
@@ -216,17 +262,21 @@ def build(redis_image: str | None, progress: Progress) -> list[str]:
     try:
         base = redis_image or BASE_IMAGE
         tagged = tag_of(base)
-        _build(api, NODE, base, _shims(), progress)
+        make(api, NODE, base, _shims(), progress)
         repository, _, tag = tagged.partition(":")
         api.tag(NODE.name, repository, tag)
-        if _digest_of(api, CLIENT.name) != CLIENT.digest():
-            _build(api, CLIENT, BASE_IMAGE, {**_client_code(), **_wheels(progress)}, progress)
-        if _digest_of(api, TOXIPROXY.name) != TOXIPROXY.digest():
-            _build(api, TOXIPROXY, BASE_IMAGE, {"toxiproxy-server": toxiproxy.read_bytes()}, progress)
+        if digest_of(api, CLIENT.name) != CLIENT.digest():
+            make(api, CLIENT, BASE_IMAGE, {**_client_code(), **_wheels(progress)}, progress)
+        if digest_of(api, TOXIPROXY.name) != TOXIPROXY.digest():
+            make(api, TOXIPROXY, BASE_IMAGE, {"toxiproxy-server": toxiproxy.read_bytes()}, progress)
+        services = SERVICES.values() if consensus else ()
+        for service in services:
+            if digest_of(api, service.name) != service.digest():
+                make(api, service, BASE_IMAGE, {}, progress)
         _drop_replaced(api)
     finally:
         api.close()
-    return [NODE.name, tagged, CLIENT.name, TOXIPROXY.name]
+    return [NODE.name, tagged, CLIENT.name, TOXIPROXY.name, *(service.name for service in services)]
 
 
 def _drop_replaced(api: APIClient) -> None:
@@ -240,30 +290,45 @@ def _drop_replaced(api: APIClient) -> None:
 
 def _wheels(progress: Progress) -> Files:
     """What the client imports, unpacked as pip would install it."""
+    return {f"site/{name}": content for name, content in packages(requirements(), progress).items()}
+
+
+def packages(pins: Sequence[str], progress: Progress) -> Files:
+    """What pip installs for these, and for what they need, for the Python of the images.
+
+    Raises:
+        LabError: they cannot be had.
+    """
+    progress(f"fetching {', '.join(pins)} for Python {CLIENT_PYTHON}")
+    with tempfile.TemporaryDirectory(prefix="lock-lab-") as scratch:
+        site = Path(scratch, "site")
+        try:
+            wheels.install(pins, site, Path(scratch), tags=python_tags())
+        except SourceFailed as failure:
+            raise LabError(
+                f"{', '.join(pins)} could not be had: {failure}",
+                expected=f"wheels for Python {CLIENT_PYTHON}",
+                hint="is PyPI within reach from here?",
+            ) from failure
+        paths = [path for path in sorted(site.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+        return {str(path.relative_to(site)): path.read_bytes() for path in paths}
+
+
+def python_tags() -> tuple[str, ...]:
+    """The options by which pip chooses wheels for the Python of the images."""
     machine = platform.machine().lower()
-    tags = (*_CLIENT_PYTHON, f"--platform=manylinux_2_17_{machine}", f"--platform=manylinux2014_{machine}")
-    files: Files = {}
-    for requirement in requirements():
-        with tempfile.TemporaryDirectory(prefix="lock-lab-") as scratch:
-            directory = Path(scratch)
-            try:
-                wheel = wheels.download(requirement, directory, progress, tags=tags)
-                for path in wheels.unpack(wheel, directory / "site", lambda _: True):
-                    files[str(path.relative_to(directory))] = path.read_bytes()
-            except SourceFailed as failure:
-                raise LabError(
-                    f"{requirement} could not be had: {failure}", where="the client image"
-                ) from failure
-    return files
+    platforms = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+    return (*_PYTHON_TAGS, *(f"--platform={one}_{machine}" for one in platforms))
 
 
-def _build(api: APIClient, image: Image, base: str, files: Files, progress: Progress) -> None:
+def make(api: APIClient, image: Image, base: str, files: Files, progress: Progress) -> None:
+    """Build one image on a base. Raises ``LabError`` with the engine's last words."""
     progress(f"building {image.name} on {base}")
     lines = api.build(
         fileobj=_context({**files, "Dockerfile": image.dockerfile.read_bytes()}),
         custom_context=True,
         tag=image.name,
-        buildargs={image.base_argument: base},
+        buildargs={image.base_argument: base, **dict(image.arguments)},
         labels={LABEL: image.kind, DIGEST_LABEL: image.digest(), BASE_LABEL: base},
         rm=True,
         forcerm=True,

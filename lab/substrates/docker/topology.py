@@ -47,7 +47,10 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One container: what runs in it, and what it sees. Without ``shares`` it is on the run's network."""
+    """One container: what runs in it, and what it sees. Without ``shares`` it is on the run's network.
+
+    ``user`` is who runs it if that is not who runs the lab.
+    """
 
     name: str
     image: str
@@ -57,6 +60,7 @@ class Spec:
     shares: str | None = None
     talks: bool = False
     directory: str | None = None
+    user: str | None = None
 
 
 def port_of(name: str, nodes: tuple[str, ...]) -> int:
@@ -114,15 +118,20 @@ def clock_environment(clock: str) -> dict[str, str]:
     return {"LD_PRELOAD": CLOCK_SHIM, CLOCK_VARIABLE: f"{CLOCKS}/{clock}"}
 
 
-def client_spec(name: str, clocks: Path, logs: Path, code: Path | None) -> Spec:
-    """A client. It writes its log where this machine finds it, under that path; ``code`` is the user's."""
+def client_spec(
+    name: str, clocks: Path, logs: Path, code: Path | None, image: str, *, imports_code: bool = True
+) -> Spec:
+    """A client. It writes its log where this machine finds it, under that path; ``code`` is the user's.
+
+    Unless it ``imports_code``, none of the user's modules can get in the way of its own.
+    """
     mounts = [Mount(clocks, CLOCKS), Mount(logs, logs, writable=True)]
     if code is not None:
         mounts.append(Mount(code, CODE))
     return Spec(
         f"client-{name}",
-        images.CLIENT.name,
-        ("python3", "-m", "lab.client"),
+        image,
+        ("python3", *(() if imports_code else ("-P",)), "-m", "lab.client"),
         {**clock_environment(name), "PYTHONDONTWRITEBYTECODE": "1"},
         tuple(mounts),
         talks=True,

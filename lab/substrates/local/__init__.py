@@ -6,19 +6,24 @@ import os
 import sys
 from pathlib import Path
 
-from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
+from lab.drivers.place import Place, ThisMachine
+from lab.substrates.base import Capability, Cluster, ClusterPlan, Service, Substrate
 
 
 class _Local:
     name = "local"
     what = "real processes on this machine"
     capabilities = frozenset(Capability)
+    drivers: Place = ThisMachine()
 
     def missing_reason(self) -> str | None:
         if sys.platform != "linux":
             return f"the local substrate needs Linux (preload shims, /proc), and this is {sys.platform}"
         if not os.access("/proc/self/stat", os.R_OK):
             return "the local substrate needs /proc"
+        return None
+
+    def lacks(self, service: Service) -> str | None:
         return None
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

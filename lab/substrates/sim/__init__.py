@@ -5,17 +5,23 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.substrates.base import Capability, Cluster, ClusterPlan, Substrate
+from lab.drivers.place import Place, ThisMachine
+from lab.substrates.base import Capability, Cluster, ClusterPlan, Service, Substrate
 
 
 class _Sim:
     name = "sim"
     what = "a simulation in one process, in virtual time"
     capabilities = frozenset(Capability) - {Capability.DRIVERS, Capability.OTHER_SERVICES}
+    drivers: Place = ThisMachine()
+    """No driver runs in virtual time, but each can be asked what it is."""
 
     def missing_reason(self) -> str | None:
         if find_spec("lupa") is None:
             return "the sim substrate needs the package lupa, which runs the scripts of simulated nodes"
+        return None
+
+    def lacks(self, service: Service) -> str | None:
         return None
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -75,6 +77,57 @@ def test_a_wheel_from_a_local_index(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     empty.mkdir()
     with pytest.raises(SourceFailed, match="No matching distribution"):
         wheels.download("thing==2.0", empty, lambda _: None, tags=tags)
+
+
+def test_what_has_no_wheel_for_the_other_interpreter_is_built_if_it_fits_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A library as a source only, and what it needs as wheels: one for that interpreter, one for ours."""
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    ours = f"cp3{sys.version_info.minor}-cp3{sys.version_info.minor}"
+    for tag, text in (("cp39-cp39-manylinux2014_x86_64", "theirs"), (f"{ours}-linux_x86_64", "ours")):
+        with zipfile.ZipFile(shelf / f"fast-1.0-{tag}.whl", "w") as archive:
+            archive.writestr("fast.py", text)
+            archive.writestr(
+                "fast-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: fast\nVersion: 1.0\n"
+            )
+            archive.writestr("fast-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+            archive.writestr("fast-1.0.dist-info/RECORD", "")
+    backend = (
+        "import zipfile, os\n"
+        "def build_wheel(directory, *_):\n"
+        "    name = 'slow-1.0-py3-none-any.whl'\n"
+        "    with zipfile.ZipFile(os.path.join(directory, name), 'w') as archive:\n"
+        "        archive.writestr('slow.py', 'built')\n"
+        "        archive.writestr('slow-1.0.dist-info/METADATA',\n"
+        "            'Metadata-Version: 2.1\\nName: slow\\nVersion: 1.0\\nRequires-Dist: fast==1.0\\n')\n"
+        "        archive.writestr('slow-1.0.dist-info/WHEEL',\n"
+        "            'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "        archive.writestr('slow-1.0.dist-info/RECORD', '')\n"
+        "    return name\n"
+    )
+    project = "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
+    with tarfile.open(shelf / "slow-1.0.tar.gz", "w:gz") as archive:
+        for name, text in (
+            ("backend.py", backend),
+            ("pyproject.toml", project),
+            ("PKG-INFO", "Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n"),
+        ):
+            member = tarfile.TarInfo(f"slow-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shelf))
+    interpreter = ("--python-version=3.9", "--implementation=cp", "--abi=cp39", "--abi=none")
+    tags = (*interpreter, "--platform=manylinux2014_x86_64")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    wheels.install(["slow==1.0"], tmp_path / "site", scratch, tags=tags)
+    assert (tmp_path / "site" / "slow.py").read_text() == "built"
+    assert (tmp_path / "site" / "fast.py").read_text() == "theirs"
+    with pytest.raises(SourceFailed, match="No matching distribution"):
+        wheels.install(["slow==2.0"], tmp_path / "site", scratch, tags=tags)
 
 
 def test_run_gives_output_or_the_reason(tmp_path: Path) -> None:
