@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lab.errors import LabError
 from lab.substrates import choose, substrate
-from lab.substrates.base import ClusterPlan
+from lab.substrates.plan import ClusterPlan
 
 ROUNDS = 7
 SUBSTRATES = ("docker", "local")

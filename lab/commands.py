@@ -40,8 +40,9 @@ def run_command(
     from lab.drivers import driver_or_none
     from lab.execute import Interrupted, execute_on
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
-    from lab.run import Run, RunOptions, needed_of, told_in_short
+    from lab.run import Run, RunOptions, told_in_short
     from lab.scenario.load import load_scenario
+    from lab.steps import needed_of
     from lab.substrates import choose, is_simulated
 
     data, talk = _consoles()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.client.protocol import Setup
-from lab.drivers import driver_or_none, is_driver
+from lab.drivers import driver_or_none
 from lab.durations import format_duration
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
@@ -37,10 +37,11 @@ from lab.scenario.load import LoadedScenario
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import LinkStep
-from lab.steps import Narrator, Player, Told, needs
+from lab.steps import Narrator, Player, Told, needed_of, needs
 from lab.store import StoreClient, StoreError
 from lab.substrates import is_simulated, substrate
-from lab.substrates.base import STORE, Capability, Cluster, ClusterPlan
+from lab.substrates.base import STORE, Capability, Cluster
+from lab.substrates.plan import ClusterPlan
 from lab.substrates.refusals import refusal
 from lab.traits import Traits, traits_of
 from lab.workload import WorkloadPlayer
@@ -96,14 +97,6 @@ class RunOptions:
     repeat_command: str
     substrate: str = "local"
     picture: Picture = "always"
-
-
-def needed_of(scenario: Scenario) -> frozenset[Capability]:
-    """What a substrate must be able to run for a scenario, whatever its steps are."""
-    driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
-    others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
-    copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
-    return frozenset(driver | others | copies)
 
 
 def told_in_short(scenario: Scenario) -> str:
@@ -327,15 +320,7 @@ class Run:
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         service = self._scenario.cluster.service
         steps = (*self._scenario.steps, *drawn)
-        self._refuse_what_makes_no_sense(steps)
-        needed = needs(steps) | needed_of(self._scenario)
-        missing = needed - chosen.capabilities
-        if missing:
-            raise LabError(
-                f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
-                where=self._loaded.name,
-                hint="choose another substrate with --on",
-            )
+        self._refuse_what_cannot_be(steps)
         plan = ClusterPlan(
             nodes=self._scenario.cluster.node_names,
             clients=tuple(self._scenario.clients),
@@ -343,15 +328,26 @@ class Run:
             service=service,
             base_port=self._scenario.cluster.base_port,
             replicas=self._scenario.cluster.replicas,
-            needs=needed,
+            needs=self._needed(steps),
             client_logs=recorder.client_logs,
             code=None if is_own(self._scenario.lock.name) else Path.cwd(),
             driver=driver_or_none(self._scenario.lock.name),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 
-    def _refuse_what_makes_no_sense(self, steps: Iterable[StepModel]) -> None:
-        """What the nodes don't take part in, whatever runs them. Raises ``LabError``."""
+    def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
+        """What the substrate will have to do."""
+        return needs(steps) | needed_of(self._scenario)
+
+    def _refuse_what_cannot_be(self, steps: Iterable[StepModel]) -> None:
+        """What the substrate cannot do, or the nodes take no part in anywhere. Raises ``LabError``."""
+        steps, chosen = tuple(steps), substrate(self._options.substrate)
+        if missing := (needs(steps) | needed_of(self._scenario)) - chosen.capabilities:
+            raise LabError(
+                f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
+                where=self._loaded.name,
+                hint="choose another substrate with --on",
+            )
         service = self._scenario.cluster.service
         asked = needs(step for step in steps if not (isinstance(step, LinkStep) and step.store))
         for capability in sorted(asked):

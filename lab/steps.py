@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lab.anchors import Anchors
 from lab.client.protocol import Answer, Command, Outcome, Verb
+from lab.drivers import is_driver
 from lab.durations import format_duration
 from lab.errors import UnknownOutcome
 from lab.faults import FAULTS
@@ -19,8 +20,9 @@ from lab.points import POINTS_BEFORE_GRANT
 from lab.recorder import Recorder
 from lab.scenario.actions import Action
 from lab.scenario.anchors import Anchor, ClientAt, KeysGone, LeaseOver, NodesExecuted, Replicated, Synced
+from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
-from lab.scenario.step_link import Heal
+from lab.scenario.step_link import Heal, LinkStep
 from lab.scenario.step_machine import ClientCrash, Correct, Crash, Jump, Prime, Restart, Resume, Shutdown
 from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
 from lab.substrates.base import Capability, Client, Cluster
@@ -255,6 +257,16 @@ def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
     if any(isinstance(step, Until) and isinstance(step.anchor, ON_KEYS) for step in steps):
         needed.add(Capability.WATCH_KEYS)
     return frozenset(needed)
+
+
+def needed_of(scenario: Scenario) -> frozenset[Capability]:
+    """What a substrate must have to run a scenario's nodes and its lock, and ways between its servers."""
+    driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
+    others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
+    copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
+    apart = any(isinstance(step, LinkStep) and step.node for step in scenario.steps)
+    peers = {Capability.CUT_PEERS} if others and apart else set()
+    return frozenset(driver | others | copies | peers)
 
 
 def _looks_at_disks(step: StepModel) -> bool:

@@ -21,7 +21,7 @@ from lab.drivers.look import Look, Looker
 from lab.drivers.messages import DriverBroken, Extended, Failed, Granted, Hello
 from lab.drivers.process import DriverProcess, OptionValues
 from lab.errors import ExitCode, LabError
-from lab.substrates.base import ClusterPlan
+from lab.substrates.plan import ClusterPlan
 
 TTL_MS: Final = 600_000
 """Longer than any check takes."""

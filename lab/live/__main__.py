@@ -42,7 +42,8 @@ def _serve(begin: Begin) -> int:
     from lab.errors import LabError
     from lab.execute import execute
     from lab.live.run import LiveRun, loaded_story, tell
-    from lab.run import RunOptions, needed_of
+    from lab.run import RunOptions
+    from lab.steps import needed_of
     from lab.substrates import choose, is_simulated
 
     about = loaded_story(begin.scenario, []).scenario

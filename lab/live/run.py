@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +15,10 @@ from lab.recorder import Recorder
 from lab.run import Run, RunOptions
 from lab.rundir import RunDirectory
 from lab.scenario.load import LoadedScenario, load_text
+from lab.scenario.step_base import StepModel
 from lab.steps import Player, Told
-from lab.substrates.base import Capability, Cluster, Substrate
+from lab.substrates import substrate
+from lab.substrates.base import Capability, Cluster
 
 NAME: Final = "live"
 PLACEHOLDER: Final = {"say": "A story told from Python"}
@@ -69,9 +72,9 @@ class LiveRun(Run):
     def _note(self, told: Told) -> None:
         self._said.append(Said(told.actor, told.text, told.mood))
 
-    def _needs(self, chosen: Substrate) -> frozenset[Capability]:
+    def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
         """Whatever the substrate has: nobody knows yet what will happen."""
-        return chosen.capabilities
+        return substrate(self._options.substrate).capabilities
 
     async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
         """Play what is told, until the story ends. Raises ``asyncio.CancelledError`` if nobody tells on."""
@@ -100,6 +103,7 @@ class LiveRun(Run):
         loaded = loaded_story(self._about, [*self._steps, step])
         self._steps.append(step)
         self._loaded, self._scenario = loaded, loaded.scenario
+        self._refuse_what_cannot_be(loaded.scenario.steps[-1:])
         await player.play_one(loaded.scenario.steps[-1])
 
     def _answer(self, error: Problem | None = None) -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from lab.address import Address
 from lab.client.protocol import Answer, Command, Setup
 from lab.drivers.place import Place
+
+if TYPE_CHECKING:
+    from lab.substrates.plan import ClusterPlan
 
 Direction = Literal["both", "requests", "replies"]
 Stream = Literal["requests", "replies"]
@@ -48,31 +51,8 @@ class Capability(StrEnum):
     POWER_CUTS = "cut the power of nodes"
     WATCH_KEYS = "watch the lock's key on the nodes"
     OTHER_SERVICES = "run nodes that are no Redis"
+    CUT_PEERS = "cut the servers of one service off from each other"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterPlan:
-    """The size and shape of a cluster, and what will be asked of it.
-
-    ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
-    which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
-    ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
-    substrate that shuts its clients in must let them see these, and a ``driver`` (a lock's name), if there is
-    one. ``service`` is what kind of servers the nodes are; Redis nodes know nothing of each other, those of
-    another kind make one service.
-    """
-
-    nodes: tuple[str, ...]
-    clients: tuple[str, ...]
-    persistence: Persistence
-    base_port: int | None = None
-    replicas: Mapping[str, str] = field(default_factory=dict)
-    needs: frozenset[Capability] = frozenset()
-    client_logs: Path | None = None
-    code: Path | None = None
-    driver: str | None = None
-    service: Service = "redis"
 
 
 @dataclass(frozen=True, slots=True)

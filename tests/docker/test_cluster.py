@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from lab.address import Address
-from lab.substrates.base import Capability, ClockReading, ClusterPlan
+from lab.substrates.base import Capability, ClockReading
 from lab.substrates.docker.cluster import DockerCluster
+from lab.substrates.plan import ClusterPlan
 from lab.substrates.probe import echo
 from lab.substrates.real.ports import free_ports, is_port_free
 

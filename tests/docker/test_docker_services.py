@@ -11,9 +11,12 @@ import pytest
 
 from lab.errors import LabError
 from lab.scenario.files import consensus_names
-from lab.substrates.base import ClusterPlan, Service
+from lab.scenario.load import load_scenario
+from lab.steps import needed_of
+from lab.substrates.base import Service
 from lab.substrates.docker import SUBSTRATE, images
 from lab.substrates.docker.cluster import DockerCluster
+from lab.substrates.plan import ClusterPlan
 from tests.lab_process import Lab
 
 pytestmark = pytest.mark.timeout(900)
@@ -38,8 +41,15 @@ def test_a_story(docker_lab: Lab, servers: None, name: str) -> None:
     assert run.verdict["environment"][service][0].isdigit(), "the version that ran"
 
 
+OTHERS = [
+    name
+    for name in consensus_names()
+    if name not in ALWAYS and needed_of(load_scenario(name).scenario) <= SUBSTRATE.capabilities
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in consensus_names() if name not in ALWAYS])
+@pytest.mark.parametrize("name", OTHERS)
 def test_every_other_story(docker_lab: Lab, servers: None, name: str) -> None:
     run = docker_lab("run", name, "--on", "docker", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err

@@ -19,8 +19,9 @@ from lab.nemesis import Nemesis
 from lab.recorder import Recorder
 from lab.scenario.step_base import StepModel
 from lab.scenario.steps import STEPS
-from lab.substrates.base import STORE, Capability, ClusterPlan, Persistence
+from lab.substrates.base import STORE, Capability, Persistence
 from lab.substrates.local.cluster import LocalCluster
+from lab.substrates.plan import ClusterPlan
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -17,9 +17,10 @@ from lab import tools
 from lab.faults.base import Tolerance
 from lab.nemesis import Nemesis
 from lab.recorder import Recorder
-from lab.substrates.base import LEADER, ClusterPlan, Service
+from lab.substrates.base import LEADER, Service
 from lab.substrates.local.peers import PeerLink
 from lab.substrates.local.service_cluster import ServiceCluster
+from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
 from tests.local.faulty import step
 

@@ -177,6 +177,14 @@ def test_a_cluster_from_python(python_lab: Lab) -> None:
     assert steps.count("pause:") == 1
 
 
+def test_power_can_be_cut_in_a_cluster_that_did_not_know_of_it(python_lab: Lab) -> None:
+    with python_lab.cluster(ttl="60s", scenario={"cluster": {"persistence": "aof-everysec"}}) as cluster:
+        cluster.do("alice acquires")
+        cluster.inject(power_cut={"nodes": ["A"]})
+    told = [event["type"] for event in cluster.result.events if event["f"] == "power_cut"]
+    assert told == ["invoke", "ok"], "the second is its receipt"
+
+
 def test_a_cluster_in_which_a_moment_never_comes_is_unknown(python_lab: Lab) -> None:
     cluster = python_lab.cluster(ttl="60s")
     with contextlib.suppress(UnknownOutcome), cluster:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.drivers.place import Place
-from lab.substrates.base import Capability, Cluster, ClusterPlan, Service, Substrate
+from lab.substrates.base import Capability, Cluster, Service, Substrate
+from lab.substrates.plan import ClusterPlan
 
 BUILD_SERVICES = "lab images build --consensus"
 
@@ -13,7 +14,7 @@ BUILD_SERVICES = "lab images build --consensus"
 class _Docker:
     name = "docker"
     what = "containers of the engine on this machine"
-    capabilities = frozenset(Capability)
+    capabilities = frozenset(Capability) - {Capability.CUT_PEERS}
 
     @property
     def drivers(self) -> Place:

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from lab.drivers.place import Place, ThisMachine
-from lab.substrates.base import Capability, Cluster, ClusterPlan, Service, Substrate
+from lab.substrates.base import Capability, Cluster, Service, Substrate
+from lab.substrates.plan import ClusterPlan
 
 
 class _Local:

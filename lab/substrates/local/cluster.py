@@ -12,13 +12,14 @@ from lab import tools
 from lab.address import Address
 from lab.errors import UnknownOutcome
 from lab.leftovers import RunFile
-from lab.substrates.base import STORE, Capability, ClusterPlan, Persistence
+from lab.substrates.base import STORE, Capability, Persistence
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode, redis_command
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.local.services import ServiceNode
+from lab.substrates.plan import ClusterPlan
 from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.ports import free_ports, planned_ports
 from lab.substrates.toxiproxy import ToxiproxyServer

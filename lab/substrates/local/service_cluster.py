@@ -8,12 +8,13 @@ from pathlib import Path
 
 from lab import tools
 from lab.errors import LabError, UnknownOutcome
-from lab.substrates.base import LEADER, ClusterPlan
+from lab.substrates.base import LEADER
 from lab.substrates.local.cluster import PORT_TRIES, LocalProcesses
 from lab.substrates.local.leaders import deciders, let_lead
 from lab.substrates.local.peers import Peers, connect_peers
 from lab.substrates.local.services import LAYOUTS, Member, ServiceNode, prepare
 from lab.substrates.local.way_out import WayOut
+from lab.substrates.plan import ClusterPlan
 from lab.substrates.real.ports import free_ports
 from lab.substrates.toxiproxy import ToxiproxyServer
 from lab.tools import Missing

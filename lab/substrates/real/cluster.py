@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from lab.errors import UnknownOutcome
-from lab.substrates.base import ClusterPlan, Link, Node
+from lab.substrates.base import Link, Node
+from lab.substrates.plan import ClusterPlan
 from lab.substrates.probe import PINGS, echo
 from lab.substrates.real.client import ProcessClient
 from lab.substrates.real.machine import Body

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Iterator
 
 from lab.errors import LabError
-from lab.substrates.base import STORE, ClusterPlan
+from lab.substrates.base import STORE
+from lab.substrates.plan import ClusterPlan
 
 PORTS = range(10_000, 30_000)
 """Below the range from which the kernel takes ports for outgoing connections, which come and go."""

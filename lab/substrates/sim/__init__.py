@@ -6,13 +6,18 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lab.drivers.place import Place, ThisMachine
-from lab.substrates.base import Capability, Cluster, ClusterPlan, Service, Substrate
+from lab.substrates.base import Capability, Cluster, Service, Substrate
+from lab.substrates.plan import ClusterPlan
 
 
 class _Sim:
     name = "sim"
     what = "a simulation in one process, in virtual time"
-    capabilities = frozenset(Capability) - {Capability.DRIVERS, Capability.OTHER_SERVICES}
+    capabilities = frozenset(Capability) - {
+        Capability.DRIVERS,
+        Capability.OTHER_SERVICES,
+        Capability.CUT_PEERS,
+    }
     drivers: Place = ThisMachine()
     """No driver runs in virtual time, but each can be asked what it is."""
 

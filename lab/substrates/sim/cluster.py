@@ -10,7 +10,8 @@ from pathlib import Path
 
 from lab.address import Address
 from lab.errors import UnknownOutcome
-from lab.substrates.base import STORE, ClusterPlan
+from lab.substrates.base import STORE
+from lab.substrates.plan import ClusterPlan
 from lab.substrates.sim.client import SimClient
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.link import SimLink

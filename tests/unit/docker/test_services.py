@@ -12,10 +12,14 @@ import pytest
 from lab import substrates
 from lab.errors import LabError
 from lab.paths import compose_dir
-from lab.substrates.base import ClusterPlan, Service
+from lab.run import Run, RunOptions
+from lab.scenario.load import load_scenario
+from lab.steps import needed_of
+from lab.substrates.base import Capability, Service
 from lab.substrates.docker import SUBSTRATE, images
 from lab.substrates.docker.services import Seat, spec_of
 from lab.substrates.docker.topology import DATA, PROXY
+from lab.substrates.plan import ClusterPlan
 from tests.unit.docker.test_images import FITTING, FakeApi
 
 NODES = ("A", "B", "C")
@@ -143,3 +147,17 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
     assert substrates.choose("docker", service=service, driver=driver)[0] == "docker", (
         "the run says what lacks"
     )
+
+
+@pytest.mark.parametrize("name", ["etcd-leader-cut-off", "zookeeper-leader-cut-off"])
+def test_a_story_that_cuts_servers_off_from_each_other_is_refused(tmp_path: Path, name: str) -> None:
+    """They share a network namespace, and nothing lies between them."""
+    run = Run(load_scenario(name), RunOptions(1, tmp_path, "", "docker"), lambda told: None)
+    with pytest.raises(LabError) as caught:
+        run._refuse_what_cannot_be(load_scenario(name).scenario.steps)
+    assert (
+        caught.value.seen == "the substrate docker cannot cut the servers of one service off from each other"
+    )
+    control = load_scenario(f"{name}-control").scenario
+    assert Capability.CUT_PEERS not in needed_of(control)
+    assert Capability.CUT_PEERS not in needed_of(load_scenario("failover-race").scenario)

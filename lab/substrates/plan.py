@@ -1,0 +1,33 @@
+"""What a cluster is to be, before there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.substrates.base import Capability, Persistence, Service
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """The size and shape of a cluster, and what will be asked of it.
+
+    ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
+    which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
+    ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
+    substrate that shuts its clients in must let them see these, and a ``driver`` (a lock's name), if there is
+    one. ``service`` is what kind of servers the nodes are; Redis nodes know nothing of each other, those of
+    another kind make one service.
+    """
+
+    nodes: tuple[str, ...]
+    clients: tuple[str, ...]
+    persistence: Persistence
+    base_port: int | None = None
+    replicas: Mapping[str, str] = field(default_factory=dict)
+    needs: frozenset[Capability] = frozenset()
+    client_logs: Path | None = None
+    code: Path | None = None
+    driver: str | None = None
+    service: Service = "redis"
