@@ -47,7 +47,7 @@ class Channel:
 
     Args:
         address: where the node is.
-        connect_timeout_s: how long making a connection may take, in seconds.
+        connect_timeout_s: how long making a connection may take, in seconds; None waits for ever.
         stale_after_s: a connection that owes a reply for longer than this is given up when the next
             command comes, since what is stuck behind it would be stuck as well.
         client_name: the name the node shows in its client list.
@@ -57,7 +57,7 @@ class Channel:
         self,
         address: Address,
         *,
-        connect_timeout_s: float,
+        connect_timeout_s: float | None,
         stale_after_s: float,
         client_name: str | None = None,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from decimal import Context, Decimal, Inexact, Rounded
 from typing import Final
@@ -35,6 +36,7 @@ class DurationError(ValueError):
     """A text that is no duration; the message is one sentence that says what is wrong with it."""
 
 
+@functools.lru_cache(maxsize=256)
 def parse_duration_ns(text: str) -> int:
     """The duration written in `text`, in nanoseconds, exact.
 

@@ -23,14 +23,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import redis.asyncio
-from redis.asyncio.client import MonitorCommandInfo
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
 from lab.address import Address
 from lab.channel import Channel, NodeError
+from lab.monitor import Monitor
 from lab.recorder import Recorder
 
 LOOK_TIMEOUT_S = 2.0
@@ -68,14 +63,7 @@ class NodeWatch:
         self._recorder = recorder
         self._notify = notify
         self._truth = Channel(node, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab-truth")
-        self._redis = redis.asyncio.Redis(
-            host=node.host,
-            port=node.port,
-            protocol=2,
-            driver_info=None,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=None,
-        )
+        self._monitor = Monitor(node)
         self._task: asyncio.Task[None] | None = None
         self._lives = 0
         self._numbers = itertools.count(1)
@@ -108,7 +96,6 @@ class NodeWatch:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._truth.close()
-        await self._redis.aclose()
 
     async def observe(self, commands: Sequence[dict[str, Any]] = ()) -> Sight | None:
         """Look at the key and record it; None if the node stands still, or is not ready to tell.
@@ -168,7 +155,7 @@ class NodeWatch:
     async def _watch(self) -> None:
         """Listen; when the node dies say so, and listen again when it is back."""
         while True:
-            with contextlib.suppress(RedisError, OSError, NodeError):
+            with contextlib.suppress(OSError, NodeError):
                 await self._listen()
             if self.listening.is_set():
                 self.listening.clear()
@@ -178,7 +165,7 @@ class NodeWatch:
             await asyncio.sleep(RETRY_S)
 
     async def _listen(self) -> None:
-        async with self._redis.monitor() as monitor:
+        async with self._monitor as monitor:
             await self._truth.call("PING")  # an error while it still loads what it kept
             returns = bool(self._lives)
             self._lives += 1
@@ -190,7 +177,7 @@ class NodeWatch:
             looking = asyncio.create_task(self._look())
             try:
                 while True:
-                    self._take_note(await monitor.next_command())
+                    self._take_note(*await monitor.next())
             finally:
                 looking.cancel()
                 await asyncio.gather(looking, return_exceptions=True)
@@ -198,15 +185,15 @@ class NodeWatch:
                     self._record("key-touched", None, value={"commands": self._pending})
                     self._pending = []
 
-    def _take_note(self, shown: MonitorCommandInfo) -> None:
+    def _take_note(self, stamp_s: float, command: str) -> None:
         # "EVALSHA <script> 1 <key> …": the key is a word of its own in whatever touches it.
-        words = str(shown["command"]).split()
+        words = command.split()
         name = words[0].upper() if words else ""
         if name == "PING" and words[-1].startswith(MARK):
             self._passed = int(words[-1].removeprefix(MARK))
         if name in OWN_COMMANDS or self._name_there not in words:
             return
-        self._pending.append(self._noted(words, shown["time"]))
+        self._pending.append(self._noted(words, stamp_s))
         self.executed.append((self._pending[-1]["seen_ns"], name))
         self._due.set()
         self._notify()

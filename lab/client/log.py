@@ -80,7 +80,7 @@ class Recording:
             "type": kind,
             "f": f,
         }
-        for name, value in fields.items():
-            if value is not None:
-                event[name] = value
+        if None in fields.values():
+            fields = {name: value for name, value in fields.items() if value is not None}
+        event.update(fields)
         self._sink(event)

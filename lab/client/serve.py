@@ -19,7 +19,7 @@ from lab.client.worker import Worker
 from lab.errors import LabError
 from lab.heartbeat import watch_for_stalls
 from lab.locks import lock_class
-from lab.locks.base import Asks, Indeterminate, Lock, Surroundings
+from lab.locks.base import Indeterminate, Lock, Surroundings, asking
 from lab.store import StoreClient, StoreError
 
 
@@ -95,7 +95,7 @@ async def serve(
     for task in (looping, working, telling, heartbeat):
         if task is not None:
             task.cancel()
-    if isinstance(lock, Asks):
+    if asking(lock) is not None:
         await lock.close()
 
 
@@ -109,10 +109,11 @@ def _store(setup: Setup, lock: Lock) -> StoreClient:
 
 async def _time(lock: Lock, command_id: int) -> Answer:
     """What time it is for the lock: for one that is a process of its own, what that process sees."""
-    if not isinstance(lock, Asks):
+    asks = asking(lock)
+    if asks is None:
         return Answer(command_id, Outcome.OK, str(time.time_ns()))
     try:
-        return Answer(command_id, Outcome.OK, str(await lock.wall_clock_ns()))
+        return Answer(command_id, Outcome.OK, str(await asks.wall_clock_ns()))
     except Indeterminate as error:
         return Answer(command_id, Outcome.INFO, str(error))
 

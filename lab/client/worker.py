@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from lab.client.log import Recording
 from lab.client.points import Points
 from lab.client.protocol import Answer, Command, Outcome
-from lab.locks.base import Asks, Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired
+from lab.locks.base import Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired, asking
 from lab.store import StoreClient, StoreError
 
 NOBODY_REFUSED = "nobody refused: "
@@ -58,7 +58,7 @@ class Worker:
         self._grants = 0
         self._writes = 0
         self._announces_token = bool(getattr(lock, "announces_token", False))
-        self._asks = lock if isinstance(lock, Asks) else None
+        self._asks = asking(lock)
         self._points = points or Points()
         self._work: asyncio.Task[Answer] | None = None
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Final, Protocol, cast
 
 from lab.address import Address
 
@@ -163,7 +163,6 @@ class Lock(Protocol):
         ...
 
 
-@runtime_checkable
 class Asks(Protocol):
     """A lock that cannot answer for itself whether a lease is held, nor what time it is."""
 
@@ -177,6 +176,14 @@ class Asks(Protocol):
     async def wall_clock_ns(self) -> int:
         """Ask for the wall clock that counts for the lock. Raises ``Indeterminate``."""
         ...
+
+
+def asking(lock: Lock) -> Asks | None:
+    """Return the lock as one that has to ask, None if it is none."""
+    return cast("Asks", lock) if all(hasattr(lock, name) for name in _ASKS) else None
+
+
+_ASKS: Final = ("renews", "held", "wall_clock_ns")
 
 
 class OptionError(ValueError):

@@ -45,6 +45,7 @@ class Model(BaseModel):
         frozen=True,
         serialize_by_alias=True,
         protected_namespaces=(),
+        defer_build=True,  # a run builds one scenario, not a validator of its own for each part
     )
 
     @classmethod

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from lab.address import Address
 from lab.channel import Channel, Heard, NodeError, refusal, settle
 from lab.channel import ErrorReply as ErrorOnTheWire
-from lab.search.shortcuts import store_script, taken
-from lab.store import StoreClient, StoreError
+from lab.search.shortcuts import NO_SHORTCUT, taken
+from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Connection, Way
 from lab.substrates.sim.node import SimNode
@@ -36,6 +35,10 @@ class TrialNode(SimNode):
         self._model = self.host.run(self._new_model)
         self.host.down = False
         self._arm()
+
+    def _run_id(self) -> str:
+        """Not drawn: nobody asks for it."""
+        return f"{self._life:040x}"
 
     def keeps(self, key: bytes) -> object:
         """What it holds under a key now, without its noticing that somebody looked; None: nothing."""
@@ -82,8 +85,8 @@ class DirectNode(TrialNode):
         model = self._model
         if self._life != life or model is None or self.host.down:
             return None
-        reply = taken(model, request) if request[0] == "EVAL" else None
-        if reply is None:
+        reply = taken(model, request)
+        if reply is NO_SHORTCUT:
             reply = model.call(*request)
         if self._persistence == "aof-everysec":
             super()._arm()
@@ -98,17 +101,23 @@ class DirectNode(TrialNode):
 class DirectConnection(Connection):
     """A connection of a ``Channel`` that carries requests and replies as they are."""
 
-    __slots__ = ("_loop", "_waiting")
+    __slots__ = ("_loop", "_node", "_waiting", "_world")
 
     def __init__(self, number: int, way: Way, loop: HostLoop, channel: Channel) -> None:
-        self._loop, self._waiting = loop, channel._waiting
+        self._loop, self._waiting, self._world = loop, channel._waiting, loop.host.world
+        self._node: DirectNode = way.listener  # type: ignore[assignment]
         super().__init__(
             number, way, loop.host.name, _nothing, partial(loop.on_io, _ended, channel, channel._waiting)
         )
 
-    def request(self, request: Request) -> None:
-        """The near end asks."""
-        self.way.requests.send(self.up, 0, self._answer, request)
+    def request(self, heard: Heard, request: Request) -> None:
+        """The near end asks; ``heard`` is told the reply."""
+        self._waiting.append((heard, self._world.now_ns))
+        self.way.requests.carry(self.up, 0, self._answer, (request,))
+
+    def waits_longer_than(self, limit_s: float) -> bool:
+        """Whether a reply has not come for so long."""
+        return bool(self._waiting) and self._world.now_ns - self._waiting[0][1] > limit_s * S_NS
 
     def forget(self) -> None:
         """Refer to nobody any more, nor to who waits for replies."""
@@ -117,13 +126,15 @@ class DirectConnection(Connection):
 
     def _answer(self, request: Request) -> None:
         if not self.over:
-            answered = self.way.listener.answer(self.life, request)  # type: ignore[attr-defined]
+            answered = self._node.answer(self.life, request)
             if answered is not None:
-                self.way.replies.send(self.down, 0, self._hear, answered[0])
+                self.way.replies.carry(self.down, 0, self._hear, answered)
 
     def _hear(self, reply: Any) -> None:
         if not (self.over or self.near_closed):
-            self._loop.on_arrival(_arrived, self._waiting, reply)
+            if isinstance(reply, ErrorReply):
+                reply = refusal(ErrorOnTheWire(str(reply)))
+            self._loop.on_reply(self._waiting, reply)
 
 
 def _nothing(_: bytes) -> None:
@@ -141,21 +152,20 @@ def _post(self: Channel, *arguments: str | int | bytes) -> asyncio.Future[Any]:
 
 
 def _send(self: Channel, heard: Heard, *arguments: str | int | bytes) -> None:
-    loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
     connection: DirectConnection | None = self._connection  # type: ignore[assignment]
-    now_s = loop.time()
-    if connection is not None and self._waiting and now_s - self._waiting[0][1] > self._stale_after_s:
-        connection.close_near()
-        _dropped(self, "no reply for too long")
-        connection = None
     if connection is None:
+        loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
         try:
             connection = _connected(self, loop)
         except NodeError as error:
             heard(error.with_traceback(None))  # which would lead back to who hears it
             return
-    self._waiting.append((heard, now_s))
-    connection.request(arguments)
+    elif self._waiting and connection.waits_longer_than(self._stale_after_s):
+        connection.close_near()
+        _dropped(self, "no reply for too long")
+        _send(self, heard, *arguments)  # over another one
+        return
+    connection.request(heard, arguments)
 
 
 def _connected(channel: Channel, loop: HostLoop) -> DirectConnection:
@@ -169,11 +179,6 @@ def _connected(channel: Channel, loop: HostLoop) -> DirectConnection:
         raise NodeError(f"cannot connect to {address.name}: refused")
     channel._connection = connection  # type: ignore[assignment]
     return connection
-
-
-def _arrived(waiting: Any, reply: Any) -> None:
-    heard, _ = waiting.popleft()
-    heard(refusal(ErrorOnTheWire(str(reply))) if isinstance(reply, ErrorReply) else reply)
 
 
 def _ended(channel: Channel, waiting: Any, _: bool) -> None:
@@ -218,29 +223,3 @@ def direct_wire() -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(Channel, name, function)
-
-
-class DirectStore(StoreClient):
-    """The store's client over a direct channel."""
-
-    def __init__(self, address: Address, *, checks_fences: bool) -> None:
-        self._channel = Channel(address, connect_timeout_s=30.0, stale_after_s=30.0)
-        self._script = store_script()
-        self._checks = "1" if checks_fences else "0"
-
-    async def connect(self) -> None:
-        """Connect now. Raises ``StoreError``."""
-        try:
-            await self._channel.connect()
-        except NodeError as error:
-            raise StoreError(str(error)) from error
-
-    async def _run(self, key: str, *arguments: str) -> tuple[int, int, bytes, bytes]:
-        try:
-            answer = await self._channel.call(
-                "EVAL", self._script, 2, f"resource:{key}", f"log:{key}", *arguments
-            )
-        except NodeError as error:
-            raise StoreError(str(error)) from error
-        accepted, version, text, highest = answer
-        return accepted, version, text, highest

@@ -13,7 +13,7 @@ from lab.substrates.sim.network import Pipe, Way
 from lab.substrates.sim.world import World
 
 KEY = b"resource"
-HEARD = {("invoke", "acquire"): "asks", ("ok", "acquire"): "granted", ("invoke", "release"): "releases"}
+HEARD = {("acquire", "invoke"): "asks", ("acquire", "ok"): "granted", ("release", "invoke"): "releases"}
 
 
 class TrialNemesis:
@@ -43,7 +43,7 @@ class TrialNemesis:
         self._record, self._ttl_ns = record, ttl_ns
         self._waiting: dict[tuple[str, str, int], list[Fault]] = {}
         self._seen: dict[tuple[str, str], int] = {}
-        self._doing: dict[str, str] = {}
+        self._doing: dict[str, tuple[str, str]] = {}
         self._held: dict[str, tuple[bytes, int]] = {}
         self.covered: set[tuple[str, str]] = set()
         """Which kind of fault left the lock in which state."""
@@ -62,17 +62,18 @@ class TrialNemesis:
 
         def hear(event: dict[str, Any]) -> None:
             sink(event)
-            moment = HEARD.get((event["type"], event["f"]))
             client = event["client"]
-            self._doing[client] = f"{event['f']}-{event['type']}"
+            self._doing[client] = what = event["f"], event["type"]
+            moment = HEARD.get(what)
+            if moment is None:
+                return
             if moment == "granted":
                 self._held[client] = event["token"].encode(), world.now_ns + ttl_ns
             elif moment == "releases":
                 self._held.pop(client, None)
             elif moment == "asks":
                 self.eroded = max(self.eroded, self._forgotten())
-            if moment is not None:
-                self._reached(client, moment)
+            self._reached(client, moment)
 
         return hear
 
@@ -96,7 +97,7 @@ class TrialNemesis:
             return
         self._record(fault, True)
         self._hit(fault)
-        doing = "/".join(sorted(self._doing.values()))
+        doing = "/".join(sorted(f"{f}-{kind}" for f, kind in self._doing.values()))
         self.covered.add((fault.kind, f"{doing}, {self._forgotten()} forgot"))
 
     def _is_so_already(self, fault: Fault) -> bool:

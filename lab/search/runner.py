@@ -23,7 +23,7 @@ import msgspec
 from lab.address import Address
 from lab.errors import UnknownOutcome
 from lab.search.actor import KEY, act, margin_of, params_of
-from lab.search.direct import DirectNode, DirectStore, TrialNode, direct_wire
+from lab.search.direct import DirectNode, TrialNode, direct_wire
 from lab.search.nemesis import TrialNemesis
 from lab.search.trial import Fault, OptionValue, Trial
 from lab.store import StoreClient
@@ -39,7 +39,6 @@ Wire = Literal["direct", "resp"]
 WIRES: Final[tuple[Wire, ...]] = get_args(Wire)
 RHO: Final = 0.001
 EPSILON_NS: Final = 1_000_000
-STORE_TIMEOUT_S: Final = 30.0
 ORDERS: Final = 5
 """In how many orders the nodes answer, for negative seeds: each begins with another node."""
 
@@ -70,7 +69,40 @@ class TrialWorld(World):
         """Return a source of randomness of its own."""
         if self.seed < 0 and name.startswith("pipe/"):
             return _Steady(name, self.seed)
-        return Random(self.seed << 32 | crc32(name.encode()))
+        seed = self.seed << 32 | crc32(name.encode())
+        return _Later(seed) if name.startswith("host/") else _Seeded(seed)
+
+
+class _Seeded(Random):
+    """Draws what ``Random(seed)`` draws, and is seeded without asking whose code runs."""
+
+    def __init__(self, seed: int) -> None:
+        super(Random, self).seed(seed)
+        self.gauss_next = None
+
+
+class _Later(_Seeded):
+    """The same, seeded when it is first drawn from: nodes hardly ever do."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.gauss_next = None
+
+    def random(self) -> float:
+        """Draw a share of 1."""
+        return _sown(self).random()
+
+    def getrandbits(self, k: int, /) -> int:
+        """Draw ``k`` bits."""
+        return _sown(self).getrandbits(k)
+
+
+def _sown(source: _Later) -> Random:
+    """The source, seeded; somebody may hold a method of it from before."""
+    if type(source) is _Later:
+        source.__class__ = _Seeded  # type: ignore[assignment]  # from now on without a detour
+        _Seeded.__init__(source, source._seed)
+    return source
 
 
 class _Steady(Random):
@@ -195,10 +227,8 @@ class _Run:
         )
 
     def _store_client(self, client: str) -> StoreClient:
-        fences, host = self._trial.store_fences, f"{client}-{STORE}"
-        if self._wire == "direct":
-            return DirectStore(Address(STORE, host, PORT), checks_fences=fences)
-        return StoreClient(host, PORT, checks_fences=fences, timeout_s=STORE_TIMEOUT_S)
+        fences = self._trial.store_fences
+        return StoreClient(f"{client}-{STORE}", PORT, checks_fences=fences, timeout_s=None)
 
     def _note(self, event: Event) -> None:
         """Keep an event, and look which nodes hold the token of a new grant."""

@@ -1,7 +1,8 @@
-"""What the scripts do that nearly every trial runs, without an interpreter; for the direct wire.
+"""What nearly every request of a trial does, without an interpreter of scripts and without reading options.
 
-A shortcut does exactly what its script does, or nothing: where the script would fail, or is called as no lock
-of ours calls it, it answers None, and the script itself runs. A test compares both on random states.
+For the direct wire. A shortcut does exactly what its script or command does, or nothing: where that would
+fail, or is called as no lock of ours calls it, it answers ``NO_SHORTCUT``, and the script or command itself
+runs. Only how often commands were run is not counted. A test compares both on random states.
 """
 
 from __future__ import annotations
@@ -9,44 +10,65 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from importlib import resources
 from typing import Final
 
 from lab.search.actor import EXTEND, UNLOCK
-from lab.substrates.sim.redis import RedisModel
+from lab.store import store_script
+from lab.substrates.sim.redis import ErrorReply, RedisModel
 from lab.substrates.sim.redis.keyspace import Hash, List
 from lab.substrates.sim.redis.registry import COMMANDS
-from lab.substrates.sim.redis.reply import RedisError, Reply
+from lab.substrates.sim.redis.reply import OK, RedisError, Reply
 from lab.substrates.sim.redis.scripts import digest
 from lab.substrates.sim.redis.session import Argument, as_bytes
 
+NO_SHORTCUT: Final = ErrorReply("there is no shortcut")
+"""The script or command has to run, and nothing is changed."""
 Run = Callable[[RedisModel, list[bytes]], Reply]
-"""A server and the script's keys and arguments; None: the script has to run after all."""
+"""A server and the script's keys and arguments."""
 
 DIGITS_MAX: Final = 14
 """Longer numbers may not be the same in Lua."""
-_DEL, _PEXPIRE, _HSET, _RPUSH = (COMMANDS[name] for name in (b"del", b"pexpire", b"hset", b"rpush"))
+TTL_MS_MAX: Final = 10**12
+_PEXPIRE, _HSET, _RPUSH = (COMMANDS[name] for name in (b"pexpire", b"hset", b"rpush"))
 _TO_ESCAPE: Final = re.compile(rb'[\x00-\x1f"\\/\x7f]')
 
 
-@functools.cache
-def store_script() -> str:
-    """Return the script of the store."""
-    return resources.files("lab.store").joinpath("store.lua").read_text(encoding="utf-8")
+def _set(model: RedisModel, request: tuple[Argument, ...]) -> Reply:
+    """``SET key token NX PX ttl``."""
+    if len(request) != 6:
+        return NO_SHORTCUT
+    _, key, token, if_free, unit, ttl_ms = request
+    if if_free != "NX" or unit != "PX" or type(ttl_ms) is not int or not 0 < ttl_ms < TTL_MS_MAX:
+        return NO_SHORTCUT
+    keys = model.keys
+    name, value = _encoded((key, token))
+    if keys.get(name) is not None:
+        return None
+    when_ms = keys.now_ms + ttl_ms
+    keys.put(name, value)
+    keys.set_expiry(name, when_ms)
+    if model.channels.events:
+        model.channels.notify("$", b"set", name)
+        model.channels.notify("g", b"expire", name)
+    model.propagate([b"SET", name, value, b"PXAT", b"%d" % when_ms])
+    return OK
 
 
 def _unlock(model: RedisModel, given: list[bytes]) -> Reply:
     if len(given) != 2:
-        return None
+        return NO_SHORTCUT
     key, token = given
     if model.keys.string(key) != token:
         return 0
-    return model.perform(model.script_session, _DEL, [b"del", key])
+    model.keys.delete(key)
+    model.channels.notify("g", b"del", key)
+    model.propagate([b"del", key])
+    return 1
 
 
 def _extend(model: RedisModel, given: list[bytes]) -> Reply:
     if len(given) != 3 or not _is_small(given[2]):
-        return None
+        return NO_SHORTCUT
     key, token, ttl_ms = given
     if model.keys.string(key) != token:
         return 0
@@ -58,14 +80,16 @@ def _store(model: RedisModel, given: list[bytes]) -> Reply:
     fields = {} if kept is None else kept
     version, highest = fields.get(b"version", b"0"), fields.get(b"fence", b"")
     if not _is_small(version):
-        return None
+        return NO_SHORTCUT
     verb, count = given[2], len(given)
     if verb == b"read" and count == 3:
         return [1, int(version), fields.get(b"value", b""), highest]
     if verb == b"announce" and count == 4:
         model.perform(model.script_session, _HSET, [b"HSET", given[0], b"token", given[3]])
         return [1, int(version), b"", highest]
-    return _write(model, given, fields, int(version), highest) if verb == b"write" and count == 9 else None
+    if verb == b"write" and count == 9:
+        return _write(model, given, fields, int(version), highest)
+    return NO_SHORTCUT
 
 
 def _write(
@@ -73,7 +97,7 @@ def _write(
 ) -> Reply:
     key, log, _, value, grant, fence, based_on, checks, token = given
     if key == log or _TO_ESCAPE.search(value + grant + fence + based_on):
-        return None
+        return NO_SHORTCUT
     model.keys.collection(log, List)  # or the script would fail in the middle
     announced = fields.get(b"token")
     if token and announced != token:
@@ -85,7 +109,7 @@ def _write(
             return [0, version, b"no fence was given", highest]
         if highest:
             if not (_is_small(fence) and _is_small(highest)):
-                return None
+                return NO_SHORTCUT
             if int(fence) < int(highest):
                 return [0, version, b"fenced: %b after %b" % (fence, highest), highest]
         highest = fence
@@ -104,6 +128,14 @@ def _is_small(number: bytes) -> bool:
     )  # 48: a zero
 
 
+def _encoded(arguments: tuple[Argument, ...]) -> list[bytes]:
+    """``as_bytes``, sooner where all is text."""
+    try:
+        return [argument.encode() for argument in arguments]  # type: ignore[union-attr]
+    except AttributeError:
+        return as_bytes(arguments)
+
+
 @functools.cache
 def shortcuts() -> dict[Argument, tuple[bytes, bytes, int, Run]]:
     """Return the shortcuts by the scripts' text: digest, text, number of keys, what runs instead."""
@@ -112,18 +144,30 @@ def shortcuts() -> dict[Argument, tuple[bytes, bytes, int, Run]]:
 
 
 def taken(model: RedisModel, request: tuple[Argument, ...]) -> Reply:
-    """Take the shortcut for an EVAL, if there is one; None: the script has to run, and nothing is changed."""
-    known = shortcuts().get(request[1])
-    if known is None or known[2] != request[2]:
-        return None
-    model.read_clock()
-    try:
-        reply = known[3](model, as_bytes(request[3:]))
-    except RedisError:  # the script will say what is wrong, and where
-        return None
-    if reply is not None:
+    """Take the shortcut for a request, if there is one; ``NO_SHORTCUT``: the server has to execute it."""
+    if model.guarded or model.monitors or model.on_command is not None:
+        return NO_SHORTCUT
+    name = request[0]
+    model.now_us = now_us = model.wall_ns() // 1000  # ``read_clock``, here where it is asked most
+    model.keys.now_ms = now_us // 1000
+    if name == "SET":
+        reply = _set(model, request)
+        if reply is NO_SHORTCUT:
+            return reply
+    elif name == "EVAL":
+        known = shortcuts().get(request[1])
+        if known is None or known[2] != request[2]:
+            return NO_SHORTCUT
+        try:
+            reply = known[3](model, _encoded(request[3:]))
+        except RedisError:  # the script will say what is wrong, and where
+            return NO_SHORTCUT
+        if reply is NO_SHORTCUT:
+            return reply
         model.scripts.setdefault(known[0], known[1])
-        model.finish()
-        if model.aof is not None:
-            model.settle()
+    else:
+        return NO_SHORTCUT
+    model.finish()
+    if model.aof is not None and not model.aof.always:
+        model.settle()
     return reply

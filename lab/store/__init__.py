@@ -6,15 +6,21 @@ faulted, only the way to it.
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import math
 from dataclasses import dataclass
 from importlib import resources
 from types import TracebackType
+from typing import Final
 
 import msgspec
-import redis.asyncio
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+
+from lab.address import Address
+from lab.channel import Channel, NodeError, Reply
+
+NAME: Final = "store"
+"""How the store calls those who are connected to it, and how it is called in errors."""
 
 
 class StoreError(Exception):
@@ -48,6 +54,12 @@ class LogEntry:
     fence: int | None
 
 
+@functools.cache
+def store_script() -> str:
+    """Return the rules, in Lua."""
+    return resources.files("lab.store").joinpath("store.lua").read_text(encoding="utf-8")
+
+
 class StoreClient:
     """A connection to the store; use it with ``async with``.
 
@@ -59,16 +71,11 @@ class StoreClient:
     """
 
     def __init__(self, host: str, port: int, *, checks_fences: bool, timeout_s: float | None) -> None:
-        self._redis = redis.asyncio.Redis(
-            host=host,
-            port=port,
-            protocol=2,
-            driver_info=None,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=timeout_s,
-            socket_connect_timeout=timeout_s,
+        self._timeout_s = timeout_s
+        self._channel = Channel(
+            Address(NAME, host, port), connect_timeout_s=timeout_s, stale_after_s=math.inf, client_name=NAME
         )
-        self._script = resources.files("lab.store").joinpath("store.lua").read_text(encoding="utf-8")
+        self._script = store_script()
         self._checks = "1" if checks_fences else "0"
 
     async def __aenter__(self) -> StoreClient:
@@ -81,13 +88,13 @@ class StoreClient:
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._redis.aclose()
+        await self._channel.close()
 
     async def connect(self) -> None:
         """Make the connection now. Raises ``StoreError``."""
         try:
-            await self._redis.ping()
-        except (RedisError, OSError) as error:
+            await self._channel.connect()
+        except NodeError as error:
             raise StoreError(f"the store does not answer: {error}") from error
 
     async def read(self, key: str) -> Stored:
@@ -128,10 +135,7 @@ class StoreClient:
 
     async def log(self, key: str) -> list[LogEntry]:
         """Return every accepted write, oldest first. Raises ``StoreError``."""
-        try:
-            lines = await self._redis.lrange(_log_key(key), 0, -1)
-        except (RedisError, OSError) as error:
-            raise StoreError(str(error)) from error
+        lines = await self._ask("LRANGE", _log_key(key), 0, -1)
         rows = [msgspec.json.decode(line, type=tuple[int, str, str, str, str]) for line in lines]
         return [
             LogEntry(version, value, grant, int(fence) if fence else None)
@@ -139,12 +143,21 @@ class StoreClient:
         ]
 
     async def _run(self, key: str, *arguments: str) -> tuple[int, int, bytes, bytes]:
-        try:
-            answer = await self._redis.eval(self._script, 2, f"resource:{key}", _log_key(key), *arguments)
-        except (RedisError, OSError) as error:
-            raise StoreError(str(error)) from error
+        answer = await self._ask("EVAL", self._script, 2, f"resource:{key}", _log_key(key), *arguments)
         accepted, version, text, highest = answer
         return accepted, version, text, highest
+
+    async def _ask(self, *command: str | int) -> Reply:
+        try:
+            if self._timeout_s is None:
+                return await self._channel.call(*command)
+            async with asyncio.timeout(self._timeout_s):
+                return await self._channel.call(*command)
+        except NodeError as error:
+            raise StoreError(str(error)) from error
+        except TimeoutError as error:
+            await self._channel.close()  # what is asked next must not wait behind this
+            raise StoreError(f"{NAME}: no answer within {self._timeout_s:g} s") from error
 
 
 def _log_key(key: str) -> str:

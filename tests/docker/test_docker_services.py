@@ -19,7 +19,7 @@ from lab.substrates.docker.cluster import DockerCluster
 from lab.substrates.plan import ClusterPlan
 from tests.lab_process import Lab
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # images of three services take minutes to build
 ALWAYS = ["etcd-pause-fenced", "postgres-delayed-write-fenced", "zookeeper-pause-fenced-control"]
 
 
@@ -48,7 +48,6 @@ OTHERS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_other_story(docker_lab: Lab, servers: None, name: str) -> None:
     run = docker_lab("run", name, "--on", "docker", "--picture", "unexpected")

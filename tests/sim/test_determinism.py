@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from lab.substrates.sim.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Path(__file__).with_name("everything.yaml")
@@ -53,3 +56,22 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     assert not different
     assert len(first) == len(second) == SEEDS + 2 * len(DIRECTED)
     assert len(set(first.values())) == len(first), "another seed gives another history"
+
+
+async def test_a_world_leaves_the_running_loop_as_it_was() -> None:
+    before = asyncio.get_running_loop()
+
+    async def inner() -> asyncio.AbstractEventLoop:
+        await asyncio.sleep(0.1)
+        return asyncio.get_running_loop()
+
+    async def outer() -> bool:
+        ours = asyncio.get_running_loop()
+        other = asyncio.create_task(asyncio.sleep(0.1))
+        theirs = simulate(inner, 2)  # a world inside of a world
+        same = asyncio.get_running_loop() is ours
+        await other
+        return same and asyncio.get_running_loop() is ours and theirs is not ours
+
+    assert simulate(outer, 1)
+    assert asyncio.get_running_loop() is before

@@ -7,12 +7,13 @@ import sys
 from collections import Counter
 from random import Random
 from typing import get_args
+from zlib import crc32
 
 import pytest
 
 from lab.errors import LabError, UnknownOutcome
 from lab.search.draw import RandomDraw, Space, draw_trial
-from lab.search.runner import WIRES, Wire, run_trial, trials
+from lab.search.runner import WIRES, TrialWorld, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
 from lab.substrates.base import Persistence
@@ -57,6 +58,22 @@ def test_the_same_trial_gives_the_same_history_in_another_process() -> None:
         for seed in ("1", "2")
     }
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", ["host/alice", "pipe/alice-A:6379/requests"])
+def test_a_trials_sources_draw_what_pythons_own_draw(name: str) -> None:
+    for first in ("random", "getrandbits", "uniform", "randrange", "choice", "gauss", "randbytes"):
+        given = {
+            "getrandbits": (160,),
+            "uniform": (-1, 1),
+            "randrange": (10**9,),
+            "choice": ("abc",),
+            "randbytes": (9,),
+        }.get(first, ())
+        for seed in (0, 7, 999):
+            plain, ours = Random(seed << 32 | crc32(name.encode())), TrialWorld(seed).random(name)
+            assert getattr(ours, first)(*given) == getattr(plain, first)(*given)
+            assert [ours.random() for _ in range(5)] == [plain.random() for _ in range(5)]
 
 
 def test_a_trial_survives_json() -> None:

@@ -1,14 +1,16 @@
-"""What stands in for scripts on the direct wire does what the scripts do, on random states."""
+"""What stands in for scripts and SET on the direct wire does what they do, on random states."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
-from lab.search.shortcuts import shortcuts, store_script, taken
+from lab.search.shortcuts import NO_SHORTCUT, shortcuts, taken
+from lab.store import store_script
+from lab.substrates.base import Persistence
 from lab.substrates.sim.redis import ErrorReply, RedisModel
 
 KEY, LOG, TOKENS = "resource", "log", ("one", "two", "")
@@ -18,14 +20,14 @@ STATES = 400
 class Pair:
     """Two servers that have lived through the same."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, persistence: Persistence = "aof-always") -> None:
         self.now_ns = 1_767_225_600_000_000_000
         self.scripted, self.short = (
             RedisModel(
                 "A",
                 wall_ns=lambda: self.now_ns,
                 monotonic_ns=lambda: self.now_ns,
-                persistence="aof-always",
+                persistence=persistence,
                 random=Random(seed),
             )
             for _ in range(2)
@@ -39,7 +41,7 @@ class Pair:
         """Whether there was a shortcut for this EVAL; it must come to what the script comes to."""
         expected = _plain(self.scripted.call(*request))
         reply = taken(self.short, request)
-        was_short = reply is not None
+        was_short = reply is not NO_SHORTCUT
         if not was_short:
             reply = self.short.call(*request)
         assert _plain(reply) == expected, request
@@ -90,6 +92,48 @@ def test_a_locks_script_and_its_shortcut_do_the_same(script: str) -> None:
             pair.now_ns += random.choice((0, 900_000_000, 1_001_000_000))
             short += pair.compare(lock_request(random, script))
     assert short > STATES / 2, "most of what a lock asks has to be short, or nothing was compared"
+
+
+def set_request(random: Random) -> tuple[str | int, ...]:
+    """A SET as locks send it, sometimes a strange one."""
+    request = ("SET", KEY, random.choice(TOKENS), "NX", "PX", random.choice((1000, 5000)))
+    if random.random() < 0.3:
+        ttl_ms = random.choice((0, -5, "1000", "x", 10**12, 10**19))
+        strange: tuple[tuple[str | int, ...], ...] = (
+            (*request[:5], ttl_ms),
+            (*request[:3], "XX", "PX", 1000),
+            (*request[:3], "NX", "EX", 1),
+            request[:5],
+            request[:3],
+            (*request, "GET"),
+        )
+        return random.choice(strange)
+    return request
+
+
+@pytest.mark.parametrize("persistence", get_args(Persistence))
+def test_a_locks_set_and_its_shortcut_do_the_same(persistence: Persistence) -> None:
+    random = Random(persistence)
+    short = calls = 0
+    for _ in range(STATES):
+        pair = Pair(random.randrange(99), persistence)
+        if random.random() < 0.2:
+            pair.both("HSET", KEY, "a", "b")
+        for _ in range(random.randrange(1, 6)):
+            calls += 1
+            short += pair.compare(set_request(random))
+            pair.now_ns += random.choice((0, 900_000_000, 1_001_000_000, 5_001_000_000))
+            if random.random() < 0.3:
+                pair.compare(lock_request(random, UNLOCK_SCRIPT))
+    assert short > calls / 2, "most of what a lock asks has to be short, or nothing was compared"
+
+
+def test_what_somebody_watches_takes_no_shortcut() -> None:
+    pair = Pair(1)
+    seen: list[list[bytes]] = []
+    pair.short.on_command = lambda command, by: seen.append(list(command))
+    assert not pair.compare(("SET", KEY, "one", "NX", "PX", 1000))
+    assert seen == [[b"SET", KEY.encode(), b"one", b"NX", b"PX", b"1000"]]
 
 
 NUMBERS = ("", "0", "1", "7", "12", "007", "-3", "1e3", "x", "99999999999999", "100000000000000000000")

@@ -1,4 +1,4 @@
-"""One simulated machine: its clocks, its entropy, and whether it stands still; and whose code runs now."""
+"""One simulated machine: its clocks, its entropy, and whether it stands still."""
 
 from __future__ import annotations
 
@@ -10,23 +10,10 @@ from threading import get_ident
 from typing import Any, Final, TypeVar
 
 from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.running import RUNNING
 from lab.substrates.sim.world import World
 
 T = TypeVar("T")
-
-
-class _Running:
-    """Whose code runs at this moment, and in which thread."""
-
-    __slots__ = ("host", "thread")
-
-    def __init__(self) -> None:
-        self.host: Host | None = None
-        self.thread = 0
-
-
-RUNNING: Final = _Running()
-"""``host`` is None outside the simulation. An object of its own: to change a class is slow."""
 
 
 class Host:

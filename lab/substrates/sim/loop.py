@@ -15,14 +15,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context, copy_context
 from heapq import heappop, heappush
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import msgspec
 
 from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.errors import SimulationError
-from lab.substrates.sim.host import RUNNING, Host, forbidden
+from lab.substrates.sim.handles import Callback, Timer
+from lab.substrates.sim.host import Host, forbidden
+from lab.substrates.sim.running import RUNNING
 
 if TYPE_CHECKING:
     from lab.substrates.sim.network import Network
@@ -37,11 +36,18 @@ SPINS_MAX: Final = 1_000_000
 TASKS_KEPT: Final = 64
 """From so many tasks on, those that are done are forgotten now and then."""
 
+Waiting = deque[tuple[Any, float]]
+"""Who is told of replies, in the order in which they come."""
+
+NEVER_NS: Final = 1 << 63
+"""Later than anything."""
+
 
 class SimFuture(asyncio.Future[T]):
     """A future whose place in a set does not depend on its address."""
 
-    number = 0
+    __slots__ = ("number",)
+    number: int
 
     def __hash__(self) -> int:
         return self.number
@@ -58,33 +64,6 @@ class SimTask(asyncio.Task[T]):
         return self.number
 
 
-class Callback(msgspec.Struct, eq=False):
-    """What ``asyncio.Handle`` offers, without a debugger's memory; None as context: it needs none."""
-
-    function: Callable[..., object]
-    arguments: tuple[Any, ...]
-    context: Context | None
-    is_cancelled: bool = False
-
-    def cancel(self) -> None:
-        """Do nothing when the time comes."""
-        self.is_cancelled = True
-
-    def cancelled(self) -> bool:
-        """Whether it was cancelled."""
-        return self.is_cancelled
-
-
-class Timer(Callback, eq=False, kw_only=True):
-    """What ``asyncio.TimerHandle`` offers."""
-
-    when_s: float
-
-    def when(self) -> float:
-        """When it is due, by the host's monotonic clock, in seconds."""
-        return self.when_s
-
-
 class HostLoop(asyncio.AbstractEventLoop):
     """Runs the coroutines of one host whenever the world lets it."""
 
@@ -96,7 +75,8 @@ class HostLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = 0
         self._awake = False
-        self._armed_ns: int | None = None
+        self._armed_ns = NEVER_NS
+        """When the world will look at the timers, by its own time."""
         self._closed = False
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         """The tasks that are not done, and some that are, by number, oldest first."""
@@ -143,16 +123,38 @@ class HostLoop(asyncio.AbstractEventLoop):
         if not self._awake:
             self.wake()
 
-    def on_arrival(self, callback: Callable[..., object], *args: Any) -> None:
-        """The same for what the network delivers at this instant: while nothing else runs.
-
-        An exception in the callback is the simulation's own failure.
-        """
-        if self._awake or self.host.paused or self._closed:
-            self._io.append(Callback(callback, args, None))
-        else:
+    def at_once(self, callback: Callable[..., object]) -> None:
+        """The same, without waiting for what else happens at this instant; only while nothing else runs."""
+        self._io.append(Callback(callback, (), None))
+        if not (self._awake or self.host.paused or self._closed):
             self._awake = True
-            self._step(callback, args)
+            self._step()
+
+    def on_reply(self, waiting: Waiting, reply: Any) -> None:
+        """The same for a reply: who waits longest is told, and must not raise."""
+        host = self.host
+        if self._awake or host.paused or self._closed:
+            self._io.append(Callback(_tell, (waiting, reply), None))
+            return
+        self._awake = True
+        if self._armed_ns <= self._world.now_ns:  # timers are due as well
+            self._io.append(Callback(_tell, (waiting, reply), None))
+            self._step()
+            return
+        host_before, RUNNING.host = RUNNING.host, host
+        if RUNNING.loop is not self:
+            self._be_running()
+        numbers = self._numbers
+        try:
+            waiting.popleft()[0](reply)
+            if not (self._ready or self._io) and self._numbers == numbers:
+                return  # as most times: it was only noted
+            self._rounds()
+        finally:
+            self._awake = False
+            RUNNING.host = host_before
+        if self._timers:
+            self._arm()
 
     def _number(self) -> int:
         self._numbers += 1
@@ -168,58 +170,57 @@ class HostLoop(asyncio.AbstractEventLoop):
 
     def rearm(self) -> None:
         """Look at the timers again: the monotonic clock has another rate now."""
-        self._armed_ns = None
-        self._arm()
+        self._armed_ns = NEVER_NS
+        if self._timers:
+            self._arm()
 
     def _arm(self) -> None:
-        if not self._timers:
-            return
+        """Look at the timers when the first is due; there are some."""
         due_ns = self.host.clock.world_ns(self._timers[0][0])
-        if self._armed_ns is None or due_ns < self._armed_ns:
+        if due_ns < self._armed_ns:
             self._armed_ns = due_ns
-            self._world.at(due_ns, self._timer_is_due, due_ns)
+            self._world.arrange(due_ns, self._timer_is_due, (due_ns,))
 
     def _timer_is_due(self, due_ns: int) -> None:
-        if self._armed_ns == due_ns:
-            self._armed_ns = None
-            self._drop_cancelled()
-            if not self._timers or self._timers[0][0] > self.host.clock.monotonic_ns():
+        if self._armed_ns != due_ns:
+            return
+        self._armed_ns = NEVER_NS
+        timers = self._timers
+        while timers and timers[0][2].is_cancelled:
+            heappop(timers)
+        if timers:
+            if timers[0][0] > self.host.clock.monotonic_ns():
                 self._arm()
             elif not (self._awake or self.host.paused):
                 self._awake = True
                 self._step()
 
-    def _drop_cancelled(self) -> None:
-        while self._timers and self._timers[0][2].cancelled():
-            heappop(self._timers)
-
-    def _step(self, arrived: Callable[..., object] | None = None, arguments: tuple[Any, ...] = ()) -> None:
-        """Run rounds until the host has nothing more to do at this instant, what has arrived first."""
+    def _step(self) -> None:
+        """Run rounds until the host has nothing more to do at this instant."""
         host = self.host
         if host.paused or self._closed:
             self._awake = False
             return
-        loop_before, host_before = _get_running_loop(), RUNNING.host
-        _set_running_loop(self)
-        RUNNING.host, RUNNING.thread = host, get_ident()
+        host_before, RUNNING.host = RUNNING.host, host
+        if RUNNING.loop is not self:
+            self._be_running()
         try:
-            self._rounds(arrived, arguments)
+            self._rounds()
         finally:
             self._awake = False
             RUNNING.host = host_before
-            _set_running_loop(loop_before)
         if self._timers:
             self._arm()
 
-    def _rounds(self, arrived: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+    def _be_running(self) -> None:
+        """Be what asyncio takes for the running loop until another one is; the world's end ends it."""
+        RUNNING.loop = self
+        _set_running_loop(self)
+
+    def _rounds(self) -> None:
         """Rounds as asyncio's own loop does them, until there is nothing to do at this instant."""
         ready, io, timers, host = self._ready, self._io, self._timers, self.host
         now_ns = host.clock.monotonic_ns()
-        if arrived is not None:
-            if io or ready or (timers and timers[0][0] <= now_ns):
-                io.append(Callback(arrived, arguments, None))
-            else:
-                arrived(*arguments)
         for _ in range(SPINS_MAX):
             if io:
                 ready.extend(io)
@@ -322,9 +323,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         """Refuse: threads cannot be made deterministic."""
         raise forbidden(self.host, f"wants a thread for {getattr(func, '__qualname__', func)!r}")
 
-    def get_debug(self) -> bool:
-        """Never in debug mode: it would look at real time."""
-        return False
+    get_debug = staticmethod(bool)  # never: it would look at real time. Asked for each future, so no Python
 
     def set_debug(self, enabled: bool) -> None:
         """Change nothing."""
@@ -352,6 +351,10 @@ class HostLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is none."""
+
+
+def _tell(waiting: Waiting, reply: Any) -> None:
+    waiting.popleft()[0](reply)
 
 
 def _refusal(name: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from heapq import heappush
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -75,34 +75,44 @@ class Pipe:
         self.delay_ns = self.jitter_ns = 0
         self.rate_bytes_per_s: int | None = None
         self._kept: list[tuple[Lane, int, Arrival, tuple[Any, ...]]] = []
-
-    @cached_property
-    def _random(self) -> Random:
-        return self._world.random(f"pipe/{self._name}")
-
-    @cached_property
-    def _share(self) -> Callable[[], float]:
-        return self._random.random
+        self._random: Random | None = None
+        """Made when it is needed: to seed one takes as long as to send ten times."""
 
     def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
         """Let ``arrives`` be called at the other end, if and when this gets there."""
+        self.carry(lane, size, arrives, arguments)
+
+    def carry(self, lane: Lane, size: int, arrives: Arrival, arguments: tuple[Any, ...]) -> None:
+        """The same, with the arguments as they are kept."""
         if self.lost:
             return
         if self.held:
             self._kept.append((lane, size, arrives, arguments))
             return
+        world, random = self._world, self._random
+        if random is None:
+            random = self._random = world.random(f"pipe/{self._name}")
+        arrives_ns = world.now_ns + LATENCY_NS + int(random.random() * SPREAD_NS)
+        if self.delay_ns or self.jitter_ns or self.rate_bytes_per_s is not None:
+            arrives_ns = self._slowed_ns(arrives_ns, random, lane, size)
+        if arrives_ns > lane.last_ns:
+            lane.last_ns = arrives_ns
+        else:
+            arrives_ns = lane.last_ns
+        world.arranged += 1  # as ``arrange`` does; nothing is done as often as this
+        heappush(world.heap, (arrives_ns, world.arranged, arrives, arguments))
+
+    def _slowed_ns(self, arrives_ns: int, random: Random, lane: Lane, size: int) -> int:
+        """When that arrives over a pipe that was made slow."""
         now_ns = self._world.now_ns
-        delay_ns = LATENCY_NS + int(self._share() * SPREAD_NS) + self.delay_ns
+        arrives_ns += self.delay_ns
         if self.jitter_ns:
-            delay_ns = max(0, delay_ns + self._random.randint(-self.jitter_ns, self.jitter_ns))
+            arrives_ns = max(now_ns, arrives_ns + random.randint(-self.jitter_ns, self.jitter_ns))
         if self.rate_bytes_per_s is not None:
             # What is sent waits until the last byte before it is through.
             lane.busy_until_ns = max(now_ns, lane.busy_until_ns) + size * S_NS // self.rate_bytes_per_s
-            delay_ns += lane.busy_until_ns - now_ns
-        arrives_ns = now_ns + delay_ns
-        if arrives_ns > lane.last_ns:
-            lane.last_ns = arrives_ns
-        self._world.arrange(lane.last_ns, arrives, arguments)
+            arrives_ns += lane.busy_until_ns - now_ns
+        return arrives_ns
 
     def release(self) -> None:
         """Let everything pass again, what was kept first."""
@@ -111,7 +121,7 @@ class Pipe:
         self.rate_bytes_per_s = None
         kept, self._kept = self._kept, []
         for lane, size, arrives, arguments in kept:
-            self.send(lane, size, arrives, *arguments)
+            self.carry(lane, size, arrives, arguments)
 
     def forget(self) -> None:
         """Nothing of what was kept will arrive."""
@@ -177,11 +187,11 @@ class Connection:
 
     def send_up(self, data: bytes) -> None:
         """The near end sends."""
-        self.up.send(len(data), self._arrive_far, data)
+        self.way.requests.carry(self.up, len(data), self._arrive_far, (data,))
 
     def send_down(self, data: bytes) -> None:
         """The far end sends."""
-        self.down.send(len(data), self._arrive_near, data)
+        self.way.replies.carry(self.down, len(data), self._arrive_near, (data,))
 
     def close_near(self) -> None:
         """The near end closes; the far end learns of it after what is still on its way."""

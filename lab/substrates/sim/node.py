@@ -91,6 +91,7 @@ class SimNode(AskedNode, SimMachine):
                 random=self.host.random,
                 process_id=self.process_id,
                 port=PORT,
+                run_id=self._run_id(),
             )
         master = self._replicates
         return RedisModel.restart(
@@ -101,8 +102,13 @@ class SimNode(AskedNode, SimMachine):
             persistence=self._persistence,
             random=self.host.random,
             process_id=self.process_id,
+            run_id=self._run_id(),
             replicaof=(master.host, master.port) if master is not None else None,
         )
+
+    def _run_id(self) -> str | None:
+        """The run id of the server that starts now; None lets it draw one."""
+        return None
 
     async def kill(self) -> None:
         """SIGKILL: what was written to files stays, what was in memory is gone."""

@@ -12,7 +12,8 @@ from typing import Any, Final
 from lab.substrates.sim.capture import Replacement, refuse
 from lab.substrates.sim.dates import Datetime, captured_methods, mend_subclasses
 from lab.substrates.sim.hashes import numbered_hashes
-from lab.substrates.sim.host import RUNNING, forbidden, running_host
+from lab.substrates.sim.host import forbidden, running_host
+from lab.substrates.sim.running import RUNNING
 from lab.substrates.sim.stand_in import captured, named
 
 GUARDED: Final = {

@@ -40,7 +40,9 @@ class SimTransport(asyncio.Transport):
     def arrived(self, data: bytes) -> None:
         """Bytes have reached this machine."""
         self._received += data
-        self._notify()
+        if self._protocol is not None and not self._told and not self._loop.is_closed():
+            self._told = True
+            self._loop.at_once(self._deliver)
 
     def ended(self, reset: bool) -> None:
         """The far end has closed, or reset, the connection."""

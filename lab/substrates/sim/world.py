@@ -6,13 +6,16 @@ world with the same seed always does the same.
 
 from __future__ import annotations
 
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
+from threading import get_ident
 from typing import Any, Final
 
 from lab.substrates.sim.clock import S_NS, Clock
 from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.running import RUNNING
 
 LIMIT_NS: Final = 7 * 24 * 3600 * S_NS
 """A week of virtual time: nobody's story takes that long, so something waits for what never comes."""
@@ -32,8 +35,10 @@ class World:
         """What simulated code did that it must not do, in order."""
         self.on_violation: Callable[[SimulationError], None] | None = None
         self._phase_ns = self.random("phase").randrange(S_NS)
-        self._heap: list[Event] = []
-        self._arranged = 0
+        self.heap: list[Event] = []
+        """What is to happen."""
+        self.arranged = 0
+        """How many events were arranged so far: those of one instant happen in the order of their numbers."""
 
     def random(self, name: str) -> Random:
         """Return a source of randomness of its own, so that one part's draws do not move another's."""
@@ -49,9 +54,10 @@ class World:
 
     def arrange(self, time_ns: int, happens: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """The same, with the arguments as they are kept."""
-        self._arranged = number = self._arranged + 1
-        now_ns = self.now_ns
-        heappush(self._heap, (time_ns if time_ns > now_ns else now_ns, number, happens, arguments))
+        self.arranged += 1
+        if time_ns < self.now_ns:
+            time_ns = self.now_ns
+        heappush(self.heap, (time_ns, self.arranged, happens, arguments))
 
     def after(self, delay_ns: int, happens: Callable[..., object], *arguments: Any) -> None:
         """Arrange that something happens after so long."""
@@ -69,13 +75,22 @@ class World:
         Raises:
             SimulationError: nothing is left to happen, or it goes on for ever.
         """
-        heap = self._heap
-        while not done() and self.now_ns < end_ns:
+        loop_before, RUNNING.loop, RUNNING.thread = _get_running_loop(), None, get_ident()
+        try:
+            self._go_on(done, end_ns)
+        finally:
+            RUNNING.loop = None
+            _set_running_loop(loop_before)
+
+    def _go_on(self, done: Callable[[], object], end_ns: int) -> None:
+        heap, now_ns, limit_ns = self.heap, self.now_ns, LIMIT_NS
+        while not done() and now_ns < end_ns:
             if not heap:
                 raise SimulationError("nothing is left to happen, and somebody still waits")
-            self.now_ns, _, happens, arguments = heappop(heap)
-            if self.now_ns > LIMIT_NS:
+            now_ns, _, happens, arguments = heappop(heap)
+            if now_ns > limit_ns:
                 raise SimulationError("a week has passed in the simulation, and somebody still waits")
+            self.now_ns = now_ns
             try:
                 happens(*arguments)
             except Exception as cause:
@@ -87,4 +102,4 @@ class World:
 
     def end(self) -> None:
         """Forget all that was still to happen."""
-        self._heap.clear()
+        self.heap.clear()

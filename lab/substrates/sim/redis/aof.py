@@ -26,7 +26,7 @@ class AppendOnlyFile:
 
     def __init__(self, data: bytes, *, always: bool, second: int) -> None:
         self._data = bytearray(data)
-        self._always = always
+        self.always = always
         self._synced = len(data)
         self._last_sync_second = second
         self._selected = False
@@ -47,17 +47,17 @@ class AppendOnlyFile:
         return (self._last_sync_second + 1) * 1_000_000_000
 
     def append(self, commands: list[list[bytes]]) -> None:
-        """Write commands."""
+        """Write commands, and sync them if that is always done."""
         if not self._selected:
             self._selected = True
             self._later.append([b"SELECT", b"0"])
         self._later += commands
+        if self.always:
+            self._later_synced = len(self._later)
 
     def round(self, second: int) -> None:
         """Sync if the policy says so, at the end of a round of the server's loop."""
-        if self.is_synced:
-            return
-        if self._always or second > self._last_sync_second:
+        if second > self._last_sync_second and not self.is_synced:
             self.sync(second)
 
     def sync(self, second: int) -> None:

@@ -38,6 +38,11 @@ class Blocking:
         self._waiting: dict[bytes, dict[Session, None]] = {}
         self._sessions: dict[Session, None] = {}
 
+    @property
+    def anybody(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._sessions)
+
     def add(self, session: Session, wait: Wait) -> None:
         """Let a connection wait."""
         session.wait = wait

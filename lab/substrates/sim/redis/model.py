@@ -43,6 +43,7 @@ class RedisModel:
         random: where its run id and its scripts' random numbers come from.
         process_id: what INFO tells.
         port: what INFO tells.
+        run_id: what INFO tells; drawn if None.
     """
 
     def __init__(
@@ -55,13 +56,14 @@ class RedisModel:
         random: random.Random,
         process_id: int = 1,
         port: int = 6379,
+        run_id: str | None = None,
     ) -> None:
         self.name = name
         self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
         self.persistence: Persistence = persistence
         self.random = random
         self.process_id, self.port = process_id, port
-        self.run_id = f"{random.getrandbits(160):040x}"
+        self.run_id = f"{random.getrandbits(160):040x}" if run_id is None else run_id
         self.started_ns = monotonic_ns()
         self.stopped = False
         self.on_shutdown: Callable[[], None] | None = None
@@ -109,6 +111,7 @@ class RedisModel:
         random: random.Random,
         process_id: int = 1,
         port: int = 6379,
+        run_id: str | None = None,
         replicaof: tuple[str, int] | None = None,
     ) -> RedisModel:
         """Start a server anew with what another one left; with ``replicaof`` as a replica.
@@ -124,6 +127,7 @@ class RedisModel:
             random=random,
             process_id=process_id,
             port=port,
+            run_id=run_id,
         )
         if durable.aof is not None and persistence != "none":
             model.load(commands_in(durable.aof))

@@ -7,6 +7,8 @@ from typing import Final
 BULK_BYTES_MAX: Final = 512 * 1024 * 1024
 ARGUMENTS_MAX: Final = 1024 * 1024
 INLINE_BYTES_MAX: Final = 64 * 1024
+_SIZES: Final = [b"$%d" % size for size in range(8192)]
+"""How the sizes of most words are written."""
 
 
 class ProtocolError(Exception):
@@ -115,7 +117,10 @@ def _single(data: bytes) -> list[bytes] | None:
     if len(parts) % 2 == 0 or header != b"*%d" % (len(parts) // 2) or parts[-1]:
         return None
     words = parts[1::2]
-    return words if parts[:-1:2] == [b"$%d" % len(word) for word in words] else None
+    try:
+        return words if parts[:-1:2] == list(map(_SIZES.__getitem__, map(len, words))) else None
+    except IndexError:  # a long word
+        return None
 
 
 def _number(text: bytes, least: int, most: int, complaint: str) -> int:

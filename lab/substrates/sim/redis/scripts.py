@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lab.substrates.sim.redis.model import RedisModel
 
 MILLION_STEPS_MAX: Final = 20
+_BYTES: Final = {bytes}
 NO_SCRIPT: Final = "NOSCRIPT No matching script. Please use EVAL."
 
 
@@ -132,17 +133,16 @@ class Lua:
         assert model is not None
         if not arguments:
             return ErrorReply("ERR Please specify at least one argument for this redis lib call")
-        args: list[bytes] = []
-        for argument in arguments:
-            kind = type(argument)
-            if kind is bytes:
-                args.append(argument)
-            elif kind is int:
-                args.append(b"%d" % argument)
-            elif kind is float:
-                args.append(b"%.17g" % argument)
-            else:
-                return ErrorReply("ERR Lua redis lib command arguments must be strings or integers")
+        args = list(arguments)
+        if set(map(type, args)) != _BYTES:
+            for at, argument in enumerate(args):
+                kind = type(argument)
+                if kind is int:
+                    args[at] = b"%d" % argument
+                elif kind is float:
+                    args[at] = b"%.17g" % argument
+                elif kind is not bytes:
+                    return ErrorReply("ERR Lua redis lib command arguments must be strings or integers")
         command = COMMANDS.get(args[0])
         if command is None or command.children or not command.fits(len(args)):
             try:

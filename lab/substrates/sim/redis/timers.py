@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ROUND_NS: Final = 100_000_000
 NS_PER_MS: Final = 1_000_000
+NEVER_NS: Final = 1 << 100
 
 
 class Timers:
@@ -45,15 +46,15 @@ class Timers:
 
     def _wall_due_ns(self) -> int | None:
         """When something is due that goes by the wall clock, in ns of Unix time."""
-        model = self._model
-        due: list[int] = []
-        if model.keys.earliest_ms is not None and not model.keys.is_replica:
-            due.append((model.keys.earliest_ms + 1) * NS_PER_MS)
-        if model.aof is not None and not model.aof.is_synced:
-            due.append(model.aof.next_sync_ns)
-        if (deadline_ms := model.blocking.earliest_ms()) is not None:
-            due.append(deadline_ms * NS_PER_MS)
-        return min(due, default=None)
+        keys, aof, blocking = self._model.keys, self._model.aof, self._model.blocking
+        due_ns = NEVER_NS
+        if keys.earliest_ms is not None and not keys.is_replica:
+            due_ns = (keys.earliest_ms + 1) * NS_PER_MS
+        if aof is not None and not aof.always and not aof.is_synced:
+            due_ns = min(due_ns, aof.next_sync_ns)
+        if blocking.anybody and (deadline_ms := blocking.earliest_ms()) is not None:
+            due_ns = min(due_ns, deadline_ms * NS_PER_MS)
+        return None if due_ns == NEVER_NS else due_ns
 
     def _expected_ns(self, wall_ns: int) -> int:
         """When the wall clock is expected to show that, in ns of the monotonic clock."""
