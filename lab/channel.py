@@ -147,7 +147,8 @@ class Channel:
             connection.close()
             self._waiting = deque()
             if isinstance(error, (NodeError, OSError, TimeoutError)):
-                raise NodeError(f"cannot connect to {self.address.name}: {error}") from error
+                why = str(error) or f"no answer within {self._connect_timeout_s:g} s"
+                raise NodeError(f"cannot connect to {self.address.name}: {why}") from error
             raise
         self._connection = connection
         return connection

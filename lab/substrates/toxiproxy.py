@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import requests
@@ -30,6 +31,8 @@ HOUR_MS: Final = 3_600_000
 
 WITNESS_TIMEOUT_S: Final = 2.0
 API_TIMEOUT_S: Final = 15.0
+LINKS_AT_ONCE: Final = 60
+"""How many are asked for within one time-out, however many there are to be."""
 NEUTRAL: Final[dict[str, dict[str, int]]] = {
     "latency": {"latency": 0, "jitter": 0},
     "bandwidth": {"rate": 1_000_000_000},
@@ -106,18 +109,21 @@ class ToxiproxyServer:
     async def create_links(self, plans: Sequence[LinkPlan]) -> list[ToxiproxyLink]:
         """Make one proxy for each plan, on ports the system chooses."""
 
-        def create(api: Api) -> list[Proxy]:
+        def create(some: Sequence[LinkPlan], api: Api) -> list[Proxy]:
             return [
                 api.create(
                     upstream=f"{plan.behind.host}:{plan.behind.port}",
                     name=plan.name,
                     listen=f"{self.host}:0",
                 )
-                for plan in plans
+                for plan in some
             ]
 
+        made: list[Proxy] = []
+        for first in range(0, len(plans), LINKS_AT_ONCE):
+            made += await self.call(partial(create, plans[first : first + LINKS_AT_ONCE]))
         links = []
-        for plan, proxy in zip(plans, await self.call(create), strict=True):
+        for plan, proxy in zip(plans, made, strict=True):
             address = Address(plan.target, self.host, int(proxy.listen.rpartition(":")[2]))
             links.append(ToxiproxyLink(self, proxy, plan.client, plan.target, address, plan.ping))
         return links

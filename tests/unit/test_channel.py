@@ -160,6 +160,21 @@ async def test_what_is_no_reply_ends_the_connection(node: Node) -> None:
     await channel.close()
 
 
+async def test_a_server_that_never_answers_is_said_not_to() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    channel = Channel(
+        Address("A", "127.0.0.1", port), connect_timeout_s=0.2, stale_after_s=1.0, client_name="me"
+    )
+    with pytest.raises(NodeError, match="cannot connect to A: no answer within 0.2 s"):
+        await channel.connect()
+    server.close()
+
+
 async def test_nobody_there_is_told_to_each(node: Node) -> None:
     channel = Channel(Address("A", "127.0.0.1", 1), connect_timeout_s=PATIENCE_S, stale_after_s=1.0)
     heard: list[object] = []

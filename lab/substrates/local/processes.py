@@ -9,7 +9,7 @@ import pwd
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from lab.leftovers import RUN_VARIABLE
 from lab.substrates.real.machine import tree
@@ -85,6 +85,10 @@ class Child:
         return ""
 
 
+STARTS_AT_ONCE: Final = 8
+"""Starting a process blocks; after so many the lab listens again, however many there are to be."""
+
+
 class Nursery:
     """All children of one run. ``failed`` completes with a sentence when one ends that should not."""
 
@@ -94,6 +98,7 @@ class Nursery:
         self._failed = failed
         self._children: list[Child] = []
         self._watchers: set[asyncio.Task[None]] = set()
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
 
     async def start(
         self,
@@ -110,18 +115,20 @@ class Nursery:
         With ``talks`` its stdin and stdout are pipes to us; stderr goes to its log.
         """
         log = self._log_dir / f"{name}.log"
-        with log.open("ab") as sink:
-            process = await asyncio.create_subprocess_exec(
-                *map(str, command),
-                stdin=asyncio.subprocess.PIPE if talks else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE if talks else _descriptor(sink),
-                stderr=_descriptor(sink),
-                env={**os.environ, **(environment or {}), RUN_VARIABLE: self._run_id},
-                cwd=directory,
-                start_new_session=True,
-                limit=1 << 20,
-                **_as_user(user),
-            )
+        async with self._starting:
+            await asyncio.sleep(0)
+            with log.open("ab") as sink:
+                process = await asyncio.create_subprocess_exec(
+                    *map(str, command),
+                    stdin=asyncio.subprocess.PIPE if talks else asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE if talks else _descriptor(sink),
+                    stderr=_descriptor(sink),
+                    env={**os.environ, **(environment or {}), RUN_VARIABLE: self._run_id},
+                    cwd=directory,
+                    start_new_session=True,
+                    limit=1 << 20,
+                    **_as_user(user),
+                )
         child = Child(name, process, log)
         self._children.append(child)
         watcher = asyncio.create_task(self._watch(child))
