@@ -147,7 +147,10 @@ class Channel:
             connection.close()
             self._waiting = deque()
             if isinstance(error, (NodeError, OSError, TimeoutError)):
-                why = str(error) or f"no answer within {self._connect_timeout_s:g} s"
+                late = isinstance(error, TimeoutError) and self._connect_timeout_s is not None
+                why = str(error) or (
+                    f"no answer within {self._connect_timeout_s:g} s" if late else repr(error)
+                )
                 raise NodeError(f"cannot connect to {self.address.name}: {why}") from error
             raise
         self._connection = connection

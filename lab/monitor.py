@@ -13,7 +13,8 @@ from lab.channel import NodeError
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """How long what a node shows of one command may be: scripts are shown whole."""
 _SHOWN: Final = re.compile(r"\+(?P<stamp_s>[0-9.]+) \[[0-9]+ .*?\] (?P<words>.*)", re.DOTALL)
-_WORD: Final = re.compile(r'"(.*?)(?<!\\)"')
+_WORD: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
+_ESCAPED: Final = re.compile(r'\\(["\\])')
 
 
 class Monitor:
@@ -44,8 +45,10 @@ class Monitor:
     ) -> None:
         self._writer.close()
 
-    async def next(self) -> tuple[float, str]:
+    async def next(self) -> tuple[float, list[str]]:
         """Return when the next command ran, in seconds by the node's wall clock, and its words.
+
+        Bytes that cannot be printed stay as the node shows them: ``\\x00``.
 
         Raises:
             OSError: the connection broke.
@@ -55,7 +58,7 @@ class Monitor:
         shown = _SHOWN.fullmatch(line)
         if shown is None:
             raise NodeError(f"{self._node.name} shows no command: {line[:80]}")
-        return float(shown["stamp_s"]), " ".join(_WORD.findall(shown["words"])).replace('\\"', '"')
+        return float(shown["stamp_s"]), [_ESCAPED.sub(r"\1", word) for word in _WORD.findall(shown["words"])]
 
     async def _line(self) -> str:
         try:

@@ -185,9 +185,8 @@ class NodeWatch:
                     self._record("key-touched", None, value={"commands": self._pending})
                     self._pending = []
 
-    def _take_note(self, stamp_s: float, command: str) -> None:
+    def _take_note(self, stamp_s: float, words: list[str]) -> None:
         # "EVALSHA <script> 1 <key> …": the key is a word of its own in whatever touches it.
-        words = command.split()
         name = words[0].upper() if words else ""
         if name == "PING" and words[-1].startswith(MARK):
             self._passed = int(words[-1].removeprefix(MARK))

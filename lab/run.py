@@ -320,7 +320,7 @@ class Run:
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         service = self._scenario.cluster.service
         steps = (*self._scenario.steps, *drawn)
-        self._refuse_what_cannot_be(steps)
+        self._refuse_what_cannot_be(self._scenario, steps)
         plan = ClusterPlan(
             nodes=self._scenario.cluster.node_names,
             clients=tuple(self._scenario.clients),
@@ -339,16 +339,16 @@ class Run:
         """What the substrate will have to do."""
         return needs(steps) | needed_of(self._scenario)
 
-    def _refuse_what_cannot_be(self, steps: Iterable[StepModel]) -> None:
+    def _refuse_what_cannot_be(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
         """What the substrate cannot do, or the nodes take no part in anywhere. Raises ``LabError``."""
         steps, chosen = tuple(steps), substrate(self._options.substrate)
-        if missing := (needs(steps) | needed_of(self._scenario)) - chosen.capabilities:
+        if missing := (needs(steps) | needed_of(scenario)) - chosen.capabilities:
             raise LabError(
                 f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
                 where=self._loaded.name,
                 hint="choose another substrate with --on",
             )
-        service = self._scenario.cluster.service
+        service = scenario.cluster.service
         asked = needs(step for step in steps if not (isinstance(step, LinkStep) and step.store))
         for capability in sorted(asked):
             why = refusal(service, capability)
@@ -358,10 +358,10 @@ class Run:
                     where=self._loaded.name,
                     hint="lab doctor lists the faults; on Redis nodes all of them can be used",
                 )
-        wanted = service_of(self._scenario.lock.name)
+        wanted = service_of(scenario.lock.name)
         if wanted != service:
             raise LabError(
-                f"the lock {self._scenario.lock.name} needs nodes of {wanted}, and these are {service}",
+                f"the lock {scenario.lock.name} needs nodes of {wanted}, and these are {service}",
                 where=f"{self._loaded.name}, key `cluster.service`",
                 expected=wanted,
                 hint=f"--set cluster.service={wanted}, or another lock",

@@ -101,9 +101,9 @@ class LiveRun(Run):
             return
         step = msgspec.json.decode(line, type=dict[str, Any])
         loaded = loaded_story(self._about, [*self._steps, step])
+        self._refuse_what_cannot_be(loaded.scenario, loaded.scenario.steps[-1:])
         self._steps.append(step)
         self._loaded, self._scenario = loaded, loaded.scenario
-        self._refuse_what_cannot_be(loaded.scenario.steps[-1:])
         await player.play_one(loaded.scenario.steps[-1])
 
     def _answer(self, error: Problem | None = None) -> None:

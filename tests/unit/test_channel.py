@@ -179,9 +179,20 @@ async def test_nobody_there_is_told_to_each(node: Node) -> None:
     channel = Channel(Address("A", "127.0.0.1", 1), connect_timeout_s=PATIENCE_S, stale_after_s=1.0)
     heard: list[object] = []
     channel.send(heard.append, "PING")
-    with pytest.raises(NodeError, match="cannot connect"):
+    with pytest.raises(NodeError, match=r"cannot connect to A: \[Errno [0-9]+\] Connect call failed"):
         await channel.call("PING")
     assert isinstance(heard[0], NodeError)
+
+
+@pytest.mark.parametrize("error", [OSError(), TimeoutError()])
+async def test_an_error_without_words_is_named(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fails)
+    channel = Channel(Address("A", "127.0.0.1", 1), connect_timeout_s=None, stale_after_s=1.0)
+    with pytest.raises(NodeError, match=rf"cannot connect to A: {type(error).__name__}\(\)"):
+        await channel.connect()
 
 
 async def test_closing_fails_what_is_waited_for(node: Node) -> None:

@@ -33,15 +33,15 @@ async def node(*says: bytes) -> AsyncIterator[Address]:
         server.close()
 
 
-async def shown_by(*says: bytes) -> list[tuple[float, str]]:
-    shown: list[tuple[float, str]] = []
+async def shown_by(*says: bytes) -> list[tuple[float, list[str]]]:
+    shown: list[tuple[float, list[str]]] = []
     async with asyncio.timeout(PATIENCE_S), node(*says) as address, Monitor(address) as monitor:
         with pytest.raises(NodeError, match="A ended the connection"):
             await _all(monitor, shown)
     return shown
 
 
-async def _all(monitor: Monitor, shown: list[tuple[float, str]]) -> None:
+async def _all(monitor: Monitor, shown: list[tuple[float, list[str]]]) -> None:
     while True:
         shown.append(await monitor.next())
 
@@ -53,17 +53,22 @@ async def test_commands_are_shown_in_order_with_their_times_however_they_are_cut
         b'+1767225601 [0 [::1]:5] "SET" "k" "say \\"hi\\" twice\\r\\n"\r\n+17672',
     )
     assert shown == [
-        (1767225600.000001, "SET resource token"),
-        (1767225600.5, "get resource"),
-        (1767225601.0, 'SET k say "hi" twice\\r\\n'),
+        (1767225600.000001, ["SET", "resource", "token"]),
+        (1767225600.5, ["get", "resource"]),
+        (1767225601.0, ["SET", "k", 'say "hi" twice\\r\\n']),
     ]
 
 
 async def test_a_script_longer_than_a_reader_usually_takes_is_shown() -> None:
     script = b"x" * 200_000
     assert await shown_by(b"+OK\r\n", b'+1.0 [0 a:1] "EVAL" "%b" "1"\r\n' % script) == [
-        (1.0, f"EVAL {script.decode()} 1")
+        (1.0, ["EVAL", script.decode(), "1"])
     ]
+
+
+async def test_a_token_that_ends_in_a_backslash_is_a_word_of_its_own() -> None:
+    shown = await shown_by(b"+OK\r\n", rb'+1.0 [0 a:1] "SET" "k" "\x00\\" "NX" "\\\"" ""' + b"\r\n")
+    assert shown == [(1.0, ["SET", "k", "\\x00\\", "NX", '\\"', ""])]
 
 
 async def test_a_node_that_still_loads_is_an_error() -> None:

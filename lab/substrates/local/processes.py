@@ -116,7 +116,7 @@ class Nursery:
         """
         log = self._log_dir / f"{name}.log"
         async with self._starting:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # lets the others of these few in, and then the lab listen
             with log.open("ab") as sink:
                 process = await asyncio.create_subprocess_exec(
                     *map(str, command),

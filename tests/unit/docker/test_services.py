@@ -152,9 +152,10 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
 @pytest.mark.parametrize("name", ["etcd-leader-cut-off", "zookeeper-leader-cut-off"])
 def test_a_story_that_cuts_servers_off_from_each_other_is_refused(tmp_path: Path, name: str) -> None:
     """They share a network namespace, and nothing lies between them."""
-    run = Run(load_scenario(name), RunOptions(1, tmp_path, "", "docker"), lambda told: None)
+    story = load_scenario(name)
+    run = Run(story, RunOptions(1, tmp_path, "", "docker"), lambda told: None)
     with pytest.raises(LabError) as caught:
-        run._refuse_what_cannot_be(load_scenario(name).scenario.steps)
+        run._refuse_what_cannot_be(story.scenario, story.scenario.steps)
     assert (
         caught.value.seen == "the substrate docker cannot cut the servers of one service off from each other"
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
+from requests.exceptions import ConnectionError as RequestsConnectionError
 
+from lab.errors import LabError
 from lab.paths import compose_dir
 from lab.substrates.base import STORE
 from lab.substrates.docker import compose, topology
@@ -21,7 +23,11 @@ from lab.substrates.docker.leftovers import (
     STATE_LABEL,
     is_dead,
     owner_labels,
+    remove_run,
 )
+
+if TYPE_CHECKING:
+    from docker import APIClient
 
 
 def test_the_compose_files_are_what_the_topology_says() -> None:
@@ -115,6 +121,25 @@ def test_what_this_process_made_is_not_dead() -> None:
 )
 def test_whose_leftovers_are_removed(changed: dict[str, str], dead: bool) -> None:
     assert is_dead(owner_labels("x") | changed) is dead
+
+
+@pytest.mark.parametrize("dies_at", ["containers", "networks"])
+def test_an_engine_that_dies_meanwhile_is_told_in_its_own_words(dies_at: str) -> None:
+    class Dying:
+        def _ask(self, what: str) -> list[Any]:
+            if what == dies_at:
+                raise RequestsConnectionError("('Aborted.', ...)") from ConnectionRefusedError(111, "refused")
+            return []
+
+        def containers(self, **asked: object) -> list[Any]:
+            return self._ask("containers")
+
+        def networks(self, **asked: object) -> list[Any]:
+            return self._ask("networks")
+
+    with pytest.raises(LabError, match="did not remove run x: refused") as caught:
+        remove_run(cast("APIClient", Dying()), "x")
+    assert caught.value.hint == "lab down tries again"
 
 
 def test_a_process_of_this_machine_is_no_container() -> None:

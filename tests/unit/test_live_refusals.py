@@ -1,0 +1,50 @@
+"""A cluster that is told what to do, step by step, refuses what cannot be, and goes on without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lab.errors import LabError
+from lab.live.run import LiveRun
+from lab.run import RunOptions
+from lab.steps import Player
+
+ABOUT = {
+    "title": "t",
+    "source": "a test",
+    "why": "What is refused must not stand in the story that is kept, or nobody could repeat it.",
+    "cluster": {"nodes": 3, "service": "etcd"},
+    "lock": {"name": "etcd", "ttl": "10s"},
+    "clients": ["alice"],
+    "expect": {"mutual_exclusion": "ok", "resource": "ok"},
+}
+
+
+@pytest.mark.parametrize(
+    ("on", "step", "words"),
+    [
+        ("local", {"jump": {"node": "A", "by": "+1s"}}, "nodes of etcd can't be asked to shift the clock"),
+        ("docker", {"cut": {"node": "A", "from": "B"}}, "the substrate docker cannot cut the servers"),
+    ],
+)
+async def test_a_step_that_cannot_be_is_refused_and_not_kept(
+    tmp_path: Path, on: str, step: dict[str, Any], words: str
+) -> None:
+    played: list[object] = []
+
+    async def play_one(one: object) -> None:
+        played.append(one)
+
+    player = cast("Player", SimpleNamespace(missed=[], play_one=play_one))
+    run = LiveRun(ABOUT, RunOptions(1, tmp_path, "", on))
+    with pytest.raises(LabError, match=words):
+        await run._one(json.dumps(step).encode(), player)
+    assert played == []
+    await run._one(json.dumps({"do": "alice acquires"}).encode(), player)
+    assert len(played) == 1
+    assert [next(iter(one)) for one in run._steps] == ["do"]
