@@ -194,9 +194,17 @@ def _dropped(channel: Channel, why: str) -> None:
         heard(NodeError(f"{channel.address.name}: {why}"))
 
 
-async def _connect(self: Channel) -> None:
-    if self._connection is None:
-        _connected(self, asyncio.get_running_loop())  # type: ignore[arg-type]
+def _connect(self: Channel) -> asyncio.Future[None]:
+    """No coroutine: one that waits for nothing would be a task of its own for whoever gathers them."""
+    loop: HostLoop = asyncio.get_running_loop()  # type: ignore[assignment]
+    connected = loop.create_future()
+    try:
+        if self._connection is None:
+            _connected(self, loop)
+        connected.set_result(None)
+    except NodeError as error:
+        connected.set_exception(error.with_traceback(None))
+    return connected
 
 
 async def _close(self: Channel) -> None:

@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from random import Random
 from typing import Any, Final, Literal, get_args
-from zlib import crc32
 
 import msgspec
 
@@ -26,6 +24,7 @@ from lab.search.actor import KEY, act, margin_of, params_of
 from lab.search.direct import DirectNode, TrialNode, direct_wire
 from lab.search.nemesis import TrialNemesis
 from lab.search.trial import Fault, OptionValue, Trial
+from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -33,15 +32,11 @@ from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.network import Network, Way
 from lab.substrates.sim.node import PORT
 from lab.substrates.sim.patches import simulating
-from lab.substrates.sim.world import World
 
 Wire = Literal["direct", "resp"]
 WIRES: Final[tuple[Wire, ...]] = get_args(Wire)
 RHO: Final = 0.001
 EPSILON_NS: Final = 1_000_000
-ORDERS: Final = 5
-"""In how many orders the nodes answer, for negative seeds: each begins with another node."""
-
 Event = dict[str, Any]
 
 
@@ -60,62 +55,6 @@ class Outcome:
     def digest(self) -> str:
         """A hash of the whole history."""
         return hashlib.sha256(msgspec.json.encode(self.events)).hexdigest()
-
-
-class TrialWorld(World):
-    """A world that is cheap to make: its sources of randomness are seeded by small numbers."""
-
-    def random(self, name: str) -> Random:
-        """Return a source of randomness of its own."""
-        if self.seed < 0 and name.startswith("pipe/"):
-            return _Steady(name, self.seed)
-        seed = self.seed << 32 | crc32(name.encode())
-        return _Later(seed) if name.startswith("host/") else _Seeded(seed)
-
-
-class _Seeded(Random):
-    """Draws what ``Random(seed)`` draws, and is seeded without asking whose code runs."""
-
-    def __init__(self, seed: int) -> None:
-        super(Random, self).seed(seed)
-        self.gauss_next = None
-
-
-class _Later(_Seeded):
-    """The same, seeded when it is first drawn from: nodes hardly ever do."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-        self.gauss_next = None
-
-    def random(self) -> float:
-        """Draw a share of 1."""
-        return _sown(self).random()
-
-    def getrandbits(self, k: int, /) -> int:
-        """Draw ``k`` bits."""
-        return _sown(self).getrandbits(k)
-
-
-def _sown(source: _Later) -> Random:
-    """The source, seeded; somebody may hold a method of it from before."""
-    if type(source) is _Later:
-        source.__class__ = _Seeded  # type: ignore[assignment]  # from now on without a detour
-        _Seeded.__init__(source, source._seed)
-    return source
-
-
-class _Steady(Random):
-    """No randomness: the way to each node takes as long as the node's place in the order says."""
-
-    def __init__(self, name: str, turn: int) -> None:
-        super().__init__(0)
-        node = name.partition("-")[2].partition(":")[0]  # pipe/alice-C:6379/requests
-        self._share = (ord(node) + turn if len(node) == 1 else 0) % ORDERS / ORDERS
-
-    def random(self) -> float:
-        """Always the same."""
-        return self._share
 
 
 @contextlib.contextmanager

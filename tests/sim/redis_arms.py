@@ -148,10 +148,10 @@ class SimArm:
 
     version: tuple[int, ...] = (7, 0, 15)
 
-    def __init__(self, persistence: Persistence = "none") -> None:
+    def __init__(self, persistence: Persistence = "none", seed: int = 7) -> None:
         self.wall_ns, self.monotonic_ns = START_NS, 0
         self._persistence = persistence
-        self.random = random.Random(7)
+        self.random = random.Random(seed)
         self.model = RedisModel("A", **self.surroundings())
 
     def surroundings(self) -> Any:

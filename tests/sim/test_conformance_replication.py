@@ -16,7 +16,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, 
     """A master that has a key, and a replica that has caught up."""
     made: list[Any] = []
     for name in ("master", "replica"):
-        made.append(SimArm() if request.param == "simulated" else RealArm(tmp_path / name))
+        made.append(SimArm(seed=len(made)) if request.param == "simulated" else RealArm(tmp_path / name))
     master, replica = made
     ask(master.connect(), "SET", "old", "1", "PX", "1000000")
     ask(replica.connect(), "SET", "own", "1")

@@ -13,9 +13,10 @@ import pytest
 
 from lab.errors import LabError, UnknownOutcome
 from lab.search.draw import RandomDraw, Space, draw_trial
-from lab.search.runner import WIRES, TrialWorld, Wire, run_trial, trials
+from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
+from lab.search.world import ORDERS, SHARES, TrialWorld
 from lab.substrates.base import Persistence
 
 MS_NS, S_NS = 10**6, 10**9
@@ -60,7 +61,7 @@ def test_the_same_trial_gives_the_same_history_in_another_process() -> None:
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("name", ["host/alice", "pipe/alice-A:6379/requests"])
+@pytest.mark.parametrize("name", ["host/alice", "phase"])
 def test_a_trials_sources_draw_what_pythons_own_draw(name: str) -> None:
     for first in ("random", "getrandbits", "uniform", "randrange", "choice", "gauss", "randbytes"):
         given = {
@@ -76,6 +77,39 @@ def test_a_trials_sources_draw_what_pythons_own_draw(name: str) -> None:
             assert [ours.random() for _ in range(5)] == [plain.random() for _ in range(5)]
 
 
+def test_pipes_of_a_trial_draw_apart_and_the_same_again() -> None:
+    def drawn_by(seed: int, name: str) -> list[float]:
+        draws = TrialWorld(seed).shares(name)
+        return [draws.random() for _ in range(200)]
+
+    names = [
+        f"{client}-{node}:6379/{way}" for client in TWO for node in "ABCDE" for way in ("requests", "replies")
+    ]
+    rows = {(seed, name): drawn_by(seed, name) for seed in range(20) for name in names}
+    assert all(drawn_by(*each) == row for each, row in rows.items())
+    assert len({tuple(row) for row in rows.values()}) >= len(rows) - 6  # of 65,536 places, a few may meet
+    everything = [share for row in rows.values() for share in row]
+    assert 0 <= min(everything) < 0.01
+    assert 0.99 < max(everything) < 1
+    assert 0.45 < sum(everything) / len(everything) < 0.55
+
+
+def test_a_pipe_draws_on_when_the_row_is_over() -> None:
+    draws = TrialWorld(1).shares("alice-A:6379/requests")
+    once, again = ([draws.random() for _ in range(SHARES)] for _ in range(2))
+    assert sorted(once) == sorted(again)
+    assert {draws.randint(-2, 3) for _ in range(200)} == set(range(-2, 4))
+
+
+def test_a_negative_seed_decides_in_which_order_the_nodes_answer() -> None:
+    def turns(seed: int) -> list[float]:
+        return [TrialWorld(seed).shares(f"alice-{node}:6379/requests").random() for node in "ABCDE"]
+
+    orders = [turns(-seed) for seed in range(1, ORDERS + 1)]
+    assert all(sorted(turn) == [0, 0.2, 0.4, 0.6, 0.8] for turn in orders)
+    assert sorted(turn.index(0) for turn in orders) == list(range(ORDERS))
+
+
 def test_a_trial_survives_json() -> None:
     for trial in drawn("redlock", 20, 3):
         assert read_trial(trial.key()) == trial
@@ -83,7 +117,7 @@ def test_a_trial_survives_json() -> None:
 
 @pytest.mark.parametrize(
     ("lock", "seed"),
-    [("redlock", 1), ("redlock-counter", 2), ("fixed-value", 3), ("redlock-fenced", 5)],
+    [("redlock", 2), ("redlock-counter", 2), ("fixed-value", 3), ("redlock-fenced", 5)],
 )
 def test_the_first_look_never_misses(lock: str, seed: int) -> None:
     seen: Counter[str] = Counter()

@@ -12,14 +12,13 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappush
-from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lab.substrates.base import Stream
 from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.host import forbidden
 from lab.substrates.sim.transport import SimTransport
-from lab.substrates.sim.world import World
+from lab.substrates.sim.world import Draws, World
 
 if TYPE_CHECKING:
     from lab.substrates.sim.loop import HostLoop
@@ -75,8 +74,8 @@ class Pipe:
         self.delay_ns = self.jitter_ns = 0
         self.rate_bytes_per_s: int | None = None
         self._kept: list[tuple[Lane, int, Arrival, tuple[Any, ...]]] = []
-        self._random: Random | None = None
-        """Made when it is needed: to seed one takes as long as to send ten times."""
+        self._draws: Draws | None = None
+        """Made when it is needed: that takes as long as to send ten times."""
 
     def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
         """Let ``arrives`` be called at the other end, if and when this gets there."""
@@ -89,12 +88,12 @@ class Pipe:
         if self.held:
             self._kept.append((lane, size, arrives, arguments))
             return
-        world, random = self._world, self._random
-        if random is None:
-            random = self._random = world.random(f"pipe/{self._name}")
-        arrives_ns = world.now_ns + LATENCY_NS + int(random.random() * SPREAD_NS)
+        world, draws = self._world, self._draws
+        if draws is None:
+            draws = self._draws = world.shares(self._name)
+        arrives_ns = world.now_ns + LATENCY_NS + int(draws.random() * SPREAD_NS)
         if self.delay_ns or self.jitter_ns or self.rate_bytes_per_s is not None:
-            arrives_ns = self._slowed_ns(arrives_ns, random, lane, size)
+            arrives_ns = self._slowed_ns(arrives_ns, draws, lane, size)
         if arrives_ns > lane.last_ns:
             lane.last_ns = arrives_ns
         else:
@@ -102,12 +101,12 @@ class Pipe:
         world.arranged += 1  # as ``arrange`` does; nothing is done as often as this
         heappush(world.heap, (arrives_ns, world.arranged, arrives, arguments))
 
-    def _slowed_ns(self, arrives_ns: int, random: Random, lane: Lane, size: int) -> int:
+    def _slowed_ns(self, arrives_ns: int, draws: Draws, lane: Lane, size: int) -> int:
         """When that arrives over a pipe that was made slow."""
         now_ns = self._world.now_ns
         arrives_ns += self.delay_ns
         if self.jitter_ns:
-            arrives_ns = max(now_ns, arrives_ns + random.randint(-self.jitter_ns, self.jitter_ns))
+            arrives_ns = max(now_ns, arrives_ns + draws.randint(-self.jitter_ns, self.jitter_ns))
         if self.rate_bytes_per_s is not None:
             # What is sent waits until the last byte before it is through.
             lane.busy_until_ns = max(now_ns, lane.busy_until_ns) + size * S_NS // self.rate_bytes_per_s

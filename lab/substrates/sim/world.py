@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lab.substrates.sim.clock import S_NS, Clock
 from lab.substrates.sim.errors import SimulationError
@@ -21,6 +21,18 @@ LIMIT_NS: Final = 7 * 24 * 3600 * S_NS
 """A week of virtual time: nobody's story takes that long, so something waits for what never comes."""
 
 Event = tuple[int, int, Callable[..., object], tuple[Any, ...]]
+
+
+class Draws(Protocol):
+    """Where a part of the simulation draws from."""
+
+    def random(self) -> float:
+        """Draw a share of 1."""
+        ...
+
+    def randint(self, a: int, b: int) -> int:
+        """Draw a whole number from ``a`` to ``b``, both included."""
+        ...
 
 
 class World:
@@ -43,6 +55,10 @@ class World:
     def random(self, name: str) -> Random:
         """Return a source of randomness of its own, so that one part's draws do not move another's."""
         return Random(f"{self.seed}/{name}")
+
+    def shares(self, name: str) -> Draws:
+        """Return where a pipe draws from what it adds to each packet's way."""
+        return self.random(f"pipe/{name}")
 
     def clock(self) -> Clock:
         """Return the clocks of a new host."""

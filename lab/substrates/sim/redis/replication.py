@@ -45,7 +45,7 @@ class Replication:
 
     def __init__(self, model: RedisModel) -> None:
         self._model = model
-        self.replication_id = f"{model.random.getrandbits(160):040x}"
+        self._id = ""
         self.earlier_id = NO_REPLICATION_ID
         self.offset = 0
         self.feeds: dict[Session, Feed] = {}
@@ -58,6 +58,13 @@ class Replication:
         self._selected = False
         self._link: MasterLink | None = None
         self._next_ping_ns = self._next_second_ns = self._heard_ns = 0
+
+    @property
+    def replication_id(self) -> str:
+        """Which history of writes this server's is; drawn when somebody first asks."""
+        if not self._id:
+            self._id = f"{self._model.random.getrandbits(160):040x}"
+        return self._id
 
     # A master's side.
 
@@ -126,8 +133,7 @@ class Replication:
         self._unlink()
         self.master, self.state = None, "none"
         model.guarded = model.keys.is_replica = False
-        self.earlier_id = self.replication_id
-        self.replication_id = f"{model.random.getrandbits(160):040x}"
+        self.earlier_id, self._id = self.replication_id, ""
         self._selected = False
         self._next_ping_ns = model.monotonic_ns() + PING_EVERY_NS
 
@@ -153,7 +159,7 @@ class Replication:
 
     def synchronised(self, replication_id: str, offset: int) -> None:
         """Note that the snapshot is there."""
-        self.replication_id, self.offset, self.state = replication_id, offset, "connected"
+        self._id, self.offset, self.state = replication_id, offset, "connected"
         self.has_stream = True
         self._next_second_ns = self._model.monotonic_ns() + SECOND_NS
 
