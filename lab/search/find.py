@@ -9,6 +9,7 @@ times, places and sizes uniformly.
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Callable
@@ -182,7 +183,9 @@ class Search:
         space = self._swarm() if self._strategy == "guided" else self.space
         kept = [trial for _, _, trial in self._kept]
 
-        def drawn(source: Draw) -> Trial:
+        @strategies.composite  # ``data()`` would draw the same, and take twice as long
+        def drawn(draw: Callable[[Any], Any]) -> Trial:
+            source = _HypothesisDraw(draw)
             if kept and source.integer(0, 3):
                 return mutated(source, space, choice(source, kept))
             return draw_trial(source, space, self._strategy)
@@ -199,9 +202,9 @@ class Search:
             phases=[Phase.generate, Phase.shrink],
             verbosity=hypothesis.Verbosity.quiet,
         )
-        @hypothesis.given(strategies.data())
-        def holds(data: Any) -> None:
-            if self._violates(drawn(_HypothesisDraw(data.draw))):
+        @hypothesis.given(drawn())
+        def holds(trial: Trial) -> None:
+            if self._violates(trial):
                 raise _Violation
 
         try:
@@ -322,14 +325,20 @@ def variant(trial: Trial, number: int) -> Trial:
 class _HypothesisDraw:
     """Choices by Hypothesis, which records them and so can shrink them."""
 
-    def __init__(self, draw: Any) -> None:
-        from hypothesis import strategies
-
-        self._draw, self._integers = draw, strategies.integers
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        self._draw = draw
 
     def integer(self, least: int, most: int) -> int:
         """Whatever Hypothesis likes."""
-        return int(self._draw(self._integers(least, most)))
+        return int(self._draw(_integers(least, most)))
+
+
+@functools.cache
+def _integers(least: int, most: int) -> Any:
+    """Hypothesis' whole numbers; it keeps them as well, and takes longer to find them."""
+    from hypothesis import strategies
+
+    return strategies.integers(least, most)
 
 
 __all__ = ["Budget", "Draw", "Ended", "First", "Missed", "Progress", "Search"]
