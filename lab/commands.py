@@ -11,18 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from rich.console import Console
 
 from lab.errors import ExitCode
+from lab.report.consoles import consoles
 
 if TYPE_CHECKING:
     from lab.judge import Judgement, Picture
     from lab.search.campaign import Task
-
-
-def _consoles() -> tuple[Console, Console]:
-    """Return the console for data (stdout) and the one for talk (stderr)."""
-    return Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def run_command(
@@ -45,7 +40,7 @@ def run_command(
     from lab.steps import needed_of
     from lab.substrates import choose, is_simulated
 
-    data, talk = _consoles()
+    data, talk = consoles()
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, overrides)
     story = loaded.scenario
@@ -87,7 +82,7 @@ def run_command(
 
 def check_command(target: Path, *, as_json: bool) -> int:
     """``lab check``: a run's directory, or any file the checker can read."""
-    data, talk = _consoles()
+    data, talk = consoles()
     if target.is_file() and target.name != "history.jsonl":
         from checker.__main__ import main as check_file
 
@@ -112,7 +107,7 @@ def list_command(*, libraries: bool, consensus: bool, as_json: bool) -> int:
     """``lab list``."""
     from lab.scenario.library import summaries
 
-    data, _ = _consoles()
+    data, _ = consoles()
     rows = summaries(libraries=libraries, consensus=consensus)
     if as_json:
         data.print_json(data=[msgspec.to_builtins(row) for row in rows])
@@ -130,7 +125,7 @@ def claims_command(*, as_json: bool) -> int:
     from lab.report.tables import claim_table, print_table
 
     rows = claim_rows()
-    data, _ = _consoles()
+    data, _ = consoles()
     if as_json:
         data.print_json(data=msgspec.to_builtins(rows))
     else:
@@ -158,7 +153,7 @@ def verdicts_command(
     from lab.substrates import AUTO, choose
     from lab.verdicts import cases, exit_code, own_directory, run_all, to_json, usable
 
-    data, talk = _consoles()
+    data, talk = consoles()
     for name in names:
         load_scenario(name)  # a misspelt name is told before anything is run
     if on != AUTO:
@@ -203,7 +198,7 @@ def campaign_command(
     from lab.search.campaign import exit_code, identity_bytes, parse_seeds, run_campaign, runner
     from lab.search.tally import ResultFile
 
-    data, talk = _consoles()
+    data, talk = consoles()
     wanted = parse_seeds(seeds)
     run = runner(jobs, cluster)
     path = out / f"campaign-{task.name}.jsonl"
@@ -246,7 +241,7 @@ def doctor_command(*, as_json: bool) -> int:
     """``lab doctor``: 0 if local runs are possible, 3 otherwise."""
     from lab.doctor import diagnose, render
 
-    data, _ = _consoles()
+    data, _ = consoles()
     diagnosis = diagnose()
     if as_json:
         data.print_json(data=diagnosis.to_dict())
@@ -259,7 +254,7 @@ def setup_command() -> int:
     """``lab setup``."""
     from lab.doctor import render, setup
 
-    data, talk = _consoles()
+    data, talk = consoles()
     diagnosis = setup(lambda line: talk.print(line, markup=False, style="dim"))
     render(diagnosis, data)
     return diagnosis.exit_code
@@ -269,7 +264,7 @@ def down_command() -> int:
     """``lab down``."""
     from lab.leftovers import sweep
 
-    data, _ = _consoles()
+    data, _ = consoles()
     swept = sweep(everywhere=True)
     for run in swept:
         data.print(f"{run.run_id}: {run.words}", markup=False)
@@ -282,7 +277,7 @@ def build_images_command(redis_image: str | None, *, consensus: bool) -> int:
     """``lab images build``."""
     from lab.substrates.docker.images import build
 
-    data, talk = _consoles()
+    data, talk = consoles()
     tell = partial(talk.print, markup=False, style="dim")
     for name in build(redis_image, tell, consensus=consensus):
         data.print(name, markup=False)
@@ -293,7 +288,7 @@ def list_images_command(*, as_json: bool) -> int:
     """``lab images list``."""
     from lab.substrates.docker.images import present
 
-    data, _ = _consoles()
+    data, _ = consoles()
     found = present()
     if as_json:
         data.print_json(data=[asdict(image) for image in found])
@@ -310,7 +305,7 @@ def remove_images_command() -> int:
     """``lab images rm``."""
     from lab.substrates.docker.images import remove
 
-    data, _ = _consoles()
+    data, _ = consoles()
     for name in remove():
         data.print(f"removed {name}", markup=False)
     return ExitCode.EXPECTED

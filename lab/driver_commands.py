@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 
 from lab.drivers.registry import Row
 from lab.errors import ExitCode, LabError
+from lab.report.consoles import consoles
 from lab.tools.model import Progress
 
 PLACES = ("local", "docker")
 """The substrates that run drivers."""
-
-
-def _consoles() -> tuple[Console, Console]:
-    """The console for data (stdout) and the one for talk (stderr)."""
-    return Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def list_drivers_command(on: str, *, as_json: bool) -> int:
@@ -26,7 +21,7 @@ def list_drivers_command(on: str, *, as_json: bool) -> int:
     from lab.substrates import drivers_on
 
     _check_place(on)
-    data, _ = _consoles()
+    data, _ = consoles()
     states = {name: drivers_on(on, PREFIX + name).why_not(PREFIX + name) for name in rows()}
     if as_json:
         data.print_json(
@@ -62,7 +57,7 @@ def install_drivers_command(names: list[str], on: str) -> int:
     from lab.drivers.registry import rows
 
     _check_place(on)
-    data, talk = _consoles()
+    data, talk = consoles()
     everything = names == ["all"]
     wanted = [name for name, one in rows().items() if _possible(one)] if everything else names
     about = {name: _about(name, on) for name in wanted}  # a misspelt one is told before anything is made
@@ -110,10 +105,7 @@ def check_driver_command(command: str, settings: list[str], *, as_json: bool) ->
     from lab.drivers.conformance import check_driver
     from lab.execute import Interrupted, execute
 
-    data, talk = (
-        Console(highlight=False, soft_wrap=True),
-        Console(stderr=True, highlight=False, soft_wrap=True),
-    )
+    data, talk = consoles()
     options = dict(map(_option, settings))
 
     def tell(line: str) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lab.drivers import is_driver
-from lab.drivers.place import Place
 from lab.errors import LabError
 from lab.locks import lock_class, margin_ns, told_where
 from lab.locks.base import Options
-from lab.locks.driver import answer_within_ns, passed_on
 from lab.locks.lease_options import NS_PER_MS
+
+if TYPE_CHECKING:
+    from lab.drivers.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ def traits_of(name: str, ttl_ns: int, options: Options, place: Place) -> Traits:
     """
     if not is_driver(name):
         return Traits(name, margin_ns(name, ttl_ns, options), lock_class(name).hands_out_fences)
+    from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
+
     with told_where():
         answer_within_ns(options)
     words = place.launch(name)

@@ -36,7 +36,7 @@ def demo_command(name: str, on: str, seed: int | None, out: Path, *, auto: bool)
     Raises:
         LabError: no such scenario, or the run is not possible.
     """
-    screen, talk = Console(highlight=False), Console(stderr=True, highlight=False)
+    screen, talk = Console(emoji=False, highlight=False), Console(stderr=True, emoji=False, highlight=False)
     loaded = load_scenario(name)
     substrate, why = choose(on)
     drawn = secrets.randbelow(2**31) if seed is None else seed

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lab.drivers import PREFIX
-from lab.drivers.environment import launch_of, why_not
-from lab.drivers.greet import greet
-from lab.drivers.messages import Hello
-from lab.drivers.process import OptionValues
+
+if TYPE_CHECKING:
+    from lab.drivers.messages import Hello
+    from lab.drivers.process import OptionValues
 
 T = TypeVar("T")
 
@@ -33,18 +33,24 @@ class Place(Protocol):
 
 
 class ThisMachine:
-    """Drivers as processes of this machine."""
+    """Drivers as processes of this machine. What they need is imported with the first one."""
 
     def why_not(self, lock: str) -> str | None:
         """Whether its library is installed; of somebody's own program it is not known before it starts."""
+        from lab.drivers.environment import why_not
+
         return why_not(lock.removeprefix(PREFIX)) if lock.startswith(PREFIX) else None
 
     def launch(self, lock: str) -> tuple[str, ...]:
         """In the environment that was made for it, or as the command line says."""
+        from lab.drivers.environment import launch_of
+
         return launch_of(lock)
 
     def hello(self, lock: str, options: OptionValues) -> Hello:
         """Ask it, beside whatever runs here."""
+        from lab.drivers.greet import greet
+
         return _apart(greet(self.launch(lock), options))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
 from lab.errors import ExitCode, LabError
@@ -18,6 +17,7 @@ from lab.matrix.keep import keep, keepable
 from lab.matrix.model import Matrix, with_runs
 from lab.matrix.plan import DEFAULT, chosen, entries_of, plan
 from lab.paths import writable_file
+from lab.report.consoles import consoles
 from lab.report.matrix import ended_line, matrix_csv, matrix_markdown, print_matrix
 from lab.report.progress import ended_lines
 from lab.suite.load import Entry, LoadedSuite
@@ -48,8 +48,7 @@ def matrix_command(asked: Asked, *, as_json: bool) -> int:
     Raises:
         LabError: the file or an argument is wrong (exit code 2), or a report cannot be written.
     """
-    data = Console(highlight=False, soft_wrap=True)
-    talk = Console(stderr=True, highlight=False, soft_wrap=True)
+    data, talk = consoles()
     for report in (asked.csv, asked.markdown, asked.html):
         writable_file(report)
     keepable(asked.keep)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
 from lab.errors import ExitCode, LabError
 from lab.judge import read_run, write_report
+from lab.report.consoles import consoles
 
 FORMATS: Final = ("svg", "png", "pdf")
 
@@ -80,4 +79,5 @@ def docs_command(out: Path) -> int:
 
 
 def _say(words: object) -> None:
-    Console(highlight=False, soft_wrap=True).print(str(words), markup=False)
+    data, _ = consoles()
+    data.print(str(words), markup=False)

@@ -119,7 +119,7 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
     """Print the tables, why cells are empty, and what it all came to."""
     wide = console
     if not console.is_terminal:
-        wide = Console(file=console.file, highlight=False, width=WIDTH_FOR_FILES)
+        wide = Console(file=console.file, emoji=False, highlight=False, width=WIDTH_FOR_FILES)
     table = table_of(matrix)
     if table.columns:
         wide.print(_grid(table))

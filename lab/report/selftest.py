@@ -84,7 +84,7 @@ def print_selftest(console: Console, ended: Selftest) -> None:
     for row in ended.rows:
         style = "" if row.result == "caught" else "bold red"
         table.add_row(*(Text(cell, style) for cell in _cells(row, short=True)))
-    wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
+    wide = console if console.is_terminal else Console(emoji=False, highlight=False, width=WIDTH_FOR_FILES)
     wide.print(table)
     for words, style in _sentences(ended):
         console.print(Text(words, style), soft_wrap=True)

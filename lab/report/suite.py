@@ -118,7 +118,7 @@ def print_suite(console: Console, result: SuiteResult) -> None:
     for entry in result.entries:
         style = _style(entry.exit_code)
         table.add_row(*(Text(cell, style if at == 3 else "") for at, cell in enumerate(_cells(entry))))
-    wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
+    wide = console if console.is_terminal else Console(emoji=False, highlight=False, width=WIDTH_FOR_FILES)
     wide.print(table)
     console.print(Text(_sum(result), _style(result.exit_code)), soft_wrap=True)
 

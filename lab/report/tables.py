@@ -117,5 +117,5 @@ def markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 def print_table(console: Console, table: Table) -> None:
     """Print as wide as the terminal is, or as a file may be."""
-    wide = console if console.is_terminal else Console(highlight=False, width=WIDTH_FOR_FILES)
+    wide = console if console.is_terminal else Console(emoji=False, highlight=False, width=WIDTH_FOR_FILES)
     wide.print(table)

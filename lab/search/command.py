@@ -18,6 +18,7 @@ from rich.console import Console
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import ExitCode, LabError, did_you_mean
 from lab.execute import Interrupted, execute
+from lab.report.consoles import consoles
 from lab.report.search import print_confirmation, print_ended, search_progress
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
@@ -68,10 +69,7 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
     Raises:
         LabError: an argument that cannot be (exit code 2), or a client that failed in a way of its own (3).
     """
-    data, talk = (
-        Console(highlight=False, soft_wrap=True),
-        Console(stderr=True, highlight=False, soft_wrap=True),
-    )
+    data, talk = consoles()
     search = _search(asked)
     if asked.confirm is not None:
         # What can't be confirmed there is said before anything is searched.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 
 from lab.errors import ExitCode
 from lab.execute import Interrupted, execute
+from lab.report.consoles import consoles
 from lab.report.selftest import print_selftest, selftest_markdown, selftest_progress
 from lab.selftest.run import REAL_FULL, SIMULATED, SIMULATED_FULL, chosen, run_selftest
 from lab.selftest.task import SelftestTask
@@ -39,8 +39,7 @@ def selftest_command(asked: Asked, *, as_json: bool) -> int:
     Raises:
         LabError: an argument that cannot be (exit code 2).
     """
-    data = Console(highlight=False, soft_wrap=True)
-    talk = Console(stderr=True, highlight=False, soft_wrap=True)
+    data, talk = consoles()
     names = chosen(asked.only)
     if asked.on != AUTO:
         choose(asked.on)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from lab.address import Address
 from lab.client.protocol import Answer, Command, Setup
-from lab.drivers.place import Place
 
 if TYPE_CHECKING:
+    from lab.drivers.place import Place
     from lab.substrates.plan import ClusterPlan
 
 Direction = Literal["both", "requests", "replies"]

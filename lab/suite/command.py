@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
-
 from lab.errors import ExitCode
 from lab.execute import Interrupted, execute
 from lab.paths import writable_file
+from lab.report.consoles import consoles
 from lab.report.junit import junit
 from lab.report.suite import print_suite, suite_markdown, suite_progress
 from lab.suite.load import DEFAULT, Entry, load_suite
@@ -47,8 +46,7 @@ def suite_command(asked: Asked, *, as_json: bool) -> int:
     Raises:
         LabError: the suite's file or an argument is wrong (exit code 2), or a report cannot be written.
     """
-    data = Console(highlight=False, soft_wrap=True)
-    talk = Console(stderr=True, highlight=False, soft_wrap=True)
+    data, talk = consoles()
     suite = load_suite(asked.file)
     entries = only(suite.entries, asked.only)
     if asked.shard is not None:
