@@ -80,17 +80,17 @@ class DirectNode(TrialNode):
         connection.life = self._life
         return not self.host.down
 
-    def answer(self, life: int, request: Request) -> tuple[Any] | None:
-        """Execute one command of a connection from this life; None: nobody is there to answer."""
+    def answer(self, connection: DirectConnection, request: Request) -> None:
+        """Execute one command that has arrived, and send the reply; nobody may be there to answer."""
         model = self._model
-        if self._life != life or model is None or self.host.down:
-            return None
+        if connection.over or self._life != connection.life or model is None or self.host.down:
+            return
         reply = taken(model, request)
         if reply is NO_SHORTCUT:
             reply = model.call(*request)
         if self._persistence == "aof-everysec":
             super()._arm()
-        return (reply,)
+        connection.replies.carry(connection.down, 0, connection.hear, (reply,))
 
     def _arm(self) -> None:
         # Keys expire when they are looked at: only a file that is synced now and then needs waking.
@@ -101,11 +101,13 @@ class DirectNode(TrialNode):
 class DirectConnection(Connection):
     """A connection of a ``Channel`` that carries requests and replies as they are."""
 
-    __slots__ = ("_loop", "_node", "_waiting", "_world")
+    __slots__ = ("_arrives", "_loop", "_waiting", "_world", "replies", "requests")
 
     def __init__(self, number: int, way: Way, loop: HostLoop, channel: Channel) -> None:
         self._loop, self._waiting, self._world = loop, channel._waiting, loop.host.world
-        self._node: DirectNode = way.listener  # type: ignore[assignment]
+        node: DirectNode = way.listener  # type: ignore[assignment]
+        self._arrives = node.answer
+        self.requests, self.replies = way.requests, way.replies
         super().__init__(
             number, way, loop.host.name, _nothing, partial(loop.on_io, _ended, channel, channel._waiting)
         )
@@ -113,7 +115,7 @@ class DirectConnection(Connection):
     def request(self, heard: Heard, request: Request) -> None:
         """The near end asks; ``heard`` is told the reply."""
         self._waiting.append((heard, self._world.now_ns))
-        self.way.requests.carry(self.up, 0, self._answer, (request,))
+        self.requests.carry(self.up, 0, self._arrives, (self, request))
 
     def waits_longer_than(self, limit_s: float) -> bool:
         """Whether a reply has not come for so long."""
@@ -124,13 +126,8 @@ class DirectConnection(Connection):
         super().forget()
         self._waiting.clear()
 
-    def _answer(self, request: Request) -> None:
-        if not self.over:
-            answered = self._node.answer(self.life, request)
-            if answered is not None:
-                self.way.replies.carry(self.down, 0, self._hear, answered)
-
-    def _hear(self, reply: Any) -> None:
+    def hear(self, reply: Any) -> None:
+        """A reply has arrived."""
         if not (self.over or self.near_closed):
             if isinstance(reply, ErrorReply):
                 reply = refusal(ErrorOnTheWire(str(reply)))

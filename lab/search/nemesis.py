@@ -118,11 +118,11 @@ class TrialNemesis:
         if fault.kind in LINK_KINDS:
             for pipe in self._pipes(fault):
                 if fault.kind == "cut":
-                    pipe.lost = True
+                    pipe.suffer(lost=True)
                 elif fault.kind == "hold":
-                    pipe.held = True
+                    pipe.suffer(held=True)
                 else:
-                    pipe.delay_ns = fault.by_ns
+                    pipe.suffer(delay_ns=fault.by_ns)
         elif fault.kind == "pause":
             self._clients[fault.client].host.pause()
         else:
@@ -153,7 +153,7 @@ class TrialNemesis:
         """End everything on these links, as healing does on every substrate."""
         for node in fault.nodes:
             way = self._ways[fault.client, node]
-            if way.requests.lost or way.replies.lost:
+            if any(pipe.trouble is not None and pipe.trouble.lost for pipe in (way.requests, way.replies)):
                 way.break_connections(reset=False)
             way.requests.release()
             way.replies.release()

@@ -40,8 +40,10 @@ def _set(model: RedisModel, request: tuple[Argument, ...]) -> Reply:
     _, key, token, if_free, unit, ttl_ms = request
     if if_free != "NX" or unit != "PX" or type(ttl_ms) is not int or not 0 < ttl_ms < TTL_MS_MAX:
         return NO_SHORTCUT
+    if type(key) is not str or type(token) is not str:
+        return NO_SHORTCUT
     keys = model.keys
-    name, value = _encoded((key, token))
+    name, value = key.encode(), token.encode()
     if keys.get(name) is not None:
         return None
     when_ms = keys.now_ms + ttl_ms

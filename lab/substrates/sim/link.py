@@ -29,25 +29,25 @@ class SimLink:
             self._way.break_connections(reset=False)
             return
         for pipe in self._pipes(direction):
-            pipe.lost = True
+            pipe.suffer(lost=True)
 
     async def hold(self, direction: Direction) -> None:
         """Keep what is sent until the link is healed."""
         await asyncio.sleep(ACT_S)
         for pipe in self._pipes(direction):
-            pipe.held = True
+            pipe.suffer(held=True)
 
     async def delay(self, by_ns: int, jitter_ns: int, direction: Direction) -> None:
         """Let everything take so much longer."""
         await asyncio.sleep(ACT_S)
         for pipe in self._pipes(direction):
-            pipe.delay_ns, pipe.jitter_ns = by_ns, jitter_ns
+            pipe.suffer(delay_ns=by_ns, jitter_ns=jitter_ns)
 
     async def narrow(self, rate_kb_per_s: int, direction: Direction) -> None:
         """Let no more than that pass."""
         await asyncio.sleep(ACT_S)
         for pipe in self._pipes(direction):
-            pipe.rate_bytes_per_s = rate_kb_per_s * 1000
+            pipe.suffer(rate_bytes_per_s=rate_kb_per_s * 1000)
 
     async def reset(self) -> None:
         """Reset what is connected now."""
@@ -58,7 +58,7 @@ class SimLink:
         """Undo everything. Where bytes were lost, connections end; what was held arrives."""
         await asyncio.sleep(ACT_S)
         pipes = self._pipes("both")
-        if any(pipe.lost for pipe in pipes):
+        if any(pipe.trouble is not None and pipe.trouble.lost for pipe in pipes):
             self._way.break_connections(reset=False)
         for pipe in pipes:
             pipe.release()
@@ -98,13 +98,16 @@ class SimLink:
 
 
 def _troubles(pipe: Pipe) -> list[str]:
+    trouble = pipe.trouble
+    if trouble is None:
+        return []
     return [
         word
         for word, is_so in (
-            ("cut", pipe.lost),
-            ("hold", pipe.held),
-            ("delay", pipe.delay_ns or pipe.jitter_ns),
-            ("bandwidth", pipe.rate_bytes_per_s is not None),
+            ("cut", trouble.lost),
+            ("hold", trouble.held),
+            ("delay", trouble.delay_ns or trouble.jitter_ns),
+            ("bandwidth", trouble.rate_bytes_per_s is not None),
         )
         if is_so
     ]

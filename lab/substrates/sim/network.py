@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -62,48 +62,20 @@ class Listener(Protocol):
         ...
 
 
-class Pipe:
-    """One direction of a way, and what is done to it."""
+@dataclass(slots=True)
+class Trouble:
+    """What is done to one direction of a way."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self._world, self._name = world, name
-        self.lost = False
-        """Whether what is sent vanishes."""
-        self.held = False
-        """Whether what is sent stays in the network until ``release``."""
-        self.delay_ns = self.jitter_ns = 0
-        self.rate_bytes_per_s: int | None = None
-        self._kept: list[tuple[Lane, int, Arrival, tuple[Any, ...]]] = []
-        self._draws: Draws | None = None
-        """Made when it is needed: that takes as long as to send ten times."""
+    lost: bool = False
+    """Whether what is sent vanishes."""
+    held: bool = False
+    """Whether what is sent stays in the network until ``Pipe.release``."""
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    rate_bytes_per_s: int | None = None
 
-    def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
-        """Let ``arrives`` be called at the other end, if and when this gets there."""
-        self.carry(lane, size, arrives, arguments)
-
-    def carry(self, lane: Lane, size: int, arrives: Arrival, arguments: tuple[Any, ...]) -> None:
-        """The same, with the arguments as they are kept."""
-        if self.lost:
-            return
-        if self.held:
-            self._kept.append((lane, size, arrives, arguments))
-            return
-        world, draws = self._world, self._draws
-        if draws is None:
-            draws = self._draws = world.shares(self._name)
-        arrives_ns = world.now_ns + LATENCY_NS + int(draws.random() * SPREAD_NS)
-        if self.delay_ns or self.jitter_ns or self.rate_bytes_per_s is not None:
-            arrives_ns = self._slowed_ns(arrives_ns, draws, lane, size)
-        if arrives_ns > lane.last_ns:
-            lane.last_ns = arrives_ns
-        else:
-            arrives_ns = lane.last_ns
-        world.arranged += 1  # as ``arrange`` does; nothing is done as often as this
-        heappush(world.heap, (arrives_ns, world.arranged, arrives, arguments))
-
-    def _slowed_ns(self, arrives_ns: int, draws: Draws, lane: Lane, size: int) -> int:
-        """When that arrives over a pipe that was made slow."""
-        now_ns = self._world.now_ns
+    def slowed_ns(self, now_ns: int, arrives_ns: int, draws: Draws, lane: Lane, size: int) -> int:
+        """When that arrives which would arrive at ``arrives_ns``."""
         arrives_ns += self.delay_ns
         if self.jitter_ns:
             arrives_ns = max(now_ns, arrives_ns + draws.randint(-self.jitter_ns, self.jitter_ns))
@@ -113,11 +85,50 @@ class Pipe:
             arrives_ns += lane.busy_until_ns - now_ns
         return arrives_ns
 
+
+class Pipe:
+    """One direction of a way."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world, self._name = world, name
+        self.trouble: Trouble | None = None
+        """What is done to it, if anything is."""
+        self._kept: list[tuple[Lane, int, Arrival, tuple[Any, ...]]] = []
+        self._draws: Draws | None = None
+        """Made when it is needed: that takes as long as to send ten times."""
+
+    def suffer(self, **what: Any) -> None:
+        """Have this done to it from now on, besides what is done to it already: fields of ``Trouble``."""
+        self.trouble = replace(self.trouble or Trouble(), **what)
+
+    def send(self, lane: Lane, size: int, arrives: Arrival, *arguments: Any) -> None:
+        """Let ``arrives`` be called at the other end, if and when this gets there."""
+        self.carry(lane, size, arrives, arguments)
+
+    def carry(self, lane: Lane, size: int, arrives: Arrival, arguments: tuple[Any, ...]) -> None:
+        """The same, with the arguments as they are kept."""
+        world, draws, trouble = self._world, self._draws, self.trouble
+        if trouble is not None:
+            if trouble.lost:
+                return
+            if trouble.held:
+                self._kept.append((lane, size, arrives, arguments))
+                return
+        if draws is None:
+            draws = self._draws = world.shares(self._name)
+        arrives_ns = world.now_ns + LATENCY_NS + int(draws.random() * SPREAD_NS)
+        if trouble is not None:
+            arrives_ns = trouble.slowed_ns(world.now_ns, arrives_ns, draws, lane, size)
+        if arrives_ns > lane.last_ns:
+            lane.last_ns = arrives_ns
+        else:
+            arrives_ns = lane.last_ns
+        world.arranged = number = world.arranged + 1  # as ``arrange`` does; nothing is done as often as this
+        heappush(world.heap, (arrives_ns, number, arrives, arguments))
+
     def release(self) -> None:
         """Let everything pass again, what was kept first."""
-        self.lost = self.held = False
-        self.delay_ns = self.jitter_ns = 0
-        self.rate_bytes_per_s = None
+        self.trouble = None
         kept, self._kept = self._kept, []
         for lane, size, arrives, arguments in kept:
             self.carry(lane, size, arrives, arguments)
