@@ -62,6 +62,29 @@ async def test_a_link_that_is_not_broken_has_no_receipt(
     assert lab_.of(next(iter(fault)))[0]["type"] == "fail"
 
 
+SLOW, LESS_SLOW = ({"delay": {"client": "alice", "nodes": ["A"], "by": by}} for by in ("200ms", "20ms"))
+NARROW, LESS_NARROW = (
+    {"bandwidth": {"client": "alice", "nodes": ["A"], "rate": rate}} for rate in ("10KB/s", "40KB/s")
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(LESS_SLOW, SLOW), (SLOW, LESS_SLOW), (LESS_NARROW, NARROW), (NARROW, LESS_NARROW)],
+    ids=str,
+)
+async def test_a_link_that_is_slow_becomes_more_so_or_less(
+    lab_: Broken, first: dict[str, Any], second: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await lab_.inject(**first)).confirmed
+    with monkeypatch.context() as patched:
+        patched.setattr(ToxiproxyLink, "_add", nothing)
+        assert not (await lab_.inject(**second)).confirmed
+    receipt = await lab_.inject(**second)
+    assert receipt.confirmed, receipt.evidence
+    assert (await lab_.nemesis.heal(step(heal="all")))[1]
+
+
 async def test_refused_connections(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
     cut = {"client": "alice", "nodes": ["A"], "mode": "refused"}
     assert (await lab_.inject(cut=cut)).confirmed
