@@ -23,6 +23,8 @@ Step = dict[str, Any]
 
 PLAINLY_NS: Final = 300 * UNITS_NS["ms"]
 """A pause in the story that is shorter than this means nothing."""
+IN_FLIGHT_NS: Final = 20 * UNITS_NS["ms"]
+"""The same while an operation goes on, whose time-outs decide what comes of it."""
 VERBS: Final = {
     "acquire": "acquires",
     "read": "reads",
@@ -67,8 +69,11 @@ class _Teller:
             within = format_duration(2 * self.trial.ttl_ns + 5 * UNITS_NS["s"])
             self.steps.append({"until": {"lease": name, "over": True, "within": within}})
             self.sentences.append(f"{name.capitalize()}'s lease runs out.")
-        if not ended and waited_ns >= PLAINLY_NS:
-            rounded_ns = -(-waited_ns // (100 * UNITS_NS["ms"])) * 100 * UNITS_NS["ms"]
+        plainly_ns, unit_ns = (
+            (IN_FLIGHT_NS, 10 * UNITS_NS["ms"]) if self.started else (PLAINLY_NS, 100 * UNITS_NS["ms"])
+        )
+        if not ended and waited_ns >= plainly_ns:
+            rounded_ns = -(-waited_ns // unit_ns) * unit_ns
             self.steps.append({"wait": format_duration(rounded_ns)})
 
     def act(self, event: dict[str, Any], *, alone: bool) -> None:

@@ -153,6 +153,28 @@ def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) ->
         assert replayed.verdict.named("fence-order")
 
 
+def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_path: Path) -> None:
+    """Bob's undo goes out when its acquire has timed out, and must find the link healed: 100 ms later."""
+    cut = Fault("cut", When(), "bob", ("A",), lasts_ns=S_NS)
+    clients: dict[str, tuple[Round, ...]] = {
+        "alice": (Round(300 * MS_NS, 3 * S_NS),),
+        "bob": (Round(0, 3 * S_NS), Round(300 * MS_NS, 3 * S_NS), Round(0, 3 * S_NS)),
+    }
+    trial = Trial("fixed-value", clients, (cut,), options=OPTIONS)
+    with trials():
+        assert found(run_trial(trial), "overlap")
+        scenario = scenario_of(trial, "overlap", command="lab search")
+    steps = [next(iter(step.items())) for step in scenario.model_dump(mode="json")["steps"]]
+    assert steps[-5:-2] == [("start", "bob acquires"), ("wait", "0.2s"), steps[-3]]
+    assert steps[-3][0] == "heal"
+    file = tmp_path / "told.yaml"
+    file.write_text(text_of(scenario))
+    for seed in (1, 2):
+        replayed = run_in_simulation(str(file), seed, tmp_path)
+        assert not replayed.mismatches
+        assert replayed.verdict.named("overlap")
+
+
 def test_luck_is_taken_out_by_leaving_one_majority() -> None:
     """Without its last cut the trial depends on who answers first; it is found again, or one like it."""
     always = read_trial(COUNTERS.read_bytes())
