@@ -111,6 +111,7 @@ def _operations(pl: Any, path: Path) -> Operations:
     names: dict[str, list[Any]] = {}
     for name, (dtype, _) in COLUMNS.items():
         series = pl.read_parquet(path, columns=[name]).to_series()
+        _refuse_other(name, series, _type(pl, name, dtype))
         if name in CODE_COLUMNS:
             columns[name], names[name] = _codes(pl, series)
         elif name in _ENUMS:
@@ -119,6 +120,21 @@ def _operations(pl: Any, path: Path) -> Operations:
             columns[name] = series.to_numpy().astype(dtype, copy=False)
     names["value"] = [_value(text) for text in names["value"]]
     return Operations(**columns, names=Names(**names))
+
+
+def _type(pl: Any, name: str, dtype: Any) -> Any:
+    """Which type ``save`` gives a column."""
+    if name in CODE_COLUMNS:
+        return pl.String
+    return pl.Enum(_ENUMS[name]) if name in _ENUMS else pl.Series(np.empty(0, dtype)).dtype
+
+
+def _refuse_other(name: str, series: Any, wanted: Any) -> None:
+    """What is not as ``save`` writes it would be turned into numbers that nobody recorded."""
+    if series.dtype != wanted:
+        raise HistoryError(f"saw a column of {series.dtype}, expected one of {wanted}", field=name)
+    if name not in CODE_COLUMNS and (missing := series.null_count()):
+        raise HistoryError(f"saw {missing} missing values, expected none", field=name)
 
 
 def _codes(pl: Any, series: Any) -> tuple[I32, list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,6 +86,34 @@ def test_formats_say_the_same(tmp_path: Path, suffix: str) -> None:
     assert again.problems == ()
     assert check(again).to_dict() == check(history).to_dict()
     assert [e.time_ns for e in again.events()] == [e.time_ns for e in history.events()]
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "problem"),
+    [
+        ("status", lambda pl, it: it.set(pl.Series([True] + [False] * (len(it) - 1)), None), "1 missing"),
+        ("call_ns", lambda pl, it: it.shift(1), "1 missing"),
+        ("fence", lambda pl, it: it.cast(pl.Float64) + 0.5, "Float64"),
+        ("f", lambda pl, it: it.cast(pl.Enum(list(reversed(it.dtype.categories)))), "Enum"),
+        ("token", lambda pl, it: pl.Series(range(len(it))), "Int64"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_table_that_was_changed_is_refused(
+    tmp_path: Path, column: str, change: Callable[[Any, Any], Any], problem: str
+) -> None:
+    """It was turned into numbers that nobody recorded: what is missing became the first of all statuses."""
+    pl = pytest.importorskip("polars")
+    path = tmp_path / "h.parquet"
+    save(small().history(), path)
+    metadata = pl.read_parquet_metadata(path)
+    table = pl.read_parquet(path)
+    table = table.with_columns(change(pl, table[column]).alias(column))
+    table.write_parquet(path, metadata={"history": metadata["history"]})
+    with pytest.raises(HistoryError, match=problem) as error:
+        load(path)
+    assert error.value.field == column
+    assert str(path) in str(error.value)
 
 
 def test_a_large_file_read_by_helpers_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
