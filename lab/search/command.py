@@ -87,20 +87,20 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
     if not as_json:
         print_ended(data, ended, asked.find)
     confirmation: Confirmation | None = None
-    path: Path | None = None
+    saved: Saved | None = None
     if ended.found is not None:
-        path, scenario = _save(asked, ended.found, search)
+        saved = _save(asked, ended.found, search)
         if not as_json:
-            _print_saved(data, path, scenario, replayed=scenario is not None and _replays(path))
-        if asked.confirm is not None and scenario is not None and not ended.interrupted:
+            _print_saved(data, saved)
+        if asked.confirm is not None and saved.scenario is not None and not ended.interrupted:
             try:
-                confirmation = execute(_confirm(asked, path, talk))
+                confirmation = execute(_confirm(asked, saved.path, talk))
             except Interrupted:
                 return ExitCode.INTERRUPTED
             if not as_json:
                 print_confirmation(data, confirmation)
     if as_json:
-        sys.stdout.buffer.write(_json(ended, path, confirmation))
+        sys.stdout.buffer.write(_json(ended, saved, confirmation))
     if ended.interrupted:
         talk.print("interrupted: what was found is kept", style="yellow")
         return ExitCode.INTERRUPTED
@@ -172,47 +172,60 @@ def _duration(option: str, text: str) -> int:
         raise LabError(f"{text!r} {error}", where=option, expected="a duration like 60s") from error
 
 
-def _print_saved(console: Console, path: Path, scenario: Scenario | None, *, replayed: bool) -> None:
+@dataclass(frozen=True)
+class Saved:
+    """Where a found trial is: as a scenario, if it can be told as one.
+
+    ``replays``: it comes out as the search saw it, in the simulation, with receipts and all.
+    """
+
+    path: Path
+    scenario: Scenario | None
+    replays: bool = False
+
+
+def _print_saved(console: Console, saved: Saved) -> None:
+    path, scenario = saved.path, saved.scenario
     if scenario is None:
         console.print(f"saved: {path}, as a trial: it cannot be told as a story in steps", markup=False)
         return
     console.print(f"  {scenario.why}", markup=False)
     console.print(f"saved: {path} (lab run {shlex.quote(str(path))})", markup=False)
-    how = "as the search saw it" if replayed else "but NOT as the search saw it: the order of packets matters"
+    how = (
+        "as the search saw it"
+        if saved.replays
+        else "but NOT as the search saw it: the order of packets matters"
+    )
     console.print(f"replayed as a scenario on sim: {how}", markup=False)
 
 
-def _replays(path: Path) -> bool:
-    """Whether the scenario comes out as it says in the simulation, with receipts and all."""
-    task = ScenarioTask.of(load_scenario(path), str(path))
-    with task.session():
-        return task(0).exit_code == ExitCode.EXPECTED
-
-
-def _save(asked: Asked, trial: Trial, search: Search) -> tuple[Path, Scenario | None]:
+def _save(asked: Asked, trial: Trial, search: Search) -> Saved:
     """Write the scenario; where the trial makes none, the trial itself, as JSON."""
-    scenario: Scenario | None = None
-    with trials(search.wire), contextlib.suppress(ValidationError):
-        scenario = scenario_of(trial, asked.find, command=asked.command, wire=search.wire)
     path = (
         asked.out or Path("reports") / f"found-{asked.lock.replace(':', '-')}-{asked.find}-{asked.seed}.yaml"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
+    scenario: Scenario | None = None
+    with trials(search.wire), contextlib.suppress(ValidationError):
+        scenario = scenario_of(trial, asked.find, command=asked.command, wire=search.wire)
     if scenario is None:
         path = path.with_suffix(".json")
         path.write_bytes(trial.key() + b"\n")
-        return path, None
+        return Saved(path, None)
     text = f"{text_of(scenario)}# The trial that this tells:\n# {trial.key().decode()}\n"
     path.write_text(text, encoding="utf-8")
-    return path, scenario
+    task = ScenarioTask.of(load_scenario(path), str(path))
+    with task.session():
+        return Saved(path, scenario, replays=task(0).exit_code == ExitCode.EXPECTED)
 
 
-def _json(ended: Ended, path: Path | None, confirmation: Confirmation | None) -> bytes:
+def _json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) -> bytes:
     progress, first = ended.progress, ended.first
     told = {
         "found": ended.found,
         "faults": None if ended.found is None else places(ended.found),
-        "scenario": None if path is None else str(path),
+        "scenario": None if saved is None else str(saved.path),
+        "replays": None if saved is None else saved.replays,
         "first": None if first is None else {"schedules": first.tried, "seconds": round(first.seconds, 3)},
         "racy": ended.racy,
         "schedules": progress.tried,

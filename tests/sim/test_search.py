@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from lab.errors import LabError
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
 from lab.search.draw import RandomDraw, Space, draw_trial
-from lab.search.find import VARIANTS, Budget, Ended, Search, variant
+from lab.search.find import VARIANTS, Budget, Ended, First, Progress, Search, variant
 from lab.search.minimise import deletions, kinds_at_places, minimise, places
 from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
@@ -259,6 +260,40 @@ def test_the_command_finds_and_saves(tmp_path: Path) -> None:
     assert "overlap: FOUND" in ended.stdout
     assert "sim: run 1 of 1: " in ended.stderr, "whatever it is confirmed on, it is run there as by hand"
     assert load_text(file.read_text(), "found").scenario.lock.name == "fixed-value"
+    assert "replayed as a scenario on sim: as the search saw it\n" in ended.stdout
+
+
+@pytest.mark.parametrize("replays", [True, False])
+def test_whether_the_story_comes_out_as_the_search_saw_it_is_said(
+    replays: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """A search came upon a story; or upon a race of packets, of which a story in steps shows nothing."""
+    jump = Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=11 * S_NS)
+    cut = Fault("cut", When(), "alice", ("D", "E"))
+    thrice = tuple(Round(think_ns * MS_NS, 3 * S_NS) for think_ns in (300, 0, 0))
+    story, race = (
+        Trial(
+            "redlock",
+            {"alice": (Round(0, 3 * S_NS),), "bob": (Round(S_NS, S_NS),)},
+            (cut, jump),
+            options=OPTIONS,
+        ),
+        Trial("redlock-counter", {"alice": thrice, "bob": thrice[:2]}, options=OPTIONS, seed=630),
+    )
+    trial, finding = (story, "overlap") if replays else (race, "fence-order")
+    with trials():
+        assert found(run_trial(trial), finding)
+    ended = Ended(First(1, 0.0, trial), trial, racy=False, progress=Progress())
+    monkeypatch.setattr(Search, "run", lambda self: ended)
+    words = ["search", "--lock", trial.lock, "--find", finding, "--out", str(tmp_path / "found.yaml")]
+    assert call([*words, "--json"]) == 1
+    told = msgspec.json.decode(capfdbinary.readouterr().out)
+    assert told["replays"] is replays
+    assert call(words) == 1
+    assert (b"but NOT as the search saw it" in capfdbinary.readouterr().out) is not replays
 
 
 def test_the_command_tells_that_nothing_was_found(tmp_path: Path) -> None:
