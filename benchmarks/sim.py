@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import platform
 import pty
 import resource
 import statistics
@@ -190,6 +191,8 @@ def main() -> int:
         "--runs", type=int, default=10, help="runs of the command, of which the median counts"
     )
     asked = parser.parse_args()
+    # How it was built matters: one Python 3.11 can be half as fast again as another on the same machine.
+    print(f"{sys.executable}: Python {platform.python_version()} of {platform.python_build()[1]}")
     for wire in WIRES:
         bench_wire(wire, asked.rounds)
     bench_command(asked.runs)
