@@ -140,21 +140,8 @@ class HostLoop(asyncio.AbstractEventLoop):
         if self._armed_ns <= self._world.now_ns:  # timers are due as well
             self._io.append(Callback(_tell, (waiting, reply), None))
             self._step()
-            return
-        host_before, RUNNING.host = RUNNING.host, host
-        if RUNNING.loop is not self:
-            self._be_running()
-        numbers = self._numbers
-        try:
-            waiting.popleft()[0](reply)
-            if not (self._ready or self._io) and self._numbers == numbers:
-                return  # as most times: it was only noted
-            self._rounds()
-        finally:
-            self._awake = False
-            RUNNING.host = host_before
-        if self._timers:
-            self._arm()
+        else:
+            self._step(waiting, reply)
 
     def _number(self) -> int:
         self._numbers += 1
@@ -195,8 +182,8 @@ class HostLoop(asyncio.AbstractEventLoop):
                 self._awake = True
                 self._step()
 
-    def _step(self) -> None:
-        """Run rounds until the host has nothing more to do at this instant."""
+    def _step(self, waiting: Waiting | None = None, reply: Any = None) -> None:
+        """Tell who waits for a reply, if anybody does; run rounds until there is nothing more to do now."""
         host = self.host
         if host.paused or self._closed:
             self._awake = False
@@ -205,6 +192,11 @@ class HostLoop(asyncio.AbstractEventLoop):
         if RUNNING.loop is not self:
             self._be_running()
         try:
+            if waiting is not None:
+                numbers = self._numbers
+                waiting.popleft()[0](reply)
+                if not (self._ready or self._io) and self._numbers == numbers:
+                    return  # as most times: it was only noted
             self._rounds()
         finally:
             self._awake = False
