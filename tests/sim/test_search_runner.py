@@ -110,6 +110,16 @@ def test_a_negative_seed_decides_in_which_order_the_nodes_answer() -> None:
     assert sorted(turn.index(0) for turn in orders) == list(range(ORDERS))
 
 
+def test_after_a_cut_replies_belong_to_what_is_asked_now() -> None:
+    """What was lost was asked over connections that end with the cut: no reply is taken for another one."""
+    cut = Fault("cut", When(), "alice", tuple("ABCDE"), lasts_ns=S_NS)
+    twice = (Round(0, S_NS), Round(S_NS, S_NS))
+    with trials():
+        outcome = run_trial(Trial("redlock", {"alice": twice, "bob": ()}, (cut,), options=OPTIONS))
+    ends = [event["type"] for event in outcome.events if event["f"] in ("acquire", "release")]
+    assert ends == ["invoke", "fail", "invoke", "ok", "invoke", "ok"]
+
+
 def test_a_trial_survives_json() -> None:
     for trial in drawn("redlock", 20, 3):
         assert read_trial(trial.key()) == trial

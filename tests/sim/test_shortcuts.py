@@ -128,6 +128,12 @@ def test_a_locks_set_and_its_shortcut_do_the_same(persistence: Persistence) -> N
     assert short > calls / 2, "most of what a lock asks has to be short, or nothing was compared"
 
 
+@pytest.mark.parametrize(("key", "token"), [(KEY.encode(), "one"), (KEY, b"one")])
+def test_a_set_in_bytes_takes_no_shortcut(key: str | bytes, token: str | bytes) -> None:
+    pair = Pair(1)
+    assert not pair.compare(("SET", key, token, "NX", "PX", 1000))  # type: ignore[arg-type]
+
+
 def test_what_somebody_watches_takes_no_shortcut() -> None:
     pair = Pair(1)
     seen: list[list[bytes]] = []

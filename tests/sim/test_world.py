@@ -256,6 +256,20 @@ def test_delay_jitter_and_bandwidth_are_as_asked() -> None:
     simulate(work, 1)
 
 
+def test_what_is_done_to_a_link_adds_up_until_it_is_healed() -> None:
+    async def work() -> list[list[str]]:
+        _, link = await linked_node()
+        await link.delay(50_000_000, 0, "both")
+        await link.narrow(100, "requests")
+        await link.cut("replies", refused=False)
+        broken = await link.troubles()
+        await link.heal()
+        return [broken, await link.troubles()]
+
+    broken = ["bandwidth-requests", "cut-replies", "delay-replies", "delay-requests"]
+    assert simulate(work, 1) == [broken, []]
+
+
 def test_a_link_that_is_refused_or_reset() -> None:
     async def work() -> list[str]:
         _, link = await linked_node()
