@@ -12,20 +12,13 @@ import pytest
 from lab.address import Address
 from lab.channel import Channel, NodeError
 from lab.search.direct import direct_wire
-from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.simulate import simulate
-
-
-def bob() -> HostLoop:
-    """Another host, whose code does not run now."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, HostLoop)
-    return host_with_loop(loop.host.world, "bob", loop.network)
+from tests.sim.hosts import another
 
 
 def test_a_timer_that_a_reply_sets_goes_off() -> None:
     async def work() -> list[Any]:
-        loop, seen = bob(), list[Any]()
+        loop, seen = another("bob"), list[Any]()
 
         def heard(reply: Any) -> None:
             seen.append(reply)
@@ -40,7 +33,7 @@ def test_a_timer_that_a_reply_sets_goes_off() -> None:
 
 def test_a_reply_comes_before_timers_of_its_instant_and_they_before_what_it_sets_off() -> None:
     async def work() -> list[Any]:
-        loop, seen = bob(), list[Any]()
+        loop, seen = another("bob"), list[Any]()
 
         def heard(reply: Any) -> None:
             seen.append(reply)

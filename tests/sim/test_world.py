@@ -1,4 +1,4 @@
-"""Virtual time, hosts that stand still or die, and links that do to bytes what they are told."""
+"""Virtual time, and hosts and nodes that stand still or die."""
 
 from __future__ import annotations
 
@@ -8,41 +8,17 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Coroutine
-from itertools import count
-from typing import Any
 
 import pytest
 import redis.asyncio
 
 from lab.execute import Interrupted
-from lab.substrates.base import Direction
 from lab.substrates.sim.clock import S_NS, Clock
 from lab.substrates.sim.errors import SimulationError
-from lab.substrates.sim.link import SimLink
-from lab.substrates.sim.loop import HostLoop, host_with_loop
-from lab.substrates.sim.node import PORT, SimNode
+from lab.substrates.sim.node import PORT
 from lab.substrates.sim.simulate import simulate
 from lab.substrates.sim.world import World
-
-
-def here() -> HostLoop:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, HostLoop)
-    return loop
-
-
-def another(name: str) -> HostLoop:
-    return host_with_loop(here().host.world, name, here().network)
-
-
-async def linked_node() -> tuple[SimNode, SimLink]:
-    """A node that runs, and a link to it."""
-    numbers = count(1)
-    node = SimNode("A", here().network, lambda: next(numbers), "none")
-    await node.start()
-    way = node.reached_over("alice-A")
-    return node, SimLink(way, "alice", "A", node.address.__class__("A", "alice-A", PORT))
+from tests.sim.hosts import another, here, linked_node
 
 
 def test_events_of_one_instant_happen_in_the_order_in_which_they_were_arranged() -> None:
@@ -192,101 +168,6 @@ def test_a_host_that_is_gone_runs_no_more_code() -> None:
         assert seen == []
 
     simulate(work, 1)
-
-
-BREAKS: dict[str, Callable[[SimLink, Direction], Coroutine[Any, Any, None]]] = {
-    "cut": lambda link, direction: link.cut(direction, refused=False),
-    "hold": lambda link, direction: link.hold(direction),
-}
-
-
-@pytest.mark.parametrize("direction", ["requests", "replies", "both"])
-@pytest.mark.parametrize("fault", BREAKS)
-def test_a_link_that_lets_nothing_through_in_one_direction(fault: str, direction: Direction) -> None:
-    async def work() -> None:
-        node, link = await linked_node()
-        await BREAKS[fault](link, direction)
-        before = await node.echoes()
-        assert not (await link.probe(0.5)).reached
-        assert await node.echoes() - before == (direction == "replies")
-        assert (await node.probe(0.5)).reached, "around the link nothing is wrong"
-        assert {trouble.partition("-")[0] for trouble in await link.troubles()} == {fault}
-        await link.heal()
-        assert (await link.probe(0.5)).reached
-        assert await link.troubles() == []
-
-    simulate(work, 1)
-
-
-def test_what_was_held_arrives_and_what_was_cut_does_not() -> None:
-    async def work() -> tuple[object, object]:
-        node, link = await linked_node()
-        _, kept = await asyncio.open_connection("alice-A", PORT)
-        await link.hold("requests")
-        kept.write(b"SET held 1\r\n")
-        await asyncio.sleep(1)
-        assert await node.ask("GET", "held") is None
-        await link.heal()
-        await asyncio.sleep(0.1)
-        held = await node.ask("GET", "held")
-        await link.cut("requests", refused=False)
-        kept.write(b"SET cut 1\r\n")
-        await asyncio.sleep(1)
-        await link.heal()
-        await asyncio.sleep(0.1)
-        return held, await node.ask("GET", "cut")
-
-    assert simulate(work, 1) == (b"1", None)
-
-
-def test_delay_jitter_and_bandwidth_are_as_asked() -> None:
-    async def work() -> None:
-        _, link = await linked_node()
-        await link.delay(50_000_000, 0, "both")
-        assert 100_000_000 <= (await link.probe(1)).round_trip_ns < 102_000_000
-        await link.delay(50_000_000, 20_000_000, "replies")
-        await link.heal()
-        await link.delay(50_000_000, 20_000_000, "replies")
-        trips = [(await link.probe(1)).round_trip_ns for _ in range(50)]
-        assert 30_000_000 <= min(trips) < 40_000_000 < 60_000_000 < max(trips) < 72_000_000
-        await link.heal()
-        await link.narrow(100, "requests")
-        assert 100_000_000 <= (await link.probe(1, 10_000)).round_trip_ns < 103_000_000
-
-    simulate(work, 1)
-
-
-def test_what_is_done_to_a_link_adds_up_until_it_is_healed() -> None:
-    async def work() -> list[list[str]]:
-        _, link = await linked_node()
-        await link.delay(50_000_000, 0, "both")
-        await link.narrow(100, "requests")
-        await link.cut("replies", refused=False)
-        broken = await link.troubles()
-        await link.heal()
-        return [broken, await link.troubles()]
-
-    broken = ["bandwidth-requests", "cut-replies", "delay-replies", "delay-requests"]
-    assert simulate(work, 1) == [broken, []]
-
-
-def test_a_link_that_is_refused_or_reset() -> None:
-    async def work() -> list[str]:
-        _, link = await linked_node()
-        fates = []
-        witness = await link.witness()
-        await link.reset()
-        fates.append(await witness.fate(1))
-        witness = await link.witness()
-        await link.cut("both", refused=True)
-        fates.append(await witness.fate(1))
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("alice-A", PORT)
-        await link.heal()
-        fates.append(await (await link.witness()).fate(1))
-        return fates
-
-    assert simulate(work, 1) == ["reset", "closed", "open"]
 
 
 def test_a_node_that_dies_ends_its_connections_and_comes_back_as_another() -> None:

@@ -1,0 +1,29 @@
+"""Hosts and nodes beside the one whose code runs in the simulation."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+from lab.substrates.sim.link import SimLink
+from lab.substrates.sim.loop import HostLoop, host_with_loop
+from lab.substrates.sim.node import PORT, SimNode
+
+
+def here() -> HostLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, HostLoop)
+    return loop
+
+
+def another(name: str) -> HostLoop:
+    return host_with_loop(here().host.world, name, here().network)
+
+
+async def linked_node() -> tuple[SimNode, SimLink]:
+    """A node that runs, and a link to it."""
+    numbers = count(1)
+    node = SimNode("A", here().network, lambda: next(numbers), "none")
+    await node.start()
+    way = node.reached_over("alice-A")
+    return node, SimLink(way, "alice", "A", node.address.__class__("A", "alice-A", PORT))
