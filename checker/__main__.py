@@ -24,13 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from msgspec import structs
 
     from checker.check import check
+    from checker.custom import load_model
     from checker.formats import load
 
     try:
         history = load(options.file, options.format)
         if options.depth is not None:
             history = history.with_params(structs.replace(history.params, depth=options.depth))
-        verdict = check(history, model=options.model)
+        own = options.model is not None and ":" in options.model
+        verdict = check(history, model=load_model(options.model) if own else options.model)
     except HistoryError as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_BAD_INPUT
@@ -50,7 +52,11 @@ def _parser() -> argparse.ArgumentParser:
     read = "a recorded history (.jsonl, .parquet, .edn, .log; text also as .gz)"
     parser.add_argument("file", metavar="FILE", help=read)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
-    parser.add_argument("--model", metavar="MODEL", help="judge by this model instead of the header's")
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="judge by this model instead of the header's; package.module:Class for one of your own",
+    )
     parser.add_argument("--depth", metavar="K", type=int, help="how often a reentrant lock may be taken")
     parser.add_argument("--format", metavar="FORMAT", help="read the file as this format")
     return parser

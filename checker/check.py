@@ -8,29 +8,38 @@ from typing import get_args
 import numpy as np
 
 from checker import fencing, honesty, linearizable, liveness, mutual_exclusion, resource
+from checker.custom import CustomModel, check_model, operations_of
 from checker.errors import HistoryError
 from checker.events import Model
 from checker.evidence import Evidence, ms
 from checker.history import History
-from checker.operations import NONE, F
-from checker.verdict import Outcome, Property, PropertyVerdict, Verdict, compose, worst
+from checker.operations import NONE, F, Status
+from checker.properties import counting, elections, fairness, timeliness
+from checker.verdict import Outcome, Property, PropertyVerdict, Verdict, compose, judge, worst
 
 Check = Callable[[Evidence], PropertyVerdict]
 
 
-def check(history: History, *, model: str | None = None) -> Verdict:
+def check(history: History, *, model: str | CustomModel | None = None) -> Verdict:
     """Decide whether the lock kept its promises.
 
-    `model` overrides the one of the header. A check that raises makes its property unknown; a definite
-    violation stands whatever else is unknown.
+    `model` overrides the one of the header; by a model of one's own nothing else is judged. A check that
+    raises makes its property unknown; a definite violation stands whatever else is unknown.
 
     Raises:
         HistoryError: no such model.
     """
+    if isinstance(model, CustomModel):
+        evidence = Evidence(history)
+        return compose([_by_model(evidence, model)], tuple(history.problems), tuple(remarks(evidence)))
     if model is not None and model not in get_args(Model):
-        raise HistoryError(f"saw {model!r}, expected one of {', '.join(get_args(Model))}", field="model")
+        raise HistoryError(
+            f"saw {model!r}, expected one of {', '.join(get_args(Model))}, or package.module:Class",
+            field="model",
+        )
     evidence = Evidence(history, model)
-    verdicts = [_guarded(evidence, name, checks) for name, checks in _plan(evidence.model).items()]
+    plan = _plan(evidence.model) | _promised(evidence)
+    verdicts = [_guarded(evidence, name, checks) for name, checks in plan.items()]
     return compose(verdicts, tuple(unknown_reasons(evidence)), tuple(remarks(evidence)))
 
 
@@ -38,6 +47,13 @@ def _plan(model: str) -> dict[Property, tuple[Check, ...]]:
     """Which checks decide which property of a history of this model."""
     if model == linearizable.REGISTER:
         return {Property.RESOURCE: (linearizable.check_register,)}  # a register has no lock to judge
+    if model in counting.MODELS:  # several may hold such a lock, so nothing else follows from two that do
+        return _liveness() | {
+            Property.MUTUAL_EXCLUSION: (counting.check,),
+            Property.LEASE_HONESTY: (honesty.check,),
+        }
+    if model == elections.MODEL:
+        return {Property.MUTUAL_EXCLUSION: (elections.check,)}
     exclusion: tuple[Check, ...] = ()
     if model in linearizable.WINDOWED:
         exclusion += (mutual_exclusion.check,)
@@ -48,9 +64,44 @@ def _plan(model: str) -> dict[Property, tuple[Check, ...]]:
         Property.LEASE_HONESTY: (honesty.check,),
         Property.FENCING: (fencing.check,),
         Property.RESOURCE: (resource.check,),
+    } | _liveness()
+
+
+def _by_model(evidence: Evidence, model: CustomModel) -> PropertyVerdict:
+    """The verdict by a model of one's own: on mutual exclusion if there are locks, else on the resource."""
+    operations = operations_of(evidence.history, failed=model.looks_at_failures)
+    rows = np.flatnonzero((evidence.ops.status != Status.FAIL) | model.looks_at_failures).tolist()
+    results = check_model(operations, model)
+    name = Property.MUTUAL_EXCLUSION if bool((evidence.ops.f == F.ACQUIRE).any()) else Property.RESOURCE
+    findings = [
+        linearizable.by_model(evidence, name, model, r, rows) for r in results if r.outcome == "violated"
+    ]
+    unsure = [r for r in results if r.outcome == "unknown"]
+    kind = type(model).__name__
+    why = f"the operations on each of {len(results)} objects can be put in one order ({kind})"
+    if unsure:
+        why = (
+            f"the search ended after {unsure[0].steps:,} steps without an answer for {unsure[0].partition!r}"
+        )
+    outcome = worst(Outcome(r.outcome) for r in results) if not findings else Outcome.VIOLATED
+    return judge(name, findings, otherwise=outcome, why=why)
+
+
+def _liveness() -> dict[Property, tuple[Check, ...]]:
+    return {
         Property.DEADLOCK_FREEDOM: (liveness.check_deadlock_freedom,),
         Property.FAULT_TOLERANCE: (liveness.check_fault_tolerance,),
     }
+
+
+def _promised(evidence: Evidence) -> dict[Property, tuple[Check, ...]]:
+    """What this record says that the lock promises beyond what every lock does."""
+    plan: dict[Property, tuple[Check, ...]] = {}
+    if evidence.params.fifo_ns is not None:
+        plan[Property.FAIRNESS] = (fairness.check,)
+    if timeliness.applies(evidence):
+        plan[Property.TIMELINESS] = (timeliness.check,)
+    return plan
 
 
 def _guarded(evidence: Evidence, name: Property, checks: tuple[Check, ...]) -> PropertyVerdict:
@@ -59,6 +110,8 @@ def _guarded(evidence: Evidence, name: Property, checks: tuple[Check, ...]) -> P
     for one in checks:
         try:
             verdicts.append(one(evidence))
+        except HistoryError:
+            raise  # the record contradicts the model: bad input, and no matter of a check
         except Exception as error:  # noqa: BLE001  a bug in one check must not hide what the others found
             why = f"the check crashed: {type(error).__name__}: {error}"
             verdicts.append(PropertyVerdict(name, Outcome.UNKNOWN, why))

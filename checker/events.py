@@ -15,6 +15,9 @@ Model = Literal[
     "fenced-mutex",
     "reentrant-fenced-mutex",
     "cas-register",
+    "semaphore",
+    "read-write-lock",
+    "leader-election",
 ]
 
 NEMESIS: Final = "nemesis"
@@ -30,8 +33,9 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fie
 
     `time_ns` is read from the recorder's single monotonic clock; `claimed_ns` counts from it. On the same
     clock, `attempt_ns` is when the attempt that was granted began (a refused lock tries again inside one
-    call) and `deadline_ns` the end of the lease as the lock states it, for locks that say so. Which fields
-    belong to which event is told in the format's description; nothing here is checked across events.
+    call) and `deadline_ns` the end of the lease as the lock states it, for locks that say so. `wait_ns` is
+    for how long an acquire may wait (0 for a try that must not). Which fields belong to which event is told
+    in the format's description; nothing here is checked across events.
     """
 
     time_ns: int
@@ -49,6 +53,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fie
     claimed_ns: int | None = None
     attempt_ns: int | None = None
     deadline_ns: int | None = None
+    wait_ns: int | None = None
     version_read: int | None = None
     version_written: int | None = None
     value: Any = None
@@ -79,6 +84,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     process may stand still for up to `stall_ns` without a stall being recorded. `depth` is how often the
     holder of a reentrant lock may take it (any number if absent). `refusals` are the errors with which a
     failed acquire proves that somebody held the lock; any other failure (a split vote, say) proves nothing.
+
+    What some locks promise beyond that: `permits` of a semaphore; `fifo_ns`, that the lock is granted in the
+    order of the requests, of which each is queued within that time; `wait_slack_ns`, how much later than its
+    `wait_ns` an acquire may come back; `breaks_deadlocks`, that a circle of waiting clients is broken.
     """
 
     rho: float = 0.001
@@ -96,6 +105,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: Model | None = None
     depth: int | None = None
     refusals: list[str] = []
+    permits: int | None = None
+    fifo_ns: int | None = None
+    wait_slack_ns: int = 50_000_000
+    breaks_deadlocks: bool = False
 
     def majority(self) -> int | None:
         """The number of nodes that a grant needs, None if the cluster's size is not known."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from checker.custom import CustomModel, CustomResult
 from checker.evidence import LISTED_MAX, Evidence, limited
+from checker.operations import F
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge, worst
 
 WINDOWED: Final = frozenset(("lease", "owner-mutex", "fenced-mutex"))
@@ -20,6 +22,36 @@ def check_lock(evidence: Evidence) -> PropertyVerdict:
 def check_register(evidence: Evidence) -> PropertyVerdict:
     """The resource as a register with compare-and-set."""
     return _check(evidence, Property.RESOURCE)
+
+
+def by_model(
+    evidence: Evidence, property: Property, model: CustomModel, result: CustomResult, rows: list[int]
+) -> Finding:
+    """The finding for an object whose operations a model of one's own does not explain.
+
+    `rows` maps the positions of the operations that were searched to rows of the table.
+    """
+    assert result.blocked is not None
+    blocked = rows[result.blocked]
+    last = [rows[at] for at in result.order[-1:]]
+    kind = type(model).__name__
+    what = str(F(int(evidence.ops.f[blocked])).name).lower()
+    why = (
+        f"no order of the operations explains {evidence.client(blocked)}'s {what} at "
+        f"{evidence.at(evidence.ops.return_ns[blocked])} by the model {kind}: "
+        f"{len(result.order)} others can be put in order, it cannot"
+    )
+    return evidence.finding(
+        "not-linearizable",
+        property,
+        Severity.VIOLATION,
+        why,
+        key=int(evidence.ops.key[blocked]),
+        witnesses=[e for row in (*last, blocked) for e in (evidence.called(row), evidence.told(row))],
+        clients=[evidence.client(row) for row in (*last, blocked)],
+        model=kind,
+        algorithm="search",
+    )
 
 
 def _check(evidence: Evidence, property: Property) -> PropertyVerdict:

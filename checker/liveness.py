@@ -24,6 +24,7 @@ from checker.arrays import Composite, longer, plus, running_max
 from checker.availability import Availability, covers, merged, total, within
 from checker.evidence import LISTED_MAX, PAUSES, Evidence, Interval, limited, ms
 from checker.operations import I32, I64, MISSING, NEVER, F, Index, Status
+from checker.properties.waits import deadlocks
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
 NOBODY_REFUSED = "nobody refused: "
@@ -64,7 +65,7 @@ def check_deadlock_freedom(evidence: Evidence) -> PropertyVerdict:
     if not tries.row.size:
         return judge(DEADLOCK, [], otherwise=Outcome.UNKNOWN, why="nobody ever asked for the lock")
     why = "whenever nobody held the lock and a majority was up, it could be acquired again in time"
-    return judge(DEADLOCK, leaks(evidence, tries), why=why)
+    return judge(DEADLOCK, [*leaks(evidence, tries), *deadlocks(evidence)], why=why)
 
 
 def check_fault_tolerance(evidence: Evidence) -> PropertyVerdict:

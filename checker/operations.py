@@ -59,6 +59,7 @@ NUMBER_COLUMNS: Final = (
     "claimed_ns",
     "attempt_ns",
     "deadline_ns",
+    "wait_ns",
     "version_read",
     "version_written",
 )
@@ -105,6 +106,7 @@ class Operations:
     claimed_ns: I64
     attempt_ns: I64
     deadline_ns: I64
+    wait_ns: I64
     version_read: I64
     version_written: I64
     names: Names = field(default_factory=Names)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Property(StrEnum):
-    """What a lock promises, one verdict each."""
+    """What a lock promises, one verdict each; the last two only where the record says that it does."""
 
     MUTUAL_EXCLUSION = "mutual_exclusion"
     LEASE_HONESTY = "lease_honesty"
@@ -18,6 +18,8 @@ class Property(StrEnum):
     RESOURCE = "resource"
     DEADLOCK_FREEDOM = "deadlock_freedom"
     FAULT_TOLERANCE = "fault_tolerance"
+    FAIRNESS = "fairness"
+    TIMELINESS = "timeliness"
 
 
 class Outcome(StrEnum):

@@ -45,6 +45,13 @@ PROMISES: Final[Mapping[Property, Promise]] = {
     Property.FAULT_TOLERANCE: Promise(
         "The lock is granted while a majority of nodes is up", "it was not granted though a majority was up"
     ),
+    Property.FAIRNESS: Promise(
+        "The lock is granted in the order of the requests",
+        "a later request was granted before an earlier one",
+    ),
+    Property.TIMELINESS: Promise(
+        "A try with a time-out comes back in time", "a try came back after its time-out was over"
+    ),
 }
 
 FINDINGS: Final[Mapping[str, Meaning]] = {
@@ -82,6 +89,32 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "of this kind could have answered so.",
         "violates mutual exclusion",
         "checker.linearizable",
+    ),
+    "over-capacity": Meaning(
+        "more was held at one time than the lock has",
+        "The grants of a semaphore that were surely held at one instant add up to more permits than it has; "
+        "or a writer of a read-write lock held it while a reader, or another writer, did.",
+        "violates mutual exclusion",
+        "checker.properties.counting",
+    ),
+    "refused-with-room": Meaning(
+        "a try was refused although there was room",
+        "A try was refused because the lock was taken, as it said, although all grants that may have been "
+        "held during the try left room for it.",
+        "violates mutual exclusion",
+        "checker.properties.counting",
+    ),
+    "shared-term": Meaning(
+        "two leaders were elected for one term",
+        "Two clients were both elected leader for the same term of the same group.",
+        "violates mutual exclusion",
+        "checker.properties.elections",
+    ),
+    "term-order": Meaning(
+        "a later election has no later term",
+        "An election that was called after another one had returned has a term that is not greater.",
+        "violates mutual exclusion",
+        "checker.properties.elections",
     ),
     "false-validity": Meaning(
         "the lock told its client of time that it did not have",
@@ -137,6 +170,13 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "violates the integrity of the resource",
         "checker.resource",
     ),
+    "deadlock": Meaning(
+        "clients waited for each other in a circle",
+        "Each of several clients held a lock and waited for one that the next of them held. Clients that "
+        "take locks in different orders do this with any lock; one that promises to break deadlocks must.",
+        "a warning about the clients; violates deadlock freedom if the lock promises to break deadlocks",
+        "checker.properties.waits",
+    ),
     "leak": Meaning(
         "nobody held the lock and nobody could get it",
         "Nobody held the lock, a majority of nodes was up and reachable, and yet it was not to be had for "
@@ -150,5 +190,19 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "granted the lock.",
         "violates fault tolerance",
         "checker.liveness",
+    ),
+    "overtaken": Meaning(
+        "a later request was granted before an earlier one",
+        "A lock that promises to be granted in the order of the requests was granted to a client that asked "
+        "later, by more than the time in which a request is queued, before one that had asked earlier.",
+        "violates fairness",
+        "checker.properties.fairness",
+    ),
+    "late-return": Meaning(
+        "a try came back after its time-out",
+        "A try to acquire that may wait for a stated time came back later than that, by more than the slack "
+        "that the record allows, and neither its client nor the lab stood still.",
+        "violates timeliness; a warning if it never came back, for the client may have been killed",
+        "checker.properties.timeliness",
     ),
 }

@@ -1,0 +1,102 @@
+"""Leader election: is a term ever led by two, and does every later election have a later term?
+
+An election is an acquire of the group (`key`) that gives a term (`fence`). Leaders of different terms may
+believe in themselves at the same time, in Raft as everywhere; what a group relies on is that a term has one
+leader (D. Ongaro, J. Ousterhout, "In Search of an Understandable Consensus Algorithm", 2014, "Election
+Safety"), and that terms grow.
+
+* `shared-term`: two clients were both elected for one term.
+* `term-order`: an election was called after another had returned, and its term is not a later one. (A
+  client that is told again of a term which it leads already shows that term again.)
+
+**Sound and exact** for what was recorded: both conditions are about certain elections, and about the order
+of stamps beyond ε; elections of unknown outcome, and those without a term, claim nothing. If neither is
+found, putting the elections in the order of their terms respects real time and shares no term. O(n log n).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from checker.arrays import largest_before, which_before
+from checker.evidence import LISTED_MAX, Evidence, limited
+from checker.operations import MISSING, F, Index, Status
+from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+
+MODEL: Final = "leader-election"
+EXCLUSION: Final = Property.MUTUAL_EXCLUSION
+
+
+def check(evidence: Evidence) -> PropertyVerdict:
+    """The verdict on mutual exclusion of leaders, per term; unknown if nobody was elected with a term."""
+    ops = evidence.ops
+    rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status == Status.OK) & (ops.fence != MISSING))
+    if not rows.size:
+        why = "no election with a term succeeded"
+        return judge(EXCLUSION, [], otherwise=Outcome.UNKNOWN, why=why)
+    findings = shared_terms(evidence, rows) + term_orders(evidence, rows)
+    why = f"{rows.size} elections, no term with two leaders, and every later election has a later term"
+    return judge(EXCLUSION, findings, why=why)
+
+
+def shared_terms(evidence: Evidence, rows: Index) -> list[Finding]:
+    """`shared-term`: one term has two leaders; the first two of each such term."""
+    ops = evidence.ops
+    order = rows[np.lexsort((ops.return_index[rows], ops.fence[rows], ops.key[rows]))]
+    same = (ops.key[order[1:]] == ops.key[order[:-1]]) & (ops.fence[order[1:]] == ops.fence[order[:-1]])
+    other = np.flatnonzero(same & (ops.client[order[1:]] != ops.client[order[:-1]]))
+    findings = [_shared(evidence, int(order[at]), int(order[at + 1])) for at in other[:LISTED_MAX]]
+    return limited(findings, other.size)
+
+
+def _shared(evidence: Evidence, first: int, second: int) -> Finding:
+    ops = evidence.ops
+    a, b, term = evidence.client(first), evidence.client(second), int(ops.fence[first])
+    why = (
+        f"{a} and {b} both lead {evidence.key(int(ops.key[first]))!r} in term {term}: {a} was elected at "
+        f"{evidence.at(ops.return_ns[first])}, {b} at {evidence.at(ops.return_ns[second])}"
+    )
+    return _finding(evidence, "shared-term", why, first, second)
+
+
+def term_orders(evidence: Evidence, rows: Index) -> list[Finding]:
+    """`term-order`: a later election has no later term."""
+    ops, margin = evidence.ops, 2 * evidence.params.epsilon_ns
+    key, done, term = ops.key[rows], ops.return_ns[rows], ops.fence[rows]
+    before = largest_before(key, done, term, key, ops.call_ns[rows] - margin)
+    late = np.flatnonzero((before > MISSING) & (before >= term))
+    findings = []
+    for at in late.tolist():
+        row = int(rows[at])
+        earlier = int(rows[which_before(key, done, term, int(key[at]), int(ops.call_ns[row]) - margin)])
+        again = ops.fence[earlier] == ops.fence[row] and ops.client[earlier] == ops.client[row]
+        if not again:
+            findings.append(_order(evidence, earlier, row))
+    return limited(findings[:LISTED_MAX], len(findings))
+
+
+def _order(evidence: Evidence, earlier: int, later: int) -> Finding:
+    ops = evidence.ops
+    a, b = evidence.client(earlier), evidence.client(later)
+    why = (
+        f"{b} was elected to lead {evidence.key(int(ops.key[later]))!r} in term "
+        f"{int(ops.fence[later])}, though it asked at {evidence.at(ops.call_ns[later])}, after "
+        f"{a} had been elected in term {int(ops.fence[earlier])} at {evidence.at(ops.return_ns[earlier])}"
+    )
+    return _finding(evidence, "term-order", why, earlier, later)
+
+
+def _finding(evidence: Evidence, name: str, why: str, first: int, second: int) -> Finding:
+    ops = evidence.ops
+    return evidence.finding(
+        name,
+        EXCLUSION,
+        Severity.VIOLATION,
+        why,
+        key=int(ops.key[first]),
+        witnesses=(evidence.told(first), evidence.told(second)),
+        clients=(evidence.client(first), evidence.client(second)),
+        terms=[int(ops.fence[first]), int(ops.fence[second])],
+    )

@@ -1,0 +1,55 @@
+"""Fairness: the order of requests, where it is promised, and the longest wait."""
+
+from __future__ import annotations
+
+from checker.evidence import Evidence
+from checker.properties.fairness import starvation
+from checker.verdict import Outcome, Property
+from tests.unit.checker.story import MS, Story
+
+
+def queue(**params: object) -> Story:
+    story = Story(clients=["alice", "bob", "carol"], fifo_ns=5 * MS, **params)
+    return story.acquire("carol", "c", 0, 1, ttl=None).op("carol", "release", 50, 52, grant_id="c")
+
+
+def test_a_later_request_that_is_granted_first_is_overtaking() -> None:
+    story = queue().acquire("alice", "a", 10, 90, ttl=None)
+    story.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    verdict = story.verdict()
+    assert verdict[Property.FAIRNESS].outcome is Outcome.VIOLATED
+    (finding,) = verdict.named("overtaken")
+    assert finding.clients == ("alice", "bob")
+    assert finding.details["overtaken_by"] == 1
+
+
+def test_requests_that_may_have_been_queued_in_either_order_are_not() -> None:
+    story = queue().acquire("alice", "a", 10, 90, ttl=None)
+    story.acquire("bob", "b", 14, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    assert story.verdict()[Property.FAIRNESS].outcome is Outcome.OK
+
+
+def test_a_reply_that_came_after_the_lease_says_nothing_about_the_order() -> None:
+    story = queue().acquire(
+        "alice", "a", 10, 700, ttl=200
+    )  # may have been granted, and over, before Bob asked
+    story.acquire("bob", "b", 500, 501, ttl=None).op("bob", "release", 510, 511, grant_id="b")
+    assert story.verdict()[Property.FAIRNESS].outcome is not Outcome.VIOLATED
+
+
+def test_an_order_that_nobody_promised_is_not_judged() -> None:
+    story = Story().acquire("alice", "a", 10, 90, ttl=None)
+    story.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    assert Property.FAIRNESS not in story.verdict().properties
+
+
+def test_without_two_that_wait_nothing_is_known() -> None:
+    assert queue().verdict()[Property.FAIRNESS].outcome is Outcome.UNKNOWN
+
+
+def test_the_longest_wait_and_who_passed_by() -> None:
+    story = queue().acquire("alice", "a", 10, 90, ttl=None)
+    story.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    wait = starvation(Evidence(story.history()))
+    assert wait is not None
+    assert (wait.client, wait.waited_ns, wait.passed) == ("alice", 80 * MS, 1)
