@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from checker.check import check
     from checker.custom import load_model
+    from checker.explanations import explanations
     from checker.formats import load
 
     try:
@@ -33,15 +34,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             history = history.with_params(structs.replace(history.params, depth=options.depth))
         own = options.model is not None and ":" in options.model
         verdict = check(history, model=load_model(options.model) if own else options.model)
+        reasons = [] if own or not options.explain else list(explanations(history, verdict, options.model))
     except HistoryError as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_BAD_INPUT
     if options.json:
         import json
 
-        sys.stdout.write(json.dumps(verdict.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        told = verdict.to_dict()
+        if options.explain:
+            told["explanations"] = [reason.to_dict() for reason in reasons]
+        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("\n".join(lines(options.file, verdict)) + "\n")
+        blocks = [lines(options.file, verdict), *(reason.lines() for reason in reasons)]
+        sys.stdout.write("\n\n".join("\n".join(block) for block in blocks) + "\n")
     return EXIT[verdict.outcome]
 
 
@@ -52,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     read = "a recorded history (.jsonl, .parquet, .edn, .log; text also as .gz)"
     parser.add_argument("file", metavar="FILE", help=read)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    why = "argue for each finding from the fewest operations that show it"
+    parser.add_argument("--explain", action="store_true", help=why)
     parser.add_argument(
         "--model",
         metavar="MODEL",

@@ -1,0 +1,124 @@
+"""Explanations: the shortest witness is one, and every finding has its argument."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from checker.check import check
+from checker.evidence import Evidence
+from checker.explanations import explain, explanations
+from checker.explanations.argument import ARGUMENTS
+from checker.explanations.witness import shortest_witness, shows
+from checker.formats import load
+from checker.verdict import Severity
+from lab.report.meanings import FINDINGS
+from tests.unit.checker.story import Story
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+VIOLATED = sorted(path.name.removesuffix(".jsonl") for path in GOLDEN.glob("*-violated.jsonl"))
+
+
+@pytest.mark.parametrize("case", VIOLATED)
+def test_a_witness_is_violated_for_the_same_reason(case: str) -> None:
+    history = load(GOLDEN / f"{case}.jsonl")
+    model = Evidence(history).model
+    for finding in check(history).findings:
+        if finding.severity is not Severity.INFORMATION:
+            witness = shortest_witness(history, finding)
+            assert shows(witness, finding, model)
+            assert set(witness.ops.call_index) <= set(history.ops.call_index)
+
+
+def noise(story: Story, random: Random, sessions: int) -> Story:
+    """Sessions of others on the same key, before and after, and on another key meanwhile."""
+    for number in range(sessions):
+        who, at = f"client-{random.randrange(5)}", 20_000 + 100 * number
+        story.acquire(who, f"n{number}", at, at + 5, ttl=None).op(
+            who, "release", at + 50, at + 60, grant_id=f"n{number}"
+        )
+        other = f"other-{number % 3}"
+        story.acquire(other, f"o{number}", at, at + 5, ttl=None, key=f"k{number % 3}")
+        story.op(other, "release", at + 50, at + 60, grant_id=f"o{number}", key=f"k{number % 3}")
+    return story
+
+
+def test_two_grants_are_left_of_a_long_history() -> None:
+    story = noise(Story(), Random(1), 200)
+    story.acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510)
+    story.read("alice", "a", 20, 21, 0).write("alice", "a", 30, 31, 0, 1)
+    history = story.history()
+    (finding,) = check(history).named("overlap")
+    witness = shortest_witness(history, finding)
+    assert sorted(witness.ops.name("grant", row) for row in range(len(witness.ops))) == ["a", "b"]
+    explanation = explain(history, finding)
+    assert (explanation.size, explanation.of) == (2, len(history.ops))
+    assert "alice" not in explanation.however
+    assert "alice held it at least from t=+10 ms" in explanation.because[0]
+    assert "bob held it" in explanation.however
+
+
+def test_nothing_can_be_left_out_of_a_witness() -> None:
+    story = noise(Story(), Random(2), 20)
+    story.acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510).op(
+        "alice", "release", 600, 610, grant_id="a"
+    )
+    history = story.history()
+    (finding,) = check(history).named("overlap")
+    witness = shortest_witness(history, finding)
+    grants = witness.ops.grant
+    for one in np.unique(grants):
+        fewer = replace(witness, ops=witness.ops.take(grants != one), source=None)
+        assert not shows(fewer, finding, "lease")
+    # The release ends the window of alice: without it, the witness would claim more than the history.
+    assert len(witness.ops) == 3
+
+
+def test_who_may_have_held_the_lock_stays_when_refusals_are_the_point() -> None:
+    history = load(GOLDEN / "leak-violated.jsonl")
+    (finding,) = check(history).named("leak")
+    witness = shortest_witness(history, finding)
+    held = [
+        row for row in range(len(history.ops)) if history.ops.f[row] == 0 and history.ops.status[row] != 1
+    ]
+    assert {int(history.ops.call_index[row]) for row in held} <= set(witness.ops.call_index.tolist())
+
+
+def test_values_of_a_register_go_together() -> None:
+    story = Story(model="cas-register")
+    for number in range(10):
+        story.op("bob", "write", 10 * number, 10 * number + 1, value=number)
+        story.op("bob", "read", 10 * number + 2, 10 * number + 3, value=number)
+    story.op("alice", "write", 200, 201, value="x").op("bob", "write", 202, 203, value="y")
+    story.op("alice", "read", 204, 205, value="x")
+    history = story.history()
+    (finding,) = check(history).named("not-linearizable")
+    witness = shortest_witness(history, finding)
+    assert {witness.ops.name("value", row) for row in range(len(witness.ops))} == {"x", "y"}
+
+
+def test_every_finding_that_accuses_has_an_argument() -> None:
+    blamed = {name for name, meaning in FINDINGS.items() if not meaning.counts.startswith("information")}
+    assert blamed == set(ARGUMENTS)
+
+
+def test_the_command_line_explains(tmp_path: Path) -> None:
+    case = str(GOLDEN / "overlap-violated.jsonl")
+    command = [sys.executable, "-m", "checker", case, "--explain"]
+    text = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert text.returncode == 1
+    assert [line.split()[0] for line in text.stdout.splitlines()[-3:]] == ["because", "however", "a"]
+    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=False).stdout)
+    assert told["explanations"][0]["operations_in_witness"] == 2
+
+
+def test_nothing_is_explained_where_nothing_was_found() -> None:
+    history = Story().acquire("alice", "a", 0, 10).history()
+    assert list(explanations(history, check(history))) == []
