@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from checker.custom import IMPOSSIBLE, CustomModel, Operation, check_model
     from checker.errors import HistoryError
     from checker.events import Event, Params
     from checker.formats import load, save
@@ -22,22 +23,27 @@ if TYPE_CHECKING:
     from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, Verdict
 
 __all__ = [
+    "IMPOSSIBLE",
+    "CustomModel",
     "Event",
     "Finding",
     "History",
     "HistoryError",
+    "Operation",
     "Outcome",
     "Params",
     "Property",
     "PropertyVerdict",
     "Severity",
     "Verdict",
+    "check_model",
     "load",
     "save",
 ]
 
 _HOME = {
     "HistoryError": "checker.errors",
+    **dict.fromkeys(("IMPOSSIBLE", "CustomModel", "Operation", "check_model"), "checker.custom"),
     "Event": "checker.events",
     "Params": "checker.events",
     "load": "checker.formats",
