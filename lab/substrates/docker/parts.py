@@ -93,8 +93,7 @@ class DockerNode(RedisNode[Container]):
         self._configure()
         self.child = self._container
         await self._container.start()
-        if not await self._answers(self._container):
-            raise self._not_ready(self._container)
+        await self._until_ready(self._container)
 
     def _configure(self) -> None:
         """A container's command never changes, so what does is read from a file."""

@@ -51,11 +51,11 @@ class LocalNode(RedisNode[Child]):
         more = ("--replicaof", master.host, str(master.port)) if master is not None else ()
         child = self.child = await self._launch(*more)
         child.expected_end = True  # until it is ready: a lost race for its port is tried again
-        if await self._answers(child) and (await self.info("server")).get("process_id") == str(child.pid):
-            child.expected_end = False
-            self._port.close()
-            return
-        raise self._not_ready(child)
+        await self._until_ready(child)
+        if (await self.info("server")).get("process_id") != str(child.pid):
+            raise self._not_ready(child, f"another process answers on port {self.address.port}")
+        child.expected_end = False
+        self._port.close()
 
     async def close(self) -> None:
         """Let go of the node and of its port."""

@@ -12,12 +12,16 @@ from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import ClockReading, Disk, Persistence
+from lab.substrates.product import NEEDED, refused_directive
 from lab.substrates.real.clock import Stopwatch, WallClock, reading
 from lab.substrates.real.disk import NodeDisk
 from lab.substrates.real.machine import B, RealMachine
 
 ANSWER_TIMEOUT_S = 5.0
 READY_TIMEOUT_S = 15.0
+LOADED_TIMEOUT_S = 120.0
+"""How long a server that answers may take to load what its files keep."""
+LOG_LINES = 8
 
 PERSISTENCE_ARGUMENTS: dict[Persistence, list[str]] = {
     "none": ["--appendonly", "no"],
@@ -56,19 +60,39 @@ class RedisNode(AskedNode, RealMachine[B]):
         """Start it, and wait until it is ready. Raises ``UnknownOutcome``."""
         raise NotImplementedError
 
-    async def _answers(self, child: B) -> bool:
-        """Wait until it answers, and so has loaded what it keeps; False if it ended, or never does."""
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + READY_TIMEOUT_S
-        while child.running and loop.time() < give_up:
-            if (await self.probe(1.0)).reached:
-                return True
-            await asyncio.sleep(0.005)
-        return False
+    async def _until_ready(self, child: B) -> None:
+        """Wait until it answers and has loaded what its files keep.
 
-    def _not_ready(self, child: B) -> UnknownOutcome:
+        Since Redis 7.0 a server executes ECHO while it loads and refuses most other commands until it has
+        loaded; ``INFO persistence`` says on all versions whether it loads.
+
+        Raises:
+            UnknownOutcome: it ended, does not answer, or is still loading; the text says which.
+        """
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        loading = ""
+        while child.running and loop.time() - begun < (LOADED_TIMEOUT_S if loading else READY_TIMEOUT_S):
+            told: dict[str, str] = {}
+            with contextlib.suppress(UnknownOutcome):
+                told = await self.info("persistence")
+            if told.get("loading") == "0" and (await self.probe(1.0)).reached:
+                return
+            loading = told.get("loading_loaded_perc", "") if told.get("loading") == "1" else loading
+            await asyncio.sleep(0.005)
+        why = f"it was still loading its data after {LOADED_TIMEOUT_S:.0f} s ({loading} %)" if loading else ""
+        raise self._not_ready(child, why or f"it did not answer within {READY_TIMEOUT_S:.0f} s")
+
+    def _not_ready(self, child: B, why: str) -> UnknownOutcome:
+        """The error that says what kept it from becoming ready, with the last lines of its log."""
+        log = child.tail(LOG_LINES)
+        if not child.running and (refused := refused_directive(log)) is not None:
+            cause = f"{refused}: it is too old, and {NEEDED} is needed"
+        else:
+            last = " | ".join([line.strip() for line in log.splitlines() if line.strip()][-3:])
+            cause = f"{why if child.running else 'it ended'}; its log ends: {last or 'it is empty'}"
         return UnknownOutcome(
-            f"redis-server for {self.name} did not become ready", hint=f"its log ends:\n{child.tail(8)}"
+            f"the server of {self.name} did not become ready: {cause}", hint=f"its log ends:\n{log}"
         )
 
     async def close(self) -> None:
