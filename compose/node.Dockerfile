@@ -1,8 +1,26 @@
 # A node, or the store: any Redis image, with the lab's preload shims. Built by `lab images build`.
 #
-# REDIS_IMAGE may be any image with redis-server in it (redis:8, redis:8-alpine, valkey/valkey:8 …), or one whose
-# package manager has it. The shims are compiled in the same image, so they fit its libc, be it glibc or musl.
+# REDIS_IMAGE may be any image with redis-server or valkey-server in it (redis:8, redis:8-alpine, valkey/valkey:8 …);
+# only into debian:bookworm-slim Debian's redis-server is installed. The shims are compiled in the same image, so they
+# fit its libc, be it glibc or musl.
 ARG REDIS_IMAGE=debian:bookworm-slim
+
+FROM ${REDIS_IMAGE} AS server
+USER root
+ARG REDIS_IMAGE
+RUN if command -v redis-server >/dev/null; then exit 0; \
+    elif valkey=$(command -v valkey-server); then mkdir -p /usr/local/bin && ln -s "$valkey" /usr/local/bin/redis-server; \
+    elif [ "$REDIS_IMAGE" = debian:bookworm-slim ]; then \
+      export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
+      && apt-get install -y -qq --no-install-recommends redis-server >/dev/null \
+      && rm -rf /var/lib/apt/lists/*; \
+    else echo "REFUSED: the image $REDIS_IMAGE has neither redis-server nor valkey-server" >&2; exit 1; fi
+RUN told=$(redis-server --version) \
+    && case "$told" in Valkey*) exit 0 ;; esac \
+    && version=$(echo "$told" | sed -n 's/.* v=\([0-9][0-9]*\.[0-9][0-9]*\.[0-9][0-9]*\).*/\1/p') \
+    && major=${version%%.*} && minor=${version#*.} && minor=${minor%%.*} \
+    && { [ "${major:-0}" -gt 6 ] || { [ "${major:-0}" -eq 6 ] && [ "$minor" -ge 2 ]; } \
+         || { echo "REFUSED: the image $REDIS_IMAGE has Redis ${version:-of unknown version}, which is too old: Redis 6.2 or later is needed, or Valkey" >&2; exit 1; }; }
 
 FROM ${REDIS_IMAGE} AS shims
 USER root
@@ -18,15 +36,7 @@ RUN mkdir -p /lock-lab \
        done \
     && gcc -std=gnu11 -O2 -Wall -o /lock-lab/witness /shims/witness.c
 
-FROM ${REDIS_IMAGE}
-USER root
-RUN command -v redis-server >/dev/null \
-    || if command -v apt-get >/dev/null; then \
-         export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-         && apt-get install -y -qq --no-install-recommends redis-server >/dev/null \
-         && rm -rf /var/lib/apt/lists/*; \
-       elif command -v apk >/dev/null; then apk add --no-cache --quiet redis; fi; \
-    command -v redis-server >/dev/null || { echo "REFUSED: the image has no redis-server" >&2; exit 1; }
+FROM server
 COPY --from=shims /lock-lab /lock-lab
 # A clock file that says: a day ahead. A libc that ignores LD_PRELOAD must not get as far as a scenario.
 RUN printf '\002\0\0\0\0\0\0\0\0\0\117\221\224\116\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >/tmp/ahead \

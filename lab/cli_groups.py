@@ -33,7 +33,7 @@ def build_images(
     redis_image: Annotated[
         str | None,
         typer.Option(
-            help="The image the nodes are built on: redis:8, valkey/valkey:8 …; Debian's if absent."
+            help="The image the nodes are built on, from now on: redis:8, valkey/valkey:8 …; first Debian's."
         ),
     ] = None,
     consensus: Annotated[

@@ -27,9 +27,9 @@ from tests.lab_process import Lab
 pytestmark = pytest.mark.timeout(300)
 
 
-def derived(api: Any, name: str, *lines: str) -> str:
-    """Make an image out of the base image."""
-    dockerfile = "\n".join([f"FROM {images.BASE_IMAGE}", *lines]).encode()
+def derived(api: Any, name: str, *lines: str, base: str = images.BASE_IMAGE) -> str:
+    """Make an image out of another one."""
+    dockerfile = "\n".join([f"FROM {base}", *lines]).encode()
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         member = tarfile.TarInfo("Dockerfile")
@@ -41,8 +41,16 @@ def derived(api: Any, name: str, *lines: str) -> str:
     return name
 
 
+def server(version: str) -> str:
+    """A line that adds a redis-server which can do no more than tell its version."""
+    script = f"#!/bin/sh\\necho Redis server v={version} sha=0\\n"
+    return f"RUN printf '{script}' >/usr/bin/redis-server && chmod 755 /usr/bin/redis-server"
+
+
 def test_an_image_in_which_no_shim_can_be_compiled_is_refused(docker_lab: Lab, engine: Any) -> None:
-    base = derived(engine, "lock-lab-test:bare", "RUN mv /usr/bin/apt-get /usr/bin/no-apt-get")
+    base = derived(
+        engine, "lock-lab-test:bare", server("7.0.15"), "RUN mv /usr/bin/apt-get /usr/bin/no-apt-get"
+    )
     try:
         run = docker_lab("images", "build", "--redis-image", base)
     finally:
@@ -58,6 +66,50 @@ def test_an_image_that_is_not_there_is_named(engine: Any) -> None:
     with pytest.raises(LabError) as caught:
         images.make(engine, images.NODE, "lock-lab-test:nowhere", images._shims(), lambda line: None)
     assert "lock-lab-test:nowhere" in caught.value.render()
+
+
+TRIED = images.Image("node-test", "REDIS_IMAGE", images._shims, recipe="node")
+"""Nodes that are built as the lab's are, under another name."""
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("RUN true", "has neither redis-server nor valkey-server"),
+        (
+            server("6.0.16"),
+            "has Redis 6.0.16, which is too old: Redis 6.2 or later is needed",
+        ),
+    ],
+    ids=["no server", "too old"],
+)
+def test_an_image_without_a_server_that_serves_is_refused(engine: Any, line: str, words: str) -> None:
+    base = derived(engine, "lock-lab-test:other", line)
+    try:
+        with pytest.raises(LabError) as caught:
+            images.make(engine, TRIED, base, images._shims(), lambda line: None)
+    finally:
+        engine.remove_image(base)
+    assert caught.value.seen.startswith("the image lock-lab-test:other has ")
+    assert words in caught.value.seen
+
+
+@pytest.mark.slow
+def test_a_valkey_server_is_found(docker_lab: Lab, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No image of Valkey is within reach everywhere: this one has a Redis under its name."""
+    rename = 'RUN mv "$(command -v redis-server)" /usr/bin/valkey-server && ! command -v redis-server'
+    base = derived(engine, "lock-lab-test:valkey", "USER root", rename, base=images.NODE.name)
+    try:
+        images.make(engine, TRIED, base, images._shims(), lambda line: None)
+        monkeypatch.setenv(images.NODE_VARIABLE, TRIED.name)
+        found = json.loads(docker_lab("doctor", "--json").out)
+        run = docker_lab("run", "healthy", "--on", "docker", "--picture", "unexpected")
+    finally:
+        engine.remove_image(TRIED.name, force=True)
+        engine.remove_image(base, force=True)
+    assert run.code == 0, run.out + run.err
+    (row,) = (row for row in found["rows"] if row["item"] == "docker images")
+    assert row["origin"] == f"{TRIED.name} on {base}"
 
 
 def test_the_doctor_sees_the_engine_and_the_images(docker_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,8 +127,7 @@ def _client_code() -> Files:
 
 
 def _client_sources() -> Iterator[Path]:
-    for name in _CLIENT_CODE:
-        path = _PACKAGE / name
+    for path in (_PACKAGE / name for name in _CLIENT_CODE):
         yield from (path,) if path.is_file() else (p for p in path.rglob("*") if p.suffix in (".py", ".lua"))
 
 
@@ -202,13 +201,23 @@ def service_missing_reason(api: APIClient, service: Service) -> str | None:
 
 def digest_of(api: APIClient, name: str) -> str | None:
     """What an image was built from; empty if it does not say so, None if it is not there."""
+    labels = _labels_of(api, name)
+    return None if labels is None else labels.get(DIGEST_LABEL, "")
+
+
+def base_of(api: APIClient, name: str) -> str | None:
+    """The image that one of the lab's is built on; None if it is not there, or does not say so."""
+    return (_labels_of(api, name) or {}).get(BASE_LABEL)
+
+
+def _labels_of(api: APIClient, name: str) -> dict[str, str] | None:
     from docker.errors import ImageNotFound
 
     try:
         inspected: dict[str, Any] = api.inspect_image(name)  # type: ignore[no-untyped-call]
     except ImageNotFound:
         return None
-    return str((inspected["Config"]["Labels"] or {}).get(DIGEST_LABEL, ""))
+    return inspected["Config"]["Labels"] or {}
 
 
 def present() -> list[Present]:
@@ -252,6 +261,7 @@ def remove() -> list[str]:
 def build(redis_image: str | None, progress: Progress, *, consensus: bool = False) -> list[str]:
     """Build what is lacking or stale, the nodes always, and return the names.
 
+    Without ``redis_image`` nodes stay on the base of those that are there; the first time it is Debian's.
     ``consensus`` asks for the servers that are no Redis as well.
 
     Raises:
@@ -260,7 +270,9 @@ def build(redis_image: str | None, progress: Progress, *, consensus: bool = Fals
     toxiproxy = tools.provide("toxiproxy-server", progress).path
     api = connect(BUILD_TIMEOUT_S)
     try:
-        base = redis_image or BASE_IMAGE
+        base = redis_image or base_of(api, NODE.name) or BASE_IMAGE
+        if redis_image is None and base != BASE_IMAGE:
+            progress(f"nodes stay on {base}, chosen before; --redis-image {BASE_IMAGE} goes back to Debian's")
         tagged = tag_of(base)
         make(api, NODE, base, _shims(), progress)
         repository, _, tag = tagged.partition(":")
@@ -351,14 +363,14 @@ def _follow(lines: Iterable[dict[str, Any]], image: Image, base: str, progress: 
             raise LabError(
                 _why(str(error).strip(), said),
                 where=f"building {image.name} on {base}",
-                hint=_hint(str(error), base),
+                hint=_hint("\n".join([*said, str(error)]), base),
             )
 
 
 def _why(error: str, said: list[str]) -> str:
-    refused = [line for text in said for line in text.splitlines() if line.startswith("REFUSED: ")]
-    if refused:
-        return refused[-1].removeprefix("REFUSED: ")
+    # An engine may send a line of stderr in colour.
+    if refused := re.findall(r"^(?:\x1b\[\d+m)?REFUSED: ([^\x1b\n]+)", "\n".join(said), re.MULTILINE):
+        return str(refused[-1])
     return "\n".join(["the image could not be built", *said[-3:], error])
 
 
@@ -367,6 +379,10 @@ def _hint(error: str, base: str) -> str:
     if base == BASE_IMAGE and any(words in error for words in reach):
         script = compose_dir() / "base-image.sh"
         return f"no registry can be reached: {script} makes {base} of Debian's packages"
+    if "has neither redis-server" in error:
+        return f"name an image of Redis or Valkey, or build one that installs it: FROM {base}"
+    if base != BASE_IMAGE:
+        return f"see what the engine said above; --redis-image {BASE_IMAGE} builds nodes with Debian's Redis"
     return "see what the engine said above"
 
 

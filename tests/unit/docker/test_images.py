@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from lab import tools
 from lab.errors import LabError
 from lab.paths import compose_dir
 from lab.substrates.docker import images
+from lab.tools import Found
 
 
 class FakeApi:
@@ -165,3 +167,58 @@ def test_without_a_registry_the_script_is_named() -> None:
         follow({"error": "dial tcp: lookup registry: no such host"})
     assert str(compose_dir() / "base-image.sh") in (caught.value.hint or "")
     assert (compose_dir() / "base-image.sh").is_file()
+
+
+def test_a_refusal_in_colour_is_told_in_its_own_words() -> None:
+    with pytest.raises(LabError) as caught:
+        follow(
+            {"stream": "\x1b[91mREFUSED: the image x has neither redis-server nor valkey-server\n\x1b[0m"},
+            {"error": "returned 1"},
+        )
+    assert caught.value.seen == "the image x has neither redis-server nor valkey-server"
+    assert "build one that installs it" in (caught.value.hint or "")
+
+
+class BuildingApi:
+    """An engine whose nodes are on the base that was built last."""
+
+    def __init__(self) -> None:
+        self.base: str | None = None
+
+    def inspect_image(self, name: str) -> dict[str, Any]:
+        """As the engine does; everything but the nodes is there and fits."""
+        from docker.errors import ImageNotFound
+
+        if name == images.NODE.name and self.base is None:
+            raise ImageNotFound(name)
+        kind = name.removeprefix("lock-lab-").partition(":")[0]
+        return {"Config": {"Labels": {images.DIGEST_LABEL: FITTING[kind], images.BASE_LABEL: self.base}}}
+
+    def build(self, *, buildargs: dict[str, str], **_: Any) -> list[dict[str, str]]:
+        """As the engine does."""
+        self.base = buildargs[images.NODE.base_argument]
+        return []
+
+    def images(self, **_: Any) -> list[Any]:
+        """None that was replaced."""
+        return []
+
+    def tag(self, *_: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_nodes_stay_on_the_base_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = BuildingApi()
+    monkeypatch.setattr(images, "connect", lambda *_: api)
+    monkeypatch.setattr(tools, "provide", lambda *_: Found(Path("x"), "1", "cache"))
+    bases, told = [], list[str]()
+    for chosen in (None, "valkey/valkey:8", None, images.BASE_IMAGE, None):
+        images.build(chosen, told.append)
+        bases.append(api.base)
+    assert bases == [images.BASE_IMAGE, "valkey/valkey:8", "valkey/valkey:8", *[images.BASE_IMAGE] * 2]
+    (reminder,) = (line for line in told if "stay on" in line)
+    assert "valkey/valkey:8" in reminder
+    assert f"--redis-image {images.BASE_IMAGE}" in reminder
