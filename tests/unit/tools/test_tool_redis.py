@@ -40,11 +40,16 @@ def test_versions(on_path: MakeProgram, version: str, taken: bool) -> None:
     assert isinstance(tools.find("redis-server"), Found if taken else Missing)
 
 
-def test_valkey_serves(on_path: MakeProgram) -> None:
-    on_path("redis-server", "echo 'Valkey server v=8.0.1 sha=00000000:0'")
-    found = tools.find("redis-server")
-    assert isinstance(found, Found)
-    assert found.version == "8.0.1"
+@pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
+def test_valkey_serves_and_is_named(on_path: MakeProgram, name: str) -> None:
+    program = on_path(name, "echo 'Valkey server v=8.0.1 sha=00000000:0'")
+    assert tools.find("redis-server") == Found(program, "Valkey 8.0.1", "PATH")
+
+
+def test_valkey_serves_where_redis_is_too_old(on_path: MakeProgram) -> None:
+    on_path("redis-server", BANNER.format("6.0.16"))
+    program = on_path("valkey-server", "echo 'Valkey server v=8.0.1 sha=00000000:0'")
+    assert tools.require("redis-server") == program
 
 
 def test_an_old_one_is_passed_over_for_the_cache(on_path: MakeProgram, tmp_path: Path) -> None:
@@ -52,7 +57,7 @@ def test_an_old_one_is_passed_over_for_the_cache(on_path: MakeProgram, tmp_path:
     missing = tools.find("redis-server")
     assert isinstance(missing, Missing)
     assert missing.refused == "5.0.7"
-    assert f"{program} is 5.0.7, older than 6.2" in missing.reason
+    assert f"{program} is Redis 5.0.7, and Redis 6.2 or later is needed" in missing.reason
     publish(tmp_path)
     found = tools.find("redis-server")
     assert isinstance(found, Found)
