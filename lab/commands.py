@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lab.errors import ExitCode
+from lab.paths import state_dir
 from lab.report.consoles import consoles
 
 if TYPE_CHECKING:
@@ -261,16 +262,22 @@ def setup_command() -> int:
 
 
 def down_command() -> int:
-    """``lab down``."""
+    """``lab down``: 0 if nothing is left, 3 if a container engine could not be asked or did not remove it."""
     from lab.leftovers import sweep
 
-    data, _ = consoles()
+    data, talk = consoles()
     swept = sweep(everywhere=True)
     for run in swept:
-        data.print(f"{run.run_id}: {run.words}", markup=False)
+        words = run.words if run.run_id else f"whether containers were left is not known: {run.not_removed}"
+        data.print(f"{run.run_id}: {words}" if run.run_id else words, markup=False, soft_wrap=True)
     if not swept:
         data.print("nothing was left running")
-    return ExitCode.EXPECTED
+    if all(run.not_removed is None for run in swept):
+        return ExitCode.EXPECTED
+    kept = any(run.run_id and run.not_removed for run in swept)
+    gone = f"; if that engine is gone for good, remove the run's file in {state_dir()}" if kept else ""
+    talk.print(f"  hint: let the engine answer, then repeat lab down{gone}", markup=False, soft_wrap=True)
+    return ExitCode.UNKNOWN
 
 
 def build_images_command(redis_image: str | None, *, consensus: bool) -> int:

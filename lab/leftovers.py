@@ -12,11 +12,12 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lab.errors import LabError
 from lab.paths import state_dir, writable_dir
 
 RUN_VARIABLE = "LOCK_LAB_RUN"
@@ -24,17 +25,31 @@ RUN_VARIABLE = "LOCK_LAB_RUN"
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found of one dead run: processes that it ended, containers that it removed."""
+    """What a sweep found of one dead run: processes that it ended, containers that it removed.
+
+    ``not_removed`` says why the container engine did not remove its containers: they may still run, and its
+    run file and directory are kept for another sweep.
+    """
 
     run_id: str
     killed: tuple[int, ...] = ()
     containers: int = 0
+    not_removed: str | None = None
 
     @property
     def words(self) -> str:
         """What was done, for people."""
+        if self.not_removed is not None:
+            ended = f"ended {len(self.killed)} processes; " if self.killed else ""
+            return f"{ended}its containers may still run, and its files are kept: {self.not_removed}"
         done = [f"ended {len(self.killed)} processes"] if self.killed or not self.containers else []
         return ", ".join([*done, *([f"removed {self.containers} containers"] if self.containers else [])])
+
+    @property
+    def sentence(self) -> str:
+        """The same, said by a run that looked before it started."""
+        done = "cleaned up after a killed run" if self.not_removed is None else "a killed run was not removed"
+        return f"{done} ({self.words})"
 
 
 def started_at(pid: int) -> str | None:
@@ -88,9 +103,14 @@ def kill_all(run_id: str) -> list[int]:
 
 
 class RunFile:
-    """The trace of a living run. ``scratch`` is removed with it. With ``containers`` it has some."""
+    """The trace of a living run. ``scratch`` is removed with it.
 
-    def __init__(self, run_id: str, scratch: Path, *, containers: bool = False) -> None:
+    With ``containers`` it has some, in the engine at the address ``engine``.
+    """
+
+    def __init__(
+        self, run_id: str, scratch: Path, *, containers: bool = False, engine: str | None = None
+    ) -> None:
         self.path = writable_dir(state_dir()) / f"{run_id}.json"
         self.run_id = run_id
         self.scratch = scratch
@@ -99,6 +119,7 @@ class RunFile:
             "started_at": started_at(os.getpid()),
             "scratch": str(scratch),
             "containers": containers,
+            "engine": engine,
             "boot": boot_id(),
             "pid_namespace": pid_namespace(),
         }
@@ -123,10 +144,11 @@ def _cannot_be_told(record: Mapping[str, Any]) -> bool:
 def sweep(*, everywhere: bool = False) -> list[Swept]:
     """End what dead runs left behind; runs whose lab is alive are not touched.
 
-    A container engine is asked if one of them had containers, or else only if it is to be ``everywhere``.
+    A container engine is asked if one of them had containers, or else only if it is to be ``everywhere``. An
+    engine that is there but does not answer is then in the result, without a run's id.
     """
     swept: dict[str, Swept] = {}
-    had_containers = everywhere
+    engines: dict[str | None, list[_Dead]] = {_current_engine(): []} if everywhere else {}
     for path in sorted(state_dir().glob("*.json")):
         try:
             record = json.loads(path.read_text())
@@ -135,18 +157,62 @@ def sweep(*, everywhere: bool = False) -> list[Swept]:
             continue
         except (OSError, ValueError, KeyError, TypeError):
             # Damaged by a full disk, perhaps: the id still finds processes and containers.
-            pid, since, scratch, record = -1, "", None, {"containers": True}
+            pid, since, scratch, record = -1, "", None, {"containers": True, "damaged": True}
         if pid > 0 and (started_at(pid) == since or _cannot_be_told(record)):
             continue
-        had_containers = had_containers or bool(record.get("containers"))
         swept[path.stem] = Swept(path.stem, tuple(kill_all(path.stem)))
-        if scratch is not None and scratch.name.startswith("lock-lab-"):
-            shutil.rmtree(scratch, ignore_errors=True)
-        path.unlink(missing_ok=True)
-    if had_containers:
-        from lab.substrates.docker.leftovers import sweep_engine
-
-        for removed in sweep_engine():
-            killed = swept[removed.run_id].killed if removed.run_id in swept else ()
-            swept[removed.run_id] = Swept(removed.run_id, killed, removed.containers)
+        dead = _Dead(path, scratch, damaged="damaged" in record)
+        if record.get("containers"):
+            engines.setdefault(record.get("engine") or _current_engine(), []).append(dead)
+        else:
+            dead.forget()
+    for engine, runs in engines.items():
+        _sweep_engine(engine, runs, swept)
     return list(swept.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Dead:
+    """The files of a run whose lab is gone; if they are ``damaged``, it may have had containers or not."""
+
+    path: Path
+    scratch: Path | None
+    damaged: bool
+
+    def forget(self) -> None:
+        """Remove them."""
+        if self.scratch is not None and self.scratch.name.startswith("lock-lab-"):
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        self.path.unlink(missing_ok=True)
+
+
+def _current_engine() -> str | None:
+    """The address of the engine that a run would use now; None if the configuration names one in vain."""
+    from lab.substrates.docker.engine import endpoint
+
+    try:
+        return endpoint().host
+    except LabError:
+        return None
+
+
+def _sweep_engine(host: str | None, runs: Sequence[_Dead], swept: dict[str, Swept]) -> None:
+    """Remove what dead runs have in one engine, and then the files of ``runs``: containers share them."""
+    from lab.substrates.docker.leftovers import Unasked, sweep_engine
+
+    try:
+        found = {one.run_id: one for one in sweep_engine(host)}
+    except Unasked as error:
+        for run in runs:
+            if run.damaged and not error.is_silent:
+                run.forget()
+            else:
+                swept[run.path.stem] = replace(swept[run.path.stem], not_removed=error.seen)
+        if not runs and error.is_silent:
+            swept[""] = Swept("", not_removed=error.seen)
+        return
+    for run_id, one in found.items():
+        swept[run_id] = replace(one, killed=swept[run_id].killed if run_id in swept else ())
+    for run in runs:
+        if run.path.stem not in found or found[run.path.stem].not_removed is None:
+            run.forget()

@@ -131,7 +131,7 @@ class Run:
         lock, place = scenario.lock, substrate(self._options.substrate).drivers
         self._traits = traits_of(lock.name, lock.ttl_ns, lock.options, place)
         for swept in sweep():
-            self._tell(Told("lab", f"cleaned up after a killed run ({swept.words})", "plain"))
+            self._tell(Told("lab", swept.sentence, "plain"))
         if not is_simulated(self._options.substrate):
             paints = self._options.picture == "always"
             self._imports = threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab import leftovers
+from lab.commands import down_command
+from lab.errors import ExitCode
 from lab.leftovers import RunFile, Swept, sweep
+from lab.substrates.docker import leftovers as docker_leftovers
 
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOCK_LAB_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
 
 
@@ -33,9 +39,7 @@ def test_a_lab_that_lives_keeps_what_it_has(tmp_path: Path) -> None:
     assert path.exists()
 
 
-@pytest.mark.parametrize(
-    "changed", [{"started_at": "1"}, {"pid": 4194305}, {"containers": True, "pid": 4194305}]
-)
+@pytest.mark.parametrize("changed", [{"started_at": "1"}, {"pid": 4194305}])
 def test_a_dead_lab_leaves_nothing(tmp_path: Path, changed: dict[str, Any]) -> None:
     path = run_file(tmp_path, **changed)
     assert sweep() == [Swept("some-run")]
@@ -64,6 +68,10 @@ def test_in_words() -> None:
     assert Swept("x", containers=9).words == "removed 9 containers"
     assert Swept("x", (1,), 9).words == "ended 1 processes, removed 9 containers"
     assert Swept("x").words == "ended 0 processes"
+    assert Swept("x", containers=9).sentence == "cleaned up after a killed run (removed 9 containers)"
+    kept = Swept("x", (1,), not_removed="no answer")
+    assert kept.words.startswith("ended 1 processes; its containers may still run")
+    assert kept.sentence.startswith("a killed run was not removed (")
     assert leftovers.boot_id()
 
 
@@ -102,3 +110,55 @@ def test_a_run_that_ends_while_one_looks_is_no_dead_run(
 
     monkeypatch.setattr(Path, "read_text", ends)
     assert sweep() == []
+
+
+@pytest.fixture
+def silent_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """The address of an engine that takes connections and says nothing."""
+    monkeypatch.setattr(docker_leftovers, "LOOK_TIMEOUT_S", 0.2)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "silent.sock"))
+        listener.listen(16)
+        yield f"unix://{tmp_path}/silent.sock"
+
+
+def test_without_an_answer_from_its_engine_a_run_keeps_its_files(tmp_path: Path, silent_engine: str) -> None:
+    path = run_file(tmp_path, pid=4194305, containers=True, engine=silent_engine)
+    for _ in range(2):
+        (swept,) = sweep(everywhere=True)
+        assert swept.run_id == "some-run"
+        assert f"no docker engine answers at {silent_engine}" in (swept.not_removed or "")
+        assert "its containers may still run" in swept.words
+        assert path.exists()
+        assert (tmp_path / "lock-lab-scratch").exists(), "its servers may still write there"
+
+
+def test_a_run_whose_engine_is_gone_keeps_its_files(tmp_path: Path) -> None:
+    path = run_file(tmp_path, pid=4194305, containers=True, engine=f"unix://{tmp_path}/gone")
+    (swept,) = sweep()
+    assert f"there is no socket at {tmp_path}/gone" in (swept.not_removed or "")
+    assert path.exists()
+
+
+def test_a_damaged_run_file_is_kept_while_an_engine_is_silent(
+    tmp_path: Path, silent_engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", silent_engine)
+    path = run_file(tmp_path)
+    path.write_text("{")
+    (swept,) = sweep()
+    assert swept.not_removed is not None
+    assert path.exists()
+
+
+def test_down_does_not_say_that_nothing_is_left_if_it_could_not_ask(
+    silent_engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert down_command() == ExitCode.EXPECTED
+    assert "nothing was left running" in capsys.readouterr().out
+    monkeypatch.setenv("DOCKER_HOST", silent_engine)
+    assert down_command() == ExitCode.UNKNOWN
+    told = capsys.readouterr()
+    assert "whether containers were left is not known" in told.out
+    assert "nothing was left running" not in told.out
+    assert "repeat lab down" in told.err

@@ -50,7 +50,7 @@ class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
 
     async def up(self) -> None:
         """Start everything, at once where nothing has to wait, and prove every link healthy."""
-        self._run_file = RunFile(self._run_id, self._scratch, containers=True)
+        self._run_file = RunFile(self._run_id, self._scratch, containers=True, engine=endpoint().host)
         ports = planned_ports(self._plan)
         engine = self._engine = await asyncio.to_thread(Engine)
         self._network = await engine.call(self._make_network)

@@ -89,18 +89,12 @@ def _host_of_context(directory: Path, name: str) -> str:
 
 def no_engine_reason() -> str | None:
     """Say why there is no engine to use here, or None if one answers. Quick where there is none."""
-    if sys.platform != "linux":
-        return f"docker runs need Linux, whose containers share the lab's clock, and this is {sys.platform}"
     try:
         where = endpoint()
     except LabError as error:
         return error.seen
-    if where.socket is None:
-        return REMOTE.format(host=where.host)
-    if not where.socket.exists():
-        return f"no docker engine: there is no socket at {where.socket} ({where.origin})"
-    if not os.access(where.socket, os.R_OK | os.W_OK):
-        return f"the docker engine's socket {where.socket} may not be used by this user"
+    if (reason := absent_reason(where)) is not None:
+        return reason
     try:
         api = connect(LOOK_TIMEOUT_S)
         try:
@@ -109,6 +103,19 @@ def no_engine_reason() -> str | None:
             api.close()
     except LabError as error:
         return error.seen
+
+
+def absent_reason(where: Endpoint) -> str | None:
+    """Say why there is no engine of this machine's to ask there, or None if there is a socket."""
+    if sys.platform != "linux":
+        return f"docker runs need Linux, whose containers share the lab's clock, and this is {sys.platform}"
+    if where.socket is None:
+        return REMOTE.format(host=where.host)
+    if not where.socket.exists():
+        return f"no docker engine: there is no socket at {where.socket} ({where.origin})"
+    if not os.access(where.socket, os.R_OK | os.W_OK):
+        return f"the docker engine's socket {where.socket} may not be used by this user"
+    return None
 
 
 def unusable_reason(info: Mapping[str, Any], where: Endpoint) -> str | None:
@@ -127,13 +134,13 @@ def unusable_reason(info: Mapping[str, Any], where: Endpoint) -> str | None:
     return None
 
 
-def connect(timeout_s: int = CALL_TIMEOUT_S) -> APIClient:
-    """Connect to the engine. Raises ``LabError`` if it does not answer."""
+def connect(timeout_s: int = CALL_TIMEOUT_S, where: Endpoint | None = None) -> APIClient:
+    """Connect to the engine, by default that of the configuration. Raises ``LabError`` if none answers."""
     from docker import APIClient
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
-    where = endpoint()
+    where = where or endpoint()
     try:
         api = APIClient(base_url=where.host, timeout=timeout_s, version="auto", max_pool_size=THREADS)
     except (DockerException, RequestException, OSError) as error:

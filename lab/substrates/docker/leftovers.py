@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from lab.errors import LabError
 from lab.leftovers import Swept, boot_id, pid_namespace, started_at
 from lab.paths import state_dir
-from lab.substrates.docker.engine import LOOK_TIMEOUT_S, connect, innermost, no_engine_reason
+from lab.substrates.docker.engine import (
+    LOOK_TIMEOUT_S,
+    Endpoint,
+    absent_reason,
+    connect,
+    endpoint,
+    innermost,
+)
 from lab.substrates.docker.topology import LABEL
 
 if TYPE_CHECKING:
@@ -58,19 +65,50 @@ def is_dead(labels: Mapping[str, str]) -> bool:
     return started_at(pid) != labels.get(STARTED_LABEL)
 
 
-def sweep_engine() -> list[Swept]:
-    """Remove what dead labs left in the engine, if one answers.
+class Unasked(Exception):
+    """An engine could not be asked what it has. ``is_silent``: it is there, but it does not answer."""
+
+    def __init__(self, seen: str, *, is_silent: bool) -> None:
+        super().__init__(seen)
+        self.seen, self.is_silent = seen, is_silent
+
+
+def sweep_engine(host: str | None = None) -> list[Swept]:
+    """Remove what dead labs left in an engine: the one at the address ``host``, or that of the configuration.
+
+    What it refuses to remove is in the result, with the reason.
 
     Raises:
-        LabError: the engine answers, but does not remove it.
+        Unasked: no engine answers there.
     """
-    if no_engine_reason() is not None:
-        return []
-    api = connect(LOOK_TIMEOUT_S * 10)
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
     try:
-        return [Swept(run, containers=remove_run(api, run)) for run in sorted(_dead_runs(api))]
-    finally:
-        api.close()
+        where = endpoint() if host is None else Endpoint(host, "the run's file")
+    except LabError as error:
+        raise Unasked(error.seen, is_silent=False) from error
+    if (reason := absent_reason(where)) is not None:
+        raise Unasked(reason, is_silent=False)
+    try:
+        connect(LOOK_TIMEOUT_S, where).close()
+        api = connect(LOOK_TIMEOUT_S * 10, where)
+        try:
+            return [_removed(api, run) for run in sorted(_dead_runs(api))]
+        finally:
+            api.close()
+    except LabError as error:
+        raise Unasked(error.seen, is_silent=True) from error
+    except (DockerException, RequestException, OSError) as error:
+        seen = f"the docker engine at {where.host} fell silent: {innermost(error)}"
+        raise Unasked(seen, is_silent=True) from error
+
+
+def _removed(api: APIClient, run_id: str) -> Swept:
+    try:
+        return Swept(run_id, containers=remove_run(api, run_id))
+    except LabError as error:
+        return Swept(run_id, not_removed=error.seen)
 
 
 def _dead_runs(api: APIClient) -> set[str]:
