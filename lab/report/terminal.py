@@ -14,6 +14,7 @@ from rich.text import Text
 from checker import Outcome, PropertyVerdict, Verdict
 from lab.errors import ExitCode
 from lab.judge import Judgement
+from lab.leftovers import started_at
 from lab.liveness import WINDOW_NS, Measures, Spread
 from lab.report.belief import belief_lines
 from lab.steps import Told
@@ -180,15 +181,30 @@ def print_ending(
     *,
     simulated: bool = False,
 ) -> None:
-    """Print where the report is and how long each part took; parts that were simulated took virtual time."""
+    """Print where the report is, how long each part took, and how long the process has run for all of it.
+
+    Parts that were simulated took virtual time.
+    """
     pictures = ", ".join(picture.name for picture in judgement.pictures)
     console.print(
         Text(f"report: {relative(directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
     )
     parts = " · ".join(f"{part} {spent:.2f} s" for part, spent in seconds.items())
     real = [spent for part, spent in seconds.items() if not (simulated and part in LIVE)]
-    note = " besides what was simulated" if simulated else " in all"
-    console.print(Text(f"time:   {parts} · {sum(real):.2f} s{note}", "dim"), soft_wrap=True)
+    age_s = process_age_s()
+    whole = (
+        f"{sum(real):.2f} s of these parts" if age_s is None else f"{age_s:.2f} s since the process started"
+    )
+    note = f" ({', '.join(LIVE)}: virtual time)" if simulated else ""
+    console.print(Text(f"time:   {parts} · {whole}{note}", "dim"), soft_wrap=True)
+
+
+def process_age_s() -> float | None:
+    """How long ago this process started, in seconds, from ``/proc``, to 10 ms; None where there is none."""
+    started = started_at(os.getpid())
+    if started is None:
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK")
 
 
 def relative(path: Path) -> str:
