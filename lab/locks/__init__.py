@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Iterator
+from types import ModuleType
 from typing import cast
 
 from lab.drivers import PREFIX, is_driver
@@ -67,7 +68,7 @@ def lock_class(name: str) -> type[Lock]:
             hint=f"did you mean {near!r}?" if near else "a class of yours must offer lab.locks.base.Lock",
         )
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        module = importlib.import_module(module_name)
     except (ImportError, AttributeError, ValueError) as error:
         raise LabError(
             seen=f"the lock {name!r}, which cannot be imported: {error}",
@@ -77,6 +78,9 @@ def lock_class(name: str) -> type[Lock]:
             if name in BUILT_IN
             else "is its directory on PYTHONPATH?",
         ) from error
+    found = getattr(module, attribute, None)
+    if found is None:
+        raise _no_such_class(name, module, attribute)
     missing = [
         part for part in ("build", "acquire", "extend", "release", "believes") if not hasattr(found, part)
     ]
@@ -88,6 +92,20 @@ def lock_class(name: str) -> type[Lock]:
             hint="see the docstrings of lab.locks.base",
         )
     return cast("type[Lock]", found)
+
+
+def _no_such_class(name: str, module: ModuleType, attribute: str) -> LabError:
+    """The module is there and has no such class: which it has that come near, or at all."""
+    classes = [known for known, one in vars(module).items() if isinstance(one, type)]
+    own = [known for known in classes if vars(module)[known].__module__ == module.__name__]
+    near = did_you_mean(attribute, classes)
+    there = f"its classes are {', '.join(own)}" if own else "it defines no class"
+    return LabError(
+        seen=f"the lock {name!r}: the module {module.__name__} has no {attribute!r}",
+        where="lock.name",
+        expected="package.module:Class, and a class that the module has",
+        hint=f"did you mean {near!r}?" if near else f"{there} ({module.__file__})",
+    )
 
 
 def service_of(name: str) -> str:
