@@ -29,8 +29,10 @@ ANSWER_S: Final = 60.0
 """How long a library may take to acquire a free lock, or to release one."""
 PATIENCE_S: Final = 5.0
 """How long a library is waited for that may block until the lock is free."""
-LOG_LINES: Final = 10
-"""How much of a driver's log is shown when something is wrong."""
+LOG_FIRST: Final = 20
+LOG_LAST: Final = 40
+"""How many lines of a driver's log are shown when something is wrong. Some runtimes put the error before a
+long stack, others after it."""
 NODES: Final = ("A", "B", "C", "D", "E")
 
 
@@ -87,9 +89,17 @@ async def check_driver(command: str, options: OptionValues, tell: Callable[[str]
         await _check(words, options, tell, report, log.fileno())
         if report.exit_code != ExitCode.EXPECTED:
             log.seek(0)
-            for line in log.read().decode(errors="replace").splitlines()[-LOG_LINES:]:
+            for line in shown_of_log(log.read().decode(errors="replace").splitlines()):
                 tell(f"its log:  {line}")
     return report
+
+
+def shown_of_log(lines: Sequence[str]) -> list[str]:
+    """The first and the last lines of a log, all of it if it is short, and how many were left out between."""
+    left_out = len(lines) - LOG_FIRST - LOG_LAST
+    if left_out <= 0:
+        return list(lines)
+    return [*lines[:LOG_FIRST], f"({left_out} lines left out)", *lines[-LOG_LAST:]]
 
 
 async def _check(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab.drivers import process
-from lab.drivers.conformance import check_driver
+from lab.drivers.conformance import check_driver, shown_of_log
 from lab.drivers.environment import why_not
 from lab.drivers.registry import HERE, rows
 from tests.lab_process import Lab
@@ -137,3 +137,13 @@ def test_a_driver_that_says_rubbish_in_a_run_is_named(lab: Lab) -> None:
     assert ended.code == 3, ended.out + ended.err
     for word in ("no JSON", "'Acquiring...'", "toy_driver.py garbage"):
         assert word in ended.out + ended.err
+
+
+@pytest.mark.parametrize(("many", "shown"), [(60, 60), (61, 61), (200, 61)])
+def test_of_a_long_log_the_beginning_is_shown_as_well(many: int, shown: int) -> None:
+    lines = [f"line {number}" for number in range(many)]
+    told = shown_of_log(lines)
+    assert len(told) == shown
+    assert told[0] == lines[0]
+    assert told[-1] == lines[-1]
+    assert (f"({many - 60} lines left out)" in told) == (many > 60)
