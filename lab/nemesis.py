@@ -16,7 +16,7 @@ from lab.errors import UnknownOutcome
 from lab.faults import FAULTS
 from lab.faults.base import Ending, Open, Receipt, Target, Tolerance, node_names
 from lab.faults.clock import correct_clock
-from lab.faults.down import restart
+from lab.faults.down import Delay, DelayClock, restart
 from lab.faults.links import far_ends, heal_links, near_end
 from lab.faults.pause import resume
 from lab.recorder import Recorder
@@ -123,10 +123,11 @@ class Nemesis:
         if step.after_ns:
             for fault in down:
                 self._returning[fault.target.ends[0]] = asyncio.create_task(
-                    self._bring_back(fault, step.after_ns)
+                    self._bring_back(fault, step.after_ns, step.clock)
                 )
             await asyncio.sleep(0)  # so that each has written down that it begins
-            return f"{words} in {format_duration(step.after_ns)} by its own clock", bool(down)
+            own = "own" if step.clock == "wall" else f"own {step.clock}"
+            return f"{words} in {format_duration(step.after_ns)} by its {own} clock", bool(down)
         receipts = await asyncio.gather(*(self._bring_back(fault, 0) for fault in down))
         return words, bool(down) and all(receipt.confirmed for receipt in receipts)
 
@@ -157,10 +158,11 @@ class Nemesis:
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
-    async def _bring_back(self, fault: Open, after_ns: int) -> Receipt:
+    async def _bring_back(self, fault: Open, after_ns: int, clock: DelayClock = "wall") -> Receipt:
         (name,) = fault.target.ends
         self._open.remove(fault)  # from now on it is somebody's task to end it
-        action = partial(restart, fault.target.ends, after_ns, fault.evidence, self._hurry, self._cluster)
+        delay = Delay(after_ns, clock)
+        action = partial(restart, fault.target.ends, delay, fault.evidence, self._hurry, self._cluster)
         return await self._end(fault, "restart", Target(f"node {name}", (name,)), action)
 
     def _of(self, ended_by: Ending) -> list[Open]:

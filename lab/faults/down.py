@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from lab.faults.base import (
     AROUND_TIMEOUT_S,
@@ -136,32 +137,46 @@ async def _is_gone(node: Node, evidence: dict[str, Any]) -> Shown:
     return not node.alive and not probe.reached, evidence
 
 
+DelayClock = Literal["wall", "monotonic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How long a node stays down, in nanoseconds, and by which clock of its machine."""
+
+    after_ns: int
+    clock: DelayClock = "wall"
+
+
 async def restart(
     names: tuple[str, ...],
-    after_ns: int,
+    delay: Delay,
     before: Mapping[str, Any],
     hurry: asyncio.Event,
     cluster: Cluster,
 ) -> Receipt:
-    """Start nodes again, each ``after_ns`` by its own wall clock, or when ``hurry`` is set.
+    """Start nodes again, each after ``delay`` by a clock of its own machine, or when ``hurry`` is set.
 
     ``before`` is the evidence of the fault that took them down. Confirmed when each answers under another
     run id.
     """
     shown = await asyncio.gather(
-        *(_one_returns(cluster.nodes[name], after_ns, before.get(name) or {}, hurry) for name in names)
+        *(_one_returns(cluster.nodes[name], delay, before.get(name) or {}, hurry) for name in names)
     )
     return together(dict(zip(names, shown, strict=True)))
 
 
-async def _one_returns(node: Node, after_ns: int, before: Mapping[str, Any], hurry: asyncio.Event) -> Shown:
+async def _one_returns(node: Node, delay: Delay, before: Mapping[str, Any], hurry: asyncio.Event) -> Shown:
     evidence: dict[str, Any] = {}
-    if after_ns:
-        passed, loop = node.stopwatch(), asyncio.get_running_loop()
+    if delay.after_ns:
+        wall, loop = node.stopwatch(), asyncio.get_running_loop()
+        passed = node.stopwatch(monotonic=True) if delay.clock == "monotonic" else wall
         since = loop.time()
-        while passed() < after_ns and not hurry.is_set():
+        while passed() < delay.after_ns and not hurry.is_set():
             await asyncio.sleep(POLL_S)
-        evidence["down_by_own_clock_ms"] = ms(passed())
+        evidence["down_by_own_clock_ms"] = ms(wall())
+        if delay.clock == "monotonic":
+            evidence["down_by_own_monotonic_clock_ms"] = ms(passed())
         evidence["down_ms"] = round((loop.time() - since) * 1000, 3)
         if hurry.is_set():
             evidence["delay"] = "cut short, since the story was over"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -176,7 +176,11 @@ class PowerCut(StepModel):
 
 
 class Restart(StepModel):
-    """Start nodes that are down again, with what they kept; at once, or after a delay by their own clock."""
+    """Start nodes that are down again, with what they kept; at once, or after a delay by their own clock.
+
+    A delay by the wall clock ends early when that clock jumps forward; one by the monotonic clock does not.
+    The machine stays up meanwhile, since a monotonic clock starts anew with its machine.
+    """
 
     KEY: ClassVar[str] = "restart"
     EXAMPLE: ClassVar[str] = "{nodes: [C], after: 10s}"
@@ -184,7 +188,13 @@ class Restart(StepModel):
     nodes: Nodes
     """The nodes that come back."""
     after_ns: DurationNs = Field(default=0, alias="after")
-    """How long each stays down, by the wall clock of its own machine; the story goes on meanwhile."""
+    """How long each stays down, by a clock of its own machine; the story goes on meanwhile."""
+    clock: Literal["wall", "monotonic"] = "wall"
+    """Which of the machine's clocks measures the delay; only the wall clock can jump."""
+
+    def pack(self, fields: dict[str, Any]) -> Any:
+        """The clock is named only where it is not the wall clock, as in files that know no other."""
+        return {key: value for key, value in fields.items() if (key, value) != ("clock", "wall")}
 
 
 class ClientCrash(StepModel):

@@ -272,8 +272,11 @@ class Node(Machine, Protocol):
         """Start a node that is down, with what its files keep. Raises ``UnknownOutcome``."""
         ...
 
-    def stopwatch(self) -> Callable[[], int]:
-        """Begin to measure time (ns) by this machine's wall clock; it runs while the node is down."""
+    def stopwatch(self, *, monotonic: bool = False) -> Callable[[], int]:
+        """Begin to measure time (ns) by a clock of this machine; it runs while the node is down.
+
+        That is the wall clock, or with ``monotonic`` the clock that no step can move.
+        """
         ...
 
     async def disk(self) -> Disk:

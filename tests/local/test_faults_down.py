@@ -122,6 +122,16 @@ async def test_a_delayed_restart_goes_by_the_clock_of_its_own_machine(lab_: Brok
     assert back["receipt"]["A"]["clock_offset_ms"] == pytest.approx(61 * 60_000, abs=1000)
 
 
+async def test_a_delay_by_the_monotonic_clock_is_not_shortened_by_a_jump(lab_: Broken) -> None:
+    await lab_.inject(crash={"nodes": ["A"]})
+    await lab_.nemesis.restart(step(restart={"nodes": ["A"], "after": "400ms", "clock": "monotonic"}))
+    assert (await lab_.inject(jump={"node": "A", "by": "+61m"})).confirmed
+    assert await lab_.nemesis.until_up(["A"], 20)
+    (back,) = lab_.of("restart")
+    assert 400 <= back["receipt"]["A"]["down_by_own_monotonic_clock_ms"] < 3_600_000
+    assert back["receipt"]["A"]["down_by_own_clock_ms"] > 3_600_000, "its wall clock was long past the delay"
+
+
 async def test_a_jump_elsewhere_does_not_shorten_the_delay(lab_: Broken) -> None:
     await lab_.inject(crash={"nodes": ["A"]})
     await lab_.nemesis.restart(step(restart={"nodes": ["A"], "after": "1h"}))

@@ -282,10 +282,11 @@ class ServiceNode(RealMachine[Child]):
         """It has this machine's clock."""
         return ClockReading(0, 0)
 
-    def stopwatch(self) -> Callable[[], int]:
-        """Measure time by the machine's clock, which is its own."""
-        since_ns = time.time_ns()
-        return lambda: time.time_ns() - since_ns
+    def stopwatch(self, *, monotonic: bool = False) -> Callable[[], int]:
+        """Measure time by the machine's clocks, which are its own."""
+        now_ns = time.monotonic_ns if monotonic else time.time_ns
+        since_ns = now_ns()
+        return lambda: now_ns() - since_ns
 
     async def now_ns(self) -> int:
         """The machine's time."""

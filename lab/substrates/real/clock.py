@@ -79,7 +79,7 @@ def reading(shown_ns: int, before_ns: int, after_ns: int) -> ClockReading:
 
 
 class Stopwatch:
-    """Measures time by a wall clock, so that a jump of the clock is a jump of the measured time."""
+    """Measures time by a clock; by a wall clock a jump of the clock is a jump of the measured time."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock

@@ -138,9 +138,9 @@ class RedisNode(AskedNode, RealMachine[B]):
             raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
         return self._disk.lose_unsynced()
 
-    def stopwatch(self) -> Callable[[], int]:
-        """Measure time by the wall clock that its processes see."""
-        return Stopwatch(self.clock.now_ns)
+    def stopwatch(self, *, monotonic: bool = False) -> Callable[[], int]:
+        """Measure time by the wall clock that its processes see, or by the monotonic clock, which is ours."""
+        return Stopwatch(time.monotonic_ns if monotonic else self.clock.now_ns)
 
     async def _told_time(self) -> ClockReading:
         """Ask for TIME; the answer was made somewhere between the question and now."""

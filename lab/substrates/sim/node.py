@@ -298,9 +298,10 @@ class SimNode(AskedNode, SimMachine):
         """What TIME says."""
         return await self.now_ns()
 
-    def stopwatch(self) -> Callable[[], int]:
-        """Measure time by its wall clock."""
-        return Stopwatch(self.host.clock.wall_ns)
+    def stopwatch(self, *, monotonic: bool = False) -> Callable[[], int]:
+        """Measure time by its wall clock, or by its monotonic clock."""
+        clock = self.host.clock
+        return Stopwatch(clock.monotonic_ns if monotonic else clock.wall_ns)
 
 
 def _drop(_: bytes) -> None:
