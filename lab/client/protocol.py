@@ -36,6 +36,7 @@ class Setup(msgspec.Struct, frozen=True):
     log_path: str
     seed: int
     store_timeout_s: float = 30.0
+    fences_reads: bool = False
 
 
 class Loop(msgspec.Struct, frozen=True):

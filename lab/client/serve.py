@@ -103,7 +103,11 @@ def _store(setup: Setup, lock: Lock) -> StoreClient:
     """The way to the store; one of the lab's own broken locks may bring another one (``lab.mutants``)."""
     kind: type[StoreClient] = getattr(lock, "store_client", StoreClient)
     return kind(
-        setup.store.host, setup.store.port, checks_fences=setup.checks_fences, timeout_s=setup.store_timeout_s
+        setup.store.host,
+        setup.store.port,
+        checks_fences=setup.checks_fences,
+        fences_reads=setup.fences_reads,
+        timeout_s=setup.store_timeout_s,
     )
 
 

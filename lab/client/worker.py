@@ -14,7 +14,7 @@ from lab.client.log import Recording
 from lab.client.points import Points
 from lab.client.protocol import Answer, Command, Outcome
 from lab.locks.base import Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired, asking
-from lab.store import StoreClient, StoreError
+from lab.store import ReadRejected, StoreClient, StoreError
 
 NOBODY_REFUSED = "nobody refused: "
 """How the error of a failed acquire begins if no answer ruled the lock out; the checker knows these words."""
@@ -202,7 +202,10 @@ class Worker:
         about = {"key": self._key, "grant_id": self._grant_id}
         self._recording.invoke("read", **about)
         try:
-            stored = await self._store.read(self._key)
+            stored = await self._store.read(self._key, fence=self._held().fence)
+        except ReadRejected as error:
+            self._recording.fail("read", **about, error=str(error))
+            return Outcome.FAIL, f"had its read rejected: {error}"
         except StoreError as error:
             self._recording.info("read", **about, error=str(error))
             return Outcome.INFO, f"got no answer to its read: {error}"

@@ -77,8 +77,18 @@ class OtherStore(StoreClient):
     line: ClassVar[str]
     changed: ClassVar[str]
 
-    def __init__(self, host: str, port: int, *, checks_fences: bool, timeout_s: float | None) -> None:
-        super().__init__(host, port, checks_fences=checks_fences, timeout_s=timeout_s)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        checks_fences: bool,
+        fences_reads: bool = False,
+        timeout_s: float | None,
+    ) -> None:
+        super().__init__(
+            host, port, checks_fences=checks_fences, fences_reads=fences_reads, timeout_s=timeout_s
+        )
         if self.line not in self._script:
             raise ValueError(f"the store's script has no line {self.line!r} any more")
         self._script = self._script.replace(self.line, self.changed)

@@ -81,6 +81,12 @@ def _scalar(value: Any) -> Any:
     return value
 
 
+def _fencing(value: Any) -> Any:
+    if value != "all" and not isinstance(value, bool):
+        raise problem(f"{kind(value)} does not say what is fenced", "true (writes), all (reads too) or false")
+    return value
+
+
 def _option_name(name: str) -> str:
     if not re.fullmatch(_OPTION_NAME, name):
         raise problem(f"{shown(name)} can't name an option", "small letters, digits and underscores")
@@ -186,8 +192,12 @@ class Lock(Model):
 class Store(Model):
     """The store behind the lock, which holds the resource."""
 
-    fencing: Bool = False
-    """Whether the store checks fences: if so, it rejects a write whose fence is below one it has seen."""
+    fencing: Annotated[Bool | Literal["all"], BeforeValidator(_fencing)] = False
+    """Whether the store checks fences: if so, it rejects a write whose fence is below one it has seen.
+
+    `true` means on writes only; `all` means on every access: a read must show its fence too, is rejected if
+    that is below one the store has seen, and is otherwise remembered like that of a write.
+    """
 
 
 class Client(Model):

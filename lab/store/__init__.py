@@ -27,6 +27,10 @@ class StoreError(Exception):
     """The store did not answer: nobody knows whether the operation had an effect."""
 
 
+class ReadRejected(Exception):
+    """The store answered a read with a rejection: its fence is too old, or missing. It read nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What the store holds: a version (0 before the first write) and the value written with it."""
@@ -67,16 +71,26 @@ class StoreClient:
         host: where the store (or a proxy before it) listens.
         port: its TCP port.
         checks_fences: whether the store is told to reject a write whose fence is lower than one it has seen.
+        fences_reads: whether it is told to do the same with reads, and to remember the fences that they show.
         timeout_s: how long an answer may take, in seconds; None waits for ever.
     """
 
-    def __init__(self, host: str, port: int, *, checks_fences: bool, timeout_s: float | None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        checks_fences: bool,
+        fences_reads: bool = False,
+        timeout_s: float | None,
+    ) -> None:
         self._timeout_s = timeout_s
         self._channel = Channel(
             Address(NAME, host, port), connect_timeout_s=timeout_s, stale_after_s=math.inf, client_name=NAME
         )
         self._script = store_script()
         self._checks = "1" if checks_fences else "0"
+        self._checks_reads = "1" if fences_reads else "0"
 
     async def __aenter__(self) -> StoreClient:
         return self
@@ -97,9 +111,17 @@ class StoreClient:
         except NodeError as error:
             raise StoreError(f"the store does not answer: {error}") from error
 
-    async def read(self, key: str) -> Stored:
-        """Return the resource's version and value. Raises ``StoreError``."""
-        _, version, value, _ = await self._run(key, "read")
+    async def read(self, key: str, *, fence: int | None = None) -> Stored:
+        """Return the resource's version and value.
+
+        Raises:
+            StoreError: no answer.
+            ReadRejected: reads are fenced, and ``fence`` is missing or lower than one the store has seen.
+        """
+        shown = "" if fence is None else str(fence)
+        read, version, value, _ = await self._run(key, "read", shown, self._checks_reads)
+        if not read:
+            raise ReadRejected(value.decode())
         return Stored(int(version), value.decode() if version else None)
 
     async def announce(self, key: str, token: str) -> None:

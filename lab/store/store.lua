@@ -1,11 +1,31 @@
 -- The protected resource: serialises and numbers writes, may check a fence or a token, remembers who wrote.
 -- KEYS[1] hash of the resource (version, value, fence, token), KEYS[2] append-only list of accepted writes.
--- ARGV[1] "read"; "announce" followed by a token; or "write" followed by value, grant id, fence ("" for none),
--- version read, "1" to check fences, token ("" for none: a write without one is not asked for it).
+-- ARGV[1] "read" followed by fence ("" for none), "1" to check it; "announce" followed by a token; or "write"
+-- followed by value, grant id, fence ("" for none), version read, "1" to check fences, token ("" for none: a
+-- write without one is not asked for it).
 -- Answers {accepted, version, value or reason, highest fence seen or ""}.
 local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
 local highest = redis.call('HGET', KEYS[1], 'fence') or ''
+local function refused(fence)
+  if fence == '' then
+    return 'no fence was given'
+  end
+  if highest ~= '' and tonumber(fence) < tonumber(highest) then
+    return 'fenced: ' .. fence .. ' after ' .. highest
+  end
+end
+local function remember(fence)
+  highest = fence
+  redis.call('HSET', KEYS[1], 'fence', fence)
+end
 if ARGV[1] == 'read' then
+  if ARGV[3] == '1' then
+    local why = refused(ARGV[2])
+    if why then
+      return {0, version, why, highest}
+    end
+    remember(ARGV[2])
+  end
   return {1, version, redis.call('HGET', KEYS[1], 'value') or '', highest}
 end
 if ARGV[1] == 'announce' then
@@ -20,14 +40,11 @@ if token ~= '' then
   end
 end
 if checks == '1' then
-  if fence == '' then
-    return {0, version, 'no fence was given', highest}
+  local why = refused(fence)
+  if why then
+    return {0, version, why, highest}
   end
-  if highest ~= '' and tonumber(fence) < tonumber(highest) then
-    return {0, version, 'fenced: ' .. fence .. ' after ' .. highest, highest}
-  end
-  highest = fence
-  redis.call('HSET', KEYS[1], 'fence', fence)
+  remember(fence)
 end
 version = version + 1
 redis.call('HSET', KEYS[1], 'version', version, 'value', value)

@@ -16,15 +16,23 @@ from lab.client.worker import Worker
 from lab.locks import lock_class
 from lab.locks.base import Options, Surroundings
 from lab.points import POINTS
-from lab.store import StoreClient, StoreError, WriteResult
+from lab.store import ReadRejected, StoreClient, StoreError, WriteResult
 from tests.local.conftest import RealNode
 
 S = 1_000_000_000
 PATIENT: Options = {"node_timeout": "2s", "retry_count": 1}
 
 
-def store_of(node: RealNode, *, checks_fences: bool = False, timeout_s: float = 10.0) -> StoreClient:
-    return StoreClient(node.address.host, node.address.port, checks_fences=checks_fences, timeout_s=timeout_s)
+def store_of(
+    node: RealNode, *, checks_fences: bool = False, fences_reads: bool = False, timeout_s: float = 10.0
+) -> StoreClient:
+    return StoreClient(
+        node.address.host,
+        node.address.port,
+        checks_fences=checks_fences,
+        fences_reads=fences_reads,
+        timeout_s=timeout_s,
+    )
 
 
 async def write(
@@ -63,6 +71,28 @@ async def test_a_lower_fence_is_rejected_an_equal_one_is_not(nodes: list[RealNod
         assert not (await write(store, "f", fence=huge - 1)).accepted
         assert [entry.value for entry in await store.log("k")] == ["a", "b", "e"]
         assert (await store.read("k")).value == "e"
+
+
+async def test_a_read_is_fenced_and_remembered_like_a_write(nodes: list[RealNode]) -> None:
+    async with store_of(nodes[0], checks_fences=True, fences_reads=True) as store:
+        assert (await write(store, "a", fence=9)).accepted
+        assert (await store.read("k", fence=10)).value == "a"
+        late = await write(store, "b", fence=9)
+        assert (late.accepted, late.reason) == (False, "fenced: 9 after 10"), "the read has shown its fence"
+        with pytest.raises(ReadRejected, match=r"^fenced: 9 after 10$"):
+            await store.read("k", fence=9)
+        with pytest.raises(ReadRejected, match=r"^no fence was given$"):
+            await store.read("k")
+        assert (await store.read("k", fence=10)).version == 1
+        assert (await write(store, "c", fence=10)).accepted
+
+
+async def test_without_being_asked_no_read_is_fenced(nodes: list[RealNode]) -> None:
+    async with store_of(nodes[0], checks_fences=True) as store:
+        assert (await write(store, "a", fence=9)).accepted
+        assert (await store.read("k", fence=10)).value == "a"
+        assert (await store.read("k", fence=8)).value == "a"
+        assert (await write(store, "b", fence=9)).accepted, "a read that is not checked leaves no trace"
 
 
 async def test_a_store_that_does_not_check_takes_what_comes(nodes: list[RealNode]) -> None:
