@@ -48,7 +48,9 @@ def traits_of(name: str, ttl_ns: int, options: Options, place: Place) -> Traits:
             not start, does not keep to the protocol, or cannot do what is asked of it.
     """
     if not is_driver(name):
-        return Traits(name, margin_ns(name, ttl_ns, options), lock_class(name).hands_out_fences)
+        own = lock_class(name)
+        margin = margin_ns(name, ttl_ns, options)
+        return Traits(name, margin, own.hands_out_fences, extends=bool(getattr(own, "extends", True)))
     from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
 
     with told_where():

@@ -23,6 +23,7 @@ BUILT_IN = {
     "redlock-counter": "lab.locks.counter:CountingRedlock",
     "redlock-fenced": "lab.locks.fenced:FencedRedlock",
     "redlock-cas": "lab.locks.cas:CasRedlock",
+    "redlock-hyperf": "lab.locks.hyperf:HyperfRedlock",
     "etcd": "lab.locks.etcd:EtcdLock",
     "zookeeper": "lab.locks.zookeeper:ZooKeeperLock",
     "postgres": "lab.locks.postgres:PostgresLock",

@@ -1,0 +1,183 @@
+"""The Redlock of the PHP package that one of the texts about Redlock introduces, rebuilt from reading it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lab.address import Address
+from lab.channel import Channel, NodeError, Reply
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
+from lab.locks.lease_options import NS_PER_MS, NS_PER_S
+from lab.locks.options import read_options
+from lab.locks.redlock import UNLOCK_SCRIPT
+
+
+@dataclass(frozen=True, slots=True)
+class HyperfOptions:
+    """The defaults are the library's, and for the time-out those of its connections (PHP's, for reads).
+
+    ``retry_count`` is the number of tries in all; between two lies a pause drawn from half ``retry_delay_ns``
+    to all of it. ``drift_factor``·TTL + 2 ms is the margin. Durations are in nanoseconds.
+    """
+
+    node_timeout_ns: int = 60 * NS_PER_S
+    retry_count: int = 2
+    retry_delay_ns: int = 200 * NS_PER_MS
+    drift_factor: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.retry_count < 1:
+            raise ValueError("retry_count is the number of tries: at least 1")
+
+    def drift_ns(self, ttl_ns: int) -> int:
+        """Return the margin kept for clock drift, in nanoseconds."""
+        return int(ttl_ns * self.drift_factor) + 2 * NS_PER_MS
+
+
+class HyperfRedlock:
+    """Redlock as ``zonghay/redlock-hyperf`` implements it, for the Hyperf framework.
+
+    Source: the package's ``src/RedLock.php`` of March 2021, the version that the text "Implementation of
+    redis based distributed lock algorithm redlock and redlock hyperf" describes; and ``hyperf/redis`` 2.1,
+    whose connections it uses. Nothing is copied: this is the same algorithm, written anew.
+
+    It asks one node after the other, as the algorithm's page says literally, and looks at the clock after the
+    last reply. It differs from that page, and from the text that introduces it, in this:
+
+    - **The quorum is N/2 + 1 in floating point**, at most N: 3.5 for five nodes, so four must say yes where
+      the text says three. For an even N it is the usual majority. A larger quorum is no danger, it makes the
+      lock safer and less available: with five nodes it tolerates one refusal, not two.
+    - **The elapsed time is the difference of two readings of the wall clock.** A clock that steps back in
+      between makes the validity longer than the TTL.
+    - **An error of a node ends the attempt with an exception**, after the connection has tried the command
+      once more; keys that other nodes have granted stay there until they expire, and so do those of a release
+      that was interrupted. One node that is down is enough.
+    - **All tries of one call share one token.**
+    - A release does not look at what the nodes answer, and there is no extension, no question whether a lease
+      is held, and no fence. What the caller gets is the validity, to be measured from then on.
+
+    Args:
+        nodes: the nodes.
+        options: see ``HyperfOptions``.
+        surroundings: clock, entropy and randomness. The wall clock is always the system's.
+        owner: the name the nodes show for this client's connections.
+    """
+
+    name: ClassVar[str] = "redlock-hyperf"
+    hands_out_fences: ClassVar[bool] = False
+    extends: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        nodes: Sequence[Address],
+        options: HyperfOptions | None = None,
+        surroundings: Surroundings | None = None,
+        owner: str | None = None,
+    ) -> None:
+        if not nodes:
+            raise ValueError(f"{self.name} needs at least one node")
+        self.options = options or HyperfOptions()
+        self._surroundings = surroundings or Surroundings()
+        self._timeout_s = self.options.node_timeout_ns / NS_PER_S
+        self._channels = [
+            Channel(node, connect_timeout_s=self._timeout_s, stale_after_s=math.inf, client_name=owner)
+            for node in nodes
+        ]
+        self.quorum = min(float(len(nodes)), len(nodes) / 2 + 1)
+        """How many nodes must say yes, at least; not always a whole number."""
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> HyperfRedlock:
+        """Make the lock from a scenario's options. Raises ``OptionError``."""
+        return cls(nodes, read_options(HyperfOptions, options), surroundings, owner)
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """Return the drift margin, in nanoseconds."""
+        return read_options(HyperfOptions, options).drift_ns(ttl_ns)
+
+    async def open(self) -> None:
+        """Connect to every node that can be reached; the others are tried again when they are needed."""
+        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await asyncio.gather(*(channel.close() for channel in self._channels))
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Try up to ``retry_count`` times, with one token for all of them.
+
+        Raises:
+            NotAcquired: fewer than ``quorum`` nodes said yes, or no time was left by the wall clock.
+            Indeterminate: a node could not be asked. Nothing is undone.
+        """
+        token = self._surroundings.new_token()
+        reason, refused = "", True
+        for attempt in range(self.options.retry_count):
+            if attempt:
+                share = self._surroundings.random.uniform(0.5, 1)
+                await asyncio.sleep(share * self.options.retry_delay_ns / NS_PER_S)
+            attempt_ns, wall_ns = self._surroundings.clock_ns(), time.time_ns()
+            granted = 0
+            for channel in self._channels:
+                reply = await self._call(channel, "SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS)
+                granted += reply is not None
+            validity_ns = ttl_ns - (time.time_ns() - wall_ns) - self.options.drift_ns(ttl_ns)
+            if granted >= self.quorum and validity_ns > 0:
+                deadline_ns = self._surroundings.clock_ns() + validity_ns
+                return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=attempt_ns)
+            outvoted = granted < self.quorum
+            reason = (
+                f"{granted} of {len(self._channels)} nodes granted it, {self.quorum:g} are needed"
+                if outvoted
+                else "enough nodes granted it, but by the wall clock no time was left"
+            )
+            refused = refused and outvoted
+            await self._unlock(key, token)
+        raise NotAcquired(f"{key}: {reason} ({self.options.retry_count} tries)", [token], refused=refused)
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """Raise ``LeaseLost``: the library has no extension."""
+        raise LeaseLost(f"{lease.key}: {self.name} has no extension")
+
+    async def release(self, lease: Lease) -> None:
+        """Delete the key on one node after the other, without a look at what they answer.
+
+        Raises:
+            Indeterminate: a node could not be asked; those after it were not.
+        """
+        await self._unlock(lease.key, lease.token)
+
+    def believes(self, lease: Lease) -> bool:
+        """Tell whether the validity that was handed out is over, by the caller's monotonic clock."""
+        return self._surroundings.clock_ns() < lease.deadline_ns
+
+    async def _unlock(self, key: str, token: str) -> None:
+        for channel in self._channels:
+            await self._call(channel, "EVAL", UNLOCK_SCRIPT, 1, key, token)
+
+    async def _call(self, channel: Channel, *command: str | int) -> Reply:
+        """Send a command, and once more on a new connection if it fails. Raises ``Indeterminate``."""
+        try:
+            return await self._ask(channel, command)
+        except NodeError:
+            await channel.close()
+        try:
+            return await self._ask(channel, command)
+        except NodeError as error:
+            await channel.close()
+            raise Indeterminate(f"an exception: {error}") from error
+
+    async def _ask(self, channel: Channel, command: tuple[str | int, ...]) -> Reply:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await channel.call(*command)
+        except TimeoutError as error:
+            raise NodeError(f"{channel.address.name}: no answer within {self._timeout_s:g} s") from error
