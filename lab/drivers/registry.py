@@ -1,7 +1,8 @@
 """The drivers that come with the lab: which library, which version, how it is made and started.
 
 ``registry.yaml`` is the only place where versions are pinned, apart from the lock files of other languages'
-own tools. A row with ``unavailable`` has no driver: it says what one would need.
+own tools. A row with ``unavailable`` has no driver: it says what one would need. `lab docs` makes a page of
+all rows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made (a directory's content, not itself); it is made anew when one of them, or the row, has changed.
     ``files`` (patterns) must be there afterwards. ``environment`` is laid over the driver's own. ``shares``
     names another row whose environment this one uses. ``nodes`` is how many nodes its lock asks, the first
-    ones; all if it is left out.
+    ones; all if it is left out. ``listed``: Redlock's page lists it, in one of its editions. ``modelled`` is
+    the lock of the lab's own that is the same algorithm, written anew from reading its source.
     """
 
     library: str
@@ -47,6 +49,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: dict[str, str] = {}
     shares: str = ""
     nodes: int | None = None
+    listed: bool = False
+    modelled: str = ""
     unavailable: str = ""
 
     @property

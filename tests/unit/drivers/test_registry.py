@@ -9,6 +9,8 @@ import pytest
 from lab.drivers import environment, registry
 from lab.drivers.registry import HERE, Row
 from lab.errors import LabError
+from lab.locks import BUILT_IN
+from lab.scenario.library import summaries
 
 ROWS = registry.rows()
 
@@ -27,6 +29,28 @@ def test_a_row_is_either_pinned_and_complete_or_says_what_is_lacking(name: str) 
     for word in row.command:
         if word.startswith("{here}"):
             assert Path(word.replace("{here}", str(HERE))).is_file()
+
+
+LISTED = {"Ruby", "Python", "PHP", "Go", "Java", "Perl", "C++", "C#", "JavaScript"}
+"""The languages of the implementations that Redlock's page lists."""
+
+
+def test_every_language_that_the_page_lists_has_a_row() -> None:
+    assert {row.language for row in ROWS.values() if row.listed} == LISTED
+    unexamined = [row for row in ROWS.values() if row.listed and row.unavailable and not row.modelled]
+    assert all("a driver in " in row.unavailable for row in unexamined)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.modelled])
+def test_what_a_row_is_modelled_by_is_a_lock_with_stories(name: str) -> None:
+    assert ROWS[name].modelled in BUILT_IN
+    assert ROWS[name].unavailable, "what is driven needs no model"
+    stories = [one for one in summaries() if one.lock == ROWS[name].modelled and one.control]
+    assert len(stories) >= 3
+
+
+def test_the_library_that_a_text_about_redlock_introduces_is_the_one_in_its_row() -> None:
+    assert ROWS["redlock-hyperf"].library == "zonghay/redlock-hyperf"
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.registry == "PyPI"])
