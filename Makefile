@@ -33,6 +33,7 @@ bench: $(VENV)/.dev
 	$(BIN)/lab setup
 	$(BIN)/python -m benchmarks.split_vote --rounds 10
 	$(BIN)/python -m benchmarks.persistence --rounds 5
+	$(BIN)/python -m benchmarks.consensus --rounds 5
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.docker_up
 

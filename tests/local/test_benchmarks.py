@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from benchmarks.consensus import installed
 from benchmarks.peers import OURS, TABLES
 from benchmarks.persistence import CLUSTERS
 from benchmarks.split_vote import VARIANTS
@@ -24,6 +25,11 @@ def is_there(name: str) -> bool:
     [
         (("split_vote", "--rounds", "1", "--clients", "2"), [variant.name for variant in VARIANTS]),
         (("persistence", "--rounds", "1", "--pairs", "1"), list(CLUSTERS)),
+        pytest.param(
+            ("consensus", "--rounds", "1", "--pairs", "1", "--clients", "1"),
+            [row.name for row in installed()],
+            marks=pytest.mark.slow,  # it starts every service that is installed
+        ),
         pytest.param(
             ("peers", "--rounds", "1", "--seconds", "0.05", "--clients", "2"),
             [row for table in TABLES for name, row in table.rows.items() if is_there(name)],
