@@ -1,12 +1,13 @@
 """The argument about Redlock, claim by claim: who makes it, which scenarios test it, and what comes out.
 
-What the claims say stands in `claims.yaml` beside this file; which scenarios test one is written in the
-scenarios themselves (`claims:`), and what comes out is what they expect.
+What the claims say, and what is concluded, stands in `claims.yaml` beside this file; which scenarios test one
+is written in the scenarios themselves (`claims:`), and what comes out is what they expect.
 """
 
 from __future__ import annotations
 
 from importlib import resources
+from typing import Literal
 
 import msgspec
 
@@ -14,13 +15,26 @@ from lab.report.words import expected_words
 from lab.scenario.files import consensus_names, names, shipped
 from lab.scenario.load import load_scenario
 
+Conclusion = Literal["held", "held if", "refuted"]
+"""What came of a claim: it came out; it did under a condition that is named; it did not come out."""
+
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim. `elsewhere` says what tests it besides scenarios, or what it still lacks."""
+    """One claim, and what the lab concludes from its runs.
+
+    `verdict` is the conclusion in two words, `conclusion` what was seen; `open` is the part of the argument
+    that no run can decide. `measured` tells what benchmarks gave, `libraries` names stories about other
+    people's libraries that belong to it, and `elsewhere` says what else tests it.
+    """
 
     number: int
     who: str
     claim: str
+    verdict: Conclusion
+    conclusion: str
+    open: str | None = None
+    measured: str | None = None
+    libraries: tuple[str, ...] = ()
     elsewhere: str | None = None
 
 

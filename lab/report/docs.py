@@ -1,8 +1,8 @@
-"""``lab docs``: a page per story and per finding, and an index of the gallery, from the files themselves.
+"""``lab docs``: a page per story and per finding, the claims, and an index of the gallery, from the files.
 
 Nothing is said here that stands elsewhere: stories are told by their YAML files, findings by
-`lab.report.meanings` and by the docstring of the module in `checker` that decides them, runs by their
-verdicts.
+`lab.report.meanings` and by the docstring of the module in `checker` that decides them, claims by
+`lab/claims.yaml`, implementations by the registry of drivers, runs by their verdicts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from typing import Any, Final
 
 import msgspec
 
-from lab.claims import Claim, claims
+from lab.claims import Claim, claim_rows, claims
+from lab.drivers import PREFIX, is_driver
+from lab.drivers.registry import rows
+from lab.paths import scenario_dir
+from lab.report.arguments import claims_page, implementations_page
 from lab.report.meanings import FINDINGS, PROMISES, Meaning
 from lab.report.record import matrix_section, with_record
 from lab.report.words import expected_words, verdict_words
-from lab.scenario.files import names
+from lab.scenario.files import consensus_names, library_names, names, shipped
 from lab.scenario.library import text_of
 from lab.scenario.load import LoadedScenario, load_scenario
 
@@ -36,12 +40,15 @@ def pages(gallery: Path | None = None) -> dict[str, str]:
     Raises:
         LabError: a scenario can't be loaded.
     """
-    loaded = {name: load_scenario(name) for name in names()}
+    every = (*names(), *library_names(), *consensus_names())
+    loaded = {name: load_scenario(name) for name in every}
     stories = {name: one for name, one in loaded.items() if not one.scenario.control_of}
     controls = {one.scenario.control_of: one for one in loaded.values() if one.scenario.control_of}
     shown = {run.name for run in runs(gallery)} if gallery else set()
     known = {claim.number: claim for claim in claims()}
     found = {"README.md": _index(stories)}
+    found["claims.md"] = claims_page(claim_rows(), NOTE)
+    found["implementations.md"] = implementations_page(rows(), stories, NOTE)
     for name, one in stories.items():
         found[f"scenarios/{name}.md"] = _story(one, controls.get(name), known, name in shown)
     for name, meaning in FINDINGS.items():
@@ -89,19 +96,22 @@ def _verdict(run: Path) -> str:
 
 
 def _index(stories: Mapping[str, LoadedScenario]) -> str:
-    lines = [
-        "# Stories and findings",
-        "",
-        NOTE,
-        "",
-        "## Stories",
-        "",
-        "| story | what happens | what is expected |",
+    groups = {
+        "Stories": names(),
+        "Stories about libraries": library_names(),
+        "Stories about locks by consensus": consensus_names(),
+    }
+    lines = ["# Stories and findings", "", NOTE, ""]
+    lines += [
+        "[The argument about Redlock, claim by claim](claims.md), and",
+        "[the implementations of Redlock, and what the lab does with each](implementations.md).",
     ]
-    lines.append("|---|---|---|")
-    for name, one in stories.items():
-        told = _cell(one.scenario.title), _cell(expected_words(one.scenario.expect))
-        lines.append(f"| [{name}](scenarios/{name}.md) | {' | '.join(told)} |")
+    for title, members in groups.items():
+        lines += ["", f"## {title}", "", "| story | what happens | what is expected |", "|---|---|---|"]
+        for name in (member for member in members if member in stories):
+            one = stories[name].scenario
+            told = _cell(one.title), _cell(expected_words(one.expect))
+            lines.append(f"| [{name}](scenarios/{name}.md) | {' | '.join(told)} |")
     lines += ["", "## What the checker promises to notice", "", "| property | the promise |", "|---|---|"]
     lines += [f"| {str(name).replace('_', ' ')} | {p.promise} |" for name, p in PROMISES.items()]
     lines += ["", "## Findings", "", "| finding | in a few words | counts as |", "|---|---|---|"]
@@ -124,17 +134,31 @@ def _story(
     if scenario.expect.findings:
         links = ", ".join(f"[{name}](../findings/{name}.md)" for name in scenario.expect.findings)
         lines += [f"Findings that must be seen: {links}.", ""]
-    lines += ["```sh", f"lab run {one.name}", f"lab demo {one.name} --on sim", "```", ""]
+    lines += ["```sh", *_commands(one), "```", ""]
     if shown:
         run = f"../../{GALLERY.as_posix()}/{one.name}"
         lines += [f"A run on real Redis ([its page]({run}/index.html)):", ""]
         lines += [f"![The timeline of a run]({run}/timeline.png)", ""]
-    lines += [f"## scenarios/{one.name}.yaml", "", *_fenced(text_of(one.name))]
+    place = shipped(one.name).relative_to(scenario_dir())
+    lines += [f"## scenarios/{place.as_posix()}", "", *_fenced(text_of(one.name))]
     if control is not None:
         lines += ["", "## Its control", ""]
         lines += [f"{control.scenario.title}: {expected_words(control.scenario.expect)}.", ""]
         lines += _fenced(text_of(control.name))
     return "\n".join(lines) + "\n"
+
+
+def _commands(one: LoadedScenario) -> Iterator[str]:
+    """What to type to see it; the simulation has neither other people's libraries nor other services."""
+    lock = one.scenario.lock.name
+    if is_driver(lock):
+        yield f"lab drivers install {lock.removeprefix(PREFIX)}"
+        yield f"lab run {one.name} --on local"
+    elif one.scenario.cluster.service != "redis":
+        yield f"lab run {one.name} --on local"
+    else:
+        yield f"lab run {one.name}"
+        yield f"lab demo {one.name} --on sim"
 
 
 def _finding(name: str, meaning: Meaning, stories: Mapping[str, LoadedScenario]) -> str:

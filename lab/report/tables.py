@@ -15,7 +15,7 @@ from lab.report.words import verdict_words
 from lab.verdicts import OneRun, Row
 
 VERDICTS = ("scenario", "verdict", "its control", "as expected", "receipts", "time (beyond the story)")
-CLAIMS = ("#", "who", "claim", "what tests it, and what comes out")
+CLAIMS = ("#", "who", "claim", "what tests it, and what comes out", "conclusion")
 WIDTH_FOR_FILES = 160
 """How wide a table is drawn, in characters, where no terminal says how wide it may be."""
 
@@ -82,20 +82,20 @@ def verdict_markdown(rows: Iterable[Row]) -> str:
     return markdown_table(VERDICTS, ([text for text, _ in _cells(row)] for row in rows))
 
 
-def _claim_cells(row: ClaimRow, between: str) -> tuple[str, str, str, str]:
-    """The cells of one claim; what tests it stands in the last one, a line each."""
+def _claim_cells(row: ClaimRow, between: str) -> tuple[str, str, str, str, str]:
+    """The cells of one claim; what tests it stands in the fourth, a line each."""
     claim = row.claim
     tested = [f"{one.scenario}: {one.verdict}" for one in row.tested]
     if claim.elsewhere or not tested:
         tested.append(claim.elsewhere or "no scenario yet")
-    return str(claim.number), claim.who, claim.claim, between.join(tested)
+    return str(claim.number), claim.who, claim.claim, between.join(tested), claim.verdict
 
 
 def claim_table(rows: Iterable[ClaimRow]) -> Table:
     """The table of claims for a terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
     for name in CLAIMS:
-        table.add_column(name, overflow="fold", ratio={"claim": 3, CLAIMS[-1]: 4}.get(name))
+        table.add_column(name, overflow="fold", ratio={"claim": 3, CLAIMS[3]: 4}.get(name))
     for row in rows:
         table.add_row(*map(Text, _claim_cells(row, "\n")))
     return table

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from lab.claims import ClaimRow, claim_rows, claims
+from benchmarks.publish import COMMANDS, kept
+from lab.claims import Claim, ClaimRow, claim_rows, claims
 from lab.errors import ExitCode
 from lab.report.tables import claim_markdown, run_words, verdict_markdown
 from lab.report.words import verdict_words
+from lab.scenario.files import library_names
 from lab.scenario.library import summaries
 from lab.verdicts import Case, OneRun, Row, cases, exit_code
 
+ROOT = Path(__file__).resolve().parents[2]
 TOLD = [
     "healthy",
     "partition-clockjump",
@@ -92,8 +98,46 @@ def test_claims_about_every_lock_service_are_tested_on_some(number: int, story: 
         assert told[f"{service}-{story}-fenced"] == "clean, fenced"
 
 
-def test_the_claim_about_the_cost_of_consensus_says_what_it_lacks() -> None:
-    assert "consensus servers" in (rows_by_number()[20].claim.elsewhere or "")
+@pytest.mark.parametrize(("number", "service"), [(1, "etcd"), (1, "zookeeper"), (20, "etcd")])
+def test_that_no_lock_service_prevents_it_is_shown_where_the_store_checks_nothing(
+    number: int, service: str
+) -> None:
+    told = {one.scenario: one.verdict for one in rows_by_number()[number].tested}
+    assert told[f"{service}-pause"].startswith("fencing, resource violated")
+
+
+@pytest.mark.parametrize("claim", claims(), ids=lambda claim: str(claim.number))
+def test_a_claim_has_a_conclusion_and_promises_no_later_work(claim: Claim) -> None:
+    assert len(claim.conclusion.split()) > 8
+    said = " ".join(filter(None, (claim.conclusion, claim.open, claim.measured, claim.elsewhere)))
+    assert not re.search("later survey|not measured|yet", said)
+    if claim.verdict == "held if":
+        found = re.search(r"condition| if |as long as|when|inside|[Bb]etween", claim.conclusion)
+        assert found, "it says what it takes"
+
+
+def test_what_cannot_be_decided_is_named_on_both_sides() -> None:
+    left = {claim.number for claim in claims() if claim.open}
+    assert {1, 3, 13, 14, 20, 21} <= left, "here the two sides differ in judgement"
+    assert [claim.number for claim in claims() if claim.verdict == "refuted"] == [11]
+
+
+def test_stories_about_libraries_that_a_claim_names_exist() -> None:
+    named = {name for claim in claims() for name in claim.libraries}
+    assert named <= set(library_names())
+    assert {"sesamecare-late-success", "redlock-clock-back"} <= named
+
+
+def test_claims_that_rest_on_benchmarks_quote_their_tables() -> None:
+    page = (ROOT / "docs" / "measurements.md").read_text()
+    assert list(kept(page)) == list(COMMANDS), "python -m benchmarks.publish"
+    for number, benchmark in ((17, "split_vote"), (19, "persistence"), (20, "consensus")):
+        claim = rows_by_number()[number].claim
+        assert claim.measured
+        assert f"benchmarks.{benchmark}" in (claim.elsewhere or "")
+        printed = kept(page)[benchmark]
+        for figure in re.findall(r"\d+\.\d+|\d+ ?%|\d+(?= ms)", claim.measured):
+            assert figure in printed, f"claim {number} says {figure}, and the table does not"
 
 
 def test_what_comes_out_is_told_from_the_files() -> None:

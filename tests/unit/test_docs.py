@@ -6,10 +6,16 @@ import re
 from pathlib import Path
 
 from checker.verdict import Property
+from lab.claims import claims
+from lab.drivers.registry import rows
 from lab.report.docs import GALLERY, pages, write_docs
 from lab.report.meanings import FINDINGS, PROMISES
+from lab.scenario.files import consensus_names, library_names, names
+from lab.scenario.load import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
+MEASURED = ("selftest.md", "measurements.md")
+"""What is measured, not written from files; see known_bad/test_mutants.py and test_claims.py."""
 NO_FINDINGS = {"client-crash", "drift-client", "jump-client", "not-held", "real-time"}
 """Other words with a hyphen in the checker: faults, an error, a kind of edge."""
 
@@ -18,7 +24,7 @@ def test_they_are_current() -> None:
     kept = {
         str(path.relative_to(ROOT / "docs")): path.read_text(encoding="utf-8")
         for path in (ROOT / "docs").rglob("*.md")
-        if path.name != "selftest.md"  # a measurement; see known_bad/test_mutants.py
+        if path.name not in MEASURED
     }
     assert pages(ROOT / GALLERY) == kept, "lab docs writes them anew"
 
@@ -29,6 +35,41 @@ def test_every_finding_and_property_has_its_words() -> None:
     models = {word for word in named if word.endswith(("mutex", "register"))}
     assert set(FINDINGS) == named - models - NO_FINDINGS
     assert set(PROMISES) == set(Property)
+
+
+def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
+    found = pages(None)
+    stories = [
+        name
+        for name in (*names(), *library_names(), *consensus_names())
+        if not load_scenario(name).scenario.control_of
+    ]
+    for name in stories:
+        page = found[f"scenarios/{name}.md"]
+        assert f"]({'scenarios/' + name}.md)" in found["README.md"]
+        place = next(Path(ROOT / "scenarios").rglob(f"{name}.yaml")).relative_to(ROOT / "scenarios")
+        assert f"## scenarios/{place}\n" in page
+        assert ("--on sim" in page) == (name in names()), "the simulation has neither libraries nor services"
+    assert len(stories) == sum(name.startswith("scenarios/") for name in found)
+    assert "lab drivers install redlock-py\n" in found["scenarios/redlock-py-clock-back.md"]
+
+
+def test_every_claim_and_every_implementation_is_told() -> None:
+    found = pages(None)
+    for claim in claims():
+        assert f"## Claim {claim.number}\n" in found["claims.md"]
+        assert f"**Conclusion: {claim.verdict}.** {claim.conclusion}" in found["claims.md"]
+        assert claim.open is None or f"No run can decide: {claim.open}" in found["claims.md"]
+    table = found["implementations.md"]
+    for name, row in rows().items():
+        (line,) = [
+            line for line in table.splitlines() if line.startswith(f"| {row.library} ") and row.what in line
+        ]
+        assert ("driven: `driver:" in line) == (not row.unavailable), name
+        assert ("modelled: `" in line) == bool(row.modelled), name
+        assert row.unavailable in line
+    assert "[hyperf-clock-back](scenarios/hyperf-clock-back.md)" in table
+    assert "[redlock-py-clock-back](scenarios/redlock-py-clock-back.md)" in table
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,0 +1,102 @@
+"""Two pages of ``lab docs``: the argument about Redlock with its conclusions, and the implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from lab.claims import ClaimRow, Conclusion
+from lab.drivers import PREFIX
+from lab.drivers.registry import Row
+from lab.report.tables import markdown_table
+from lab.scenario.load import LoadedScenario
+
+VERDICTS: dict[Conclusion, str] = {
+    "held": "what was claimed came out, under the assumptions of whoever claimed it",
+    "held if": "it came out where the condition holds that is named, and did not where that is broken",
+    "refuted": "it did not come out, under the assumptions of whoever claimed it",
+}
+"""What the words of a conclusion mean."""
+
+
+def claims_page(rows: Iterable[ClaimRow], note: str) -> str:
+    """The argument, claim by claim: what was run, what came out, and what no run can decide."""
+    rows = tuple(rows)
+    lines = ["# The argument about Redlock, claim by claim", "", note, ""]
+    lines += [
+        "Each claim is tested under the assumptions that its author states, by stories that anybody can run."
+    ]
+    lines += [f"**{word}**: {meaning}." for word, meaning in VERDICTS.items()]
+    lines += ["What is left open is named: no run can decide it, and the lab takes no side in it.", ""]
+    summary = (
+        (
+            f"[{one.claim.number}](#claim-{one.claim.number})",
+            one.claim.who,
+            one.claim.claim,
+            one.claim.verdict,
+        )
+        for one in rows
+    )
+    lines += [markdown_table(("#", "who", "claim", "conclusion"), summary).rstrip("\n")]
+    for row in rows:
+        lines += ["", *_claim(row)]
+    return "\n".join(lines) + "\n"
+
+
+def _claim(row: ClaimRow) -> Iterator[str]:
+    claim = row.claim
+    yield from (f"## Claim {claim.number}", "", f"{claim.who}: {claim.claim}", "")
+    yield f"**Conclusion: {claim.verdict}.** {claim.conclusion}"
+    if claim.measured:
+        yield from ("", f"Measured: {claim.measured} ([the tables](measurements.md))")
+    if claim.open:
+        yield from ("", f"No run can decide: {claim.open}")
+    if row.tested or claim.libraries:
+        yield ""
+    for one in row.tested:
+        yield f"- [{one.scenario}](scenarios/{one.scenario}.md): {one.verdict}"
+    if claim.libraries:
+        links = ", ".join(f"[{name}](scenarios/{name}.md)" for name in claim.libraries)
+        yield f"- in libraries as they are published: {links}"
+    if claim.elsewhere:
+        yield f"- besides: {claim.elsewhere}"
+
+
+def implementations_page(rows: Mapping[str, Row], stories: Mapping[str, LoadedScenario], note: str) -> str:
+    """The implementations of Redlock and its relatives: driven, modelled, or why neither."""
+    lines = ["# Implementations, and what the lab does with each", "", note, ""]
+    lines += [
+        "*Driven*: the library itself runs, unmodified, behind a driver (`lab drivers install NAME`).",
+        "*Modelled*: its algorithm is a lock of the lab's own, written anew from reading its source; what",
+        "the model does is a claim about the library that only a run of the library could confirm.",
+        "The others are not examined, for the reason that is given. What is said of those was read in their",
+        "source at the commit that is named, and is no finding of the lab.",
+        "",
+    ]
+    head = ("library", "language", "listed by Redlock's page", "in the lab", "what it is", "stories")
+    body = (
+        (
+            f"{row.library} {row.version}".strip(),
+            f"{row.language}, {row.registry}",
+            "yes" if row.listed else "no",
+            _treatment(name, row),
+            row.what,
+            ", ".join(f"[{story}](scenarios/{story}.md)" for story in _about(name, row, stories)) or "none",
+        )
+        for name, row in rows.items()
+    )
+    return "\n".join([*lines, markdown_table(head, body)])
+
+
+def _treatment(name: str, row: Row) -> str:
+    if not row.unavailable:
+        return f"driven: `{PREFIX}{name}`"
+    if row.modelled:
+        return f"modelled: `{row.modelled}`; not driven: {row.unavailable}"
+    return f"not examined; it would take {row.unavailable}"
+
+
+def _about(name: str, row: Row, stories: Mapping[str, LoadedScenario]) -> Iterator[str]:
+    locks = {f"{PREFIX}{name}", row.modelled} - {""}
+    for story, one in stories.items():
+        if one.scenario.lock.name in locks:
+            yield story
