@@ -110,13 +110,23 @@ def which_before(group: Codes, stamp: I64, value: I64, query_group: int, query_s
 
 
 def longer(ttl_ns: I64, rho: float) -> I64:
-    """How long a lease may last on a clock that is slow by `rho`: TTL·(1+ρ), rounded up; `NEVER` stays."""
-    return np.where(ttl_ns >= NEVER, NEVER, ttl_ns + np.ceil(ttl_ns * rho).astype(np.int64))
+    """How long a lease may last by the recorder's clock: TTL·(1+ρ)/(1−ρ), rounded up; `NEVER` stays.
+
+    Two clocks may err, each by `rho`: the node that counts the TTL is slow, the recorder is fast.
+    """
+    endless = ttl_ns >= NEVER
+    extra = np.ceil(np.where(endless, 0, ttl_ns) * (2 * rho / (1 - rho)))
+    return np.where(endless, NEVER, ttl_ns + np.minimum(extra, float(NEVER)).astype(np.int64))
 
 
 def shorter(ttl_ns: I64, rho: float) -> I64:
-    """How long a lease lasts at least on a clock that is fast by `rho`: TTL·(1−ρ), rounded down."""
-    return np.where(ttl_ns >= NEVER, NEVER, ttl_ns - np.ceil(ttl_ns * rho).astype(np.int64))
+    """How long a lease lasts at least by the recorder's clock: TTL·(1−ρ)/(1+ρ), rounded down.
+
+    Two clocks may err, each by `rho`: the node that counts the TTL is fast, the recorder is slow.
+    """
+    endless = ttl_ns >= NEVER
+    missing = np.ceil(np.where(endless, 0, ttl_ns) * (2 * rho / (1 + rho))).astype(np.int64)
+    return np.where(endless, NEVER, ttl_ns - missing)
 
 
 def plus(stamp: I64, duration: I64) -> I64:

@@ -77,8 +77,9 @@ class ForeignEvent(Event, kw_only=True, omit_defaults=True, forbid_unknown_field
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the checks may assume; the `params` of the header.
 
-    `rho` bounds the rate error of any clock, `delta_ns` is the lock's own safety margin, `epsilon_ns` the
-    uncertainty of every stamp. `lock_fences` tells whether the lock claims to hand out fences, `store_fences`
+    `rho` bounds the rate error of any clock (a node's as well as the recorder's, so one against the other may
+    err by (1+ρ)/(1−ρ)), `delta_ns` is the lock's own safety margin, `epsilon_ns` the uncertainty of every
+    stamp. `lock_fences` tells whether the lock claims to hand out fences, `store_fences`
     whether the store claims to check them. `unavailable_ns` is the scenario's bound on waiting for a grant.
     `single_attempt` states that an acquire asks the nodes once, so that its lease counts from its call. A
     process may stand still for up to `stall_ns` without a stall being recorded. `depth` is how often the

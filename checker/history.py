@@ -34,6 +34,7 @@ _NUMBERS: Final = {
     kind: tuple(f.name for f in msgspec.structs.fields(kind) if f.type in (int, int | None))
     for kind in (Event, Params)
 }
+_NOT_NEGATIVE: Final = ("epsilon_ns", "delta_ns", "grace_ns", "stall_ns", "unavailable_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,12 @@ class History:
         params = self.params
         if not 0 <= params.rho < 1:
             raise HistoryError(f"saw {params.rho}, expected a rate from 0 to 1", field="params.rho")
+        for name in _NOT_NEGATIVE:
+            if (getattr(params, name) or 0) < 0:
+                raise HistoryError(
+                    f"saw {getattr(params, name)}, expected a duration of 0 ns or more",
+                    field=f"params.{name}",
+                )
         for name in _NUMBERS[Params]:
             if not _fits(getattr(params, name)):
                 raise HistoryError(_NO_FIT.format(getattr(params, name)), field=f"params.{name}")

@@ -1,7 +1,10 @@
 """Lease honesty: did the library promise more time than the TTL that it set can give?
 
-`false-validity`: the deadline that the client was told lies beyond `begun + TTL·(1+ρ) + ε`, or success was
-returned after that lease must have been over. `begun` is when the attempt that was granted began. A lock that
+`false-validity`: the deadline that the client was told lies beyond `begun + TTL⁺ + ε`, or success was
+returned after that lease must have been over. `TTL⁺ = TTL·(1+ρ)/(1−ρ)` is how long a lease can last by the
+recorder's clock, since the node's clock and the recorder's may both err (`checker.windows`).
+
+`begun` is when the attempt that was granted began. A lock that
 is refused may try again inside one call, so the call itself is only a bound where one attempt is all there is
 (`single_attempt`); otherwise the lock must have said when the attempt began (`attempt_ns`), and where nobody
 knows only a claim longer than the TTL is a lie for certain. (An acquire that waited for somebody else's lease

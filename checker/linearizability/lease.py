@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.arrays import shorter
 from checker.operations import MISSING, NEVER, NONE, F, Operations, Status
 
 
@@ -27,8 +28,8 @@ def may_end_by_itself(ops: Operations, keys: int, rho: float, delta_ns: int) -> 
     acquired = (ops.f[rows] == F.ACQUIRE) & (ops.status[rows] == Status.OK)
     ttl_ns = ops.ttl_ns[rows]
     timed = ttl_ns != MISSING
-    lifetime_ns = np.where(timed, ttl_ns, 0) * (1.0 - rho) - delta_ns
-    deadline_ns = np.where(timed, ops.call_ns[rows] + np.floor(lifetime_ns).astype(np.int64), -NEVER)
+    lifetime_ns = shorter(np.where(timed, ttl_ns, 0), rho) - delta_ns
+    deadline_ns = np.where(timed, ops.call_ns[rows] + lifetime_ns, -NEVER)
     released = np.zeros(len(rows), np.bool_)
     following = rows[1:]
     released[:-1] = (
