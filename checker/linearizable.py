@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from checker.custom import CustomModel, CustomResult
 from checker.evidence import LISTED_MAX, Evidence, limited
-from checker.operations import F
+from checker.operations import COLUMNS, F, Operations, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge, worst
 
 WINDOWED: Final = frozenset(("lease", "owner-mutex", "fenced-mutex"))
@@ -65,13 +68,14 @@ def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
         delta_ns=params.delta_ns,
         epsilon_ns=params.epsilon_ns,
     )
-    results = check_linearizability(
-        evidence.history.ops, evidence.model, assume=assume, start_ns=evidence.history.start_ns
-    )
+    ops = evidence.history.ops
+    if property is Property.MUTUAL_EXCLUSION:
+        ops = with_deaths(ops, evidence.killed)
+    results = check_linearizability(ops, evidence.model, assume=assume, start_ns=evidence.history.start_ns)
     violated = [r for r in results if r.outcome == "violated"]
     findings: list[Finding] = []
     for result in violated[:LISTED_MAX]:
-        rows = list(result.witness)
+        rows = [row for row in result.witness if row < len(evidence.ops)]
         findings.append(
             evidence.finding(
                 "not-linearizable",
@@ -93,3 +97,36 @@ def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
     if not results:
         why = f"the history holds no operation of a {evidence.model}"
     return judge(property, limited(findings, len(violated)), otherwise=outcome, why=why)
+
+
+def with_deaths(ops: Operations, killed: Sequence[tuple[int, int]]) -> Operations:
+    """The same operations, and releases of unknown outcome where clients were killed that still held a lock.
+
+    Whoever is dead holds no session any more, but nobody knows when it ended. `killed` are pairs of a client
+    code and the time from which on it may have been dead. The rows that are added stand at the end.
+    """
+    added: list[tuple[int, int, int, int]] = []
+    for client, death_ns in killed:
+        mine = (ops.client == client) & (ops.call_ns <= death_ns)
+        taken = mine & (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL)
+        given = mine & (ops.f == F.RELEASE) & (ops.status == Status.OK)
+        for key in np.unique(ops.key[taken]).tolist():
+            process = int(ops.process[np.flatnonzero(taken & (ops.key == key))[-1]])
+            left = int((taken & (ops.key == key)).sum()) - int((given & (ops.key == key)).sum())
+            added += [(client, process, key, death_ns)] * max(left, 0)
+    if not added:
+        return ops
+    client_codes, processes, keys, deaths = (np.array(column) for column in zip(*added, strict=True))
+    last = max(int(ops.call_index.max()), int(ops.return_index.max()))
+    ends = Operations.build(
+        len(added),
+        f=np.full(len(added), F.RELEASE),
+        status=np.full(len(added), Status.INFO),
+        client=client_codes,
+        process=processes,
+        key=keys,
+        call_ns=deaths,
+        call_index=last + 1 + np.arange(len(added)),
+    )
+    columns = {name: np.concatenate([getattr(ops, name), getattr(ends, name)]) for name in COLUMNS}
+    return Operations(**columns, names=ops.names)

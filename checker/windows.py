@@ -1,16 +1,26 @@
 """The windows of a grant: what its client believed, what the lock guaranteed, what was possible.
 
 With acquire called at `ca` and returned at `ra`, release called at `cr` and returned at `rr`, drift bound ρ,
-margin δ and stamp uncertainty ε (all windows are open intervals, so touching is no overlap):
+margin δ and stamp uncertainty ε (all windows are open intervals, so touching is no overlap). Two clocks err
+by up to ρ each, the node's, which counts the TTL, and the recorder's, which stamps: by the recorder's clock
+a lease lasts from `TTL⁻ = TTL·(1−ρ)/(1+ρ)` to `TTL⁺ = TTL·(1+ρ)/(1−ρ)`.
 
 * Belief `B`: from `ra` until the client knows better: its release call, the deadline that it was told (the
   TTL that it asked for if it was told none), the return of a failed extension, its own crash.
-* Guaranteed `G`: `(ra + ε, min(cr, ca + TTL·(1−ρ) − δ) − ε)`. No node that keeps keys for their TTL
-  can have let go inside. An extension that succeeded moves the deadline to `ca_e + TTL_e·(1−ρ) − δ`
-  if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`.
-* Possible `P`: `(ca − ε, min(rr, ra + TTL·(1+ρ)) + ε)`; an extension of unknown outcome lengthens it.
+* Guaranteed `G`: `(ra + ε, min(cr, ca + TTL⁻ − δ) − ε)`. No node that keeps keys for their TTL
+  can have let go inside. An extension that succeeded moves the deadline to `ca_e + TTL_e⁻ − δ`
+  if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`. A session (a
+  lock without TTL) ends by itself when its client dies, so there G ends at the latest when the nemesis set
+  out to kill the client.
+* Possible `P`: `(ca − ε, min(rr, ra + TTL⁺) + ε)`; an extension of unknown outcome lengthens it.
 
 B and G come in segments, P in one piece.
+
+An extension may set the time that is left to its TTL, whether that is more or less than before: that is how
+most libraries extend. A command that a node has not executed yet may be executed later, even after the
+operation returned, since a majority is enough for that. So G does not count on the TTL of an extension where
+a shorter one of the same grant was called before it, nor where one of unknown outcome is shorter: see
+`_cautious_ttls`.
 """
 
 from __future__ import annotations
@@ -19,9 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.arrays import group_starts, longer, plus, shorter
+from checker.arrays import group_starts, longer, plus, running_max, shorter
 from checker.events import Params
-from checker.grants import Extensions, Grants
+from checker.grants import Grants
 from checker.operations import I64, MISSING, NEVER, Bools, Index, Status
 
 
@@ -37,8 +47,12 @@ class Segments:
         return int(self.grant.size)
 
 
-def guaranteed(grants: Grants, params: Params) -> Segments:
-    """The segments of G of every certain grant."""
+def guaranteed(grants: Grants, params: Params, deaths_ns: I64 | None = None) -> Segments:
+    """The segments of G of every certain grant.
+
+    `deaths_ns`, shape (number of grants,), is when the client of each may have died at the earliest, `NEVER`
+    if it lived on: there a lock without TTL may end.
+    """
     extensions = grants.extensions
     ttl, extension_ttl = _cautious_ttls(grants)
     deadline = plus(grants.called_ns, shorter(ttl, params.rho) - np.where(ttl < NEVER, params.delta_ns, 0))
@@ -55,6 +69,9 @@ def guaranteed(grants: Grants, params: Params) -> Segments:
     )
     epsilon = params.epsilon_ns
     end = np.minimum(segments.end_ns, grants.release_call_ns[segments.grant])
+    if deaths_ns is not None:
+        endless = segments.end_ns >= NEVER
+        end = np.where(endless, np.minimum(end, deaths_ns[segments.grant]), end)
     return _proper(segments.grant, segments.start_ns + epsilon, end - epsilon)
 
 
@@ -84,7 +101,7 @@ def believed(grants: Grants, params: Params, ends_ns: I64) -> Segments:
 
 
 def expiry(grants: Grants, params: Params) -> I64:
-    """When the last lease of a grant was over at the latest: `max(ra + TTL·(1+ρ))`; `NEVER` if unknown."""
+    """When the last lease of a grant was over at the latest: `max(ra + TTL⁺)`; `NEVER` if unknown."""
     extensions = grants.extensions
     end = plus(grants.acquired_ns, longer(grants.ttl_ns, params.rho))
     may = extensions.status != Status.FAIL
@@ -104,33 +121,28 @@ def possible(grants: Grants, params: Params) -> Segments:
 def _cautious_ttls(grants: Grants) -> tuple[I64, I64]:
     """TTLs of acquires and extensions that G may count on.
 
-    Where attempts with different TTLs may have been executed in another order (they overlap, or one is of
-    unknown outcome), a shorter one may have been the last: the shortest counts for all.
+    An extension counts for no more than the shortest that was called before it, since a node may execute that
+    one last. Where one of unknown outcome asked for another TTL than the rest, it may be executed at any
+    later time: then the shortest counts for all of its grant. Extensions that failed had no effect.
     """
     extensions = grants.extensions
     if not len(extensions):
         return grants.ttl_ns, extensions.ttl_ns
-    mixed = _ambiguous(grants, extensions)
-    if not mixed.any():
-        return grants.ttl_ns, extensions.ttl_ns
-    shortest = grants.ttl_ns.copy()
-    may = extensions.status != Status.FAIL
-    np.minimum.at(shortest, extensions.grant[may], extensions.ttl_ns[may])
-    ttl = np.where(mixed, shortest, grants.ttl_ns)
-    return ttl, np.where(mixed[extensions.grant], shortest[extensions.grant], extensions.ttl_ns)
-
-
-def _ambiguous(grants: Grants, extensions: Extensions) -> Bools:
-    may = extensions.status != Status.FAIL
-    grant, ttl = extensions.grant[may], extensions.ttl_ns[may]
+    may = np.flatnonzero(extensions.status != Status.FAIL)
+    grant, asked = extensions.grant[may], extensions.ttl_ns[may]
     differs = np.zeros(len(grants), bool)
-    differs[grant[ttl != grants.ttl_ns[grant]]] = True
-    unordered = np.zeros(len(grants), bool)
-    unordered[grant[extensions.status[may] == Status.INFO]] = True
-    call, returned = extensions.call_ns[may], extensions.return_ns[may]
-    overlaps = (grant[1:] == grant[:-1]) & (returned[:-1] > call[1:])
-    unordered[grant[1:][overlaps]] = True
-    return differs & unordered
+    differs[grant[asked != grants.ttl_ns[grant]]] = True
+    if not differs.any():
+        return grants.ttl_ns, extensions.ttl_ns
+    counted = extensions.ttl_ns.copy()
+    counted[may] = -running_max(-asked, grant)
+    unknown = np.zeros(len(grants), bool)
+    unknown[grant[extensions.status[may] == Status.INFO]] = True
+    mixed = differs & unknown
+    shortest = grants.ttl_ns.copy()
+    np.minimum.at(shortest, grant, asked)
+    ttl = np.where(mixed, shortest, grants.ttl_ns)
+    return ttl, np.where(mixed[extensions.grant], shortest[extensions.grant], counted)
 
 
 def _segments(

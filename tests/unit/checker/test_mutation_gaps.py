@@ -53,9 +53,23 @@ def test_an_extension_lengthens_its_own_grant_only() -> None:
     assert possibly(lost) == [(0, 0, 1010), (1, 40, 1510)]
 
 
-def test_extensions_one_after_the_other_keep_their_own_ttl() -> None:
+def test_a_shorter_extension_may_still_reach_a_node_after_a_longer_one() -> None:
     story = held().extend("alice", "g", 100, 150, ttl=200).extend("alice", "g", 150, 160)
-    assert guaranteed(story) == [(0, 10, 1150)]
+    assert guaranteed(story) == [(0, 10, 350)]
+    assert guaranteed(story.extend("alice", "g", 200, 210, ttl=300)) == [(0, 10, 400)]
+
+
+def test_a_shorter_extension_takes_nothing_from_the_longer_one_before_it() -> None:
+    story = held().extend("alice", "g", 100, 150, ttl=2_000)
+    assert guaranteed(story) == [(0, 10, 2_100)]
+    late = story.extend("alice", "g", 2_090, 2_099, ttl=200)
+    assert guaranteed(late) == [(0, 10, 2_290)]
+
+
+def test_extensions_of_another_grant_take_nothing() -> None:
+    story = held().extend("alice", "g", 100, 150, ttl=200).release("alice", "g", 160, 170)
+    story.acquire("bob", "h", 200, 210).extend("bob", "h", 300, 310, ttl=2_000)
+    assert guaranteed(story) == [(0, 10, 160), (1, 210, 2_300)]
 
 
 def test_a_shorter_extension_of_unknown_outcome_may_have_been_the_last() -> None:

@@ -39,7 +39,9 @@ def possibly(story: Story) -> list[tuple[int, float, float]]:
 
 def test_guaranteed_counts_from_the_call_and_shrinks_by_drift_margin_and_uncertainty() -> None:
     story = Story(rho=0.01, delta_ns=2 * MS, epsilon_ns=3 * MS).acquire("alice", "g", 100, 110)
-    assert guaranteed(story) == [(0, 113, 100 + 990 - 2 - 3)]
+    ((grant, start, end),) = guaranteed(story)
+    assert (grant, start) == (0, 113)
+    assert end == pytest.approx(100 + 1000 * 0.99 / 1.01 - 2 - 3, abs=1e-5)
 
 
 def test_guaranteed_ends_at_the_release_call_whatever_the_outcome() -> None:
@@ -66,7 +68,7 @@ def test_an_extension_may_shorten_a_lease() -> None:
 def test_extensions_whose_order_is_open_count_with_the_shortest_ttl() -> None:
     story = Story(rho=0.0).acquire("alice", "g", 0, 10)
     story.extend("alice", "g", 100, 300, ttl=50).extend("alice/watchdog", "g", 200, 250, ttl=1000)
-    assert guaranteed(story) == [(0, 10, 50)]
+    assert guaranteed(story) == [(0, 10, 150)]
 
 
 @pytest.mark.parametrize("outcome", ["fail", "info"])
@@ -149,10 +151,10 @@ def test_many_extensions_are_one_segment() -> None:
     assert guaranteed(story) == [(0, 10, 49 * 500 + 1000)]
 
 
-# -- the oracle: could nodes that keep keys for TTL·(1±ρ) have given these grants? --------------------------
+# -- the oracle: could nodes and a recorder whose clocks err by ρ have given these grants? -------------------
 
-TTL, RHO = 8, 0.25
-SHORTEST, LONGEST = TTL * (1 - RHO), TTL * (1 + RHO)
+TTL, RHO = 12, 1 / 3
+SHORTEST, LONGEST = 6.0, 24.0  # TTL·(1−ρ)/(1+ρ) and TTL·(1+ρ)/(1−ρ): two clocks may err
 Span = tuple[int, int]
 
 
@@ -186,7 +188,7 @@ def ways(grant: Grant) -> list[tuple[float, float]]:
 
 
 def feasible(grants: list[Grant]) -> bool:
-    """Whether nodes that keep keys for TTL·(1 ± ρ) could have given all of these grants."""
+    """Whether nodes that keep keys for their TTL, by clocks that err, could have given these grants."""
     return any(
         all(a[1] <= b[0] for a, b in pairwise(sorted(chosen))) for chosen in product(*map(ways, grants))
     )
