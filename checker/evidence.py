@@ -11,7 +11,7 @@ import numpy as np
 
 from checker.attribution import Attribution, Forgotten
 from checker.events import LAB, Params
-from checker.grants import Grants, grants_of, with_grants
+from checker.grants import Grants, grants_of, unnamed_releases, with_grants
 from checker.history import History
 from checker.operations import I64, MISSING, NEVER, NONE, F, Index, Operations
 from checker.verdict import Finding, Property, Severity
@@ -48,7 +48,8 @@ class Evidence:
 
     @cached_property
     def _accepted(self) -> tuple[Writes, Grants]:
-        return accepted_writes(self.history, self.ops, grants_of(self.ops))
+        grants = grants_of(self.ops, unnamed_releases(self.history.ops))
+        return accepted_writes(self.history, self.ops, grants)
 
     @property
     def writes(self) -> Writes:
@@ -62,19 +63,32 @@ class Evidence:
 
     @cached_property
     def guaranteed(self) -> Segments:
-        """The segments of G."""
-        return guaranteed(self.grants, self.params)
+        """The segments of G; those without TTL end where a client was killed."""
+        return guaranteed(self.grants, self.params, self._deaths_ns)
 
     @cached_property
     def believed(self) -> Segments:
         """The segments of B, cut where a client was killed."""
+        return believed(self.grants, self.params, self._deaths_ns)
+
+    @cached_property
+    def _deaths_ns(self) -> I64:
+        """When the client of each grant was killed, at the earliest; `NEVER` if it was not."""
         ends = np.full(len(self.grants), NEVER, np.int64)
-        for fault in self.history.faults:
-            if fault.f in CLIENT_CRASHES:
-                for code in self._client_codes(fault.targets):
-                    theirs = (self.grants.client == code) & (self.grants.called_ns <= fault.start_ns)
-                    ends[theirs] = np.minimum(ends[theirs], fault.start_ns)
-        return believed(self.grants, self.params, ends)
+        for code, death_ns in self.killed:
+            theirs = (self.grants.client == code) & (self.grants.called_ns <= death_ns)
+            ends[theirs] = np.minimum(ends[theirs], death_ns)
+        return ends
+
+    @cached_property
+    def killed(self) -> list[tuple[int, int]]:
+        """Clients (codes) that the nemesis set out to kill, and when: since then each may have been dead."""
+        return [
+            (code, fault.start_ns)
+            for fault in self.history.faults
+            if fault.f in CLIENT_CRASHES
+            for code in self._client_codes(fault.targets)
+        ]
 
     def pauses(self) -> dict[str, list[Interval]]:
         """When the nemesis let somebody stand still, by name."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from checker.arrays import group_starts
+from checker.arrays import group_starts, largest_before
+from checker.identity import threaded, unknown_grants
 from checker.operations import I32, I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 
 NOT_HELD = "not-held"
@@ -81,8 +82,12 @@ class Grants:
         return certain
 
 
-def grants_of(ops: Operations) -> Grants:
-    """Join acquires, extensions and releases by grant code, O(n log n)."""
+def grants_of(ops: Operations, unnamed: Index | None = None) -> Grants:
+    """Join acquires, extensions and releases by grant code, O(n log n).
+
+    `unnamed` are the releases (rows) of which the record does not say which grant they are about. Such a
+    release may end any grant of its client and key, so it counts as an attempt to release all of them.
+    """
     rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
     code = ops.grant[rows]
     size = max(int(ops.grant.max(initial=NONE)), NONE) + 1
@@ -91,6 +96,8 @@ def grants_of(ops: Operations) -> Grants:
     row_of[-1] = NONE
     known = ops.status[rows] == Status.OK
     release = _releases(ops, row_of, rows.size)
+    if unnamed is not None and unnamed.size:
+        release = (np.minimum(release[0], _next_unnamed(ops, rows, unnamed)), *release[1:])
     return Grants(
         row=rows,
         code=code,
@@ -145,6 +152,24 @@ def _releases(ops: Operations, row_of: Index, n: int) -> tuple[I64, I64, Index]:
     return call, gone, np.where(first == NEVER, NONE, first)
 
 
+def unnamed_releases(ops: Operations) -> Index:
+    """The releases that name no grant, or one that no acquire of this history made."""
+    rows = ops.rows(F.RELEASE)
+    open_ones: Bools = (ops.grant[rows] == NONE) | unknown_grants(ops)[rows]
+    return rows[open_ones]
+
+
+def _next_unnamed(ops: Operations, acquires: Index, releases: Index) -> I64:
+    """When the client of each acquire called one of these releases of the key next; `NEVER` if it did not."""
+    releases = releases[ops.client[releases] != NONE]
+    width = int(ops.key.max()) + 2
+    here, there = (ops.client[x].astype(np.int64) * width + ops.key[x] + 1 for x in (releases, acquires))
+    call: I64 = -ops.call_ns[releases]
+    known = ops.client[acquires] != NONE
+    following = largest_before(here, call, call, np.where(known, there, -1), -ops.call_ns[acquires])
+    return np.asarray(np.where(following == MISSING, NEVER, -following), np.int64)
+
+
 def _extensions(ops: Operations, row_of: Index, acquires: Index) -> Extensions:
     rows = ops.rows(F.EXTEND)
     grant = row_of[ops.grant[rows]]
@@ -182,23 +207,38 @@ class _Numbered(Sequence[str]):
 def with_grants(ops: Operations) -> Operations:
     """Give a grant to acquires that were recorded without one, as other tools record them.
 
-    Their releases, extensions and questions are those of the same process and key until its next acquire.
+    Releases, extensions and questions that name no grant are about the last acquire of that key by the same
+    process; if it made none, by the same client, which may go on under a new process name after an info.
+    Where a client has several threads only the process counts.
     """
     bare = (ops.grant == NONE) & (ops.f <= F.HELD)
-    fresh = bare & (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL)
-    if not fresh.any():
+    if not bare.any():
         return ops
-    used = fresh | (bare & (ops.f != F.ACQUIRE))
-    rows = np.flatnonzero(used)
-    order = rows[np.lexsort((rows, ops.key[rows], ops.process[rows]))]
-    begins = fresh[order]
-    number = np.cumsum(begins) - 1
-    group = ops.process[order].astype(np.int64) * (int(ops.key.max()) + 2) + ops.key[order]
-    starts = group_starts(group)
-    before = np.repeat(number[starts] - begins[starts], np.diff(np.append(starts, order.size)))
+    acquire = (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL)
+    rows = np.flatnonzero(acquire | (bare & (ops.f != F.ACQUIRE)))
+    fresh = np.flatnonzero(bare & acquire)
     grant = ops.grant.copy()
     base = len(ops.names.grant)
-    inside = number > before
-    grant[order[inside]] = base + number[inside]
-    names = replace(ops.names, grant=_Numbered(ops.names.grant, int(begins.sum())))
-    return replace(ops, grant=grant, names=names)
+    grant[fresh] = base + np.arange(fresh.size)
+    asking = ~acquire[rows]
+    about = _last_acquire(ops, rows, acquire, ops.process)
+    lonely = (about == NONE) & (ops.client[rows] != NONE) & ~threaded(ops)[ops.client[rows]]
+    if bool((lonely & asking).any()):
+        about = np.where(lonely, _last_acquire(ops, rows, acquire, ops.client), about)
+    known = asking & (about != NONE)
+    grant[rows[known]] = grant[about[known]]
+    if not fresh.size:
+        return replace(ops, grant=grant)
+    return replace(ops, grant=grant, names=replace(ops.names, grant=_Numbered(ops.names.grant, fresh.size)))
+
+
+def _last_acquire(ops: Operations, rows: Index, acquire: Bools, actor: I32) -> Index:
+    """The row of the last acquire of the same actor and key up to each of some rows, -1 if there is none."""
+    order = np.lexsort((rows, ops.key[rows], actor[rows]))
+    group = actor[rows[order]].astype(np.int64) * (int(ops.key.max()) + 2) + ops.key[rows[order]]
+    starts = group_starts(group)
+    begin = np.repeat(starts, np.diff(np.append(starts, rows.size)))
+    last = np.maximum.accumulate(np.where(acquire[rows[order]], np.arange(rows.size), -1))
+    found = np.empty(rows.size, np.int64)
+    found[order] = np.where(last >= begin, rows[order][last], NONE)
+    return found

@@ -11,6 +11,7 @@ import numpy as np
 
 from checker.errors import HistoryError
 from checker.events import RESERVED, STALL, Event
+from checker.identity import identified
 from checker.operations import (
     COLUMNS,
     F_NAMES,
@@ -198,7 +199,7 @@ def pair(columns: EventColumns) -> Operations:
 
     Raises:
         HistoryError: a completion without an invocation, of another `f`, before it in time, or of another
-            key or grant; a process that invokes twice at once.
+            key or grant; a process that invokes twice at once; what `checker.identity.identified` refuses.
     """
     process = columns.codes["process"]
     few = len(columns.names["process"]) < 2**16
@@ -216,7 +217,7 @@ def pair(columns: EventColumns) -> Operations:
     done = followed[is_call]
     returns[done] = order[np.flatnonzero(followed) + 1]
     back = np.argsort(calls, kind="stable")
-    return _table(columns, calls[back], returns[back])
+    return identified(_table(columns, calls[back], returns[back]))
 
 
 def _require_alternation(

@@ -4,7 +4,7 @@
 |---|---|---|
 | mutex | lazy earliest-deadline-first (`unowned`) | exact |
 | owner-, reentrant-, fenced-, reentrant-fenced-mutex | disjoint cores (`owned`) | exact |
-| the same, on a key where a process goes on after an unknown outcome | search (`wgl`) | exact or unknown |
+| the same, on a key where that may be wrong (see `owners`) | search (`wgl`) | exact or unknown |
 | lease | cores, where every lease was released before it could end by itself | exact there |
 | cas-register | search (`wgl`) | exact or unknown |
 
@@ -30,7 +30,8 @@ from checker.linearizability.adapter import lock_columns, register_ops, without_
 from checker.linearizability.columns import OpColumns
 from checker.linearizability.lease import may_end_by_itself
 from checker.linearizability.model import UNKNOWN_VALUE, Model, Op, cas_register, lock_ops, owner_mutex
-from checker.linearizability.owned import check_owned, keeps_identity
+from checker.linearizability.owned import check_owned
+from checker.linearizability.owners import by_client, by_owner, to_be_searched
 from checker.linearizability.result import Result, Violation
 from checker.linearizability.sentences import Narrator, blocked_sentence, owned_sentence, unowned_sentence
 from checker.linearizability.unowned import check_unowned
@@ -109,16 +110,18 @@ def _locks(tell: Narrator, model: str, assume: Assumptions) -> list[Result]:
     if not len(columns):
         return []
     owned = model != "mutex"
+    if owned:
+        columns = by_owner(columns, tell.ops)
     if owned and assume.epsilon_ns:
         columns = without_empty_cores(columns, tell.ops, assume.epsilon_ns)
     present = np.bincount(columns.key, minlength=columns.keys) > 0
     results: dict[int, Result] = {}
     aside = np.zeros(columns.keys, np.bool_)
     if model == "lease":
-        aside |= may_end_by_itself(tell.ops, columns.keys, assume.rho, assume.delta_ns)
+        aside |= may_end_by_itself(by_client(tell.ops), columns.keys, assume.rho, assume.delta_ns)
         results |= {int(key): _left_to_windows(tell, int(key)) for key in np.flatnonzero(aside & present)}
     if owned:
-        searched = keeps_identity(columns) & ~aside
+        searched = to_be_searched(columns, _depth(model, assume), fenced="fenced" in model) & ~aside
         results |= _fallback(tell, columns, searched, model, assume)
         aside |= searched
     if bool(aside.any()):

@@ -16,7 +16,7 @@ from checker.check import check
 from checker.events import Event
 from checker.history import History
 from checker.operations import F, Status
-from checker.verdict import Severity
+from checker.verdict import Severity, Verdict
 from tests.fuzzing import examples
 from tests.unit.checker.story import MS, Story
 
@@ -94,6 +94,37 @@ def test_renaming_processes_changes_nothing(story: Story, new: list[str]) -> Non
         for e in story.events()
     ]
     assert told(History.from_events(renamed, story.params)) == told(story.history())
+
+
+def going_on_as_others(story: Story, changes: list[bool], *, named: bool) -> History:
+    """The same, each client with a new process name after an operation where `changes` says so."""
+    lives: dict[str | None, int] = {}
+    events = []
+    for at, event in enumerate(story.events()):
+        process = f"{event.client}/{lives.get(event.client, 1)}"
+        if event.type != "invoke" and changes[at % len(changes)]:
+            lives[event.client] = lives.get(event.client, 1) + 1
+        events.append(Event(**{**fields(event), "process": process} | ({} if named else {"grant_id": None})))
+    return History.from_events(events, story.params)
+
+
+@FUZZ
+@given(
+    stories(keys=("k", "l")),
+    st.lists(st.booleans(), min_size=1, max_size=9),
+    st.booleans(),
+    st.sampled_from((None, "owner-mutex", "reentrant-mutex", "fenced-mutex")),
+)
+def test_going_on_under_new_process_names_changes_nothing(
+    story: Story, changes: list[bool], named: bool, model: str | None
+) -> None:
+    same = check(going_on_as_others(story, [False], named=named), model=model)
+    renamed = check(going_on_as_others(story, changes, named=named), model=model)
+    assert found(renamed) == found(same)
+
+
+def found(verdict: Verdict) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(f.name, str(f.severity), f.witnesses) for f in verdict.findings]
 
 
 @FUZZ

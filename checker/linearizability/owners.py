@@ -1,0 +1,106 @@
+"""Who owns what: locks belong to clients and their grants, not to the processes that they go on under.
+
+The scan of `owned` takes every owner for one thread of control that is silent after an unknown outcome. A
+client is not: it goes on under another process name, and may have several threads. What the scan counts as
+depth is then a lower bound (certain acquires that returned, less all releases that were called), so two cores
+that meet, a session too deep and fences that do not grow are violations all the same, and a key on which the
+scan finds none has an order, unless
+
+- a release is called at depth 0: an acquire of unknown outcome may explain it, or an earlier release of
+  unknown outcome that had no effect; if its own outcome is unknown, it may take effect after a later acquire;
+- tries were refused: an acquire of unknown outcome may have been the reason;
+- acquires in one session may repeat its fence, and it is open where a session ends.
+
+Keys of this kind are left to the search, if an owner on them did two things at once; all others are scanned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checker.arrays import dense, running_max
+from checker.identity import owners, unknown_grants
+from checker.linearizability.columns import ACQUIRE, NO_FENCE, REFUSED, RELEASE, OpColumns
+from checker.linearizability.owned import keeps_identity
+from checker.operations import NEVER, F, Operations
+
+
+def by_client(ops: Operations) -> Operations:
+    """The same table with the owner of each operation in place of its process."""
+    return replace(ops, process=owners(ops))
+
+
+def by_owner(columns: OpColumns, ops: Operations) -> OpColumns:
+    """The same operations by owner in place of process.
+
+    A release that names a grant which nobody acquired proves nothing about any other: its outcome counts as
+    unknown.
+    """
+    stray = unknown_grants(ops) & (ops.f == F.RELEASE)
+    returned = columns.returned
+    if stray.any():
+        returned = np.where(stray[columns.row], NEVER, returned)
+    return replace(columns, process=owners(ops)[columns.row], returned=returned)
+
+
+def to_be_searched(columns: OpColumns, depth: int, *, fenced: bool) -> NDArray[np.bool_]:
+    """Shape (keys,): True where the scan of `owned` is not exact, O(n log n). `process` holds owners."""
+    found = np.zeros(columns.keys, np.bool_)
+    busy = _does_two_things_at_once(columns)
+    if not busy.any():
+        return found
+    found |= _has_excess_release(columns, busy)
+    refused = _has(columns, columns.kind == REFUSED)
+    found |= refused & (busy if depth > 1 else keeps_identity(columns))
+    if fenced and depth > 1:
+        found |= busy & _has(columns, columns.fence != NO_FENCE)
+    return found
+
+
+def _has(columns: OpColumns, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    found = np.zeros(columns.keys, np.bool_)
+    found[columns.key[rows]] = True
+    return found
+
+
+def _does_two_things_at_once(columns: OpColumns) -> NDArray[np.bool_]:
+    """Shape (keys,): True where an owner called an operation before an earlier one of its own was over."""
+    order = np.lexsort((columns.called, columns.process, columns.key))
+    group = _groups(columns, order)
+    over = running_max(columns.returned[order], group)
+    busy = (group[1:] == group[:-1]) & (over[:-1] > columns.called[order[1:]])
+    found = np.zeros(columns.keys, np.bool_)
+    found[columns.key[order[1:][busy]]] = True
+    return found
+
+
+def _has_excess_release(columns: OpColumns, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Shape (keys,): True where a release was called when its owner held nothing for certain."""
+    acquire, release = columns.kind == ACQUIRE, columns.kind == RELEASE
+    rows = np.flatnonzero(among[columns.key] & ((acquire & columns.certain) | release))
+    when = np.where(acquire[rows], columns.returned[rows], columns.called[rows])
+    order = rows[np.lexsort((when, columns.process[rows], columns.key[rows]))]
+    found = np.zeros(columns.keys, np.bool_)
+    if not order.size:
+        return found
+    group = _groups(columns, order)
+    step = np.where(acquire[order], 1, -1).astype(np.int64)
+    total = np.cumsum(step)
+    first = np.searchsorted(group, np.arange(int(group[-1]) + 1))
+    total -= (total[first] - step[first])[group]
+    lowest = np.minimum(-running_max(-total, group), 0)
+    before = np.zeros(order.size, np.int64)
+    before[1:] = np.where(group[1:] == group[:-1], lowest[:-1], 0)
+    excess = release[order] & (total < before)
+    found[columns.key[order[excess]]] = True
+    return found
+
+
+def _groups(columns: OpColumns, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of one owner and key share a number; `order` is by key, then owner."""
+    return dense(
+        columns.key[order].astype(np.int64) * (int(columns.process.max()) + 1) + columns.process[order]
+    )
