@@ -74,14 +74,22 @@ class Truncated(HistoryError):
 def load(path: Path) -> History:
     """Read a history. A last form that is cut short is noted as a problem; any other damage is an error.
 
+    Bytes that are no UTF-8 are replaced, but not in what tells operations apart: there they are an error.
+
     Raises:
         HistoryError: damage, with line and field.
     """
-    return parse(path.read_text(encoding="utf-8", errors="replace"))
+    try:
+        text, replaced = path.read_text(encoding="utf-8"), False
+    except UnicodeDecodeError:
+        text, replaced = path.read_text(encoding="utf-8", errors="replace"), True
+    return parse(text, replaced=replaced)
 
 
-def parse(text: str) -> History:
+def parse(text: str, *, replaced: bool = False) -> History:
     """A history from text in memory; the same rules as `load`.
+
+    `replaced` says that bytes of it were no UTF-8, and that U+FFFD stands in their place.
 
     Raises:
         HistoryError: damage, with line and field.
@@ -93,6 +101,8 @@ def parse(text: str) -> History:
     try:
         for line, form in forms(text):
             events.append(event_of(form, len(events), line))
+            if replaced:
+                _require_names(events[-1], line)
             lines.append(line)
     except Truncated as error:
         problems.append(f"the history is truncated: {error.problem}")
@@ -101,6 +111,18 @@ def parse(text: str) -> History:
     except HistoryError as error:
         position = re.search(r"\(event (\d+)\)", error.problem)
         raise error.at(line=lines[int(position[1])] if position else None) from None
+
+
+def _require_names(event: Event, line: int) -> None:
+    """See to it that two names cannot have become one. Raises `HistoryError`."""
+    for name in ("process", "client", "key", "grant_id", "token", "value"):
+        if "\ufffd" in str(getattr(event, name)):
+            raise HistoryError(
+                "saw bytes that are no UTF-8, expected a name that can be told from others",
+                line=line,
+                field=_NAMES.get(name, name),
+                hint="convert the file to UTF-8 (iconv -f LATIN1 -t UTF-8, say)",
+            )
 
 
 def save(history: History, path: Path) -> None:

@@ -151,10 +151,11 @@ COMPLETIONS: tuple[Literal["ok", "fail", "info"] | None, ...] = ("ok", "fail", "
 def histories(draw: st.DrawFn) -> list[Event]:
     """Well-formed events with every kind of field."""
     events: list[Event] = []
+    keys = texts if draw(st.booleans()) else st.none()
     for process in draw(st.lists(names, max_size=5, unique=True)):
         f = draw(st.sampled_from(["acquire", "release", "read", "write", "cas"]))
         value: Any = [draw(numbers), draw(texts)] if f == "cas" else draw(st.none() | numbers | texts)
-        common: dict[str, Any] = {"process": process, "f": f, "key": draw(st.none() | texts)}
+        common: dict[str, Any] = {"process": process, "f": f, "key": draw(keys)}
         events.append(Event(time_ns=len(events), type="invoke", value=value, **common))
         kind = draw(st.sampled_from(COMPLETIONS))
         if kind is not None:
