@@ -171,10 +171,11 @@ class Worker:
         try:
             lease = await self._lock.extend(lease, self._ttl_ns)
         except LeaseLost as error:
-            self._recording.fail("extend", **about, error=str(error))
+            record = self._recording.fail if error.no_effect else self._recording.info
+            record("extend", **about, error=str(error))
             if not self._lock.believes(lease):
                 self._lease = None
-            return Outcome.FAIL, f"cannot extend: {error}"
+            return Outcome.FAIL if error.no_effect else Outcome.INFO, f"cannot extend: {error}"
         except Indeterminate as error:
             self._recording.info("extend", **about, error=str(error))
             return Outcome.INFO, f"does not know whether the lease is extended: {error}"

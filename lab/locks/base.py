@@ -105,7 +105,17 @@ class NotAcquired(LockError):
 
 
 class LeaseLost(LockError):
-    """An extension or a release found the lease gone (or could not prove that it is still there)."""
+    """An extension or a release found the lease gone (or could not prove that it is still there).
+
+    ``no_effect`` says that the operation certainly had no effect: nothing was asked of the nodes, or so many
+    of them said no that it can neither keep the lock for its owner nor keep it from others. Without that an
+    extension may have prolonged the lease although its owner must not rely on it: the answers came too late,
+    or too few.
+    """
+
+    def __init__(self, message: str, *, no_effect: bool = False) -> None:
+        super().__init__(message)
+        self.no_effect = no_effect
 
 
 class Indeterminate(LockError):
@@ -151,7 +161,11 @@ class Lock(Protocol):
         ...
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
-        """Return the lease with a later deadline, or raise ``LeaseLost`` or ``Indeterminate``."""
+        """Return the lease with a later deadline, or raise ``LeaseLost`` or ``Indeterminate``.
+
+        ``LeaseLost.no_effect`` says whether it certainly had no effect. An extension should only ever prolong
+        what nodes keep: one that is delayed may reach a node after a later one.
+        """
         ...
 
     async def release(self, lease: Lease) -> None:

@@ -136,17 +136,20 @@ class DriverLock:
         """Let the library extend a lease.
 
         Raises:
-            LeaseLost: it said no, or has no extension.
+            LeaseLost: it said no, or has no extension. If it said no because nodes kept silent, they may have
+                extended it all the same.
             Indeterminate: it said anything else, or nothing in time.
         """
         assert isinstance(lease, DriverLease)
         if self._hello is None or not self._hello.can("extend"):
-            raise LeaseLost("this library cannot extend a lease")
+            raise LeaseLost("this library cannot extend a lease", no_effect=True)
         called_ns = self._clock_ns()
         asked = self._driver.extend(lease.handle, ttl_ns // NS_PER_MS, self._timeout_s)
         answer = await self._in_time(self._watched(asked))
         if isinstance(answer, Failed):
-            raise (LeaseLost if answer.kind == "refused" else Indeterminate)(answer.words)
+            if answer.kind == "refused":
+                raise LeaseLost(answer.words, no_effect=not answer.silent)
+            raise Indeterminate(answer.words)
         claimed_ns = _ns(answer.claimed_ms)
         return DriverLease(
             lease.key,

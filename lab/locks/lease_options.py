@@ -45,17 +45,18 @@ class LeaseOptions:
         return self.retry_delay_ns + round(random.uniform(-1, 1) * self.retry_jitter_ns)
 
     def check_extendable(self, lease: Lease, now_ns: int) -> None:
-        """Raise ``LeaseLost`` if a lease can't be extended any more: too late, or too often."""
+        """Raise ``LeaseLost`` (no effect) if a lease can't be extended any more: too late, or too often."""
         if now_ns >= lease.deadline_ns:
-            raise LeaseLost(f"{lease.key}: its time was already over")
+            raise LeaseLost(f"{lease.key}: its time was already over", no_effect=True)
         if lease.extensions >= self.max_extensions:
-            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit")
+            raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit", no_effect=True)
 
     def extended(self, lease: Lease, ttl_ns: int, start_ns: int, now_ns: int) -> Lease:
         """Return the lease that nodes have extended, asked at ``start_ns`` and answering at ``now_ns``.
 
         Raises:
-            LeaseLost: the answers came after its time was over, or after that of the extension.
+            LeaseLost: the answers came after its time was over, or after that of the extension. The nodes
+                may keep the key for the longer time.
         """
         deadline_ns = start_ns + ttl_ns - self.drift_ns(ttl_ns)
         if now_ns >= min(deadline_ns, lease.deadline_ns):

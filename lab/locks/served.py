@@ -107,7 +107,8 @@ class Served(ABC):
         """Make the lease last for ``ttl_ns`` from now on, inside the remaining validity.
 
         Raises:
-            LeaseLost: too late, or it was gone.
+            LeaseLost: too late, or it was gone. Only an answer that came too late leaves it open whether it
+                was extended.
             Indeterminate: no answer came; the earlier deadline still stands.
         """
         clock_ns = self._surroundings.clock_ns
@@ -118,7 +119,7 @@ class Served(ABC):
         except NodeError as error:
             raise Indeterminate(f"{lease.key}: {error}") from error
         if not extended:
-            raise LeaseLost(f"{lease.key}: not held")
+            raise LeaseLost(f"{lease.key}: not held", no_effect=True)
         return self.options.extended(lease, ttl_ns, start_ns, clock_ns())
 
     async def release(self, lease: Lease) -> None:

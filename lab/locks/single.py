@@ -147,7 +147,8 @@ class Single:
         """Make the node keep the key for ``ttl_ns`` from now on, inside the remaining validity.
 
         Raises:
-            LeaseLost: too late, too often, or the key was not ours any more.
+            LeaseLost: too late, too often, or the key was not ours any more. Only an answer that came too
+                late leaves it open whether the key lasts longer.
             Indeterminate: the node did not answer; the earlier deadline still stands.
         """
         clock_ns = self._surroundings.clock_ns
@@ -158,7 +159,7 @@ class Single:
         except NodeError as error:
             raise Indeterminate(f"{lease.key}: {error}") from error
         if not extended:
-            raise LeaseLost(f"{lease.key}: not held")
+            raise LeaseLost(f"{lease.key}: not held", no_effect=True)
         return self.options.extended(lease, ttl_ns, start_ns, clock_ns())
 
     async def release(self, lease: Lease) -> None:
