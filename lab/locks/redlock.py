@@ -35,7 +35,12 @@ from lab.locks.options import read_options
 
 IF_OURS = "if redis.call('get',KEYS[1])==ARGV[1] then return {} else return 0 end"
 UNLOCK_SCRIPT = IF_OURS.format("redis.call('del',KEYS[1])")
-EXTEND_SCRIPT = IF_OURS.format("redis.call('pexpire',KEYS[1],ARGV[2])")
+EXTEND_SCRIPT = (
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "if redis.call('pttl',KEYS[1])<=tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end "
+    "return 1"
+)
+"""Make a key of ours last at least so long. It never shortens: a delayed one may come after a longer one."""
 
 Vote = Literal["yes", "no", "silent"]
 Command = tuple[str | int, ...]
@@ -200,10 +205,12 @@ class Redlock:
         """Make a majority keep the key for ``ttl_ns`` from now on.
 
         Only inside the remaining validity, with the same look at the clock after the replies, and at most
-        ``max_extensions`` times. After a failure the earlier deadline still stands.
+        ``max_extensions`` times. After a failure the earlier deadline still stands. No node shortens the time
+        that it keeps the key for, so an extension that is delayed takes nothing from a later one.
 
         Raises:
-            LeaseLost: too late, too often, or no majority still held the key.
+            LeaseLost: too late, too often, or no majority said that it still held the key. It had no effect
+                if so many nodes said no that the others are neither a quorum nor keep anybody else from one.
         """
         start_ns = self._surroundings.clock_ns()
         self.options.check_extendable(lease, start_ns)
@@ -212,10 +219,16 @@ class Redlock:
         now_ns = self._surroundings.clock_ns()  # only now: the replies are in
         granted = count_votes(votes, "yes")
         if granted < self.quorum:
-            raise LeaseLost(
-                f"{lease.key}: {granted} of {len(votes)} nodes extended it, {self.quorum} are needed"
-            )
+            raise self._not_extended(lease, votes)
         return self.options.extended(lease, ttl_ns, start_ns, now_ns)
+
+    def _not_extended(self, lease: Lease, votes: dict[str, Vote]) -> LeaseLost:
+        """The error of an extension without a quorum; a silent node may have executed it, or may yet."""
+        granted, refused = count_votes(votes, "yes"), count_votes(votes, "no")
+        return LeaseLost(
+            f"{lease.key}: {granted} of {len(votes)} nodes extended it, {self.quorum} are needed",
+            no_effect=len(votes) - refused < self.quorum <= refused,
+        )
 
     async def release(self, lease: Lease) -> None:
         """Delete the key on all nodes.

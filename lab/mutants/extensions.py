@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lab.locks.base import Lease, LeaseLost
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
-from lab.locks.redlock import EXTEND_SCRIPT, Agrees, Command, Redlock, count_votes
+from lab.locks.redlock import EXTEND_SCRIPT, IF_OURS, Agrees, Command, Redlock, count_votes
 
 
 class OtherExtend(Redlock):
@@ -16,7 +16,7 @@ class OtherExtend(Redlock):
         start_ns = self._surroundings.clock_ns()
         votes = await self._ask_all(command, agrees, stop_early=True)
         if count_votes(votes, "yes") < self.quorum:
-            raise LeaseLost(f"{lease.key}: not held")
+            raise self._not_extended(lease, votes)
         deadline_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
         return replace(
             lease,
@@ -59,7 +59,8 @@ class ExtendsInSeconds(OtherExtend):
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """The wrong unit."""
-        command = ("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_S)
+        script = IF_OURS.format("redis.call('pexpire',KEYS[1],ARGV[2])")
+        command = ("EVAL", script, 1, lease.key, lease.token, ttl_ns // NS_PER_S)
         return await self._prolonged(lease, ttl_ns, command)
 
 

@@ -74,7 +74,10 @@ def _extend(model: RedisModel, given: list[bytes]) -> Reply:
     key, token, ttl_ms = given
     if model.keys.string(key) != token:
         return 0
-    return model.perform(model.script_session, _PEXPIRE, [b"pexpire", key, ttl_ms])
+    when_ms = model.keys.expires.get(key, -1)
+    if (when_ms if when_ms < 0 else max(0, when_ms - model.keys.now_ms)) <= int(ttl_ms):
+        model.perform(model.script_session, _PEXPIRE, [b"pexpire", key, ttl_ms])
+    return 1
 
 
 def _store(model: RedisModel, given: list[bytes]) -> Reply:

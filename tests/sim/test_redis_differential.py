@@ -30,7 +30,11 @@ small = st.sampled_from(("-2", "-1", "0", "1", "2"))
 score = st.sampled_from(("1", "2.5", "-inf", "0.1", "x"))
 
 UNLOCK = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
-EXTEND = UNLOCK.replace("'del',KEYS[1]", "'pexpire',KEYS[1],ARGV[2]")
+EXTEND = (
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "if redis.call('pttl',KEYS[1])<=tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end "
+    "return 1"
+)
 MIXED = (
     "local t = redis.call('type',KEYS[1]).ok "
     "if t == 'list' then return redis.call('lrange',KEYS[1],0,-1) end "
