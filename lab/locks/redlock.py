@@ -296,24 +296,24 @@ class Redlock:
 class SequentialRedlock(Redlock):
     """The same, asking one node after the other, as step 2 of the algorithm's text says literally.
 
-    Slower, and the window in which clients split the vote is larger.
+    All N nodes are asked, also after a majority has said yes: a lease on just a majority of the nodes would
+    be lost with the first of them that forgets its key. Slower than asking all at once, and the window in
+    which clients split the vote is larger.
     """
 
     name: ClassVar[str] = "redlock-sequential"
 
     async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
-        votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
-        timeout_s = self.options.node_timeout_ns / NS_PER_S
-        for asked, channel in enumerate(self._channels, start=1):
-            reply = channel.post(*command)
-            done, _ = await asyncio.wait({reply}, timeout=timeout_s)
-            if done:
-                votes[channel.address.name] = _vote(reply.exception() or reply.result(), agrees)
-            else:
-                reply.add_done_callback(_look_away)
-            if stop_early and self._is_decided(count_votes(votes, "yes"), len(self._channels) - asked):
-                break
-        return votes
+        return {channel.address.name: await self._ask(channel, command, agrees) for channel in self._channels}
+
+    async def _ask(self, channel: Channel, command: Command, agrees: Agrees) -> Vote:
+        """Ask one node, and wait for its reply until the per-node time-out."""
+        reply = channel.post(*command)
+        done, _ = await asyncio.wait({reply}, timeout=self.options.node_timeout_ns / NS_PER_S)
+        if done:
+            return _vote(reply.exception() or reply.result(), agrees)
+        reply.add_done_callback(_look_away)
+        return "silent"
 
 
 def _is_set(reply: Reply) -> bool:

@@ -62,6 +62,13 @@ _MUTANTS: Final = (
     ),
     Mutant("waits-for-all", "grants:WaitsForAll", "one-node-silent", "unavailable"),
     Mutant("needs-all-nodes", "grants:NeedsAllNodes", "one-node-silent", "unavailable"),
+    Mutant(
+        "stops-at-majority",
+        "grants:StopsAtMajority",
+        "clock-jump-node-control",
+        "overlap",
+        real="redlock-sequential",
+    ),
     Mutant("believes-for-ever", "grants:BelievesForEver", "over-and-asked", "lost-update"),
     Mutant("believes-by-wall-clock", "grants:BelievesByWallClock", "over-and-asked", "lost-update"),
     Mutant("bare-del", "releases:BareDel", "late-release-of-five", "overlap"),

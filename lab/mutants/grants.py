@@ -187,6 +187,18 @@ class NeedsAllNodes(Redlock):
         self.quorum = len(self._channels)
 
 
+class StopsAtMajority(SequentialRedlock):
+    """Asks one node after the other, and asks no more nodes once a majority has said yes."""
+
+    async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
+        votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
+        for channel in self._channels:
+            votes[channel.address.name] = await self._ask(channel, command, agrees)
+            if stop_early and count_votes(votes, "yes") >= self.quorum:
+                break
+        return votes
+
+
 class BelievesForEver(Redlock):
     """Says that a lease is held without looking at the clock."""
 

@@ -56,9 +56,7 @@ class World:
 
     def used(self, name: str) -> list[RealNode]:
         """The nodes that a grant of this lock must stand on."""
-        if name in ON_ONE_NODE:
-            return self.nodes[:1]
-        return self.nodes[:3] if name == "redlock-sequential" else self.nodes
+        return self.nodes[:1] if name in ON_ONE_NODE else self.nodes
 
     async def values(self, key: str = "k") -> list[str | None]:
         return [await node.get(key) for node in self.nodes]

@@ -59,6 +59,17 @@ async def test_a_grant_stands_on_a_majority_and_release_removes_it_everywhere(
     await redlock.close()
 
 
+async def test_asking_one_after_the_other_asks_all_of_them(nodes: list[RealNode]) -> None:
+    """Step 2 of the text names all N instances: the grant stands on five nodes, and so does an extension."""
+    redlock = lock(SequentialRedlock, nodes)
+    lease = await redlock.acquire("k", 60 * S)
+    assert await values(nodes) == [lease.token] * 5
+    await redlock.extend(lease, 3600 * S)
+    left_ms = [await node.control.call("PTTL", "k") for node in nodes]
+    assert all(int(left) > 60_000 for left in left_ms), left_ms
+    await redlock.close()
+
+
 @both_ways
 async def test_the_second_client_is_refused_and_leaves_nothing(
     kind: type[Redlock], nodes: list[RealNode]
