@@ -69,21 +69,28 @@ class Nemesis:
         return receipt
 
     async def heal(self, step: Heal) -> tuple[str, bool]:
-        """End what is done to links; return what was healed in words and whether every receipt came."""
+        """End what is done to links; return what was healed in words and whether every receipt came.
+
+        All links are healed at once, whoever's they are: what is held is let go together, and no client's
+        packets arrive while another's wait for receipts.
+        """
         ends = None if step.everything else far_ends(step, self._cluster)
-        words: list[str] = []
-        confirmed = True
+        healed: list[tuple[Open, Target]] = []
         for fault in self._of("heal"):
             near = fault.target.near or ""
             now = tuple(end for end in fault.target.ends if ends is None or end in ends)
             if now and (step.everything or near == near_end(step)):
-                target = Target(f"{near} ⇄ {','.join(now)}", now, near)
-                receipt = await self._end(
-                    fault, "heal", target, partial(heal_links, near, now, self._cluster)
+                healed.append((fault, Target(f"{near} ⇄ {','.join(now)}", now, near)))
+        receipts = await asyncio.gather(
+            *(
+                self._end(
+                    fault, "heal", target, partial(heal_links, target.near or "", target.ends, self._cluster)
                 )
-                words.append(target.words)
-                confirmed = confirmed and receipt.confirmed
-        return "; ".join(dict.fromkeys(words)) or "nothing was broken", confirmed
+                for fault, target in healed
+            )
+        )
+        words = dict.fromkeys(target.words for _, target in healed)
+        return "; ".join(words) or "nothing was broken", all(receipt.confirmed for receipt in receipts)
 
     async def resume(self, step: Resume) -> tuple[str, Receipt]:
         """Let what is paused go on."""

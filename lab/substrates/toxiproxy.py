@@ -68,8 +68,10 @@ class ToxiproxyServer:
         self.host, self.port = host, port
         self._api = Api()
 
-    async def call(self, action: Callable[[Api], T]) -> T:
+    async def call(self, action: Callable[[Api], T], *, alone: bool = True) -> T:
         """Run ``action`` with the API of this server, in a thread.
+
+        One that does not use the library, whose address is shared, need not be ``alone``.
 
         Raises:
             UnknownOutcome: the server did not answer, or refused.
@@ -77,7 +79,8 @@ class ToxiproxyServer:
         # Toxiproxy can freeze for good when a toxic is taken from a connection that died (its issue 558), and
         # toxiproxy-python waits for ever. The thread that waits ends when the server is killed.
         try:
-            return await asyncio.wait_for(asyncio.to_thread(self._call, action), API_TIMEOUT_S)
+            run = self._call if alone else self._run
+            return await asyncio.wait_for(asyncio.to_thread(run, action), API_TIMEOUT_S)
         except TimeoutError as error:
             raise UnknownOutcome(
                 f"Toxiproxy did not answer its API within {API_TIMEOUT_S:.0f} s: it is frozen",
@@ -87,14 +90,17 @@ class ToxiproxyServer:
     def _call(self, action: Callable[[Api], T]) -> T:
         with _api_lock:
             self._api.update_api_consumer(self.host, self.port)
-            try:
-                return action(self._api)
-            except Exception as error:
-                raise UnknownOutcome(
-                    f"Toxiproxy did not do what it was asked: {type(error).__name__}: {error}",
-                    where=f"the Toxiproxy API at {self.host}:{self.port}",
-                    hint="see logs/toxiproxy.log in the run's directory",
-                ) from error
+            return self._run(action)
+
+    def _run(self, action: Callable[[Api], T]) -> T:
+        try:
+            return action(self._api)
+        except Exception as error:
+            raise UnknownOutcome(
+                f"Toxiproxy did not do what it was asked: {type(error).__name__}: {error}",
+                where=f"the Toxiproxy API at {self.host}:{self.port}",
+                hint="see logs/toxiproxy.log in the run's directory",
+            ) from error
 
     async def version(self) -> str:
         """Return the server's version; also the proof that it answers."""
@@ -206,23 +212,32 @@ class ToxiproxyLink:
 
         Toxics that keep packets are made neutral and stay: to remove one can hang Toxiproxy for ever when a
         connection with kept packets was given up by its client (Shopify/toxiproxy, issue 558). Those that
-        hold come last, so that what they let go finds the rest of the way free. The ``timeout`` toxic of a
-        cut is removed, which also ends its connections: bytes were lost on them.
+        hold come last, so that what they let go finds the rest of the way free; and these are asked for
+        without waiting for other links, so that links which are healed together let go together, as nearly
+        as Toxiproxy answers requests side by side. The ``timeout`` toxic of a cut is removed, which also
+        ends its connections: bytes were lost on them.
         """
-        order = sorted(self._toxics, key=lambda name: (name.startswith("hold"), name))
+        names = sorted(self._toxics)
+        holding = [name for name in names if name.startswith("hold")]
 
         def undo(_: Api) -> None:
-            for name in order:
-                kind, _ = self._toxics[name]
-                if kind in NEUTRAL:
+            for name in names:
+                kind = self._toxics[name][0] if name in self._toxics else None  # healed twice at once
+                if kind in NEUTRAL and name not in holding:
                     self._update(name, kind, NEUTRAL[kind])
-                else:
+                elif kind is not None and kind not in NEUTRAL:
                     self._proxy.destroy_toxic(name)
                     del self._toxics[name]
             if not self._proxy.enabled:
                 self._proxy.enable()
 
         await self._server.call(undo)
+        let_go = (partial(self._let_go, name) for name in holding)
+        await asyncio.gather(*(self._server.call(action, alone=False) for action in let_go))
+
+    def _let_go(self, name: str, _: Api) -> None:
+        kind = self._toxics[name][0]
+        self._update(name, kind, NEUTRAL[kind])
 
     @property
     def name(self) -> str:
@@ -259,9 +274,8 @@ class ToxiproxyLink:
 
     def _update(self, toxic: str, kind: str, attributes: dict[str, int]) -> None:
         """Change a toxic in place; the library has no call for it."""
-        answer = APIConsumer.post(
-            f"/proxies/{self._proxy.name}/toxics/{toxic}", json={"attributes": attributes}
-        )
+        place = f"http://{self._server.host}:{self._server.port}/proxies/{self._proxy.name}/toxics/{toxic}"
+        answer = requests.post(place, json={"attributes": attributes}, timeout=API_TIMEOUT_S)
         answer.raise_for_status()
         self._toxics[toxic] = (kind, attributes)
 
