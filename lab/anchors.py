@@ -21,6 +21,7 @@ from lab.scenario.anchors import (
     NodesUp,
     Replicated,
     Synced,
+    VoteSplit,
 )
 from lab.substrates.base import LEADER, Cluster
 
@@ -75,6 +76,9 @@ class Anchors:
             case KeysGone():
                 gone = self._observer.until_gone(self._names(anchor.nodes), timeout_s)
                 return f"the lock's key is gone from node {_nodes(anchor.nodes)}", await gone
+            case VoteSplit():
+                split = self._until(lambda: self._split(anchor), timeout_s, once=False)
+                return f"no token stands on a majority of node {_nodes(anchor.nodes)}", await split
             case LeaseOver(over=False):
                 return f"the lease of {anchor.lease} lasts on for certain", self._lasts(anchor.lease)
             case LeaseOver():
@@ -128,6 +132,12 @@ class Anchors:
                 return False
             await asyncio.sleep(POLL_S)
         return True
+
+    async def _split(self, anchor: VoteSplit) -> bool:
+        """Whether all nodes hold the lock's key, and none of its values stands on a majority of them."""
+        names = self._names(anchor.nodes)
+        tokens = await asyncio.gather(*(self._observer.token(name) for name in names))
+        return None not in tokens and max(map(tokens.count, tokens)) <= len(names) // 2
 
     async def _synced(self, anchor: Synced) -> bool:
         """Whether the lock's key is in the rest of the file that is not synced, or nowhere in it."""

@@ -19,7 +19,16 @@ from lab.observer import Observer
 from lab.points import POINTS_BEFORE_GRANT
 from lab.recorder import Recorder
 from lab.scenario.actions import Action
-from lab.scenario.anchors import Anchor, ClientAt, KeysGone, LeaseOver, NodesExecuted, Replicated, Synced
+from lab.scenario.anchors import (
+    Anchor,
+    ClientAt,
+    KeysGone,
+    LeaseOver,
+    NodesExecuted,
+    Replicated,
+    Synced,
+    VoteSplit,
+)
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import Heal, LinkStep
@@ -29,7 +38,7 @@ from lab.substrates.base import Capability, Client, Cluster
 
 ACTION_TIMEOUT_S = 120.0
 WATCH_TIMEOUT_S = 10.0
-ON_KEYS = (NodesExecuted, KeysGone, Synced, Replicated)
+ON_KEYS = (NodesExecuted, KeysGone, VoteSplit, Synced, Replicated)
 """The anchors that look at the lock's key on the nodes."""
 VERBS: dict[str, Verb] = {
     "acquires": "acquire",

@@ -49,6 +49,19 @@ class KeysGone(Model):
     """How long to wait; an anchor that never comes makes the run `unknown`."""
 
 
+class VoteSplit(Model):
+    """Each of these nodes holds the lock's key, and no value of it stands on a majority of them."""
+
+    KEY: ClassVar[str] = "vote"
+
+    vote: Literal["split"]
+    """The state that the keys must have reached."""
+    nodes: Nodes = "all"
+    """The nodes that were asked."""
+    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
+    """How long to wait; an anchor that never comes makes the run `unknown`."""
+
+
 class LeaseOver(Model):
     """The lease of a client is over for certain, or certainly not yet, however clocks may drift."""
 
@@ -127,7 +140,7 @@ class Leads(Model):
     """How long to wait; an anchor that never comes makes the run `unknown`."""
 
 
-Anchor = NodesExecuted | KeysGone | LeaseOver | NodesUp | ClientAt | Synced | Replicated | Leads
+Anchor = NodesExecuted | KeysGone | VoteSplit | LeaseOver | NodesUp | ClientAt | Synced | Replicated | Leads
 
 ANCHORS: Final[dict[str, type[Model]]] = {anchor.KEY: anchor for anchor in get_args(Anchor)}
 """The anchors by the key that tells them apart."""
@@ -159,6 +172,7 @@ def _tag(value: Any) -> str:
 AnyAnchor = Annotated[
     Annotated[NodesExecuted, Tag("<executed>")]
     | Annotated[KeysGone, Tag("<keys>")]
+    | Annotated[VoteSplit, Tag("<vote>")]
     | Annotated[LeaseOver, Tag("<lease>")]
     | Annotated[NodesUp, Tag("<up>")]
     | Annotated[ClientAt, Tag("<at>")]
