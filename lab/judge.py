@@ -21,6 +21,7 @@ from checker.operations import F, Status
 from lab.belief import CrossCheck, cross_check
 from lab.errors import ExitCode, LabError
 from lab.liveness import Measures, measure
+from lab.outcomes import unlike
 from lab.recorder import recover
 from lab.rundir import RunDirectory
 from lab.scenario.load import LoadedScenario, load_scenario
@@ -97,6 +98,11 @@ def compare(verdict: Verdict, expect: Expect) -> tuple[tuple[Mismatch, ...], tup
         if name not in found
     ]
     return tuple(mismatches), tuple(dict.fromkeys(unknown))
+
+
+def compare_operations(history: History, scenario: Scenario) -> tuple[Mismatch, ...]:
+    """Return the operations that ended otherwise than the scenario expects."""
+    return tuple(Mismatch(*each) for each in unlike(history, scenario))
 
 
 def refusals_in_stalls(history: History) -> Iterator[str]:
@@ -180,7 +186,10 @@ def decide(history: History, scenario: Scenario) -> Judgement:
     """Check a history and hold the verdict against what the scenario expects; nothing is written."""
     verdict = check(history)
     mismatches, unknown = compare(verdict, scenario.expect)
-    if any(mismatch.expected in MUST_HAPPEN for mismatch in mismatches):
+    operations = compare_operations(history, scenario)
+    mismatches += operations
+    not_done = any(mismatch.expected == "ok" for mismatch in operations)
+    if not_done or any(mismatch.expected in MUST_HAPPEN for mismatch in mismatches):
         unknown += tuple(refusals_in_stalls(history))
     measures = measure(history) if scenario.workload is not None else None
     return Judgement(verdict, mismatches, unknown, (), measures, _cross_check(history, scenario))

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from lab.durations import UNITS_NS
+from lab.scenario.outcomes import Operations, unfit
 from lab.scenario.problems import Loc, choice, kind, problem, problems, shown, unknown_word
 from lab.scenario.steps import AnyStep, references
 from lab.scenario.story import Stage, impossible
@@ -226,6 +227,8 @@ class Expect(Model):
     """Findings that must be among those of the checker."""
     either: tuple[Property, ...] = ()
     """Properties that chance decides: they may be violated or not."""
+    operations: Annotated[Operations, Field(min_length=1, json_schema_extra=_closed)] | None = None
+    """How operations must end, as the steps say them: `{bob acquires: refused, alice extends: [ok, ok]}`."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -333,6 +336,14 @@ class Scenario(Model):
             if found := list(unknown_names(plans, clients, nodes)):
                 raise problems(cls.__name__, found)
         return plans
+
+    @field_validator("expect", mode="after")
+    @classmethod
+    def _operations_happen(cls, expect: Expect, info: ValidationInfo) -> Expect:
+        found = list(unfit(expect.operations or {}, info.data["steps"])) if "steps" in info.data else []
+        if found:
+            raise problems(cls.__name__, found)
+        return expect
 
     @model_validator(mode="after")
     def _story_or_workload(self) -> Self:

@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from checker import Verdict, load
 from checker.check import check
+from checker.history import History
 from lab.errors import ExitCode
-from lab.judge import compare
+from lab.judge import compare, compare_operations
 from lab.run import Run, RunOptions
 from lab.scenario.load import LoadedScenario, load_text
 from lab.search.tally import SeedResult
@@ -21,13 +22,23 @@ from lab.substrates.sim.patches import simulating
 from lab.substrates.sim.simulate import simulate
 
 
-def simulated(loaded: LoadedScenario, seed: int) -> tuple[Verdict, str | None, str]:
-    """Simulate a scenario once: the verdict, why the run was aborted, if it was, and the history's hash."""
+class Simulated(NamedTuple):
+    """A simulated run: the verdict, why it was aborted, if it was, and the history with its hash."""
+
+    verdict: Verdict
+    aborted: str | None
+    digest: str
+    history: History
+
+
+def simulated(loaded: LoadedScenario, seed: int) -> Simulated:
+    """Simulate a scenario once."""
     with tempfile.TemporaryDirectory(prefix="lock-lab-campaign-") as scratch:
         run = Run(loaded, RunOptions(seed, Path(scratch), "", "sim"), lambda told: None)
         lived = simulate(run.prepare(), seed)
-        history = lived.directory.history
-        return check(load(history)), lived.aborted, sha256(history.read_bytes()).hexdigest()
+        path = lived.directory.history
+        history = load(path)
+        return Simulated(check(history), lived.aborted, sha256(path.read_bytes()).hexdigest(), history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,9 @@ class ScenarioTask:
     def __call__(self, seed: int) -> SeedResult:
         """Run it, and keep of its history the hash and the verdict."""
         loaded = load_text(self.text, self.name)
-        verdict, aborted, digest = simulated(loaded, seed)
+        verdict, aborted, digest, history = simulated(loaded, seed)
         mismatches, unknown = compare(verdict, loaded.scenario.expect)
+        mismatches += compare_operations(history, loaded.scenario)
         code = ExitCode.UNEXPECTED if mismatches else ExitCode.EXPECTED
         reasons = (*(f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches), *unknown)
         if aborted or unknown:

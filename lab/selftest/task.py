@@ -88,7 +88,7 @@ def by_story(mutant: Mutant, seed: int) -> Row:
     row = replace(blank(mutant, "story"), repeat=repeat)
     began_s = time.perf_counter()
     loaded = _loaded(mutant.story, mutant.lock)
-    verdict, aborted, _ = simulated(loaded, seed)
+    verdict, aborted, *_ = simulated(loaded, seed)
     row = replace(row, schedules=1, seconds=round(time.perf_counter() - began_s, 3))
     control = _clean(mutant.story, mutant.real, seed)
     result, reasons = _judged(mutant, loaded, verdict, aborted)
@@ -133,7 +133,7 @@ def _judged(
 def _clean(story: str, lock: str, seed: int) -> tuple[str, ...]:
     """Why the real lock is not clean in this story; nothing if it is."""
     loaded = _loaded(story, lock)
-    verdict, aborted, _ = simulated(loaded, seed)
+    verdict, aborted, *_ = simulated(loaded, seed)
     mismatches, unknown = compare(verdict, loaded.scenario.expect)
     violations = [each.why for each in verdict.findings if each.severity is Severity.VIOLATION]
     told = [f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches]

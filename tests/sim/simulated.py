@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checker import Verdict, load
 from checker.check import check
-from lab.judge import Mismatch, compare
+from lab.judge import Mismatch, compare, compare_operations
 from lab.run import Run, RunOptions
 from lab.scenario.load import load_scenario
 from lab.substrates.sim.simulate import simulate
@@ -48,6 +48,8 @@ def lived(
 def run_in_simulation(name: str, seed: int, out: Path, settings: list[str] | None = None) -> Simulated:
     """Run a scenario and check its history against its expectation."""
     directory, aborted, told = lived(name, seed, out, settings)
-    verdict = check(load(directory / "history.jsonl"))
-    mismatches, unknown = compare(verdict, load_scenario(name, settings or []).scenario.expect)
+    history = load(directory / "history.jsonl")
+    verdict, scenario = check(history), load_scenario(name, settings or []).scenario
+    mismatches, unknown = compare(verdict, scenario.expect)
+    mismatches += compare_operations(history, scenario)
     return Simulated(directory, verdict, mismatches, unknown, aborted, told)

@@ -1,0 +1,96 @@
+"""What a scenario expects of single operations, `expect.operations`: an action's sentence, and its outcome.
+
+An action that happens several times has a list of outcomes in their order, or one word for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from lab.points import POINTS_BEFORE_GRANT
+from lab.scenario.actions import Action
+from lab.scenario.problems import Loc, choice, kind, nearest, problem, shown
+from lab.scenario.step_base import StepModel
+from lab.scenario.steps import Do, Start
+
+OperationOutcome = Literal["ok", "refused", "unknown", "skipped"]
+"""How an operation ended: done; surely without effect; nobody knows; not asked, since no lease was held."""
+
+OUTCOMES: Final[tuple[OperationOutcome, ...]] = get_args(OperationOutcome)
+_EXPECTED: Final = f"{choice(OUTCOMES)}, or a list of them for an action that happens several times"
+
+
+def _sentence(text: str) -> str:
+    return str(Action.model_validate(text))
+
+
+def _outcomes(value: Any) -> Any:
+    """Checks one outcome, or a list of them."""
+    listed = value if isinstance(value, list | tuple) else [value]
+    if not listed:
+        raise problem("the list of outcomes is empty", _EXPECTED)
+    for one in listed:
+        if one not in OUTCOMES:
+            hint = nearest(one, OUTCOMES) if isinstance(one, str) else None
+            raise problem(f"{kind(one)} is not the outcome of an operation", _EXPECTED, hint)
+    return tuple(listed) if isinstance(value, list | tuple) else value
+
+
+_WORD: Final = {"enum": list(OUTCOMES)}
+
+Sentence = Annotated[
+    str,
+    AfterValidator(_sentence),
+    Field(json_schema_extra={"pattern": Action.model_json_schema()["pattern"]}),
+]
+"""An action as the steps say it: "bob acquires"."""
+
+ExpectedOutcomes = Annotated[
+    OperationOutcome | tuple[OperationOutcome, ...],
+    BeforeValidator(_outcomes),
+    WithJsonSchema({"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}]}),
+]
+"""The outcome of an action, or of each time that it happens."""
+
+Operations = Mapping[Sentence, ExpectedOutcomes]
+
+
+def actions(steps: Sequence[StepModel]) -> Iterator[Action]:
+    """Every action of a story, in order."""
+    for step in steps:
+        if isinstance(step, Do):
+            yield from step.actions
+        elif isinstance(step, Start):
+            yield step.action
+
+
+def unfit(
+    operations: Mapping[str, Any], steps: Sequence[StepModel]
+) -> Iterator[tuple[Loc, PydanticCustomError, object]]:
+    """What is expected of actions that the steps do not have, or not so often: where, why, the action."""
+    done = [str(action) for action in actions(steps)]
+    for text, outcomes in operations.items():
+        loc: Loc = ("operations", text)
+        times = done.count(text)
+        point = Action.model_validate(text).until
+        if not steps:
+            seen = "a workload does not say which operations there will be"
+            yield (*loc, "[key]"), problem(seen, "operations of a story that is told in steps"), text
+        elif not times:
+            known = choice(map(shown, dict.fromkeys(done))) if done else "an action of the steps"
+            yield (*loc, "[key]"), problem(f"no step says {shown(text)}", known, nearest(text, done)), text
+        elif point in POINTS_BEFORE_GRANT:
+            seen = f"at {point} the client has not got the answer to its acquire yet"
+            yield (*loc, "[key]"), problem(seen, "the outcome of what it continues with"), text
+        elif isinstance(outcomes, tuple) and len(outcomes) != times:
+            seen = f"{len(outcomes)} outcomes of {shown(text)}, which happens {_times(times)}"
+            expected = "one word for each time, in their order" if times > 1 else "one word"
+            yield loc, problem(seen, expected), outcomes
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
