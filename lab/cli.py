@@ -291,8 +291,13 @@ app.command()(matrix)
 @app.command()
 def selftest(
     only: Annotated[
-        list[str] | None, typer.Option(help="A broken lock by its name; all if absent. Repeatable.")
+        list[str] | None,
+        typer.Option(help="A broken lock, or a scenario, by its name; all if absent. Repeatable."),
     ] = None,
+    scenarios: Annotated[
+        bool,
+        typer.Option("--scenarios", help="Instead: leave out each step of each scenario; what notices it?"),
+    ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Try the real lock 10,000 times in simulation, and 200 for real.")
     ] = False,
@@ -308,6 +313,10 @@ def selftest(
     as_json: Json = False,
 ) -> int:
     """Catch broken locks made for that, and accuse no real one: does the lab still do its work?"""
+    if scenarios:
+        from lab.selftest.scenarios import scenarios_command
+
+        return scenarios_command(tuple(only or ()), markdown=markdown, as_json=as_json)
     from lab.selftest.command import Asked, selftest_command
 
     asked = Asked(tuple(only or ()), full, simulated, real, seed, on, jobs, out, markdown)

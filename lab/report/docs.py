@@ -117,6 +117,10 @@ def _index(stories: Mapping[str, LoadedScenario]) -> str:
     lines += ["", "## Findings", "", "| finding | in a few words | counts as |", "|---|---|---|"]
     lines += [f"| [{name}](findings/{name}.md) | {m.short} | {m.counts} |" for name, m in FINDINGS.items()]
     lines += ["", "## Broken locks", "", "[Each, and what caught it](selftest.md): `lab selftest --full`."]
+    lines += ["", "## What can go from the stories", ""]
+    lines += [
+        "[Each step that nothing notices, with a reason](selftest-scenarios.md): `lab selftest --scenarios`."
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,112 @@
+"""Each step of each scenario makes a difference, or has its reason; the page that is kept says the same.
+
+All scenarios are tried by `lab selftest --scenarios`, as CI does, and with `--slow`; a part of them here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from lab.errors import ExitCode
+from lab.scenario.load import load_scenario, load_text
+from lab.scenario.outcomes import actions
+from lab.selftest.change_task import ChangeRow, ChangeTask, try_change
+from lab.selftest.changes import Change, changes, scenario_of, told_in_steps
+from lab.selftest.explained import Explanations, concluded, explanations
+from lab.substrates.sim.patches import simulating
+from tests.lab_process import ROOT, Lab
+
+NAMES = told_in_steps()
+TRIED = NAMES[::9]
+"""Scenarios that are tried with each run of the tests."""
+
+
+@pytest.fixture(scope="module")
+def _patched() -> Iterator[None]:
+    with simulating():
+        yield
+
+
+@pytest.mark.usefixtures("_patched")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.slow) for name in NAMES]
+)
+def test_all_of_it_makes_a_difference_or_has_its_reason(name: str) -> None:
+    task = ChangeTask((name,))
+    ended = concluded((name,), task.rows(task(0)), 0.0)
+    assert (ended.holes, ended.outdated) == ((), ())
+    assert ended.exit_code == ExitCode.EXPECTED
+
+
+def test_the_page_that_is_kept_has_every_line() -> None:
+    text = (ROOT / "docs" / "selftest-scenarios.md").read_text(encoding="utf-8")
+    section, kept = "", set()
+    for line in text.splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ").lower()
+        elif section and line.startswith("| ") and "`" in line:
+            scenario, what = line.strip("| ").split(" | ", 1)
+            kept.add((section, scenario, what.strip("`").replace("\\|", "|")))
+    known = explanations()
+    lines = {(why.lower(), name, what) for name, all_ in known.without.items() for what, why in all_.items()}
+    assert kept == lines, "lab selftest --scenarios --markdown docs/selftest-scenarios.md"
+    assert {why for _, all_ in known.without.items() for why in all_.values()} == set(known.reasons)
+
+
+def test_every_line_is_about_a_change_that_there_is() -> None:
+    for name, lines in explanations().without.items():
+        there = {change.what for change in changes(name)}
+        assert {what for what in lines if what.startswith(("without", "until"))} <= there, name
+
+
+def test_a_hole_is_told_and_a_line_out_of_date_too() -> None:
+    rows = [ChangeRow("one", "fault", "a", "survived"), ChangeRow("one", "fault", "b", "noticed")]
+    known = Explanations({"r": "why"}, {"one": {"b": "r"}, "other": {"c": "r"}})
+    ended = concluded(["one"], rows, 0.0, known)
+    assert (ended.holes, ended.outdated) == (("one: a",), ("one: b",))
+    assert ended.exit_code == ExitCode.UNEXPECTED
+    lost = concluded(["one"], [ChangeRow("one", "", "all changes", "lost", "it died")], 0.0, known)
+    assert (lost.outdated, lost.exit_code) == ((), ExitCode.UNKNOWN)
+
+
+@pytest.mark.usefixtures("_patched")
+def test_a_scenario_that_expects_little_notices_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the outcomes of its operations, extension-limit says the same of a lock without the limit."""
+    scenario = scenario_of("extension-limit")
+    lax = scenario.expect.model_copy(update={"operations": None})
+    limit = scenario.lock.model_copy(update={"options": {**scenario.lock.options, "max_extensions": 4}})
+    changed = scenario.model_copy(update={"lock": limit})
+    row = try_change(Change("extension-limit", "option", "limit", changed))
+    assert (row.result, row.by) == ("noticed", "alice extends (4 of 4): ok, not refused")
+    monkeypatch.setattr("lab.selftest.change_task.versions", lambda name: ())
+    row = try_change(Change("extension-limit", "option", "limit", changed.model_copy(update={"expect": lax})))
+    assert (row.result, row.differs) == ("survived", ("alice extends: ok, not refused",))
+
+
+def test_what_is_impossible_without_a_step_goes_with_it() -> None:
+    (left,) = (one for one in changes("majority-down") if one.what.startswith("without: crash"))
+    assert not any(step.KEY == "restart" for step in left.changed.steps)
+    (left,) = (one for one in changes("gc-pause-after-acquire") if one.what == "without: start: alice writes")
+    assert "alice writes" not in map(str, actions(left.changed.steps))
+    assert left.missed == "alice writes"
+
+
+def test_a_file_that_is_changed_is_loaded_as_such() -> None:
+    text = load_scenario("majority-down").text
+    assert load_text(text, "again.yaml").scenario == load_scenario("majority-down").scenario
+
+
+def test_the_command_tells_it_all(lab: Lab) -> None:
+    run = lab("selftest", "--scenarios", "--only", "healthy", "--json", "--markdown", "page.md")
+    assert run.code == 0, run.out + run.err
+    told = json.loads(run.out)
+    assert {row["scenario"] for row in told["rows"]} == {"healthy"}
+    assert told["holes"] == told["outdated"] == []
+    assert "# What can go from the scenarios" in (lab.directory / "page.md").read_text()
+    wrong = lab("selftest", "--scenarios", "--only", "helthy")
+    assert wrong.code == 2
+    assert "did you mean 'healthy'?" in wrong.err
