@@ -78,12 +78,16 @@ def lines(name: str, verdict: Verdict) -> Iterator[str]:
     for remark in verdict.remarks:
         yield f"  note: {remark}"
     for title, property in verdict.properties.items():
-        yield f"  {title:<17} {property.outcome:<9} {property.why}"
+        said = property.violations[0].headline if property.violations else ""
+        yield f"  {title:<17} {property.outcome:<9} {said or property.why}"
         for finding in property.findings:
             events = ", ".join(map(str, finding.witnesses))
             count = finding.details.get("count")
             more = f" (one of {count})" if count and count > 1 else ""
-            yield f"      {finding.severity} {finding.name}{more}, events {events}: {finding.why}"
+            said = finding.headline or finding.why
+            yield f"      {finding.severity} {finding.name}{more}, events {events}: {said}"
+            for line in finding.evidence:
+                yield f"          {line}"
             if finding.broken_assumption:
                 yield f"          {finding.broken_assumption}"
 

@@ -11,11 +11,12 @@ from checker import fencing, honesty, linearizable, liveness, mutual_exclusion, 
 from checker.custom import CustomModel, check_model, operations_of
 from checker.errors import HistoryError
 from checker.events import Model
-from checker.evidence import Evidence, ms
+from checker.evidence import Evidence
 from checker.history import History
 from checker.operations import NONE, F, Status
 from checker.properties import counting, elections, fairness, timeliness
 from checker.verdict import Outcome, Property, PropertyVerdict, Verdict, compose, judge, worst
+from checker.words import in_words
 
 Check = Callable[[Evidence], PropertyVerdict]
 
@@ -161,7 +162,8 @@ def remarks(evidence: Evidence) -> Iterator[str]:
         times = "once" if len(unasked) == 1 else f"{len(unasked)} times"
         yield (
             f"a process stood still {times} though nobody paused it, the longest for "
-            f"{ms(longest.end_ns - longest.start_ns)} ({longest.client} at {evidence.at(longest.start_ns)}): "
+            f"{in_words(longest.end_ns - longest.start_ns)} ({longest.client} at "
+            f"{evidence.at(longest.start_ns)}): "
             "the machine was busy, which is never the lock's fault"
         )
 

@@ -36,6 +36,14 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fie
     call) and `deadline_ns` the end of the lease as the lock states it, for locks that say so. `wait_ns` is
     for how long an acquire may wait (0 for a try that must not). Which fields belong to which event is told
     in the format's description; nothing here is checked across events.
+
+    `refused_by` belongs to an acquire that failed: how many nodes answered that the key is taken, if they
+    were enough to rule the grant out (the fewest over its attempts; a service, or a library that answers for
+    its nodes, counts as one). 0: it failed for another reason, such as silence or no time left. Absent: the
+    record does not tell, and no check takes the failure for a refusal.
+
+    The `value` of a `held`, and of an extension that did not succeed, is what the client then believed: "yes"
+    or "no".
     """
 
     time_ns: int
@@ -58,6 +66,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fie
     version_written: int | None = None
     value: Any = None
     error: str | None = None
+    refused_by: int | None = None
     start_ns: int | None = None
     duration_ns: int | None = None
     fault_id: str | None = None

@@ -13,9 +13,11 @@ from checker.attribution import Attribution, Forgotten
 from checker.events import LAB, Params
 from checker.grants import Grants, grants_of, unnamed_releases, with_grants
 from checker.history import History
-from checker.operations import I64, MISSING, NEVER, NONE, F, Index, Operations
-from checker.verdict import Finding, Property, Severity
-from checker.windows import Segments, believed, guaranteed
+from checker.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.sightings import Sightings
+from checker.verdict import Cause, Finding, Property, Severity
+from checker.windows import Answers, Segments, believed, guaranteed
+from checker.words import instant
 from checker.writes import Writes, accepted_writes
 
 LISTED_MAX: Final = 10
@@ -62,6 +64,25 @@ class Evidence:
         return self._accepted[1]
 
     @cached_property
+    def sightings(self) -> Sightings:
+        """What was seen of keys on the nodes."""
+        return Sightings(self.history)
+
+    @cached_property
+    def began_ns(self) -> I64:
+        """Before which instant each grant surely was not made, shape (number of grants,).
+
+        The call of its acquire, or the instant before which a majority was not seen to have its token.
+        """
+        began = self.grants.called_ns.copy()
+        if self.history.nodes:
+            for g in np.flatnonzero(self.grants.held & (self.grants.token != NONE)).tolist():
+                token, called_ns = str(self.ops.names.token[int(self.grants.token[g])]), int(began[g])
+                made_ns = self.sightings.began_ns(self.key(int(self.grants.key[g])), token, called_ns)
+                began[g] = min(made_ns, int(self.grants.acquired_ns[g]))
+        return began
+
+    @cached_property
     def guaranteed(self) -> Segments:
         """The segments of G; those without TTL end where a client was killed."""
         return guaranteed(self.grants, self.params, self._deaths_ns)
@@ -69,7 +90,7 @@ class Evidence:
     @cached_property
     def believed(self) -> Segments:
         """The segments of B, cut where a client was killed."""
-        return believed(self.grants, self.params, self._deaths_ns)
+        return believed(self.grants, self.params, self._deaths_ns, self._answers())
 
     @cached_property
     def _deaths_ns(self) -> I64:
@@ -89,6 +110,19 @@ class Evidence:
             if fault.f in CLIENT_CRASHES
             for code in self._client_codes(fault.targets)
         ]
+
+    def _answers(self) -> Answers:
+        """What `held` answered, and what clients whose extension did not succeed still believed."""
+        ops, codes = self.ops, {str(name): code for code, name in enumerate(self.ops.names.value)}
+        extended = ops.rows(F.EXTEND)
+        rows = np.concatenate([ops.rows(F.HELD, Status.OK), extended[ops.status[extended] != Status.OK]])
+        grant = self.grants.of(ops.grant[rows])
+        yes, no = (ops.value[rows] == codes.get(word, MISSING) for word in ("yes", "no"))
+        known = (grant != NONE) & (yes | no)
+        rows, grant, yes = rows[known], grant[known], yes[known]
+        returned, claimed = np.minimum(ops.return_ns[rows], ops.info_ns[rows]), ops.claimed_ns[rows]
+        until = returned + np.where(claimed == MISSING, 0, np.maximum(claimed, 0))
+        return Answers(grant, yes, returned, until)
 
     def pauses(self) -> dict[str, list[Interval]]:
         """When the nemesis let somebody stand still, by name."""
@@ -124,8 +158,8 @@ class Evidence:
     # -- words --------------------------------------------------------------------------------------------
 
     def at(self, time_ns: int) -> str:
-        """A stamp in words: milliseconds since the first event."""
-        return f"t=+{_number(self.history.since_start_ms(int(time_ns)))} ms"
+        """A stamp in words: seconds since the first event."""
+        return instant(int(time_ns) - self.history.start_ns)
 
     def client(self, row: int) -> str:
         """The client of an operation."""
@@ -153,9 +187,12 @@ class Evidence:
         name: str,
         property: Property,
         severity: Severity,
-        why: str,
+        why: str = "",
         *,
         key: int,
+        headline: str = "",
+        evidence: Sequence[str] = (),
+        cause: Cause | None = None,
         witnesses: Iterable[int],
         clients: Iterable[str] = (),
         forgotten: Forgotten | None = None,
@@ -163,7 +200,8 @@ class Evidence:
     ) -> Finding:
         """A finding on a key (by code); all but mere information name the assumption broken before.
 
-        `forgotten` is what nodes must have forgotten, where the finding is that they did.
+        Either `why` is the whole sentence, or `headline` and the lines of `evidence` make it up. `forgotten`
+        is what nodes must have forgotten, where the finding is that they did; `cause` is what was seen of it.
         """
         events = tuple(sorted(set(witnesses)))
         involved = tuple(dict.fromkeys(clients))
@@ -174,7 +212,10 @@ class Evidence:
             name=name,
             property=property,
             severity=severity,
-            why=why,
+            why=why or f"{headline}: {'; '.join(evidence)}",
+            headline=headline or why,
+            evidence=tuple(evidence),
+            cause=cause,
             key=self.key(key),
             witnesses=events,
             details=details,
@@ -223,16 +264,6 @@ def limited(findings: list[Finding], count: int) -> list[Finding]:
     from dataclasses import replace
 
     return [replace(f, details={**f.details, "count": count}) for f in findings]
-
-
-def ms(duration_ns: int) -> str:
-    """A duration in words."""
-    return f"{_number(duration_ns / 1e6)} ms"
-
-
-def _number(value: float) -> str:
-    text = f"{value:.3f}".rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
 
 
 def spread(values: I64) -> int:

@@ -6,6 +6,12 @@ let a smaller one pass; else `stale-write` where its client had also run past it
 
 "After" means that the other write had returned before this one was called, or that the store's own version
 numbers say so (the store serialises writes, so a write that was delayed on its way counts as well).
+
+A grant begins to hold between two instants: the return of its acquire, and the call of it or, where the nodes
+were watched, the instant before which a majority surely had not its token (`checker.sightings`). One grant is
+later than another only if it began after the other's acquire had returned. Where grants that may have begun
+in either order got fences, or wrote, in the reverse of the order in which they were returned, nothing is
+known (`checker.order`), and the verdict says so.
 """
 
 from __future__ import annotations
@@ -14,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from checker import order
 from checker.arrays import largest_before, longer, plus, which_before
-from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.evidence import LISTED_MAX, Evidence, limited
 from checker.operations import I64, MISSING, NEVER, Bools, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+from checker.words import in_words
 
 FENCING = Property.FENCING
 
@@ -31,10 +39,17 @@ def check(evidence: Evidence) -> PropertyVerdict:
     findings = [*fence_orders(evidence), *breaches_and_unfenced(evidence, uses, lease_end)]
     guilty = {w for f in findings if f.name == "stale-write" for w in f.witnesses}
     findings += stale_uses(evidence, uses, lease_end, guilty)
+    doubt = order.undecided(evidence)
+    if doubt is not None:
+        return judge(FENCING, findings, otherwise=Outcome.UNKNOWN, why=doubt)
     grants = evidence.grants
     fenced = int((grants.fence[grants.held] != MISSING).sum())
     if fenced:
-        why = f"{fenced} grants carried fences, which grew, and no older grant wrote after a newer one"
+        why = (
+            f"{fenced} grants carried fences, which grew in the order in which they were returned, and no "
+            "write "
+            "was accepted after one of a later grant"
+        )
         return judge(FENCING, findings, why=why)
     if evidence.params.lock_fences:
         why = "the lock claims to hand out fences, but no grant carried one"
@@ -47,24 +62,26 @@ def fence_orders(evidence: Evidence) -> list[Finding]:
     """`fence-order`: a later grant with a fence no larger than an earlier one's, or one fence given twice."""
     grants, margin = evidence.grants, 2 * evidence.params.epsilon_ns
     rows = np.flatnonzero(grants.held & (grants.fence != MISSING))
+    if not rows.size:
+        return []
     key, fence = grants.key[rows], grants.fence[rows]
-    acquired, called = grants.acquired_ns[rows], grants.called_ns[rows]
-    earlier = largest_before(key, acquired, fence, key, called - margin)
+    acquired, began = grants.acquired_ns[rows], evidence.began_ns[rows]
+    earlier = largest_before(key, acquired, fence, key, began - margin)
     back = np.flatnonzero((earlier != MISSING) & (earlier >= fence))
     pairs = [
-        (int(rows[which_before(key, acquired, fence, int(key[i]), int(called[i]) - margin)]), int(rows[i]))
+        (int(rows[which_before(key, acquired, fence, int(key[i]), int(began[i]) - margin)]), int(rows[i]))
         for i in back[:LISTED_MAX].tolist()
     ]
-    order = np.lexsort((acquired, fence, key))
-    same = (key[order][1:] == key[order][:-1]) & (fence[order][1:] == fence[order][:-1])
+    by_fence = np.lexsort((acquired, fence, key))
+    same = (key[by_fence][1:] == key[by_fence][:-1]) & (fence[by_fence][1:] == fence[by_fence][:-1])
     told = set(back.tolist())
     twins = [
-        (int(rows[order[i]]), int(rows[order[i + 1]]))
+        (int(rows[by_fence[i]]), int(rows[by_fence[i + 1]]))
         for i in np.flatnonzero(same)[: 2 * LISTED_MAX].tolist()
-        if int(order[i + 1]) not in told
+        if int(by_fence[i + 1]) not in told
     ]
     findings = [_fence_order(evidence, g, h) for g, h in (pairs + twins)[:LISTED_MAX]]
-    repeated = int(same.sum()) - int(np.isin(order[1:][same], back).sum())
+    repeated = int(same.sum()) - int(np.isin(by_fence[1:][same], back).sum())
     return limited(findings, int(back.size) + repeated)
 
 
@@ -73,17 +90,19 @@ def _fence_order(evidence: Evidence, g: int, h: int) -> Finding:
     old, new = int(grants.fence[g]), int(grants.fence[h])
     a, b, key = evidence.holder(g), evidence.holder(h), evidence.key(int(grants.key[g]))
     if old == new:
-        why = f"{a} and {b} were granted {key!r} with one and the same fence {old}"
+        headline = f"{a} and {b} were granted {key!r} with one and the same fence {old}"
     else:
-        why = (
-            f"{b} was granted {key!r} with fence {new}, called at {evidence.at(grants.called_ns[h])}, after "
-            f"{a} had got fence {old} by {evidence.at(grants.acquired_ns[g])}: fences went backwards"
-        )
+        headline = f"{b} was granted {key!r} with fence {new} after {a} had got fence {old}"
     return evidence.finding(
         "fence-order",
         FENCING,
         Severity.VIOLATION,
-        why,
+        headline=headline,
+        evidence=[
+            f"{a}: acquired at {evidence.at(grants.acquired_ns[g])} · "
+            f"{b}: held nothing before {evidence.at(evidence.began_ns[h])}, "
+            f"acquired at {evidence.at(grants.acquired_ns[h])}"
+        ],
         key=int(grants.key[g]),
         witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
         clients=(a, b),
@@ -126,7 +145,7 @@ def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) 
         grant = int(evidence.grants.of(ops.grant[row : row + 1])[0])
         why = (
             f"{evidence.client(row)} {verb} {evidence.key(int(ops.key[row]))!r} at "
-            f"{evidence.at(ops.call_ns[row])}, {ms(late)} after its lease was over"
+            f"{evidence.at(ops.call_ns[row])}, {in_words(late)} after its lease was over"
         )
         findings.append(
             evidence.finding(
@@ -152,7 +171,7 @@ def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> li
     writes, grants = evidence.writes, evidence.grants
     own = np.flatnonzero(grants.certain(writes.grant))
     began = np.full(len(writes), MISSING, np.int64)
-    began[own] = grants.called_ns[writes.grant[own]]
+    began[own] = evidence.began_ns[writes.grant[own]]
     margin = 2 * evidence.params.epsilon_ns
     newer = _largest_earlier(evidence, own, began)
     late = np.zeros(len(writes), bool)
@@ -217,7 +236,7 @@ def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: boo
     row, other = int(writes.row[late]), int(writes.row[newer])
     a, b, key = evidence.client(row), evidence.client(other), evidence.key(int(writes.key[late]))
     after = writes.done_ns[newer] < writes.call_ns[late]
-    order = (
+    order_ = (
         f"at {evidence.at(writes.call_ns[late])}, after {b}'s write had returned at "
         f"{evidence.at(writes.done_ns[newer])}"
         if after
@@ -227,15 +246,18 @@ def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: boo
         "order": "time" if after else "version",
         "values": [ops.name("value", r) for r in (row, other)],
     }
+    headline = f"the store accepted {a}'s write to {key!r} after a write of {b}, whose grant is the later one"
+    lines = [f"{a}'s write was accepted {order_}"]
     if name == "fence-breach":
         old, new = int(writes.fence[late]), int(writes.fence[newer])
-        why = f"the store accepted {a}'s write to {key!r} with fence {old} {order}, which had fence {new}"
+        headline = (
+            f"the store accepted {a}'s write to {key!r} with fence {old} after one of {b} with fence {new}"
+        )
         details["fences"] = [old, new]
     else:
-        past = ", and its own lease was over" if stale else ""
-        why = (
-            f"the store accepted {a}'s write to {key!r} {order}, although {b}'s grant is the later one{past}"
-            ": a fencing token would have stopped it"
+        lines.append(
+            ("its own lease was over by then, and " if stale else "")
+            + "a fencing token would have stopped it"
         )
     clients = (a, b)
     grants = [int(g) for g in (writes.grant[late], writes.grant[newer]) if g >= 0]
@@ -243,7 +265,8 @@ def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: boo
         name,
         FENCING,
         Severity.VIOLATION,
-        why,
+        headline=headline,
+        evidence=lines,
         key=int(writes.key[late]),
         witnesses=[
             *(evidence.told(int(evidence.grants.row[g])) for g in grants),

@@ -10,6 +10,11 @@ is refused may try again inside one call, so the call itself is only a bound whe
 knows only a claim longer than the TTL is a lie for certain. (An acquire that waited for somebody else's lease
 to end would be accused otherwise: counting from its call is unsound for every lock that retries.)
 
+What the lock says of its attempt never widens what it is held to: where the nodes were watched, the lease is
+over when as many of them as make a grant had the token no more (`checker.sightings`: what each node said of
+the time that the key had left there). That is earlier than the attempt allows if the lock counted votes
+that it had got before the attempt.
+
 What `held` answers is counted from when the grant (or its last extension) *returned*: it may come from the
 nodes, and they count from when they were asked, which may be as late as that. The answer was made after the
 question, so its deadline is taken from there, and no pause can explain one that lies beyond the lease. An
@@ -30,9 +35,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from checker.arrays import largest_before, longer, plus
-from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.evidence import LISTED_MAX, Evidence, limited
 from checker.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+from checker.words import in_words
 
 HONESTY = Property.LEASE_HONESTY
 ROUNDED_NS = 1_000_000
@@ -114,21 +120,40 @@ def _claims(evidence: Evidence) -> Claims:
     begun, stated = _begun(ops, base)
     ttl = np.concatenate([grants.ttl_ns[told], extensions.ttl_ns[extended]])
     none = np.zeros(asked.size, np.bool_)
+    over = plus(begun, longer(ttl, evidence.params.rho))
+    over[: told.size] = np.minimum(over[: told.size], _seen_over(evidence, told, stated[: told.size]))
     return Claims(
         row=rows,
         grant=np.concatenate([told, extensions.grant[extended], grant]),
         called_ns=np.concatenate([begun, ops.return_ns[grants.row[grant]]]),
         returned_ns=ops.return_ns[rows],
         ttl_ns=np.concatenate([ttl, grants.ttl_ns[grant]]),
-        over_ns=np.concatenate(
-            [plus(begun, longer(ttl, evidence.params.rho)), _over_by_then(evidence, asked, grant)]
-        ),
+        over_ns=np.concatenate([over, _over_by_then(evidence, asked, grant)]),
         claimed_ns=ops.claimed_ns[rows],
         deadline_ns=np.where(success, ops.deadline_ns[rows], plus(ops.call_ns[rows], ops.claimed_ns[rows])),
         stated=np.concatenate([stated, none]),
         bounded=np.concatenate([stated | evidence.params.single_attempt, ~none]),
         success=success,
     )
+
+
+def _seen_over(evidence: Evidence, grants_told: Index, stated: Bools) -> I64:
+    """When the leases of grants whose attempt the lock stated were over, by what nodes said of their keys."""
+    over = np.full(grants_told.size, NEVER, np.int64)
+    grants, ops = evidence.grants, evidence.ops
+    if not evidence.history.nodes:
+        return over
+    prolonged = np.full(len(grants), NEVER, np.int64)
+    np.minimum.at(prolonged, grants.extensions.grant, grants.extensions.call_ns)
+    for at in np.flatnonzero(stated & (grants.token[grants_told] != NONE)).tolist():
+        g = int(grants_told[at])
+        over[at] = evidence.sightings.over_by(
+            evidence.key(int(grants.key[g])),
+            str(ops.names.token[int(grants.token[g])]),
+            int(grants.called_ns[g]),
+            int(prolonged[g]),
+        )
+    return over
 
 
 def _over_by_then(evidence: Evidence, asked: Index, grant: Index) -> I64:
@@ -176,20 +201,32 @@ def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) ->
     until = named if named != MISSING else returned + max(0, claim if claim != MISSING else 0)
     answer = not claims.success[at]
     excess = (until if answer else max(until, returned)) - int(claims.over_ns[at])
-    told = "success" if claim == MISSING else f"{ms(claim)} of validity"
-    since = f"{'granted by' if answer else 'asked for at'} {evidence.at(called)}"
-    why = (
-        f"{who}'s {what} was told {told} at {evidence.at(returned)}, but the lease of "
-        f"{ms(int(claims.ttl_ns[at]))} {since} is over by "
-        f"{evidence.at(claims.over_ns[at])}: {ms(excess)} too much"
-    )
+    lease = f"the lease of {in_words(int(claims.ttl_ns[at]))}"
+    since = f"granted by {evidence.at(called)}" if answer else f"asked for at {evidence.at(called)}"
+    over = f"{lease} {since} is over by {evidence.at(claims.over_ns[at])}"
+    if not answer and int(claims.over_ns[at]) < called + int(claims.ttl_ns[at]):
+        over = (
+            f"nodes had its key before {evidence.at(called)}, when it says that its attempt began: by what "
+            f"they told of the key, {lease} is over by {evidence.at(claims.over_ns[at])}"
+        )
+    if claim == MISSING or claim <= 0:
+        left = "" if claim == MISSING else f", with {in_words(-claim)} less than nothing left of its lease"
+        said = f"the {what} returned success at {evidence.at(returned)}{left}"
+        headline = f"{who}'s {what} returned success {in_words(excess)} after its lease was over"
+    else:
+        said = f"at {evidence.at(returned)} the {what} left {in_words(claim)} of validity"
+        headline = f"{who}'s {what} promised {in_words(excess)} more than its lease has"
+    lines = [said, over]
     if severity is Severity.INFORMATION:
-        why += f"; {who} (or the lab) stood still for so long in between, which is no fault of the library"
+        lines.append(
+            f"{who} (or the lab) stood still for so long in between, which is no fault of the library"
+        )
     return evidence.finding(
         "false-validity",
         HONESTY,
         severity,
-        why,
+        headline=headline,
+        evidence=lines,
         key=int(evidence.grants.key[claims.grant[at]]),
         witnesses=(evidence.called(row), evidence.told(row)),
         clients=(who,),

@@ -3,7 +3,8 @@
 `leak`: nobody can hold the key any more, a majority answers, and for longer than TTL + grace it is still
 refused. Two things prove it: tries one after the other (never more than the grace apart) that were all
 refused for that long; or one try, with no other beside it, refused that long after the last possible holder.
-A try that failed because nodes kept silent was not refused: that happens on a busy machine.
+A failed try was refused only if the record says that nodes refused it (`refused_by` of the event): one that
+failed because nodes kept silent was not, and of a history without that field no leak is proven.
 An acquire of unknown outcome may be the holder, but not for ever: it was executed, if at all, by its
 completion (or its client's death), or by the healing of a fault that held its messages back, and then lasts
 its TTL.
@@ -12,147 +13,121 @@ its TTL.
 nobody was granted the key though no certain grant held it.
 
 Time in which the asking client or the lab itself stood still does not count.
+
+A pass says what was shown (`checker.waiting`). Deadlock-freedom is `ok` if the key, free after a grant, was
+acquired by a try that began within TTL + grace; or if it was never free for longer than that, and no client
+tried in vain, so that nothing can have gone wrong. It is unknown if clients tried a free key in vain without
+proof of a leak, or if none tried for longer than TTL + grace whenever it was free. Fault tolerance is `ok` if
+the lock was granted while a majority was up and every client that asked for a free key got it within the
+bound of its first try; it is unknown if one did not and nothing more is proven. Without a bound (a history
+whose header has none) it says that the lock was granted, and no more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
-from checker.arrays import Composite, longer, plus, running_max
+from checker.arrays import longer
 from checker.availability import Availability, covers, merged, total, within
-from checker.evidence import LISTED_MAX, PAUSES, Evidence, Interval, limited, ms
-from checker.operations import I32, I64, MISSING, NEVER, F, Index, Status
+from checker.evidence import LISTED_MAX, Evidence, Interval, limited
+from checker.operations import I64, MISSING, NEVER, F, Status
 from checker.properties.waits import deadlocks
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+from checker.waiting import Tries, Wait, Windows, gaps, hold_ends, tries_of, waiting
+from checker.words import in_words, listed
 
-NOBODY_REFUSED = "nobody refused: "
-"""How the error of a failed acquire begins if no answer ruled it out: silence is no sign of a holder."""
 DEADLOCK = Property.DEADLOCK_FREEDOM
 TOLERANCE = Property.FAULT_TOLERANCE
 
 
-@dataclass(frozen=True, slots=True)
-class Gaps:
-    """Times in which no window covers a key, per key code; shape (n,) each."""
-
-    key: I32
-    start_ns: I64
-    end_ns: I64
-
-
-@dataclass(frozen=True, slots=True)
-class Tries:
-    """All attempts to acquire, ordered by key, then call; `end_ns` is when each was over, known or not."""
-
-    row: Index
-    key: I32
-    call_ns: I64
-    end_ns: I64
-
-    def between(self, key: int, start_ns: int, end_ns: int) -> Index:
-        """Positions of the tries at a key that were called within [start, end]."""
-        low, high = np.searchsorted(self.key, [key, key + 1])
-        calls = self.call_ns[low:high]
-        left, right = np.searchsorted(calls, [start_ns, end_ns + 1])
-        return np.arange(low + left, low + right)
-
-
 def check_deadlock_freedom(evidence: Evidence) -> PropertyVerdict:
-    """The verdict on deadlock-freedom; unknown if nobody ever asked."""
+    """The verdict on deadlock-freedom: see the module's text."""
     tries = tries_of(evidence)
     if not tries.row.size:
-        return judge(DEADLOCK, [], otherwise=Outcome.UNKNOWN, why="nobody ever asked for the lock")
-    why = "whenever nobody held the lock and a majority was up, it could be acquired again in time"
-    return judge(DEADLOCK, [*leaks(evidence, tries), *deadlocks(evidence)], why=why)
+        return judge(DEADLOCK, [], otherwise=Outcome.UNKNOWN, why="no client ever asked for the lock")
+    findings = [*leaks(evidence, tries), *deadlocks(evidence)]
+    grants = evidence.grants
+    windows = Windows(grants.key, grants.called_ns, hold_ends(evidence), grants.called_ns, grants.held)
+    limits = _longest_ttls(evidence) + evidence.params.grace_ns
+    seen = waiting(evidence, tries, Availability(evidence), windows, limits)
+    if seen.open is not None:
+        return judge(DEADLOCK, findings, otherwise=Outcome.UNKNOWN, why=_not_had(evidence, seen.open))
+    if seen.again:
+        times = "once" if seen.again == 1 else f"{seen.again} times"
+        why = (
+            f"after no client could hold it any more, the lock was acquired again {times}, by tries that "
+            "began "
+            f"within {in_words(seen.longest_ns)}"
+        )
+        return judge(DEADLOCK, findings, why=why)
+    if seen.idle is not None:
+        why = (
+            f"no client tried for {in_words(seen.idle.lasted_ns)} while {evidence.key(seen.idle.key)!r} "
+            "was free "
+            f"(from {evidence.at(seen.idle.start_ns)}): whether it could be acquired again in time was not "
+            "shown"
+        )
+        return judge(DEADLOCK, findings, otherwise=Outcome.UNKNOWN, why=why)
+    why = "the lock was never free while a client asked for it in vain, so it cannot have been lost"
+    return judge(DEADLOCK, findings, why=why)
 
 
 def check_fault_tolerance(evidence: Evidence) -> PropertyVerdict:
-    """The verdict on fault tolerance; unknown if nobody asked while a majority was up."""
+    """The verdict on fault tolerance: see the module's text."""
     tries, availability = tries_of(evidence), Availability(evidence)
     findings = unavailabilities(evidence, tries, availability)
     if not _any_while_up(evidence, tries, availability, only_grants=False):
-        why = "nobody asked for the lock while a majority was up"
+        why = "no client asked for the lock while a majority was up"
         return judge(TOLERANCE, findings, otherwise=Outcome.UNKNOWN, why=why)
     if not _any_while_up(evidence, tries, availability, only_grants=True):
-        why = "nobody was granted the lock while a majority was up"
+        why = "no client was granted the lock while a majority was up"
         return judge(TOLERANCE, findings, otherwise=Outcome.UNKNOWN, why=why)
-    return judge(TOLERANCE, findings, why="the lock was granted while a majority was up")
+    bound, grants = evidence.params.unavailable_ns, evidence.grants
+    granted = f"the lock was granted while {_up(evidence)}"
+    if bound is None:
+        return judge(TOLERANCE, findings, why=f"{granted}; the record sets no bound on a wait for it")
+    held = np.flatnonzero(grants.held)
+    windows = Windows(
+        grants.key[held],
+        grants.acquired_ns[held],
+        hold_ends(evidence)[held],
+        grants.called_ns[held],
+        np.ones(held.size, np.bool_),
+    )
+    limits = np.full(len(evidence.ops.names.key) + 1, bound, np.int64)
+    seen = waiting(evidence, tries, availability, windows, limits)
+    if seen.open is not None:
+        return judge(TOLERANCE, findings, otherwise=Outcome.UNKNOWN, why=_not_had(evidence, seen.open))
+    return judge(TOLERANCE, findings, why=f"{granted}, and no client waited longer than {in_words(bound)}")
 
 
-def tries_of(evidence: Evidence) -> Tries:
-    """All attempts to acquire."""
-    ops = evidence.ops
-    rows = ops.rows(F.ACQUIRE)
-    end = np.minimum(ops.return_ns[rows], ops.info_ns[rows])
-    call = ops.call_ns[rows]
-    order = np.argsort(Composite(ops.key[rows], call).encode(ops.key[rows], call), kind="stable")
-    rows, end = rows[order], end[order]
-    return Tries(rows, ops.key[rows], ops.call_ns[rows], np.minimum(end, evidence.history.end_ns))
+def _up(evidence: Evidence) -> str:
+    """That nodes could serve, as far as the record tells."""
+    return "a majority was up" if evidence.params.nodes is not None else "no recorded fault kept nodes away"
 
 
-def hold_ends(evidence: Evidence) -> I64:
-    """When each grant, certain or not, was not held any more at the latest, for liveness; one per grant."""
-    grants, extensions = evidence.grants, evidence.grants.extensions
-    rho, epsilon = evidence.params.rho, evidence.params.epsilon_ns
-    last = np.where(grants.returned, grants.acquired_ns, _executed_by(evidence, grants.row))
-    end = plus(last, np.where(grants.ttl_ns < NEVER, longer(grants.ttl_ns, rho), NEVER))
-    forgotten = ~grants.held & (grants.ttl_ns >= NEVER)
-    end[forgotten] = last[forgotten]
-    may = np.flatnonzero(extensions.status != Status.FAIL)
-    if may.size:
-        done = np.where(
-            extensions.status[may] == Status.OK,
-            extensions.return_ns[may],
-            _executed_by(evidence, extensions.row[may]),
-        )
-        np.maximum.at(end, extensions.grant[may], plus(done, longer(extensions.ttl_ns[may], rho)))
-    availability = Availability(evidence)
-    for code, client in enumerate(evidence.ops.names.client) if evidence.history.faults else ():
-        for death in availability.dead(client):
-            theirs = (grants.client == code) & (grants.called_ns <= death.start_ns)
-            end[(end >= NEVER) & theirs] = death.start_ns
-    end = np.where(end < NEVER, end + epsilon, NEVER)
-    released = np.where(grants.returned, grants.release_return_ns, NEVER) + epsilon
-    return np.asarray(np.minimum(end, released))
-
-
-def _executed_by(evidence: Evidence, rows: Index) -> I64:
-    """When operations of unknown outcome were executed at the latest, if ever: see the module's text."""
-    ops = evidence.ops
-    end = np.minimum(ops.return_ns[rows], ops.info_ns[rows])
-    unsure = np.flatnonzero(ops.status[rows] == Status.INFO)
-    if not unsure.size:
-        return end
-    availability = Availability(evidence)
-    holding = [f for f in evidence.history.faults if f.heals is None and f.f not in PAUSES]
-    for i in unsure.tolist():
-        client = evidence.client(int(rows[i]))
-        call = int(ops.call_ns[rows[i]])
-        over = min(int(end[i]), availability.death_after(client, call))
-        over = evidence.history.end_ns if over >= NEVER else over
-        held_back = [
-            f.until_ns
-            for f in holding
-            if client in f.targets and f.start_ns <= over and f.until_ns >= call and len(f.targets) > 1
-        ]
-        end[i] = max([over, *held_back])
-    return end
-
-
-def gaps(key: I32, start_ns: I64, end_ns: I64, evidence: Evidence, minimum_ns: int) -> Gaps:
-    """Times longer than `minimum_ns` in which no window covers the key, from first to last event."""
-    first, last = evidence.history.start_ns, evidence.history.end_ns
-    keys = np.unique(evidence.ops.key[evidence.ops.f == F.ACQUIRE])
-    key = np.concatenate([keys, key, keys])
-    start = np.concatenate([np.full(keys.size, first), start_ns, np.full(keys.size, last)])
-    end = np.concatenate([np.full(keys.size, first), np.minimum(end_ns, last), np.full(keys.size, last)])
-    order = np.argsort(Composite(key, start).encode(key, start), kind="stable")
-    key, start, end = key[order], start[order], end[order]
-    reach = running_max(end, key)
-    free = (key[1:] == key[:-1]) & (start[1:] - reach[:-1] > minimum_ns)
-    return Gaps(key[1:][free], reach[:-1][free], start[1:][free])
+def _not_had(evidence: Evidence, wait: Wait) -> str:
+    """Why a free period with failed tries is neither a pass nor a violation."""
+    ops, rows = evidence.ops, list(wait.rows)
+    clients = listed(dict.fromkeys(evidence.client(row) for row in rows))
+    times = "once" if len(rows) == 1 else f"{len(rows)} times"
+    refused = int((ops.refused_by[rows] > 0).sum())
+    answers = "nodes refused it each time" if refused == len(rows) else f"nodes refused it {refused} of them"
+    if not refused:
+        answers = "the record does not show that nodes refused it"
+    calls = ops.call_ns[rows]
+    ends = np.minimum(np.minimum(ops.return_ns[rows], ops.info_ns[rows]), evidence.history.end_ns)
+    quiet = np.append(calls[1:], wait.end_ns) - ends
+    longest = int(quiet.max())
+    return (
+        f"{clients} asked for {evidence.key(wait.key)!r} {times} from {evidence.at(calls[0])} on, when no "
+        "client "
+        f"could hold it, and did not get it ({answers}); no client tried for {in_words(longest)} of that "
+        "time, so "
+        "whether it could be acquired in time was not shown"
+    )
 
 
 def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
@@ -190,13 +165,12 @@ def _leak_proof(
     """The refused tries (rows) that prove a leak in a gap, and for how long; None if nothing does."""
     key, start, end = gap
     grace, ops = evidence.params.grace_ns, evidence.ops
-    silent = {code for code, error in enumerate(ops.names.error) if str(error).startswith(NOBODY_REFUSED)}
     inside = tries.between(key, start, end)
     refused = [
         int(t)
         for t in inside.tolist()
         if ops.status[tries.row[t]] == Status.FAIL
-        and int(ops.error[tries.row[t]]) not in silent
+        and ops.refused_by[tries.row[t]] > 0
         and tries.end_ns[t] <= end
         and covers(
             int(tries.call_ns[t]),
@@ -252,18 +226,21 @@ def _lone_refusal(
 def _leak(evidence: Evidence, key: int, start: int, limit: int, rows: list[int], lasted: int) -> Finding:
     first, last = rows[0], rows[-1]
     clients = [evidence.client(row) for row in rows]
-    who = " and ".join(dict.fromkeys(clients))
-    tried = "tried once and was" if len(rows) == 1 else f"tried {len(rows)} times and was always"
-    why = (
-        f"the lock on {evidence.key(key)!r} leaked: nobody can have held it since {evidence.at(start)} and a "
-        f"majority was up, yet {who} {tried} refused, at last at "
-        f"{evidence.at(evidence.ops.return_ns[last])}: {ms(lasted)}, more than TTL and grace ({ms(limit)})"
+    who = listed(dict.fromkeys(clients))
+    tried = (
+        "tried once and was refused" if len(rows) == 1 else f"tried {len(rows)} times and was always refused"
+    )
+    name, until = evidence.key(key), evidence.at(evidence.ops.return_ns[last])
+    evidence_lines = (
+        f"no client can have held it since {evidence.at(start)} · {_up(evidence)}",
+        f"{who} {tried} by nodes, at last at {until} · more than TTL and grace ({in_words(limit)})",
     )
     return evidence.finding(
         "leak",
         DEADLOCK,
         Severity.VIOLATION,
-        why,
+        headline=f"{name!r} could not be acquired for {in_words(lasted)} though no client held it",
+        evidence=evidence_lines,
         key=key,
         witnesses=(evidence.called(first), evidence.told(first), evidence.called(last), evidence.told(last)),
         clients=clients,
@@ -291,7 +268,58 @@ def unavailabilities(evidence: Evidence, tries: Tries, availability: Availabilit
             for wait, lasted in waits
             if lasted > bound
         ]
-    return limited(findings[:LISTED_MAX], len(findings))
+    told = {finding.key for finding in findings}
+    refused = [
+        _unavailable(evidence, key, span, lasted, bound, rows)
+        for key, span, lasted, rows in _refused_spans(evidence, tries, availability, bound)
+        if evidence.key(key) not in told
+    ]
+    return limited((findings + refused)[:LISTED_MAX], len(findings) + len(refused))
+
+
+def _refused_spans(
+    evidence: Evidence, tries: Tries, availability: Availability, bound: int
+) -> Iterator[tuple[int, Interval, int, list[int]]]:
+    """Series of refusals by nodes longer than the bound in which no client can have held the key.
+
+    Each of them was alone: no other try within the grace before it or beside it, whose keys might explain it.
+    Between two of them no client need have asked: a key that is there at both is no lock that was free.
+    """
+    grants, ops, grace = evidence.grants, evidence.ops, evidence.params.grace_ns
+    if not bool((ops.refused_by[tries.row] > 0).any()):
+        return
+    free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, bound)
+    for key, start, end in zip(free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist(), strict=True):
+        run: list[int] = []
+        reach = start - grace
+        inside = tries.between(key, start, end)
+        for t, following in zip(inside.tolist(), [*tries.call_ns[inside[1:]].tolist(), NEVER], strict=True):
+            call, over, row = int(tries.call_ns[t]), int(tries.end_ns[t]), int(tries.row[t])
+            client = evidence.client(row)
+            alone = reach + grace < call or (
+                bool(run) and evidence.client(run[-1]) == client and reach <= call
+            )
+            refused = alone and over < following and over <= end and ops.refused_by[row] > 0
+            served = covers(int(ops.call_ns[run[0]]) if run else call, over, availability.served(client))
+            if not refused or not served:
+                if run:
+                    yield from _span(evidence, availability, key, run, bound)
+                run = []
+            if refused and served:
+                run.append(row)
+            reach = max(reach, over)
+        if run:
+            yield from _span(evidence, availability, key, run, bound)
+
+
+def _span(
+    evidence: Evidence, availability: Availability, key: int, rows: list[int], bound: int
+) -> Iterator[tuple[int, Interval, int, list[int]]]:
+    begin, over = int(evidence.ops.call_ns[rows[0]]), int(evidence.ops.return_ns[rows[-1]])
+    still = merged(i for client in {evidence.client(r) for r in rows} for i in availability.still(client))
+    lasted = over - begin - total(within(begin, over, still))
+    if lasted > bound:
+        yield key, Interval(begin, over), lasted, rows
 
 
 def _waits(
@@ -328,16 +356,20 @@ def _unavailable(
     ops = evidence.ops
     inside = [r for r in rows if wait.start_ns <= ops.call_ns[r] <= wait.end_ns] or rows
     clients = [evidence.client(row) for row in inside]
-    why = (
-        f"{' and '.join(dict.fromkeys(clients))} asked for {evidence.key(key)!r} while a majority was up, "
-        f"and nobody was granted it from {evidence.at(wait.start_ns)} to {evidence.at(wait.end_ns)}: "
-        f"{ms(lasted)}, more than the {ms(bound)} that the scenario allows"
-    )
     return evidence.finding(
         "unavailable",
         TOLERANCE,
         Severity.VIOLATION,
-        why,
+        headline=(
+            f"{listed(dict.fromkeys(clients))} could not get {evidence.key(key)!r} for {in_words(lasted)} "
+            "while "
+            f"{_up(evidence)}"
+        ),
+        evidence=(
+            f"asked from {evidence.at(wait.start_ns)} to {evidence.at(wait.end_ns)}, and no client was "
+            "granted it "
+            f"· the scenario allows {in_words(bound)}",
+        ),
         key=key,
         witnesses=(evidence.called(inside[0]), evidence.told(inside[-1])),
         clients=clients,

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from checker.arrays import Composite, largest_before, running_max, which_before
-from checker.evidence import LISTED_MAX, Evidence, limited, ms, spread
+from checker.cause import cause_of
+from checker.evidence import LISTED_MAX, Evidence, limited, spread
 from checker.operations import I64, MISSING, NEVER, Index, Status
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
 from checker.windows import Segments, possible
+from checker.words import in_words
 
 EXCLUSION = Property.MUTUAL_EXCLUSION
 
@@ -37,9 +39,13 @@ def check(evidence: Evidence) -> PropertyVerdict:
     findings = [*overlaps(evidence), *continuity_losses(evidence), *belief_overlaps(evidence)]
     findings = findings or possible_overlaps(evidence)
     held = int(evidence.grants.held.sum())
-    why = f"{held} grants, and no two of one key can have been held at the same time"
+    why = f"{held} grants, and no two of one key were surely held at the same time"
     if any(f.name == "belief-overlap" for f in findings):
-        why = "two clients believed to hold the lock at once, but the lock kept its promise"
+        why = (
+            f"{held} grants, and no two of one key were surely held at the same time, though two clients "
+            "believed "
+            "that they held it at once"
+        )
     return judge(EXCLUSION, findings, why=why)
 
 
@@ -91,12 +97,13 @@ def _overlap(evidence: Evidence, found: Meetings, i: int) -> Finding:
     start, end = int(found.start_ns[i]), int(found.end_ns[i])
     a, b = evidence.holder(g), evidence.holder(h)
     key = int(grants.key[g])
-    both = "twice" if a == b else f"by {a} and {b} at once"
-    why = (
-        f"the lock on {evidence.key(key)!r} was held {both} for at least {ms(end - start)} from "
-        f"{evidence.at(start)}: {a} had it guaranteed {_until(evidence, g)}, "
-        f"{b} got it {_within(evidence, h)}"
+    both = (
+        f"{a} held {evidence.key(key)!r} twice" if a == b else f"{a} and {b} both held {evidence.key(key)!r}"
     )
+    cause = cause_of(evidence, g, h)
+    lines = [f"{a}: {_until(evidence, g)} · {b}: acquired at {evidence.at(grants.acquired_ns[h])}"]
+    if cause is not None:
+        lines.append(f"cause: {cause.text}")
     witnesses = [evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))]
     if grants.release_row[g] >= 0:
         witnesses.append(int(ops.call_index[grants.release_row[g]]))
@@ -104,7 +111,9 @@ def _overlap(evidence: Evidence, found: Meetings, i: int) -> Finding:
         "overlap",
         EXCLUSION,
         Severity.VIOLATION,
-        why,
+        headline=f"{both} for at least {in_words(end - start, at_least=True)}",
+        evidence=lines,
+        cause=cause,
         key=key,
         witnesses=witnesses,
         clients=(a, b),
@@ -121,11 +130,10 @@ def _until(evidence: Evidence, g: int) -> str:
     mine = segments.grant == g
     end = int(segments.end_ns[mine].max())
     if end >= NEVER - evidence.params.epsilon_ns:
-        return "until it released it, which it never did"
-    cause = (
-        "it called release" if end == evidence.grants.release_call_ns[g] else "its TTL ended at the earliest"
-    )
-    return f"until {evidence.at(end)}, when {cause}"
+        return "held until it released it, which it never did"
+    called = end == evidence.grants.release_call_ns[g] - evidence.params.epsilon_ns
+    why = "it called release then" if called else "its TTL ends then at the earliest"
+    return f"guaranteed until {evidence.at(end)} ({why})"
 
 
 def _within(evidence: Evidence, h: int) -> str:
@@ -144,17 +152,21 @@ def belief_overlaps(evidence: Evidence) -> list[Finding]:
         g, h = int(found.first[i]), int(found.second[i])
         start, end = int(found.start_ns[i]), int(found.end_ns[i])
         a, b = evidence.holder(g), evidence.holder(h)
-        why = (
-            f"{a} still believed to hold {evidence.key(int(grants.key[g]))!r} when {b} was granted it at "
-            f"{evidence.at(grants.acquired_ns[h])}; both believed for {ms(end - start)}, though {a}'s lease "
-            "may have been over: the client's mistake, the lock kept its promise"
+        name = evidence.key(int(grants.key[g]))
+        headline = f"{a} and {b} both believed to hold {name!r} for {in_words(end - start)}"
+        lines = (
+            f"{a}: believed until {evidence.at(_believed_until(evidence, g))} · "
+            f"{b}: acquired at {evidence.at(grants.acquired_ns[h])}",
+            f"{a}'s lease may have been over by then, so that the nodes need not have granted it to both "
+            "at once",
         )
         findings.append(
             evidence.finding(
                 "belief-overlap",
                 EXCLUSION,
                 Severity.WARNING,
-                why,
+                headline=headline,
+                evidence=lines,
                 key=int(grants.key[g]),
                 witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
                 clients=(a, b),
@@ -165,6 +177,11 @@ def belief_overlaps(evidence: Evidence) -> list[Finding]:
             )
         )
     return limited(findings, found.count - (found.first.size - len(mild)))
+
+
+def _believed_until(evidence: Evidence, g: int) -> int:
+    segments = evidence.believed
+    return int(segments.end_ns[segments.grant == g].max())
 
 
 def _guaranteed_meet(evidence: Evidence, g: int, h: int) -> bool:

@@ -60,6 +60,7 @@ NUMBER_COLUMNS: Final = (
     "attempt_ns",
     "deadline_ns",
     "wait_ns",
+    "refused_by",
     "version_read",
     "version_written",
 )
@@ -107,6 +108,7 @@ class Operations:
     attempt_ns: I64
     deadline_ns: I64
     wait_ns: I64
+    refused_by: I64
     version_read: I64
     version_written: I64
     names: Names = field(default_factory=Names)

@@ -51,8 +51,41 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What was seen to have taken a holder's key away, or to have left it, before another was granted it.
+
+    `kind` is "command" (a command deleted, overwrote or shortened the key), "clock" (a node's clock was
+    moved), "node" (the node went down), "expiry" (the key outlived its TTL there by the node's own clock) or
+    "minority" (the key never lay on a majority). `actor` is the client or the fault, "" if it is not known;
+    `nodes` are those on which it was seen, `command` what they executed, `event` the position of the event
+    that shows it, `offset_ns` when it was at the latest, counted from the first event. `text` is all of it in
+    a sentence.
+    """
+
+    kind: str
+    actor: str
+    nodes: tuple[str, ...]
+    command: str | None
+    event: int
+    offset_ns: int
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "nodes": list(self.nodes)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Cause:
+        """Read the JSON form back. Raises `KeyError`, `TypeError`: not such a form."""
+        return cls(**{**data, "nodes": tuple(data["nodes"])})
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was seen, with the events that prove it and one plain sentence.
+
+    `why` is the whole sentence; `headline` is the part of it that can be said aloud, and `evidence` the lines
+    behind that, none where the headline says it all. `cause` is what was seen to have led to it, if anything.
 
     `name` is that of the table of findings. `witnesses` are event indices, ascending. `details` holds the
     numbers behind the sentence (an `offset_ns` counts from the first event); `count` in it tells how many
@@ -68,6 +101,9 @@ class Finding:
     details: Mapping[str, Any] = field(default_factory=dict)
     clients: tuple[str, ...] = ()
     broken_assumption: str | None = None
+    headline: str = ""
+    evidence: tuple[str, ...] = ()
+    cause: Cause | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -78,6 +114,9 @@ class Finding:
             "key": self.key,
             "witnesses": list(self.witnesses),
             "why": self.why,
+            "headline": self.headline or self.why,
+            "evidence": list(self.evidence),
+            "cause": None if self.cause is None else self.cause.to_dict(),
             "details": dict(self.details),
             "clients": list(self.clients),
             "broken_assumption": self.broken_assumption,
@@ -171,14 +210,19 @@ class Verdict:
         )
 
 
+_CONVERTED = ("property", "severity", "witnesses", "clients", "evidence", "cause")
+
+
 def _property_from(name: Property, data: Mapping[str, Any]) -> PropertyVerdict:
     findings = tuple(
         Finding(
-            **{k: v for k, v in f.items() if k not in ("property", "severity", "witnesses", "clients")},
+            **{k: v for k, v in f.items() if k not in _CONVERTED},
             property=Property(f["property"]),
             severity=Severity(f["severity"]),
             witnesses=tuple(f["witnesses"]),
             clients=tuple(f.get("clients", ())),
+            evidence=tuple(f.get("evidence", ())),
+            cause=None if f.get("cause") is None else Cause.from_dict(f["cause"]),
         )
         for f in data["findings"]
     )

@@ -6,7 +6,9 @@ by up to ρ each, the node's, which counts the TTL, and the recorder's, which st
 a lease lasts from `TTL⁻ = TTL·(1−ρ)/(1+ρ)` to `TTL⁺ = TTL·(1+ρ)/(1−ρ)`.
 
 * Belief `B`: from `ra` until the client knows better: its release call, the deadline that it was told (the
-  TTL that it asked for if it was told none), the return of a failed extension, its own crash.
+  TTL that it asked for if it was told none), the return of a failed extension, an answer of `held` that it is
+  not, its own crash. What it answers later counts for more: one that says that it is held carries belief on
+  to that answer, and for as long as the answer claims, whatever deadline or failed extension lay before.
 * Guaranteed `G`: `(ra + ε, min(cr, ca + TTL⁻ − δ) − ε)`. No node that keeps keys for their TTL
   can have let go inside. An extension that succeeded moves the deadline to `ca_e + TTL_e⁻ − δ`
   if it was called before the previous deadline; otherwise it opens a new segment at `ra_e`. A session (a
@@ -75,12 +77,27 @@ def guaranteed(grants: Grants, params: Params, deaths_ns: I64 | None = None) -> 
     return _proper(segments.grant, segments.start_ns + epsilon, end - epsilon)
 
 
-def believed(grants: Grants, params: Params, ends_ns: I64) -> Segments:
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What `held` answered, shape (n,): about which grant (a row of `Grants`), yes or no, until when.
+
+    `until_ns` is the return of the answer or, if it claimed some time, the end of that; a client whose
+    extension failed and which says that it still believes gives such an answer as well.
+    """
+
+    grant: Index
+    yes: Bools
+    returned_ns: I64
+    until_ns: I64
+
+
+def believed(grants: Grants, params: Params, ends_ns: I64, answers: Answers | None = None) -> Segments:
     """The segments of B of every grant whose client was told of it.
 
     `ends_ns`, shape (number of grants,), is when the client died, `NEVER` if it lived on. The bounds are
     narrowed by ε on either side.
     """
+    said = answers or _no_answers()
     extensions = grants.extensions
     done, failed = extensions.status == Status.OK, extensions.status == Status.FAIL
     told = plus(grants.acquired_ns, np.where(grants.claimed_ns == MISSING, grants.ttl_ns, grants.claimed_ns))
@@ -95,9 +112,41 @@ def believed(grants: Grants, params: Params, ends_ns: I64) -> Segments:
         deadline_ns=plus(extensions.return_ns[done], claim[done]),
     )
     knows = np.minimum(grants.release_call_ns, ends_ns)
-    np.minimum.at(knows, extensions.grant[failed], extensions.return_ns[failed])
+    last_yes = np.full(len(grants), MISSING, np.int64)
+    in_time = said.yes & (said.returned_ns <= knows[said.grant])
+    np.maximum.at(last_yes, said.grant[in_time], said.returned_ns[in_time])
+    gone, no = extensions.grant[failed], said.grant[~said.yes]
+    for grant, at_ns in ((gone, extensions.return_ns[failed]), (no, said.returned_ns[~said.yes])):
+        final = at_ns > last_yes[grant]
+        np.minimum.at(knows, grant[final], at_ns[final])
+    until = np.full(len(grants), MISSING, np.int64)
+    np.maximum.at(until, said.grant[in_time], said.until_ns[in_time])
+    segments = _carried_on(segments, grants.acquired_ns, np.minimum(until, knows))
     end = np.minimum(segments.end_ns, knows[segments.grant])
     return _proper(segments.grant, segments.start_ns + params.epsilon_ns, end - params.epsilon_ns)
+
+
+def _no_answers() -> Answers:
+    none = np.empty(0, np.int64)
+    return Answers(none, np.empty(0, np.bool_), none, none)
+
+
+def _carried_on(segments: Segments, start_ns: I64, until_ns: I64) -> Segments:
+    """The segments, those of a grant up to `until_ns` made one where belief was said to last so long."""
+    early = segments.end_ns < until_ns[segments.grant]
+    if not early.any():
+        return segments
+    start, end = segments.start_ns.copy(), segments.end_ns.copy()
+    carried = np.unique(segments.grant[early])
+    theirs = np.isin(segments.grant, carried) & (start <= until_ns[segments.grant])
+    last = np.full(until_ns.size, MISSING, np.int64)
+    np.maximum.at(last, segments.grant[theirs], end[theirs])
+    kept = ~theirs
+    return Segments(
+        np.concatenate([segments.grant[kept], carried]),
+        np.concatenate([start[kept], start_ns[carried]]),
+        np.concatenate([end[kept], np.maximum(last, until_ns)[carried]]),
+    )
 
 
 def expiry(grants: Grants, params: Params) -> I64:

@@ -65,6 +65,12 @@ class CrossCheck:
     """When the story was over; what was believed later is not looked at."""
     unwatched: int = 0
     missing: str | None = None
+    without_token: int = 0
+    """Grants of which the record has no token, as where a library does not tell it; not watched either."""
+    shared_token: int = 0
+    """Grants with a token that others had too; not watched either."""
+    only_on: tuple[str, ...] = ()
+    """Where tokens lay, if none ever lay on two nodes at once."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as it stands in verdict.json; times in milliseconds since the history's start."""
@@ -78,7 +84,7 @@ class CrossCheck:
             "agree": len(self.held) - len(open_),
             "part": sum(held.parts for held in open_),
             "not_known": sum(not held.parts for held in open_),
-            "not_watched": self.unwatched,
+            "not_watched": self.unwatched + self.without_token + self.shared_token,
             "grants_that_do_not_agree": [self._held(held) for held in open_[:LISTED_MAX]],
         }
 
@@ -142,11 +148,14 @@ class _Check:
         grants, ops = evidence.grants, evidence.ops
         codes, counts = np.unique(ops.token[(ops.f == F.ACQUIRE) & (ops.token != NONE)], return_counts=True)
         own = set(codes[counts == 1].tolist())
-        followed, unwatched = [], 0
+        followed, unwatched, nameless, shared = [], 0, 0, 0
         for grant, believed in self._beliefs().items():
             token = int(grants.token[grant])
             if evidence.key(int(grants.key[grant])) != self._key or token not in own:
-                unwatched += 1
+                other = evidence.key(int(grants.key[grant])) != self._key
+                unwatched += other
+                nameless += not other and token == NONE
+                shared += not other and token != NONE
                 continue
             since_ns = int(grants.called_ns[grant])
             name, end_ns = str(ops.names.token[token]), believed[-1].end_ns
@@ -154,8 +163,22 @@ class _Check:
         spread = max((sum(bool(lain.there) for lain in lains) for _, _, lains in followed), default=0)
         needed = 1 if spread == 1 else self._needed  # a lock that never asks a second node needs no majority
         held = [self._held(grant, believed, lains, needed) for grant, believed, lains in followed]
+        on = {
+            r.node
+            for _, _, lains in followed
+            for r, lain in zip(self._records, lains, strict=True)
+            if lain.there
+        }
         return CrossCheck(
-            self._total, needed, tuple(held), evidence.history.start_ns, self._end_ns, unwatched
+            self._total,
+            needed,
+            tuple(held),
+            evidence.history.start_ns,
+            self._end_ns,
+            unwatched,
+            without_token=nameless,
+            shared_token=shared,
+            only_on=tuple(sorted(on)) if spread == 1 else (),
         )
 
     def _beliefs(self) -> dict[int, list[Piece]]:

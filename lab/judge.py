@@ -15,9 +15,10 @@ import numpy as np
 
 from checker import HistoryError, Outcome, Verdict, load
 from checker.check import check
-from checker.evidence import Evidence, ms
+from checker.evidence import Evidence
 from checker.history import History
 from checker.operations import F, Status
+from checker.words import in_words
 from lab.belief import CrossCheck, cross_check
 from lab.errors import ExitCode, LabError
 from lab.liveness import Measures, measure
@@ -67,8 +68,19 @@ class Judgement:
     """What the clients believed against where their tokens lay; a report that decides nothing."""
 
     @property
+    def is_certain(self) -> bool:
+        """Whether a violation was seen that was not expected, even in a run that was aborted afterwards."""
+        return any(mismatch.seen == Outcome.VIOLATED for mismatch in self.mismatches)
+
+    @property
     def exit_code(self) -> ExitCode:
-        """Unknown wins: what cannot be known cannot be as expected."""
+        """A violation that nobody expected decides: it is certain, whatever else is unknown.
+
+        Otherwise unknown wins, also over a violation that was expected and seen: that the rest is as expected
+        cannot be known. Then come expectations that were not met.
+        """
+        if self.is_certain:
+            return ExitCode.UNEXPECTED
         if self.unknown:
             return ExitCode.UNKNOWN
         return ExitCode.UNEXPECTED if self.mismatches else ExitCode.EXPECTED
@@ -121,7 +133,8 @@ def refusals_in_stalls(history: History) -> Iterator[str]:
             if stall.client == client and stall.start_ns < return_ns and call_ns < stall.end_ns and not asked:
                 yield (
                     f"{client} was refused at {evidence.at(return_ns)} after it had stood still for "
-                    f"{ms(stall.end_ns - stall.start_ns)}, since the machine was busy: what was to happen "
+                    f"{in_words(stall.end_ns - stall.start_ns)}, since the machine was busy: what was to "
+                    "happen "
                     "then may not have happened for that alone"
                 )
                 break

@@ -147,8 +147,9 @@ class NodeWatch:
         before_ns = self._recorder.now_ns()
         age_ns = time.time_ns() - round(stamp_s * 1e9)
         seen_ns = self._recorder.now_ns()
-        # What a script does follows as commands of its own.
-        shown = words[0] if words[0].upper() in SCRIPTS else " ".join(words)[:SHOWN_MAX]
+        # What a script does follows as commands of its own; its arguments tell whose it was.
+        told = [words[0], *words[2:]] if words[0].upper() in SCRIPTS else words
+        shown = " ".join(told)[:SHOWN_MAX]
         ran_ns = [before_ns - age_ns, seen_ns - age_ns]
         return {"command": shown, "seen_ns": seen_ns, "ran_ns": ran_ns, "after": self._passed}
 

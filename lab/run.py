@@ -180,7 +180,9 @@ class Run:
             picture=self._options.picture,
             on_verdict=on_verdict and (lambda judged: on_verdict(judged, lived.aborted)),
         )
-        exit_code = ExitCode.UNKNOWN if lived.aborted else judgement.exit_code
+        exit_code = judgement.exit_code
+        if lived.aborted and not judgement.is_certain:
+            exit_code = ExitCode.UNKNOWN
         return RunResult(lived.directory.path, judgement, exit_code, lived.aborted, self._timings)
 
     async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:

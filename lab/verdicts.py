@@ -215,7 +215,7 @@ def _read(
         unknown = ExitCode.UNKNOWN if code == ExitCode.EXPECTED else code
         refused = error.removeprefix("error: ") if code == ExitCode.USAGE else ""
         return OneRun(scenario, seed, unknown, wall_s, repeat, reasons=reasons, refused=refused)
-    why = [f"{m['what']}: {m['seen']}, not {m['expected']}" for m in kept["mismatches"]]
+    why = [f"{m['what']}: {m['seen']}, expected {m['expected']}" for m in kept["mismatches"]]
     # Of what is unknown that is said first: a mismatch may be for that reason alone.
     why = [*kept["unknown"], *why] if code == ExitCode.UNKNOWN else [*why, *kept["unknown"]]
     receipts, faults = _receipts(directory)

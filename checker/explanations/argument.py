@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checker.evidence import Evidence, ms
+from checker.evidence import Evidence
 from checker.explanations.witness import shortest_witness, witness_rows
 from checker.history import History
 from checker.operations import MISSING, NEVER, F, Status
 from checker.verdict import Finding, Severity, Verdict
+from checker.words import in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def operation(evidence: Evidence, row: int) -> str:
     status = Status(int(ops.status[row]))
     back = int(ops.return_ns[row])
     ended = {Status.OK: "ok", Status.FAIL: "failed", Status.INFO: "unknown"}[status]
-    until = f"{ended} at {evidence.at(back)}" if back < NEVER else "outcome unknown"
+    until = f"{ended} at {_at(evidence, back)}" if back < NEVER else "outcome unknown"
     events = "–".join(str(e) for e in dict.fromkeys((evidence.called(row), evidence.told(row))))
     told = [
         f"{name} {value}"
@@ -97,12 +98,15 @@ def operation(evidence: Evidence, row: int) -> str:
         if value != MISSING
     ]
     if ops.ttl_ns[row] != MISSING:
-        told.append(f"TTL {ms(int(ops.ttl_ns[row]))}")
+        told.append(f"TTL {in_words(int(ops.ttl_ns[row]))}")
     what = F(int(ops.f[row])).name.lower()
     more = f", {', '.join(told)}" if told else ""
-    return (
-        f"[{events}] {evidence.client(row)} {what}: called at {evidence.at(ops.call_ns[row])}, {until}{more}"
-    )
+    return f"[{events}] {evidence.client(row)} {what}: called at {_at(evidence, ops.call_ns[row])}, {until}{more}"
+
+
+def _at(evidence: Evidence, time_ns: int) -> str:
+    """A stamp since the first event, as exact as an argument about order needs it."""
+    return f"{f'{(int(time_ns) - evidence.history.start_ns) / 1e6:.3f}'.rstrip('0').rstrip('.')} ms"
 
 
 Argument = tuple[list[str], str, str]
@@ -134,13 +138,13 @@ def _hold(evidence: Evidence, row: int) -> str:
     start, end = _span(evidence, row)
     who, ttl = evidence.client(row), int(evidence.ops.ttl_ns[row])
     if end >= NEVER - evidence.params.epsilon_ns:
-        return f"{who} held it from {evidence.at(start)} on, and never called release"
+        return f"{who} held it from {_at(evidence, start)} on, and never called release"
     lease = (
         ""
         if ttl == MISSING
-        else f" (a lease of {ms(ttl)}, counted from its call, on any clock within the bound)"
+        else f" (a lease of {in_words(ttl)}, counted from its call, on any clock within the bound)"
     )
-    return f"{who} held it at least from {evidence.at(start)} to {evidence.at(end)}{lease}"
+    return f"{who} held it at least from {_at(evidence, start)} to {_at(evidence, end)}{lease}"
 
 
 def _overlap(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
@@ -150,7 +154,7 @@ def _overlap(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
     return (
         [_hold(evidence, first)],
         however,
-        f"at {evidence.at(start)} {finding.key!r} was held by both, and a lock has one holder at a time",
+        f"at {_at(evidence, start)} {finding.key!r} was held by both, and a lock has one holder at a time",
     )
 
 
@@ -161,7 +165,7 @@ def _over_capacity(evidence: Evidence, finding: Finding, rows: list[int]) -> Arg
     return (
         [_hold(evidence, row) for row in before],
         _hold(evidence, last),
-        f"from {evidence.at(_span(evidence, last)[0])} on all of them held {finding.key!r}, and {room}",
+        f"from {_at(evidence, _span(evidence, last)[0])} on all of them held {finding.key!r}, and {room}",
     )
 
 
@@ -171,9 +175,9 @@ def _ordered_grants(evidence: Evidence, finding: Finding, rows: list[int], what:
     a, b = evidence.client(first), evidence.client(second)
     old, new = int(ops.fence[first]), int(ops.fence[second])
     after = ops.call_ns[second] >= ops.return_ns[first]
-    asked = f"{b} asked at {evidence.at(ops.call_ns[second])}, {'after that' if after else 'meanwhile'}"
+    asked = f"{b} asked at {_at(evidence, ops.call_ns[second])}, {'after that' if after else 'meanwhile'}"
     return (
-        [f"{a} had been granted {finding.key!r} with {what} {old} by {evidence.at(ops.return_ns[first])}"],
+        [f"{a} had been granted {finding.key!r} with {what} {old} by {_at(evidence, ops.return_ns[first])}"],
         f"{asked}, and was given {what} {new}",
         rule,
     )
@@ -198,13 +202,13 @@ def _overtaken(evidence: Evidence, finding: Finding, rows: list[int]) -> Argumen
     ops = evidence.ops
     first, second = sorted(_acquires(evidence, rows), key=lambda row: int(ops.call_ns[row]))[:2]
     a, b = evidence.client(first), evidence.client(second)
-    queued = ms(evidence.params.fifo_ns or 0)
+    queued = in_words(evidence.params.fifo_ns or 0)
     return (
         [
-            f"{a} asked at {evidence.at(ops.call_ns[first])}, and a request is queued within {queued}",
-            f"{b} asked at {evidence.at(ops.call_ns[second])}, later than that",
+            f"{a} asked at {_at(evidence, ops.call_ns[first])}, and a request is queued within {queued}",
+            f"{b} asked at {_at(evidence, ops.call_ns[second])}, later than that",
         ],
-        f"{b} was granted it by {evidence.at(ops.return_ns[second])}, {a} not before then",
+        f"{b} was granted it by {_at(evidence, ops.return_ns[second])}, {a} not before then",
         "the lock promises to be granted in the order of the requests",
     )
 
@@ -214,14 +218,14 @@ def _late_write(evidence: Evidence, finding: Finding, rows: list[int]) -> Argume
     writes = [row for row in rows if ops.f[row] in (F.WRITE, F.CAS)]
     grants = _acquires(evidence, rows)
     because = [
-        f"{evidence.client(row)} was granted {finding.key!r} by {evidence.at(ops.return_ns[row])}"
+        f"{evidence.client(row)} was granted {finding.key!r} by {_at(evidence, ops.return_ns[row])}"
         for row in sorted(grants, key=lambda row: int(ops.return_ns[row]))
     ]
     late = max(writes, key=lambda row: (evidence.client(row) == finding.clients[0], int(ops.call_ns[row])))
     newer = [row for row in writes if row != late]
     because += [
         f"{evidence.client(row)}'s write under the later grant was accepted by "
-        f"{evidence.at(ops.return_ns[row])}"
+        f"{_at(evidence, ops.return_ns[row])}"
         for row in newer
     ]
     stop = (
@@ -229,7 +233,7 @@ def _late_write(evidence: Evidence, finding: Finding, rows: list[int]) -> Argume
         if finding.name == "fence-breach"
         else "no write of an earlier holder may follow a later holder's; a checked fence would stop it"
     )
-    called = evidence.at(ops.call_ns[late])
+    called = _at(evidence, ops.call_ns[late])
     however = f"{evidence.client(late)}'s write under the earlier grant, called at {called}, was accepted too"
     return because, however, stop
 
@@ -257,11 +261,11 @@ def _false_validity(evidence: Evidence, finding: Finding, rows: list[int]) -> Ar
     grant = int(evidence.grants.of(ops.grant[[row]])[0])
     asked = row if ops.f[row] != F.HELD or grant < 0 else int(evidence.grants.row[grant])
     claimed = finding.details.get("claimed_ns")
-    said = "that it holds the lock" if claimed is None else f"that {ms(claimed)} are left"
+    said = "that it holds the lock" if claimed is None else f"that {in_words(claimed)} are left"
     return (
-        [f"a lease of {ms(ttl)} that {who} asked for at {evidence.at(ops.call_ns[asked])} ends by itself"],
-        f"the lock said to {who} at {evidence.at(ops.return_ns[row])} {said}",
-        f"that is {ms(int(finding.details.get('excess_ns') or 0))} more than any node keeps the key",
+        [f"a lease of {in_words(ttl)} asked for at {_at(evidence, ops.call_ns[asked])}, ends by itself"],
+        f"the lock said to {who} at {_at(evidence, ops.return_ns[row])} {said}",
+        f"that is {in_words(int(finding.details.get('excess_ns') or 0))} more than any node keeps the key",
     )
 
 
@@ -270,8 +274,8 @@ def _continuity_loss(evidence: Evidence, finding: Finding, rows: list[int]) -> A
     extends = [row for row in rows if ops.f[row] == F.EXTEND]
     other = [row for row in _acquires(evidence, rows) if evidence.client(row) == finding.clients[-1]]
     a, b = finding.clients[0], finding.clients[-1]
-    when = evidence.at(ops.return_ns[other[-1]]) if other else "that time"
-    called = evidence.at(ops.call_ns[extends[-1]]) if extends else "a later time"
+    when = _at(evidence, ops.return_ns[other[-1]]) if other else "that time"
+    called = _at(evidence, ops.call_ns[extends[-1]]) if extends else "a later time"
     return (
         [f"{b} had been granted {finding.key!r} by {when}, so {a}'s lease was over before"],
         f"{a}'s extension, called at {called}, succeeded",
@@ -283,7 +287,7 @@ def _refused(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
     tries = [row for row in rows if evidence.ops.status[row] == Status.FAIL] or rows
     first, last = tries[0], tries[-1]
     over = min(int(evidence.ops.return_ns[last]), evidence.history.end_ns)
-    span = f"from {evidence.at(evidence.ops.call_ns[first])} to {evidence.at(over)}"
+    span = f"from {_at(evidence, evidence.ops.call_ns[first])} to {_at(evidence, over)}"
     free = {"refused-with-room": "there was room for it", "unavailable": "no grant was surely held"}
     seen = free.get(finding.name, "nobody can have held it")
     return (
@@ -298,10 +302,10 @@ def _late_return(evidence: Evidence, finding: Finding, rows: list[int]) -> Argum
     wait, took = int(finding.details["wait_ns"]), int(finding.details["took_ns"])
     return (
         [
-            f"{evidence.client(row)} asked at {evidence.at(evidence.ops.call_ns[row])}, "
-            f"to wait for {ms(wait)} at most"
+            f"{evidence.client(row)} asked at {_at(evidence, evidence.ops.call_ns[row])}, "
+            f"to wait for {in_words(wait)} at most"
         ],
-        f"the call lasted {ms(took)}, and neither the client nor the lab stood still for that long",
+        f"the call lasted {in_words(took)}, and neither the client nor the lab stood still for that long",
         "a try with a time-out comes back in time",
     )
 
@@ -311,7 +315,7 @@ def _deadlock(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument
     return (
         [f"each of {' and '.join(finding.clients)} held a lock and waited for another"],
         finding.why,
-        f"none of them could go on before {evidence.at(evidence.history.start_ns + over_ns)}",
+        f"none of them could go on before {_at(evidence, evidence.history.start_ns + over_ns)}",
     )
 
 

@@ -34,10 +34,11 @@ import numpy as np
 
 from checker.arrays import group_starts, plus, shorter
 from checker.errors import HistoryError
-from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.evidence import LISTED_MAX, Evidence, limited
 from checker.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
 from checker.windows import possible
+from checker.words import in_words
 
 SEMAPHORE: Final = "semaphore"
 READ_WRITE: Final = "read-write-lock"
@@ -227,7 +228,7 @@ def _over(evidence: Evidence, holds: Holds, same: Index, span: tuple[int, int], 
     clients = [evidence.client(row) for row in rows]
     key = int(holds.key[same[0]])
     held = int(holds.weight[same].sum())
-    lasted = f"for at least {ms(span[1] - span[0])} from {evidence.at(span[0])}"
+    lasted = f"for at least {in_words(span[1] - span[0])} from {evidence.at(span[0])}"
     who = " and ".join(dict.fromkeys(clients))
     if evidence.model == READ_WRITE:
         writers = [c for c, w in zip(clients, holds.weight[same].tolist(), strict=True) if w == ROOM]

@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from checker.arrays import running_max
-from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.evidence import LISTED_MAX, Evidence, limited
 from checker.operations import NEVER, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+from checker.words import in_words
 
 FAIRNESS = Property.FAIRNESS
 
@@ -53,7 +54,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
     held = _held_on_return(evidence)
     findings = overtaken(evidence, held)
     wait = starvation(evidence)
-    measured = "" if wait is None else f"; the longest wait was {ms(wait.waited_ns)} ({wait.client})"
+    measured = "" if wait is None else f"; the longest wait was {in_words(wait.waited_ns)} ({wait.client})"
     if not _contended(evidence, held):
         why = "no client asked for the lock while another waited for it"
         return judge(FAIRNESS, findings, otherwise=Outcome.UNKNOWN, why=why)
@@ -97,8 +98,8 @@ def _overtaken(evidence: Evidence, g: int, by: Index) -> Finding:
     times = "" if by.size == 1 else f" ({by.size} later requests were granted before it)"
     why = (
         f"{a} asked for {evidence.key(int(grants.key[g]))!r} at {evidence.at(grants.called_ns[g])}, and "
-        f"{b}, who asked {ms(int(grants.called_ns[first] - grants.called_ns[g]))} later, was granted it "
-        f"before{times}: "
+        f"{b}, who asked {in_words(int(grants.called_ns[first] - grants.called_ns[g]))} later, was "
+        f"granted it before{times}: "
         f"{b} at {evidence.at(grants.acquired_ns[first])}, {a} at {evidence.at(grants.acquired_ns[g])}"
     )
     return evidence.finding(

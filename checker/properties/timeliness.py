@@ -15,9 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from checker.arrays import longer
-from checker.evidence import CLIENT_CRASHES, LISTED_MAX, Evidence, limited, ms
+from checker.evidence import CLIENT_CRASHES, LISTED_MAX, Evidence, limited
 from checker.operations import MISSING, NEVER, F
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
+from checker.words import in_words
 
 TIMELINESS = Property.TIMELINESS
 
@@ -72,8 +73,8 @@ def _late(evidence: Evidence, row: int, end_ns: int, returned: bool) -> Finding:
         f.f in CLIENT_CRASHES and who in f.targets and f.start_ns >= ops.call_ns[row]
         for f in evidence.history.faults
     )
-    asked = "without waiting" if wait == 0 else f"with a time-out of {ms(wait)}"
-    came = f"came back after {ms(took)}" if returned else f"had not come back after {ms(took)}"
+    asked = "without waiting" if wait == 0 else f"with a time-out of {in_words(wait)}"
+    came = f"came back after {in_words(took)}" if returned else f"had not come back after {in_words(took)}"
     return evidence.finding(
         "late-return",
         TIMELINESS,

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.evidence import LISTED_MAX, Evidence, limited, ms
+from checker.evidence import LISTED_MAX, Evidence, limited
 from checker.operations import NONE, F, Index
 from checker.verdict import Finding, Property, Severity
+from checker.words import in_words
 
 DEADLOCK = Property.DEADLOCK_FREEDOM
 
@@ -128,14 +129,14 @@ def _deadlock(evidence: Evidence, cycle: Cycle) -> Finding:
     ]
     promised = evidence.params.breaks_deadlocks and lasted > evidence.params.grace_ns
     ending = (
-        f", longer than the {ms(evidence.params.grace_ns)} in which the lock promises to break a deadlock"
+        f", longer than the {in_words(evidence.params.grace_ns)} in which the lock should break a deadlock"
         if promised
         else "; clients that take locks in one order cannot do this to each other"
     )
     names = [evidence.client(w.row) for w in cycle.waits]
     why = (
         f"{' and '.join(names)} waited for each other from {evidence.at(cycle.start_ns)} for at least "
-        f"{ms(lasted)}: {', '.join(told)}{ending}"
+        f"{in_words(lasted)}: {', '.join(told)}{ending}"
     )
     return evidence.finding(
         "deadlock",

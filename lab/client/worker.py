@@ -16,9 +16,6 @@ from lab.client.protocol import Answer, Command, Outcome
 from lab.locks.base import Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired, asking
 from lab.store import ReadRejected, StoreClient, StoreError
 
-NOBODY_REFUSED = "nobody refused: "
-"""How the error of a failed acquire begins if no answer ruled the lock out; the checker knows these words."""
-
 
 class Worker:
     """One client: at most one lease, one operation at a time.
@@ -131,9 +128,9 @@ class Worker:
             if self._announces_token:
                 await self._announce(lease)
         except NotAcquired as error:
-            said = str(error) if error.refused else f"{NOBODY_REFUSED}{error}"
+            token = error.tokens[-1] if error.tokens else None
             self._recording.fail(
-                "acquire", **about, error=said, token=error.tokens[-1] if error.tokens else None
+                "acquire", **about, error=str(error), token=token, refused_by=error.refused_by
             )
             return Outcome.FAIL, f"is refused: {error}"
         except LockError as error:
@@ -162,7 +159,7 @@ class Worker:
             with contextlib.suppress(LockError):
                 await self._lock.release(lease)
             why = "granted and announced, but no time was left after that"
-            raise NotAcquired(why, [lease.token], refused=False)
+            raise NotAcquired(why, [lease.token], refused_by=0)
 
     async def _extend(self) -> tuple[Outcome, str]:
         lease = self._held()
@@ -171,9 +168,10 @@ class Worker:
         try:
             lease = await self._lock.extend(lease, self._ttl_ns)
         except LeaseLost as error:
+            believes = self._lock.believes(lease)
             record = self._recording.fail if error.no_effect else self._recording.info
-            record("extend", **about, error=str(error))
-            if not self._lock.believes(lease):
+            record("extend", **about, error=str(error), value="yes" if believes else "no")
+            if not believes:
                 self._lease = None
             return Outcome.FAIL if error.no_effect else Outcome.INFO, f"cannot extend: {error}"
         except Indeterminate as error:

@@ -73,7 +73,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """Why a command did not succeed. ``silent``: nobody refused, nodes only kept silent."""
+    """Why a command did not succeed. ``silent``: no node said no, they only kept silent."""
 
     kind: Kind
     error: str

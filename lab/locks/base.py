@@ -94,14 +94,15 @@ class LockError(Exception):
 class NotAcquired(LockError):
     """The client surely does not hold the lock. ``tokens`` are the values it tried.
 
-    ``refused`` says whether answers ruled it out: that somebody seemed to hold it. Silence does not, nor a
-    grant for which no time was left.
+    ``refused_by`` is how many nodes answered that the key is taken, if they ruled the grant out: the fewest
+    over all attempts. It is 0 if an attempt failed in another way: by silence, or with no time left after a
+    grant.
     """
 
-    def __init__(self, message: str, tokens: Sequence[str] = (), *, refused: bool = True) -> None:
+    def __init__(self, message: str, tokens: Sequence[str] = (), *, refused_by: int = 1) -> None:
         super().__init__(message)
         self.tokens = tuple(tokens)
-        self.refused = refused
+        self.refused_by = refused_by
 
 
 class LeaseLost(LockError):

@@ -119,7 +119,7 @@ class DriverLock:
         answer = await self._in_time(self._watched(asked))
         if isinstance(answer, Failed):
             if answer.kind == "refused":
-                raise NotAcquired(answer.words, refused=not answer.silent)
+                raise NotAcquired(answer.words, refused_by=int(not answer.silent))
             raise Indeterminate(answer.words)
         claimed_ns = _ns(answer.claimed_ms)
         return DriverLease(

@@ -119,7 +119,7 @@ class HyperfRedlock:
             Indeterminate: a node could not be asked. Nothing is undone.
         """
         token = self._surroundings.new_token()
-        reason, refused = "", True
+        reason, refused_by = "", len(self._channels)
         for attempt in range(self.options.retry_count):
             if attempt:
                 share = self._surroundings.random.uniform(0.5, 1)
@@ -139,9 +139,11 @@ class HyperfRedlock:
                 if outvoted
                 else "enough nodes granted it, but by the wall clock no time was left"
             )
-            refused = refused and outvoted
+            refused_by = min(refused_by, len(self._channels) - granted if outvoted else 0)
             await self._unlock(key, token)
-        raise NotAcquired(f"{key}: {reason} ({self.options.retry_count} tries)", [token], refused=refused)
+        raise NotAcquired(
+            f"{key}: {reason} ({self.options.retry_count} tries)", [token], refused_by=refused_by
+        )
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Raise ``LeaseLost``: the library has no extension."""

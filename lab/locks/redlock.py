@@ -158,7 +158,7 @@ class Redlock:
         clock_ns = self._surroundings.clock_ns
         give_up_ns = clock_ns() + self.options.acquire_timeout_ns
         tokens: list[str] = []
-        reason, refused = "", True
+        reason, refusals = "", len(self._channels)
         for attempt in range(self.options.retry_count):
             if attempt:
                 pause_ns = self.options.pause_ns(self._surroundings.random)
@@ -168,17 +168,17 @@ class Redlock:
             token = self._surroundings.new_token()
             tokens.append(token)
             try:
-                lease, reason, outvoted = await self._attempt(key, token, ttl_ns)
+                lease, reason, refused_by = await self._attempt(key, token, ttl_ns)
             except asyncio.CancelledError:
                 await self._undo(key, token)
                 raise
             if lease is not None:
                 return lease
-            refused = refused and outvoted
-        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused=refused)
+            refusals = min(refusals, refused_by)
+        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused_by=refusals)
 
-    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, bool]:
-        """Ask once: the lease; or why there is none, and whether enough nodes said no to rule it out."""
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, int]:
+        """Ask once: the lease; or why there is none, and how many nodes said no, if those ruled it out."""
         start_ns = self._surroundings.clock_ns()
         taken = await self._take(key, token, ttl_ns)
         elapsed_ns = self._surroundings.clock_ns() - start_ns  # only now: the replies are in
@@ -192,9 +192,10 @@ class Redlock:
             reason = f"a majority granted it, but after {elapsed_ns / NS_PER_MS:.0f} ms no time was left"
         else:
             deadline_ns = start_ns + elapsed_ns + validity_ns
-            return Lease(key, token, ttl_ns, deadline_ns, taken.fence, attempt_ns=start_ns), "", False
+            return Lease(key, token, ttl_ns, deadline_ns, taken.fence, attempt_ns=start_ns), "", 0
         await self._undo(key, token)
-        return None, reason, len(taken.votes) - count_votes(taken.votes, "no") < self.quorum
+        refusals = count_votes(taken.votes, "no")
+        return None, reason, refusals if len(taken.votes) - refusals < self.quorum else 0
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
         """Ask all nodes for the key. A lock that hands out fences gets its fence in here too."""

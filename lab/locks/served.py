@@ -101,7 +101,7 @@ class Served(ABC):
             if fence is not None:
                 await self._undo(key, tokens[-1])
                 reason, refused = "it was granted, but too late: no time was left", False
-        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused=refused)
+        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused_by=int(refused))
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Make the lease last for ``ttl_ns`` from now on, inside the remaining validity.

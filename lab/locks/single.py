@@ -127,7 +127,7 @@ class Single:
             refused = refused and reason == TAKEN
         if doubt:
             raise Indeterminate(f"{key}: {doubt}")
-        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused=refused)
+        raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused_by=int(refused))
 
     async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str]:
         start_ns = self._surroundings.clock_ns()

@@ -96,25 +96,25 @@ class ShortKeys(OtherSet):
 class NoElapsedCheck(Redlock):
     """Does not measure how long it took: a lease that is over is returned as granted just now."""
 
-    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, bool]:
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, int]:
         start_ns = self._surroundings.clock_ns()
         taken = await self._take(key, token, ttl_ns)
         if count_votes(taken.votes, "yes") < self.quorum:
             await self._undo(key, token)
-            return None, "no majority", False
+            return None, "no majority", 0
         deadline_ns = self._surroundings.clock_ns() + ttl_ns - self.options.drift_ns(ttl_ns)
-        return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=start_ns), "", False
+        return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=start_ns), "", 0
 
 
 class CountsFromReplies(Redlock):
     """The lease is counted from when the replies were in, not from before the requests."""
 
-    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, bool]:
-        lease, reason, refused = await super()._attempt(key, token, ttl_ns)
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, int]:
+        lease, reason, refused_by = await super()._attempt(key, token, ttl_ns)
         if lease is not None:
             over_ns = self._surroundings.clock_ns() + ttl_ns - self.options.drift_ns(ttl_ns)
             lease = replace(lease, deadline_ns=over_ns)
-        return lease, reason, refused
+        return lease, reason, refused_by
 
 
 class WallClock(Redlock):
@@ -125,13 +125,13 @@ class WallClock(Redlock):
         self._monotonic_ns = self._surroundings.clock_ns
         self._surroundings = replace(self._surroundings, clock_ns=time.time_ns)
 
-    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, bool]:
+    async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, int]:
         began_ns = self._monotonic_ns()
-        lease, reason, refused = await super()._attempt(key, token, ttl_ns)
+        lease, reason, refused_by = await super()._attempt(key, token, ttl_ns)
         if lease is not None:
             left_ns = lease.deadline_ns - self._surroundings.clock_ns()
             lease = replace(lease, attempt_ns=began_ns, deadline_ns=self._monotonic_ns() + left_ns)
-        return lease, reason, refused
+        return lease, reason, refused_by
 
     def believes(self, lease: Lease) -> bool:
         """The deadline itself was told by another clock."""

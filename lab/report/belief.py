@@ -24,27 +24,47 @@ def belief_lines(check: CrossCheck) -> list[tuple[str, str]]:
         worst = max(unsure, key=lambda held: held.possible_ns)
         head = f"{len(unsure)} of {len(check.held)} grants, the longest: " if len(unsure) > 1 else ""
         lines.append(("not known", head + _unsure(check, worst)))
-    if check.unwatched:
-        few = "1 grant" if check.unwatched == 1 else f"{check.unwatched} grants"
-        lines.append(
-            ("not known", f"{few} of other keys than the one watched, or of a token that others use too")
-        )
+    lines += [("not known", f"{_grants(count)} {why}") for count, why in _unwatched(check) if count]
     agreeing = len(check.held) - len(parting) - len(unsure)
     if agreeing:
         these = f"{agreeing} of {len(check.held)} grants" if agreeing < len(check.held) else _all(agreeing)
         lines.append(
-            ("agree", f"{these} lay on {_enough(check)} all the while that the client believed in it")
+            ("agree", f"{these} lay on {_where(check)} all the while that the client believed in it")
         )
     return lines
+
+
+def _unwatched(check: CrossCheck) -> list[tuple[int, str]]:
+    """How many grants could not be looked for on the nodes, and why."""
+    return [
+        (check.unwatched, "of other keys than the one watched"),
+        (
+            check.without_token,
+            "of which the client does not tell the token, so that no node can be asked for it",
+        ),
+        (check.shared_token, "of a token that other grants have too"),
+    ]
+
+
+def _grants(count: int) -> str:
+    return "1 grant" if count == 1 else f"{count} grants"
 
 
 def _all(count: int) -> str:
     return "the one grant" if count == 1 else f"each of {count} grants"
 
 
+def _where(check: CrossCheck) -> str:
+    """Where a grant lay that was believed in; of one that asked a single node of several, which that was."""
+    if check.needed > 1 or check.nodes == 1:
+        return _enough(check)
+    which = check.only_on[0] if len(check.only_on) == 1 else "one node"
+    return f"{which} only, of {check.nodes} nodes,"
+
+
 def _enough(check: CrossCheck) -> str:
     if check.needed == 1:
-        return "its node" if check.nodes == 1 else "a node"
+        return "its node"
     return f"{check.needed} of {check.nodes} nodes"
 
 

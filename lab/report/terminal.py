@@ -36,7 +36,7 @@ OUTCOMES = {
 ENDINGS = {
     ExitCode.EXPECTED: ("as expected", "bold green"),
     ExitCode.UNEXPECTED: ("NOT as expected", "bold red"),
-    ExitCode.UNKNOWN: ("UNKNOWN: this run proves nothing", "bold yellow"),
+    ExitCode.UNKNOWN: ("UNKNOWN: not everything that was expected could be decided", "bold yellow"),
 }
 LABEL_WIDTH = 19
 LIVE = ("up", "story", "heal", "down")
@@ -70,10 +70,12 @@ def print_verdict(console: Console, verdict: Verdict) -> None:
         label = str(name).replace("_", " ")
         console.print(
             Text.assemble(f"  {label:<{LABEL_WIDTH}}", (f"{words:<9}", style)),
-            escape(_why(seen)),
+            escape(_headline(seen)),
             sep=" ",
             soft_wrap=True,
         )
+        for line in _evidence(seen):
+            console.print(Text(f"      {line}"), soft_wrap=True)
     for finding in verdict.findings:
         if finding.severity == "warning":
             _note(console, f"{finding.name}: {finding.why}")
@@ -85,18 +87,25 @@ def _note(console: Console, text: str) -> None:
     console.print(Text(f"  note: {text}", "yellow"), soft_wrap=True)
 
 
-def _why(seen: PropertyVerdict) -> str:
-    """Say why, and which assumption had been broken when it happened."""
-    broken = next(
-        (finding.broken_assumption for finding in seen.violations if finding.broken_assumption), None
-    )
-    return f"{seen.why}; {broken}" if broken else seen.why
+def _headline(seen: PropertyVerdict) -> str:
+    """What can be said aloud: the headline of the first violation, or why there is none."""
+    return seen.violations[0].headline or seen.why if seen.violations else seen.why
+
+
+def _evidence(seen: PropertyVerdict) -> list[str]:
+    """What is behind the headline, and which assumption had been broken when it happened."""
+    lines = list(seen.violations[0].evidence) if seen.violations else []
+    broken = next((f.broken_assumption for f in seen.violations if f.broken_assumption), None)
+    return [*lines, broken] if broken else lines
 
 
 def print_judgement(console: Console, name: str, judgement: Judgement, aborted: str | None = None) -> None:
     """Print the verdict, then what differs from the expectation."""
-    code = ExitCode.UNKNOWN if aborted else judgement.exit_code
+    code = ExitCode.UNKNOWN if aborted and not judgement.is_certain else judgement.exit_code
     words, style = ENDINGS[code]
+    if code == ExitCode.UNKNOWN and judgement.verdict.outcome is not Outcome.VIOLATED:
+        proven = any(seen.outcome is Outcome.OK for seen in judgement.verdict.properties.values())
+        words = words if proven else "UNKNOWN: this run proves nothing"
     console.print(Text.assemble((name, "bold"), ": ", (words, style)))
     print_verdict(console, judgement.verdict)
     if judgement.measures is not None:

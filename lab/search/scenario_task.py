@@ -14,7 +14,7 @@ from checker import Verdict, load
 from checker.check import check
 from checker.history import History
 from lab.errors import ExitCode
-from lab.judge import compare, compare_operations
+from lab.judge import Judgement, compare, compare_operations
 from lab.run import Run, RunOptions
 from lab.scenario.load import LoadedScenario, load_text
 from lab.search.tally import SeedResult
@@ -65,10 +65,9 @@ class ScenarioTask:
         verdict, aborted, digest, history = simulated(loaded, seed)
         mismatches, unknown = compare(verdict, loaded.scenario.expect)
         mismatches += compare_operations(history, loaded.scenario)
-        code = ExitCode.UNEXPECTED if mismatches else ExitCode.EXPECTED
+        judged = Judgement(verdict, mismatches, unknown, ())
+        code = ExitCode.UNKNOWN if aborted and not judged.is_certain else judged.exit_code
         reasons = (*(f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches), *unknown)
-        if aborted or unknown:
-            code = ExitCode.UNKNOWN
         violations = [finding for seen in verdict.properties.values() for finding in seen.violations]
         return SeedResult(
             seed,

@@ -117,11 +117,15 @@ def _hits(verdict: Verdict, finding: str) -> list[Finding]:
 def _judged(
     mutant: Mutant, loaded: LoadedScenario, verdict: Verdict, aborted: str | None
 ) -> tuple[Result, tuple[str, ...]]:
-    """Whether the mutant is caught by this verdict, and why not."""
+    """Whether the mutant is caught by this verdict, and why not.
+
+    A violation that the story does not expect is certain, whatever else is unknown.
+    """
     mismatches, unknown = compare(verdict, loaded.scenario.expect)
-    if aborted or unknown:
+    hits = _hits(verdict, mutant.finding)
+    if aborted or (unknown and not (hits and mismatches)):
         return "unknown", (aborted,) if aborted else unknown
-    if not _hits(verdict, mutant.finding):
+    if not hits:
         seen = [each.name for each in verdict.findings if each.severity is Severity.VIOLATION]
         return "survived", (f"{mutant.finding} was not found, only: {', '.join(seen) or 'nothing'}",)
     if not mismatches:
@@ -136,7 +140,7 @@ def _clean(story: str, lock: str, seed: int) -> tuple[str, ...]:
     verdict, aborted, *_ = simulated(loaded, seed)
     mismatches, unknown = compare(verdict, loaded.scenario.expect)
     violations = [each.why for each in verdict.findings if each.severity is Severity.VIOLATION]
-    told = [f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches]
+    told = [f"{m.what}: {m.seen}, expected {m.expected}" for m in mismatches]
     reasons = [*([aborted] if aborted else []), *unknown, *told, *violations]
     return tuple(f"the real lock: {reason}" for reason in reasons)
 

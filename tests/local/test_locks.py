@@ -104,7 +104,7 @@ async def test_one_holds_it_at_a_time_and_release_leaves_nothing(name: str, worl
     with pytest.raises(NotAcquired) as refusal:
         await bob.acquire("k", 60 * S)
     assert len(refusal.value.tokens) == 1
-    assert refusal.value.refused
+    assert refusal.value.refused_by
     assert set(await world.values()) <= {first.token, None}
     await alice.release(first)
     await world.until_gone()
@@ -175,7 +175,7 @@ async def test_a_grant_that_comes_too_late_is_none(name: str, world: World) -> N
         node.go_on()
     with pytest.raises(NotAcquired) as late:
         await attempt
-    assert not late.value.refused
+    assert not late.value.refused_by
     await world.until_gone()
 
 
@@ -187,7 +187,7 @@ async def test_nodes_that_are_down_refuse(name: str, world: World) -> None:
         node.kill()
     with pytest.raises(NotAcquired) as silence:
         await bob.acquire("k", 60 * S)
-    assert not silence.value.refused
+    assert not silence.value.refused_by
     with pytest.raises(Indeterminate):
         await alice.release(lease)
     assert alice.believes(lease)

@@ -79,7 +79,7 @@ async def test_the_second_client_is_refused_and_leaves_nothing(
     with pytest.raises(NotAcquired) as refusal:
         await bob.acquire("k", 10 * S)
     assert len(refusal.value.tokens) == 1
-    assert refusal.value.refused
+    assert refusal.value.refused_by
     async with asyncio.timeout(5):  # a node that bob reached first learns a moment later that he gave up
         while not set(await values(nodes)) <= {lease.token, None}:
             await asyncio.sleep(0.005)
@@ -100,7 +100,7 @@ async def test_a_minority_down_is_survived_a_majority_down_is_not(
     nodes[2].kill()
     with pytest.raises(NotAcquired, match="3 are needed") as silence:
         await redlock.acquire("k", 10 * S)
-    assert not silence.value.refused
+    assert not silence.value.refused_by
     await until_gone(nodes[3:])
     await redlock.close()
 

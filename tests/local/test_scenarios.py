@@ -106,7 +106,7 @@ def test_what_is_wrong_weighs_more_than_what_is_unknown(lab: Lab) -> None:
     (lab.directory / "never.yaml").write_text(NEVER)
     run = lab("verdicts", "wrong.yaml", "never.yaml", "--jobs", "2")
     assert run.code == 1, run.out + run.err
-    assert "mutual_exclusion: ok, not violated" in run.out
+    assert "mutual_exclusion: ok, expected violated" in run.out
     assert "UNKNOWN" in run.out
     assert "repeat: lab run wrong.yaml --seed" in run.err
 

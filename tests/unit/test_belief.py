@@ -107,6 +107,23 @@ def test_they_agree_while_a_majority_keeps_the_token() -> None:
     )
 
 
+def test_a_lock_that_asks_one_node_of_five_is_told_so() -> None:
+    story = Watched().granted("A").look("A", 500, "t", left=500).look("BCDE", 500, None).over(480)
+    assert words(story) == (
+        "agree: the one grant lay on A only, of 5 nodes, all the while that the client believed in it"
+    )
+
+
+def test_a_client_that_says_held_after_a_failed_extension_has_another_line() -> None:
+    def line(answer: str) -> str:
+        story = Watched().granted().look("ABC", 2000, None).look("DE", 2000, None)
+        story.extend("alice", "a", 100, 110, "fail")
+        return words(story.op("alice", "held", 1_500, 1_510, grant_id="a", value=answer).over(1_900))
+
+    assert line("no").startswith("agree")
+    assert "from t=+10.0 ms to t=+1510.0 ms" in line("yes")
+
+
 def test_a_clock_that_jumps_parts_them_between_the_bounds() -> None:
     story = Watched().granted()
     story.fault("jump", 100, ["C"], breaks="bounded clock error")  # confirmed at 100.5
@@ -249,7 +266,7 @@ def test_tokens_that_several_grants_share_tell_nobody_apart() -> None:
     story = Watched().granted(token="locked").look("ABC", 500, "locked").over(480)
     story.acquire("bob", "b", 20, 30, token="locked")
     assert checked(story).held == ()
-    assert "a token that others use too" in words(story)
+    assert "a token that other grants have too" in words(story)
 
 
 def test_a_story_that_broke_off_says_nothing_beyond_its_last_look() -> None:

@@ -15,7 +15,7 @@ def refused(how: str = "fail") -> Story:
 
 def test_a_refusal_in_a_stall_is_told() -> None:
     (why,) = refusals_in_stalls(refused().stall("bob", 200, 600).stall("bob", 820, 60).history())
-    assert why.startswith("bob was refused at t=+900 ms after it had stood still for 600 ms")
+    assert why.startswith("bob was refused at 0.90 s after it had stood still for 600 ms")
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def _ending(subject: Subject) -> dict[str, Any]:
         PROMISES[name].broken for name, p in verdict.properties.items() if p.outcome is Outcome.VIOLATED
     ]
     code = judged.exit_code
-    if any(record.f == "abort" for record in subject.history.lab):
+    if any(record.f == "abort" for record in subject.history.lab) and not judged.is_certain:
         code = ExitCode.UNKNOWN
     if violated:
         headline = f"The lock broke its word: {_listed(violated)}."
@@ -145,7 +145,7 @@ def _ending(subject: Subject) -> dict[str, Any]:
     ending, mood = {
         ExitCode.EXPECTED: ("As expected.", "bad" if violated else "fine"),
         ExitCode.UNEXPECTED: ("Not as expected.", "bad"),
-    }.get(code, ("Unknown: this run proves nothing.", "doubt"))
+    }.get(code, ("Unknown: not everything that was expected could be decided.", "doubt"))
     return {
         "ending": ending,
         "headline": headline,

@@ -62,6 +62,8 @@ class Story:
         asked = {} if ttl is None else {"ttl_ns": round(ttl * MS)}
         if claimed is not None:
             told["claimed_ns"] = round(claimed * MS)
+        if type == "fail":
+            told.setdefault("refused_by", 3)
         return self.op(who, "acquire", call, back, type, asked=asked, grant_id=grant, **told)
 
     def extend(

@@ -41,7 +41,7 @@ def held(story: Story, node: str, token: str, at: float, key: str = "k") -> Stor
 def test_a_node_that_may_have_forgotten_goes_before_a_pause(paused: str, breaks: str) -> None:
     story = overlap().fault("jump", 300, ["C"], breaks=breaks)
     story.fault("pause", 400, [paused], breaks=PAUSES)
-    assert broken(story) == f"assumption '{breaks}' was broken by the nemesis at t=+200 ms (event 2)"
+    assert broken(story) == f"assumption '{breaks}' was broken by the nemesis at 0.20 s (event 2)"
 
 
 def test_a_slow_network_makes_no_node_forget() -> None:
@@ -89,7 +89,7 @@ def test_several_that_fit_alike_are_all_told() -> None:
     story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("crash", 300, ["D"], breaks=DURABLE)
     story.fault("pause", 400, ["bob"], breaks=PAUSES)
     assert broken(story) == (
-        "assumption 'durable nodes' was broken by the nemesis at t=+200 ms (event 4), the latest of 2 faults "
+        "assumption 'durable nodes' was broken by the nemesis at 0.20 s (event 4), the latest of 2 faults "
         "that may have led to it (events 2, 4)"
     )
 
@@ -127,5 +127,5 @@ def test_what_no_node_forgot_is_put_down_to_the_latest_as_before() -> None:
     story.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
     story.write("alice", "g1", 1540, 1550, 0, 2)
     assert broken(story, "stale-write") == (
-        "assumption 'bounded process pauses' was broken by the nemesis at t=+30 ms (event 4)"
+        "assumption 'bounded process pauses' was broken by the nemesis at 0.03 s (event 4)"
     )

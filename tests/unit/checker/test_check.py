@@ -38,7 +38,7 @@ def test_a_violation_names_the_latest_assumption_broken_before_it() -> None:
     story = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
     story.fault("crash", 200, ["D"], breaks="durable nodes").fault("jump", 800, ["E"], breaks="too late")
     assert broken(story) == (
-        "assumption 'durable nodes' was broken by the nemesis at t=+200 ms (event 4), the latest of 2 faults "
+        "assumption 'durable nodes' was broken by the nemesis at 0.20 s (event 4), the latest of 2 faults "
         "that may have led to it (events 2, 4)"
     )
 
@@ -46,7 +46,7 @@ def test_a_violation_names_the_latest_assumption_broken_before_it() -> None:
 def test_a_fault_of_a_bystander_is_blamed_last() -> None:
     story = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
     assert broken(story.fault("pause", 200, ["carol"], breaks="bounded process pauses")) == (
-        "assumption 'bounded clock error' was broken by the nemesis at t=+100 ms (event 2)"
+        "assumption 'bounded clock error' was broken by the nemesis at 0.10 s (event 2)"
     )
     assert broken(overlap().fault("pause", 200, ["carol"], breaks="pauses")) is not None
 
@@ -156,7 +156,7 @@ def test_windows_that_touch_do_not_overlap() -> None:
 
 def test_two_grants_of_one_client_may_overlap_too() -> None:
     story = Story().acquire("alice", "g1", 0, 10).acquire("alice/2", "g2", 20, 30)
-    assert "held twice" in story.verdict().named("overlap")[0].why
+    assert "held 'k' twice" in story.verdict().named("overlap")[0].why
 
 
 def test_a_reentrant_lock_may_be_taken_again_by_its_holder() -> None:
@@ -223,7 +223,7 @@ def test_a_store_breaches_only_what_it_claimed() -> None:
         return both.write("alice", "g1", 70, 80, 1, 2, fence=1)
 
     assert story(True).verdict().named("fence-breach")
-    assert story(False).verdict()["fencing"].outcome == "ok"
+    assert story(False).verdict()["fencing"].outcome == "unknown"  # either grant may have begun first
 
 
 def test_fencing_is_unknown_if_promised_and_not_given() -> None:

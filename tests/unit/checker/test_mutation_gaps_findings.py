@@ -48,9 +48,9 @@ def believers(story: Story, key: str = "k", from_ms: int = 0) -> Story:
 
 def test_guarantees_that_touch_do_not_hide_that_both_believed() -> None:
     story = believers(Story(**EXACT), from_ms=7_000)
-    assert story.verdict()["mutual_exclusion"].why.endswith("the lock kept its promise")
+    assert story.verdict()["mutual_exclusion"].why.endswith("two clients believed that they held it at once")
     finding = only(story, "belief-overlap")
-    assert "both believed for 500 ms" in finding.why
+    assert "both believed to hold 'k' for 500 ms" in finding.why
     told = {name: finding.details[name] for name in ("overlap_ns", "start_offset_ns", "end_offset_ns")}
     assert told == {
         "overlap_ns": 500 * MS,
@@ -130,7 +130,7 @@ def test_a_use_is_stale_only_for_certain(called: float, stale: bool) -> None:
 def test_a_stale_use_says_what_it_was_and_how_late() -> None:
     story = Story(**EXACT).acquire("alice", "g1", 0, 10).read("alice", "g1", 1_500, 1_510, 0)
     finding = only(story, "stale-use")
-    assert finding.why == "alice read 'k' at t=+1500 ms, 490 ms after its lease was over"
+    assert finding.why == "alice read 'k' at 1.50 s, 490 ms after its lease was over"
     assert finding.details["late_ns"] == 490 * MS
     written = Story(**EXACT).acquire("alice", "g1", 0, 10).write("alice", "g1", 1_500, 1_510, 0, 1)
     assert only(written, "stale-use").why.startswith("alice wrote to 'k'")

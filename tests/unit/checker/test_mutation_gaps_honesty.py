@@ -175,7 +175,7 @@ def test_standstills_that_nobody_asked_for_are_counted_and_the_longest_told() ->
     story.stall("alice", 200, 300).stall("bob", 600, 100)
     (remark,) = story.verdict().remarks
     assert "stood still 2 times" in remark
-    assert "the longest for 300 ms (alice at t=+200 ms)" in remark
+    assert "the longest for 300 ms (alice at 0.20 s)" in remark
     (remark,) = Story().acquire("alice", "g", 0, 10).stall("alice", 200, 300).verdict().remarks
     assert "stood still once" in remark
 

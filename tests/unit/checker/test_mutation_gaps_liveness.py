@@ -163,12 +163,12 @@ def test_grants_and_questions_while_no_majority_was_up_prove_nothing() -> None:
 
     granted = tried(down().acquire("alice", "g1", 20, 30, ttl=5), (200, 210)).verdict()["fault_tolerance"]
     assert granted.outcome == "unknown"
-    assert granted.why == "nobody was granted the lock while a majority was up"
+    assert granted.why == "no client was granted the lock while a majority was up"
     cut = tried(down().fault("cut", 90, ["bob", "A", "B", "C"]), (200, 210))
     asked = (
         tried(cut, (20, 30), who="alice").acquire("carol", "g1", 40, 50, ttl=5).verdict()["fault_tolerance"]
     )
-    assert asked.why == "nobody asked for the lock while a majority was up"
+    assert asked.why == "no client asked for the lock while a majority was up"
 
 
 def test_waiting_as_long_as_the_bound_is_not_unavailability() -> None:
