@@ -38,7 +38,7 @@ from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import LinkStep
 from lab.steps import Narrator, Player, Told, needed_of, needs
-from lab.store import StoreClient, StoreError
+from lab.store.final import final_reads
 from lab.substrates import is_simulated, substrate
 from lab.substrates.base import STORE, Capability, Cluster
 from lab.substrates.plan import ClusterPlan
@@ -249,7 +249,8 @@ class Run:
             with self._timings.measure("heal"):
                 await observer.observe()  # as the story left them: mended clocks would prolong the keys
                 await nemesis.heal_everything()
-                await self._final_reads(cluster, recorder)
+                store = cluster.store_node.address
+                await final_reads(store.host, store.port, self._scenario.keys, recorder)
             if set_meanwhile := clock.set_meanwhile():
                 raise UnknownOutcome(set_meanwhile)
         except UnknownOutcome as error:
@@ -282,19 +283,6 @@ class Run:
             cluster, player, recorder, self._tell, scenario=self._scenario, drawn=self._drawn
         )
         await workload.play()
-
-    async def _final_reads(self, cluster: Cluster, recorder: Recorder) -> None:
-        """Ask the store itself, around every link, what it holds and who wrote it."""
-        address = cluster.store_node.address
-        try:
-            async with StoreClient(address.host, address.port, checks_fences=False, timeout_s=10.0) as store:
-                held = [(key, await store.read(key), await store.log(key)) for key in self._scenario.keys]
-        except StoreError as error:
-            raise UnknownOutcome(f"the store did not answer the final read: {error}") from error
-        for key, stored, log in held:
-            recorder.write("lab", "ok", "read", key=key, version_read=stored.version, value=stored.value)
-            entries = [[entry.version, entry.value, entry.grant_id, entry.fence] for entry in log]
-            recorder.write("lab", "ok", "log", key=key, entries=entries)
 
     def _client_starts(self, cluster: Cluster, recorder: Recorder) -> list[Any]:
         scenario = self._scenario

@@ -86,13 +86,17 @@ def _store(model: RedisModel, given: list[bytes]) -> Reply:
     version, highest = fields.get(b"version", b"0"), fields.get(b"fence", b"")
     if not _is_small(version):
         return NO_SHORTCUT
-    verb, count = given[2], len(given)
-    if verb == b"read" and count == 3:
+    verb, count = given[3], len(given)
+    if verb == b"read" and count == 4:
         return [1, int(version), fields.get(b"value", b""), highest]
-    if verb == b"announce" and count == 4:
-        model.perform(model.script_session, _HSET, [b"HSET", given[0], b"token", given[3]])
+    if verb == b"announce" and count == 5:
+        if given[0] == given[2] or _TO_ESCAPE.search(given[4]):
+            return NO_SHORTCUT
+        model.keys.collection(given[2], List)  # or the script would fail in the middle
+        model.perform(model.script_session, _HSET, [b"HSET", given[0], b"token", given[4]])
+        _executed(model, given[2], (b"announce", given[4], b"", version))
         return [1, int(version), b"", highest]
-    if verb == b"write" and count == 9:
+    if verb == b"write" and count == 10:
         return _write(model, given, fields, int(version), highest)
     return NO_SHORTCUT
 
@@ -100,22 +104,27 @@ def _store(model: RedisModel, given: list[bytes]) -> Reply:
 def _write(
     model: RedisModel, given: list[bytes], fields: dict[bytes, bytes], version: int, highest: bytes
 ) -> Reply:
-    key, log, _, value, grant, fence, based_on, checks, token = given
-    if key == log or _TO_ESCAPE.search(value + grant + fence + based_on):
+    key, log, executed, _, value, grant, fence, based_on, checks, token = given
+    if key in (log, executed) or log == executed or _TO_ESCAPE.search(value + grant + fence + based_on):
         return NO_SHORTCUT
-    model.keys.collection(log, List)  # or the script would fail in the middle
+    for each in (log, executed):
+        model.keys.collection(each, List)  # or the script would fail in the middle
+    rejected = (b"write", grant, value, b"0")
     announced = fields.get(b"token")
     if token and announced != token:
+        _executed(model, executed, rejected)
         reason = b"token: %b after %b was announced" % (token, b"none" if announced is None else announced)
         return [0, version, reason, highest]
     session = model.script_session
     if checks == b"1":
         if not fence:
+            _executed(model, executed, rejected)
             return [0, version, b"no fence was given", highest]
         if highest:
             if not (_is_small(fence) and _is_small(highest)):
                 return NO_SHORTCUT
             if int(fence) < int(highest):
+                _executed(model, executed, rejected)
                 return [0, version, b"fenced: %b after %b" % (fence, highest), highest]
         highest = fence
         model.perform(session, _HSET, [b"HSET", key, b"fence", fence])
@@ -123,7 +132,14 @@ def _write(
     model.perform(session, _HSET, [b"HSET", key, b"version", b"%d" % version, b"value", value])
     line = b'[%d,"%b","%b","%b","%b"]' % (version, value, grant, fence, based_on)
     model.perform(session, _RPUSH, [b"RPUSH", log, line])
+    _executed(model, executed, (b"write", grant, value, b"%d" % version))
     return [1, version, b"", highest]
+
+
+def _executed(model: RedisModel, key: bytes, about: tuple[bytes, bytes, bytes, bytes]) -> None:
+    now = divmod(model.now_us, 1_000_000)
+    line = b'["%d","%d","%b","%b","%b",%b]' % (*now, *about)
+    model.perform(model.script_session, _RPUSH, [b"RPUSH", key, line])
 
 
 def _is_small(number: bytes) -> bool:
@@ -144,7 +160,7 @@ def _encoded(arguments: tuple[Argument, ...]) -> list[bytes]:
 @functools.cache
 def shortcuts() -> dict[Argument, tuple[bytes, bytes, int, Run]]:
     """Return the shortcuts by the scripts' text: digest, text, number of keys, what runs instead."""
-    scripts = ((UNLOCK, 1, _unlock), (EXTEND, 1, _extend), (store_script(), 2, _store))
+    scripts = ((UNLOCK, 1, _unlock), (EXTEND, 1, _extend), (store_script(), 3, _store))
     return {text: (digest(text.encode()), text.encode(), keys, run) for text, keys, run in scripts}
 
 

@@ -58,6 +58,21 @@ class LogEntry:
     fence: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A write or announcement that the store carried out, in the order in which it did.
+
+    `at_us` is its own wall clock in microseconds, rounded down. Of a write, `whose` is the grant id and
+    `version` its number, 0 if it was rejected; of an announcement, `whose` is the token.
+    """
+
+    at_us: int
+    verb: str
+    whose: str
+    value: str
+    version: int
+
+
 @functools.cache
 def store_script() -> str:
     """Return the rules, in Lua."""
@@ -164,8 +179,19 @@ class StoreClient:
             for version, value, grant, fence, _ in rows
         ]
 
+    async def executions(self, key: str) -> list[Execution]:
+        """Return every write and announcement, rejected writes too, oldest first. Raises ``StoreError``."""
+        lines = await self._ask("LRANGE", _executed_key(key), 0, -1)
+        rows = [msgspec.json.decode(line, type=tuple[str, str, str, str, str, int]) for line in lines]
+        return [
+            Execution(int(seconds) * 1_000_000 + int(micros), verb, whose, value, version)
+            for seconds, micros, verb, whose, value, version in rows
+        ]
+
     async def _run(self, key: str, *arguments: str) -> tuple[int, int, bytes, bytes]:
-        answer = await self._ask("EVAL", self._script, 2, f"resource:{key}", _log_key(key), *arguments)
+        answer = await self._ask(
+            "EVAL", self._script, 3, f"resource:{key}", _log_key(key), _executed_key(key), *arguments
+        )
         accepted, version, text, highest = answer
         return accepted, version, text, highest
 
@@ -184,3 +210,7 @@ class StoreClient:
 
 def _log_key(key: str) -> str:
     return f"log:{key}"
+
+
+def _executed_key(key: str) -> str:
+    return f"executed:{key}"

@@ -248,3 +248,27 @@ async def test_a_story_can_hold_a_client_between_setnx_and_expire(nodes: list[Re
         assert await nodes[0].control.call("PTTL", "k") > 0
         assert (await alice("continue")).outcome is Outcome.OK
         assert (await bob("acquire")).outcome is Outcome.OK, "the point was for the story's work only"
+
+
+async def test_the_store_tells_when_it_carried_out_each_write_and_announcement(nodes: list[RealNode]) -> None:
+    async with store_of(nodes[0], checks_fences=True) as store:
+        before_us = time.time_ns() // 1000
+        assert (await write(store, "a", fence=2, token=None)).accepted
+        await store.announce("k", "mine")
+        assert not (await write(store, "b", fence=1)).accepted
+        assert not (await write(store, "c", fence=3, token="other")).accepted
+        assert not (await write(store, "d")).accepted
+        after_us = time.time_ns() // 1000
+        told = await store.executions("k")
+        assert [(one.verb, one.whose, one.value, one.version) for one in told] == [
+            ("write", "g", "a", 1),
+            ("announce", "mine", "", 1),
+            ("write", "g", "b", 0),
+            ("write", "g", "c", 0),
+            ("write", "g", "d", 0),
+        ]
+        stamps = [one.at_us for one in told]
+        assert stamps == sorted(stamps)
+        assert before_us <= stamps[0]
+        assert stamps[-1] <= after_us
+        assert await store.executions("another") == []

@@ -13,7 +13,7 @@ from lab.store import store_script
 from lab.substrates.base import Persistence
 from lab.substrates.sim.redis import ErrorReply, RedisModel
 
-KEY, LOG, TOKENS = "resource", "log", ("one", "two", "")
+KEY, LOG, EXECUTED, TOKENS = "resource", "log", "executed", ("one", "two", "")
 STATES = 400
 
 
@@ -148,7 +148,14 @@ VALUES = ("alice:1", "", "é", 'a"b', "a\\b", "a/b", "line\nbreak", "\x7f", "bob
 
 def store_request(random: Random) -> tuple[str | int, ...]:
     """A call of the store's script, sometimes a strange one."""
-    head = ("EVAL", store_script(), 2, KEY, random.choice((LOG, LOG, LOG, LOG, KEY)))
+    head = (
+        "EVAL",
+        store_script(),
+        3,
+        KEY,
+        random.choice((LOG,) * 8 + (KEY,)),
+        random.choice((EXECUTED,) * 9 + (KEY, LOG)),
+    )
     verb = random.choice(("read", "announce", "write", "write", "write", "write"))
     if verb != "write":
         return (*head, verb, *((random.choice(TOKENS),) if verb == "announce" else ()))
@@ -172,7 +179,16 @@ def test_the_stores_script_and_its_shortcut_do_the_same() -> None:
     for _ in range(STATES):
         pair = Pair(random.randrange(99))
         if random.random() < 0.1:
-            pair.both(*random.choice((("SET", KEY, "text"), ("SET", LOG, "text"), ("RPUSH", KEY, "text"))))
+            pair.both(
+                *random.choice(
+                    (
+                        ("SET", KEY, "text"),
+                        ("SET", LOG, "text"),
+                        ("SET", EXECUTED, "text"),
+                        ("RPUSH", KEY, "text"),
+                    )
+                )
+            )
         if random.random() < 0.3:
             field = random.choice(("version", "fence", "value", "token"))
             pair.both("HSET", random.choice((KEY, KEY, "other")), field, random.choice(NUMBERS))
