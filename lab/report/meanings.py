@@ -5,16 +5,16 @@ How each finding is decided, and why that is sound, stands in the checker's own 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checker.verdict import Property
+from checker.verdict import Outcome, Property, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A property as a promise, and what happened if it was broken (to follow "the lock broke its word:")."""
+    """A property as a promise, and what happened if it was violated."""
 
     promise: str
     broken: str
@@ -31,19 +31,21 @@ class Meaning:
 
 
 PROMISES: Final[Mapping[Property, Promise]] = {
-    Property.MUTUAL_EXCLUSION: Promise("No two clients hold the lock at once", "two clients held it at once"),
+    Property.MUTUAL_EXCLUSION: Promise(
+        "No two clients hold the lock at once", "two clients held the lock at once"
+    ),
     Property.LEASE_HONESTY: Promise(
         "No client is told that it has longer than it has", "a client was told that it had longer than it had"
     ),
     Property.FENCING: Promise(
-        "A late write of an earlier holder is stopped", "a late write of an earlier holder got through"
+        "A late write of an earlier holder is stopped", "a late write of an earlier holder was accepted"
     ),
     Property.RESOURCE: Promise("No update of the resource is lost", "an update of the resource was lost"),
     Property.DEADLOCK_FREEDOM: Promise(
-        "A lock that nobody holds can be acquired again", "nobody held it and yet nobody could get it"
+        "A lock that nobody holds can be acquired again", "nobody held the lock and nobody could acquire it"
     ),
     Property.FAULT_TOLERANCE: Promise(
-        "The lock is granted while a majority of nodes is up", "it was not granted though a majority was up"
+        "The lock is granted while a majority of nodes is up", "no grant was made while a majority was up"
     ),
     Property.FAIRNESS: Promise(
         "The lock is granted in the order of the requests",
@@ -53,6 +55,49 @@ PROMISES: Final[Mapping[Property, Promise]] = {
         "A try with a time-out comes back in time", "a try came back after its time-out was over"
     ),
 }
+
+_OF_THE_LOCK: Final = (Property.MUTUAL_EXCLUSION, Property.LEASE_HONESTY)
+_OF_THE_RESOURCE: Final = (Property.FENCING, Property.RESOURCE)
+_OF_FENCES: Final = ("fence-order", "fence-breach")
+
+
+def headline(verdict: Verdict) -> str:
+    """What happened, in one sentence that follows from the outcomes of the properties alone.
+
+    A lock without fences does not promise to stop late writes: where only fencing or the resource is
+    violated, and no fence was in the wrong order or let pass, the lock did what it promises.
+    """
+    seen = {name: verdict.properties[name].outcome for name in Property if name in verdict.properties}
+    violated = [name for name, outcome in seen.items() if outcome is Outcome.VIOLATED]
+    unknown = [_name(name) for name, outcome in seen.items() if outcome is Outcome.UNKNOWN]
+    harmed = [name for name in violated if name in _OF_THE_RESOURCE]
+    fenced = any(f.name in _OF_FENCES for name in harmed for f in verdict.properties[name].findings)
+    named = [name for name in violated if name not in harmed or (fenced and name is Property.FENCING)]
+    if not violated:
+        but = f"; not decided: {_listed(unknown)}" if unknown else ""
+        return f"No violation was found{but}."
+    words = ""
+    if named:
+        words = f"{_listed([_name(name) for name in named]).capitalize()} {_were(named)} violated"
+    elif all(seen.get(name) is Outcome.OK for name in _OF_THE_LOCK):
+        words = "The lock kept its promise"
+    if harmed:
+        joint = ", and the" if named else "; the" if words else "The"
+        words += f"{joint} resource was not protected"
+    return f"{words}: {_listed([PROMISES[name].broken for name in violated])}."
+
+
+def _name(name: Property) -> str:
+    return str(name).replace("_", " ")
+
+
+def _were(names: Sequence[Property]) -> str:
+    return "was" if len(names) == 1 else "were"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
 
 FINDINGS: Final[Mapping[str, Meaning]] = {
     "overlap": Meaning(

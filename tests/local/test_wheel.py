@@ -63,6 +63,7 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/report/page/matrix.css",
         "lab/matrix/default.yaml",
         "lab/report/page/page.css",
+        "lab/report/page/store.js",
         "lab/report/page/timeline.js",
         "lab/demo/texts.yaml",
         "lab/_compose/node.Dockerfile",

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from lab.report.figures.views import Availability, Graph, Points, Views, views_of
+from lab.report.figures.views import Availability, Graph, Point, Points, Views, views_of
 from lab.report.timeline import style
 from lab.report.timeline.data import extract
 
@@ -179,7 +179,15 @@ def _name_points(axes: Axes, shown: Points, tones: Mapping[str, style.Tone], uni
     """Whose each point is, where there are few."""
     if len(shown.points) > NAMED_MAX:
         return
+    span = max(point.t for point in shown.points) - min(point.t for point in shown.points)
+    named: list[Point] = []
     for point in shown.points:
+        if any(
+            (one.client, one.y) == (point.client, point.y) and abs(one.t - point.t) < span / 20
+            for one in named
+        ):
+            continue  # its name stands there already
+        named.append(point)
         axes.annotate(
             point.client,
             (point.t / unit_ns, point.y),

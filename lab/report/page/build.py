@@ -8,7 +8,7 @@ every request.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from lab.errors import ExitCode
 from lab.judge import Judgement
 from lab.report.belief import belief_lines
 from lab.report.figures.views import Views, views_of
-from lab.report.meanings import FINDINGS, PROMISES
+from lab.report.meanings import FINDINGS, PROMISES, headline
 from lab.report.page.assets import asset, sha256, template
 from lab.report.terminal import measure_lines
 from lab.report.timeline import style
@@ -32,7 +32,7 @@ from lab.report.timeline.model import Timeline
 from lab.report.timeline.words import clean
 from lab.scenario.model import Scenario
 
-SCRIPTS = ("dom.js", "timeline.js", "control.js", "plots.js")
+SCRIPTS = ("dom.js", "store.js", "timeline.js", "control.js", "plots.js")
 _SIGNS = {"violated": "✗", "unknown": "?", "absent": "–", "ok": "✓"}
 _TONES = 10
 _FILES = (
@@ -130,33 +130,21 @@ def _json(data: object) -> str:
 def _ending(subject: Subject) -> dict[str, Any]:
     """The verdict in two sentences: was it as expected, and what happened."""
     judged, verdict = subject.judgement, subject.judgement.verdict
-    violated = [
-        PROMISES[name].broken for name, p in verdict.properties.items() if p.outcome is Outcome.VIOLATED
-    ]
+    violated = any(seen.outcome is Outcome.VIOLATED for seen in verdict.properties.values())
     code = judged.exit_code
     if any(record.f == "abort" for record in subject.history.lab) and not judged.is_certain:
         code = ExitCode.UNKNOWN
-    if violated:
-        headline = f"The lock broke its word: {_listed(violated)}."
-    elif code == ExitCode.UNKNOWN:
-        headline = "What this run shows cannot count for the lock, nor against it."
-    else:
-        headline = "The lock kept its word throughout this run."
     ending, mood = {
         ExitCode.EXPECTED: ("As expected.", "bad" if violated else "fine"),
         ExitCode.UNEXPECTED: ("Not as expected.", "bad"),
     }.get(code, ("Unknown: not everything that was expected could be decided.", "doubt"))
     return {
         "ending": ending,
-        "headline": headline,
+        "headline": headline(verdict),
         "mood": mood,
         "mismatches": [f"expected {m.what}: {m.expected}; seen: {m.seen}" for m in judged.mismatches],
         "unknown": [clean(reason, 400) for reason in judged.unknown],
     }
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 def _properties(verdict: Verdict) -> list[dict[str, str]]:
@@ -174,7 +162,7 @@ def _properties(verdict: Verdict) -> list[dict[str, str]]:
 
 
 def _findings(story: Timeline, scene: Scene) -> list[dict[str, Any]]:
-    drawn = {name for mark in scene.marks for name in mark.findings}
+    drawn = {name for mark in scene.marks for name in (*mark.findings, *mark.warnings)}
     return [
         {
             **msgspec.to_builtins(finding),

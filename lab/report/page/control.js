@@ -136,7 +136,7 @@ Object.assign(Timeline.prototype, {
   // From the picture to the text: to the finding, or to the fault, that a mark belongs to.
   follow(at) {
     const mark = this.scene.marks[at];
-    const ids = [...mark.findings.map((name) => `finding-${name}`), ...(mark.fault ? [`fault-${mark.fault}`] : [])];
+    const ids = [...[...mark.findings, ...mark.warnings].map((name) => `finding-${name}`), ...(mark.fault ? [`fault-${mark.fault}`] : [])];
     const target = ids.map((id) => document.getElementById(id)).find(Boolean);
     if (!target) {
       if (mark.t1 !== mark.t0) this.lookAt(mark.t0, mark.t1);
@@ -150,7 +150,7 @@ Object.assign(Timeline.prototype, {
   show(finding, fault) {
     const { marks } = this.scene;
     const hits = marks.map((mark, at) => at).filter((at) =>
-      finding ? marks[at].findings.includes(finding) : marks[at].fault === Number(fault));
+      finding ? [...marks[at].findings, ...marks[at].warnings].includes(finding) : marks[at].fault === Number(fault));
     if (!hits.length) return;
     this.hits = new Set(hits);
     const ends = hits.flatMap((at) => [marks[at].t0, ...(marks[at].t1 === null ? [] : [marks[at].t1])]);

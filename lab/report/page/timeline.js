@@ -7,7 +7,7 @@ const MOST_FAULT_ROWS = 8;
 // What covers what: later ones are drawn above.
 const LAYERS = [
   "band", "link", "down", "ghost", "life", "belief", "sure", "pause", "stall", "claim", "jump", "promotion",
-  "attempt", "release", "read", "write", "crash", "accepted", "rejected", "flag", "fault",
+  "attempt", "release", "read", "write", "crash", "between", "announced", "accepted", "rejected", "flag", "fault",
 ];
 const INSIDE = new Set(["life", "sure", "link", "down", "pause", "stall", "belief"]);
 
@@ -93,6 +93,7 @@ class Timeline {
     this.right = width - 8;
     this.taken = new Map();
     this.placeLanes();
+    this.storeX = placeStored(this.scene.marks, (time) => this.x(time), this.left, this.right);
     this.root.replaceChildren();
     this.root.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.root.setAttribute("height", this.height);
@@ -136,6 +137,11 @@ class Timeline {
     }
     this.bottom = y;
     this.height = y + 44;
+  }
+
+  // Where a mark of the store's lane is drawn.
+  xStored(time, tone) {
+    return this.storeX.get(storedKey(time, tone)) ?? this.x(time);
   }
 
   patterns() {
@@ -215,6 +221,7 @@ class Timeline {
   // Where a mark is: [x0, y0, x1, y1], at least 4 wide.
   box(mark) {
     let [x0, x1] = [this.x(mark.t0), this.x(mark.kind === "jump" ? mark.t0 : mark.t1)];
+    if (STORED.has(mark.kind)) x0 = x1 = this.xStored(mark.t0, mark.tone) - 2;
     if (x1 - x0 < 4) x1 = x0 + 4;
     if (mark.kind === "fault") {
       const y = this.faultRow.get(mark.fault) * FAULT + 4;
@@ -232,6 +239,7 @@ class Timeline {
       const by = { sure: 4, attempt: 2, release: 2, pause: -2, stall: -2, claim: -3, flag: -3 }[mark.kind] || 0;
       return [x0, y + BAR.top + by, x1, y + BAR.top + BAR.height - by];
     }
+    if (kind === "store" && mark.kind === "between") return [x0, y + 16, x1, y + 20];
     if (kind === "store") return [x0, y + 5, x1, y + 31];
     const inset = { link: 1, down: 1, jump: 0, pause: 2, stall: 2, ghost: 7 }[mark.kind] ?? 5;
     return [x0, y + inset, x1, y + HEIGHT.node - inset];
@@ -243,7 +251,7 @@ class Timeline {
     const group = svg("g", { class: classes.join(" "), role: "img", tabindex: "-1" }, this.layer.marks);
     group.setAttribute("aria-label", mark.tip.join(". "));
     group.dataset.at = at;
-    group.dataset.findings = mark.findings.join(" ");
+    group.dataset.findings = [...mark.findings, ...mark.warnings].join(" ");
     if (mark.fault) group.dataset.fault = mark.fault;
     if (x1 < this.left || x0 > this.right) {
       group.setAttribute("visibility", "hidden");
@@ -279,15 +287,10 @@ class Timeline {
       case "crash":
         cross(x0, center, 7);
         break;
-      case "accepted": {
-        const half = Math.max(9, textWidth(mark.label, 11, true) / 2 + 4);
-        svg("rect", { x: x0 - half, y: y0 + 3, width: 2 * half, height: 20, rx: 2, class: "shape" }, group);
-        const place = { x: x0, y: center + 4, class: "version", "text-anchor": "middle" };
-        svg("text", place, group, mark.label);
-        break;
-      }
+      case "accepted":
+      case "announced":
       case "rejected":
-        cross(x0, center, 6);
+        storedShape(mark, group, middle, y0, center, cross);
         break;
       default:
         svg("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, class: "shape" }, group);
@@ -302,7 +305,8 @@ class Timeline {
     const down = to > from;
     const y0 = this.tops[from] + (down ? USE.top + USE.height : BAR.top + 2);
     const y1 = down ? this.tops[to] + 7 : this.middle(to) + 8;
-    const [x0, x1] = [this.x(arrow.t0) + 2, this.x(arrow.t1) + (down ? 0 : 2)];
+    const end = arrow.lane1 === "store" ? this.xStored(arrow.t1, arrow.tone) : this.x(arrow.t1) + (down ? 0 : 2);
+    const [x0, x1] = [this.x(arrow.t0) + 2, end];
     const classes = `arrow ${toneClass(arrow.tone)} ${arrow.lost ? "lost" : ""} ${arrow.guilty ? "guilty" : ""}`;
     const head = arrow.lost ? {} : { "marker-end": `url(#${arrow.guilty ? "head-guilty" : "head"})` };
     const shift = arrow.lost ? 8 : 0;
@@ -325,7 +329,7 @@ class Timeline {
     for (const mark of written.sort((a, b) => b.findings.length - a.findings.length)) {
       const words = mark.findings.length ? `✗ ${mark.findings.join(", ")}` : "";
       const y = this.box(mark)[1] + 40;
-      if (words) this.label("store", this.x(mark.t0), y, words, { bold: true, reach: 220, kind: "bad" });
+      if (words) this.label("store", this.xStored(mark.t0, mark.tone), y, words, { bold: true, reach: 220, kind: "bad" });
     }
   }
 
@@ -343,8 +347,9 @@ class Timeline {
       const room = mark.t1 === null ? this.right - from : 400;
       this.label(`fault${this.faultRow.get(mark.fault)}`, from + textWidth(mark.label, 11) / 2 + 5, y1 - 3, mark.label, { size: 11, reach: 0, kind: "plain", wide: room });
     } else if (INSIDE.has(mark.kind)) {
-      const words = mark.kind === "belief" ? "still believes" : mark.label;
-      const start = mark.kind === "belief" ? Math.max(from, this.sureEnd(mark)) : from;
+      const sureEnd = mark.kind === "belief" ? this.sureEnd(mark) : 0;
+      const words = mark.kind !== "belief" ? mark.label : sureEnd > 0 ? "still believes" : "believes it holds";
+      const start = Math.max(from, sureEnd);
       const width = textWidth(words, 11) + 14;
       const solid = mark.kind === "life" || mark.kind === "sure";
       if (to - start > width) this.label(mark.lane, start + width / 2, (y0 + y1) / 2 + 4, words, { size: 11, reach: Math.max(0, to - start - width), kind: solid ? `on-solid ${tone}` : "plain", backed: mark.kind !== "belief" && !solid });
@@ -355,8 +360,9 @@ class Timeline {
       this.label(above ? `${mark.lane}above` : mark.lane, x, above ? y0 - 4 : (y0 + y1) / 2 + 4, mark.label, { size: 11, bold: true, reach: 12, kind: "plain", backed: true });
     } else if (mark.kind === "read" || mark.kind === "write") {
       this.label(`${mark.lane}below`, (x0 + x1) / 2, y1 + 13, mark.label, { size: 11, bold: bad, reach: bad ? 70 : 28, kind });
-    } else if (mark.kind === "rejected") {
-      this.label("store", x0, y1 + 14, mark.label, { size: 11, bold: true, reach: 60, kind: "plain" });
+    } else if (STORED.has(mark.kind)) {
+      const place = { size: 11, bold: mark.kind === "rejected", reach: 60, kind: tone };
+      if (!this.label("store", x0, y1 + 14, mark.label, place)) this.label("store2", x0, y1 + 26, mark.label, place);
     } else {
       const y = this.tops[this.laneAt.get(mark.lane)] + 14;
       this.label(`${mark.lane}above`, (x0 + x1) / 2, y, mark.label, { size: 11, bold: bad, reach: bad ? 120 : 26, kind });
@@ -374,11 +380,11 @@ class Timeline {
   // Write words into a row where there is room, at most `reach` away from where they should be.
   label(row, x, y, words, { size = 12, bold = false, reach = 30, kind = "", backed = false, layer = "labels", wide = 1e9 }) {
     const width = textWidth(words, size, bold) + 6;
-    if (width > wide + 6) return;
+    if (width > wide + 6) return false;
     const taken = this.taken.get(row) || [];
     this.taken.set(row, taken);
     const wish = Math.min(Math.max(x - width / 2, this.left), this.right - width);
-    if (Math.abs(wish - (x - width / 2)) > Math.max(reach, width)) return;
+    if (Math.abs(wish - (x - width / 2)) > Math.max(reach, width)) return false;
     for (let step = 0; step <= reach; step += 4) {
       for (const at of step ? [wish + step, wish - step] : [wish]) {
         if (at < this.left - 1 || at + width > this.right + 1) continue;
@@ -387,8 +393,9 @@ class Timeline {
         if (backed) svg("rect", { x: at, y: y - size, width, height: size + 4, class: "paper" }, this.layer[layer]);
         const place = { x: at + width / 2, y, "font-size": size, class: `label ${kind} ${bold ? "bold" : ""}` };
         svg("text", { ...place, "text-anchor": "middle" }, this.layer[layer], words);
-        return;
+        return true;
       }
     }
+    return false;
   }
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from lab.report.timeline.faults import STORE, FaultMarks, fault_marks
 from lab.report.timeline.findings import Accused, accuse, texts, verdict_words
 from lab.report.timeline.grants import grants_shown, token_owners
 from lab.report.timeline.model import Attempt, ClientLane, CutTry, NodeLane, Pause, Span, Timeline, Use
-from lab.report.timeline.nodes import TokenOwner, node_lane
-from lab.report.timeline.store import store_writes
+from lab.report.timeline.nodes import Owners, node_lane, tokens_set
+from lab.report.timeline.store import announcements, executions, store_writes
 from lab.report.timeline.words import clean, listed
 
 _ATTEMPTS = {F.ACQUIRE: "acquire", F.EXTEND: "extend", F.RELEASE: "release"}
@@ -74,7 +75,11 @@ class _Extraction:
         self.lanes = {name: ClientLane(clean(name, 40) or "?") for name in names}
         marks = fault_marks(history, names, nodes)
         events = self._node_events()
-        owners = token_owners(self.evidence, (e.token for each in events.values() for e in each if e.token))
+        ran = executions(self.evidence)
+        seen = [event for each in events.values() for event in each]
+        tokens = [token for e in seen for token in (*tokens_set(e), *([e.token] if e.token else ()))]
+        tokens += [one["token"] for _, one in ran if isinstance(one.get("token"), str)]
+        owners = token_owners(self.evidence, tokens)
         story.nodes = [self._node(name, marks, events.get(name, ()), owners) for name in nodes]
         self._operations()
         self._windows(marks)
@@ -82,7 +87,8 @@ class _Extraction:
         self._cut_tries(marks)
         story.faults = [f for f in marks.listed if self.excerpt.shows(f.span.start_ns, f.span.start_ns)]
         story.store_links = marks.links.get(STORE, [])
-        story.writes = store_writes(self.evidence, self.excerpt.rows, self.accused)
+        story.writes = store_writes(self.evidence, self.excerpt.rows, self.accused, ran)
+        story.announcements = announcements(self.evidence, self.key, self.excerpt, owners, ran)
         story.bands = [
             band for band in self.accused.bands if self.excerpt.shows(band.span.start_ns, band.span.end_ns)
         ]
@@ -240,9 +246,7 @@ class _Extraction:
             lane.append(event)
         return found
 
-    def _node(
-        self, name: str, marks: FaultMarks, events: Sequence[Event], owners: dict[str, TokenOwner]
-    ) -> NodeLane:
+    def _node(self, name: str, marks: FaultMarks, events: Sequence[Event], owners: Owners) -> NodeLane:
         jumps = [j for j in marks.jumps.get(name, []) if self.excerpt.shows(j.at_ns, j.at_ns)]
         lane = node_lane(clean(name, 24), events, self.start_ns, jumps, owners)
         lane.lives = [e for e in lane.lives if self.excerpt.shows(e.span.start_ns, e.span.end_ns)]
@@ -259,7 +263,7 @@ class _Extraction:
     def _still(self, marks: FaultMarks) -> None:
         """Pauses, and stalls that no pause explains."""
         for name, lane in self.lanes.items():
-            lane.pauses = list(marks.pauses.get(name, []))
+            lane.pauses = [self._ended(name, pause, marks) for pause in marks.pauses.get(name, [])]
             lane.jumps = list(marks.jumps.get(name, []))
         for stall in self.history.stalls:
             stalled = self.lanes.get(stall.client)
@@ -274,6 +278,17 @@ class _Extraction:
             )
             if covered < _STALL_COVERED * (end - start):
                 stalled.pauses.append(Pause(Span(start, end), "stall"))
+
+    def _ended(self, name: str, pause: Pause, marks: FaultMarks) -> Pause:
+        """A pause ends when its client does something after the healing began, if not confirmed before."""
+        healing, end = marks.healing_ns.get(pause.fault or 0), pause.span.end_ns
+        if healing is None or end is None or name not in self.ops.names.client:
+            return pause
+        mine = self.ops.client == self.ops.names.client.index(name)
+        stamps = np.concatenate([self.ops.call_ns[mine], self.ops.return_ns[mine], self.ops.info_ns[mine]])
+        stamps = stamps[stamps < NEVER] - self.start_ns
+        first = stamps[(stamps >= healing) & (stamps < end)]
+        return replace(pause, span=Span(pause.span.start_ns, int(first.min()))) if first.size else pause
 
     def _cut_tries(self, marks: FaultMarks) -> None:
         """Acquires called while a link of their client was cut: what they sent there never arrived."""
@@ -304,6 +319,7 @@ class _Extraction:
         moments += [
             end for node in story.nodes for down in node.downs for end in (down.start_ns, down.end_ns) if end
         ]
+        moments += [write.at_ns for write in story.writes] + [one.at_ns for one in story.announcements]
         last = max(moments, default=0)
         moments += [
             f.span.end_ns for f in story.faults if f.span.end_ns is not None and f.span.end_ns <= last

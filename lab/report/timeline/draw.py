@@ -9,7 +9,7 @@ from lab.report.timeline.axis import build_axis
 from lab.report.timeline.metrics import text_width
 from lab.report.timeline.model import Timeline
 from lab.report.timeline.pen import Pen
-from lab.report.timeline.sheet import Sheet, lay_out
+from lab.report.timeline.sheet import ROW_PT, Sheet, lay_out
 
 _GUTTER_MOST_PT = 84.0
 
@@ -47,7 +47,8 @@ def _draw_all(sheet: Sheet, top: float, bottom: float) -> None:
     story = sheet.story
     scene.draw_bands(sheet)
     for gap in sheet.axis.breaks():
-        sheet.occupied.take(gap.x0, top, gap.x1 - gap.x0, bottom - top)
+        # The last row names what was wrong with a write; it may cross a break, as panels are often narrow.
+        sheet.occupied.take(gap.x0, top, gap.x1 - gap.x0, bottom - top - ROW_PT - 2)
     scene.draw_messages(sheet)
     scene.draw_store(sheet)
     scene.draw_flags(sheet)

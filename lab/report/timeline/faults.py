@@ -31,12 +31,15 @@ class FaultMarks:
     downs: dict[str, list[Span]] = field(default_factory=dict)
     promotions: dict[str, list[Promotion]] = field(default_factory=dict)
     crashed_ns: dict[str, int] = field(default_factory=dict)
+    healing_ns: dict[int, int] = field(default_factory=dict)
+    """By number of a fault, when its healing began; that it was confirmed ends the fault's span."""
 
 
 def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) -> FaultMarks:
     """Number the injections in order of time and sort them by what they hit; healings only end them."""
     marks = FaultMarks()
     numbers: dict[str, int] = {}
+    healings = {one.heals: one.start_ns for one in history.faults if one.heals is not None}
     for injection in history.faults:
         if injection.heals is not None:
             continue
@@ -47,6 +50,8 @@ def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) 
             number = len(marks.listed) + 1
             marks.listed.append(_in_words(injection, number, span))
         numbers[injection.fault_id] = number
+        if injection.fault_id in healings:
+            marks.healing_ns[number] = healings[injection.fault_id] - history.start_ns
         _sort_in(marks, injection, number, span, clients, nodes)
     return marks
 

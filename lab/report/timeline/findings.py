@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from checker.evidence import Evidence
-from checker.operations import NEVER, F
+from checker.operations import MISSING, NEVER, F
 from checker.verdict import Finding, Outcome, Severity, Verdict
 from checker.windows import Segments
 from lab.report.timeline.model import Band, FindingText, Flag, Span
@@ -79,14 +79,29 @@ def _rows_by_event(evidence: Evidence, verdict: Verdict) -> dict[int, int]:
 
 
 def _culprit(evidence: Evidence, finding: Finding, rows: list[int]) -> int | None:
-    """The operation that did the harm: the last write of those witnessing, else the last operation."""
+    """The operation that did the harm: the last write of those witnessing, else the last operation.
+
+    Which write was last is decided by the store's version numbers, since one that was called first may have
+    been held up on its way; without them, or where the finding itself goes by time, by their calls.
+    """
     ops = evidence.ops
     pool = rows
     if finding.name in _USE_NAMES:
         uses = [row for row in rows if ops.f[row] in (*_ON_WRITES, F.READ)]
         writes = [row for row in rows if ops.f[row] in _ON_WRITES]
         pool = uses if finding.name == "stale-use" else writes or uses
+        if pool is writes and finding.details.get("order") != "time":
+            versions = _versions(evidence, writes)
+            if len(versions) == len(set(writes)):
+                return max(pool, key=lambda row: versions[row])
     return max(pool, key=lambda row: int(ops.call_ns[row]), default=None)
+
+
+def _versions(evidence: Evidence, rows: list[int]) -> dict[int, int]:
+    """The store's numbers for those of these writes for which they are known."""
+    table = evidence.writes
+    known = np.isin(table.row, rows) & (table.version_written != MISSING)
+    return dict(zip(table.row[known].tolist(), table.version_written[known].tolist(), strict=True))
 
 
 def _flag(accused: Accused, evidence: Evidence, finding: Finding, row: int) -> None:
@@ -114,11 +129,20 @@ def _bands(evidence: Evidence, finding: Finding, rows: list[int]) -> Iterator[Ba
     windows = evidence.guaranteed if sure else evidence.believed
     start_ns = evidence.history.start_ns
     first, second = (clean(evidence.holder(grant), 40) for grant in pair)
-    for span in _common(windows, pair[0], pair[1], start_ns):
+    told = _told_span(finding)
+    for span in [told] if told else _common(windows, pair[0], pair[1], start_ns):
         words = "both hold the lock" if sure else "both believe they hold the lock"
         if span.end_ns is not None:
             words += f" for {duration(span.end_ns - span.start_ns)}"
         yield Band(finding.name, (first, second), span, words)
+
+
+def _told_span(finding: Finding) -> Span | None:
+    """The stretch of which the finding's sentence speaks: picture and text give one number."""
+    start, end = (finding.details.get(name) for name in ("start_offset_ns", "end_offset_ns"))
+    if not isinstance(start, int) or not isinstance(end, int) or not start < end < NEVER // 2:
+        return None
+    return Span(start, end)
 
 
 def _common(windows: Segments, one: int, other: int, start_ns: int) -> Iterator[Span]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -21,12 +21,27 @@ def grants_shown(evidence: Evidence, key: str | None, excerpt: Excerpt) -> list[
     belief = _spans(evidence, evidence.believed, excerpt)
     sure = _spans(evidence, evidence.guaranteed, excerpt)
     found: list[tuple[str, Grant]] = []
+    for position, span in _brief(evidence, excerpt):
+        belief.setdefault(position, (span,))
     for position in sorted({*belief, *sure}):
         row = int(grants.row[position])
         if key is None or ops.name("key", row) == key:
             grant = _grant(evidence, position, belief.get(position, ()), sure.get(position, ()))
             found.append((evidence.client(row), grant))
     return found
+
+
+def _brief(evidence: Evidence, excerpt: Excerpt) -> Iterator[tuple[int, Span]]:
+    """Grants given back so soon that stamps are too uncertain for a window of the checker's."""
+    grants, start_ns = evidence.grants, evidence.history.start_ns
+    given_back = grants.held & (grants.release_call_ns < NEVER)
+    given_back &= grants.release_call_ns - grants.acquired_ns <= 2 * evidence.params.epsilon_ns
+    for position in np.flatnonzero(given_back).tolist():
+        span = Span(
+            int(grants.acquired_ns[position]) - start_ns, int(grants.release_call_ns[position]) - start_ns
+        )
+        if excerpt.shows(span.start_ns, span.end_ns):
+            yield position, span
 
 
 def _spans(evidence: Evidence, segments: Segments, excerpt: Excerpt) -> dict[int, tuple[Span, ...]]:
@@ -71,13 +86,13 @@ def _claims(evidence: Evidence, position: int) -> list[int]:
     return [at + claim - off for at, claim in told if claim != MISSING]
 
 
-def token_owners(evidence: Evidence, tokens: Iterable[str]) -> dict[str, TokenOwner]:
+def token_owners(evidence: Evidence, tokens: Iterable[str]) -> dict[str, list[TokenOwner]]:
     """Who asked for each of these tokens, as the acquires tell."""
     ops, grants, start_ns = evidence.ops, evidence.grants, evidence.history.start_ns
     wanted = set(tokens)
     codes = [code for code, name in enumerate(ops.names.token) if name in wanted]
     rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.token != NONE) & np.isin(ops.token, codes))
-    owners: dict[str, TokenOwner] = {}
+    owners: dict[str, list[TokenOwner]] = {}
     for row in rows.tolist():
         given_back: int | None = None
         position = int(grants.of(ops.grant[row : row + 1])[0])
@@ -86,5 +101,7 @@ def token_owners(evidence: Evidence, tokens: Iterable[str]) -> dict[str, TokenOw
         elif position >= 0 and grants.release_call_ns[position] < NEVER:
             given_back = int(grants.release_call_ns[position]) - start_ns
         owner = TokenOwner(clean(evidence.client(row), 40), int(ops.call_ns[row]) - start_ns, given_back)
-        owners.setdefault(str(ops.name("token", row)), owner)
+        owners.setdefault(str(ops.name("token", row)), []).append(owner)
+    for each in owners.values():
+        each.sort(key=lambda owner: owner.asked_ns)
     return owners

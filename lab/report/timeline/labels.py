@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.report.timeline.model import Attempt, Jump, KeyLife, LinkFault, Pause, StoreWrite, Use
+from lab.report.timeline.model import Announcement, Attempt, Jump, KeyLife, LinkFault, Pause, StoreWrite, Use
 from lab.report.timeline.words import circled, duration, signed
 
 _LINKS = {"cut": "cut off", "hold": "held back", "delay": "delayed"}
@@ -58,6 +58,11 @@ def pause_words(pause: Pause) -> str:
 def life_words(life: KeyLife) -> str:
     """Whose key a node holds."""
     return f"{life.owner or '?'}’s key"
+
+
+def announcement_words(announced: Announcement) -> str:
+    """A token that a client announced to the store."""
+    return f"{announced.client or '?'} announces its token"
 
 
 def write_words(write: StoreWrite) -> str:

@@ -193,9 +193,9 @@ def draw_bar_words(sheet: Sheet, client: ClientLane) -> None:
         for span in grant.belief:
             start = span.start_ns if last is None else max(span.start_ns, last)
             x0, x1 = sheet.xs(Span(start, span.end_ns))
-            _words_inside(
-                sheet, x0, x1, y, ("still believes it holds", "still believes", "believes"), tone.text
-            )
+            still = ("still believes it holds", "still believes", "believes")
+            choices = still if grant.guaranteed else ("believes it holds", "believes")
+            _words_inside(sheet, x0, x1, y, choices, tone.text)
 
 
 def _words_inside(sheet: Sheet, x0: float, x1: float, y: float, choices: tuple[str, ...], color: str) -> None:
@@ -249,7 +249,10 @@ def _draw_attempt(sheet: Sheet, attempt: Attempt, client: ClientLane, y: float, 
         return
     words = attempt_words(attempt)
     color = style.VIOLATION if attempt.guilty else tone.text
-    wish = x0 + text_width(words, style.LABEL_PT) / 2 if attempt.kind == "acquire" else (x0 + x1) / 2
+    half = text_width(words, style.LABEL_PT) / 2
+    wish = x0 + half if attempt.kind == "acquire" else (x0 + x1) / 2
+    if attempt.outcome == "fail" and x1 - half > wish:
+        wish = x1 - half  # it was told at the end
     anchor = (x0, x1, top)
     reach = 170.0 if attempt.guilty else 26.0 if attempt.kind == "acquire" else 14.0
     sheet.label(wish, y + 5.5, words, color=color, bold=bool(attempt.guilty), reach=reach, leader_from=anchor)

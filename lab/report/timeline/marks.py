@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lab.report.timeline.axis import build_axis
 from lab.report.timeline.labels import (
+    announcement_words,
     attempt_words,
     jump_words,
     life_words,
@@ -20,6 +21,7 @@ from lab.report.timeline.labels import (
     write_words,
 )
 from lab.report.timeline.model import (
+    Announcement,
     Attempt,
     ClientLane,
     Fault,
@@ -55,7 +57,8 @@ class Mark:
     """Something on a lane, from `t0` to `t1` (ns since the start; None: open); the page draws it by `kind`.
 
     `tip` are the lines of its explanation, `tone` the position of its client's colour (-1: nobody's),
-    `findings` the names of what it is guilty of, `fault` the number of the fault that it belongs to.
+    `findings` the names of what it is guilty of, `warnings` those of warnings about it, `fault` the number of
+    the fault that it belongs to.
     """
 
     lane: str
@@ -68,6 +71,7 @@ class Mark:
     findings: tuple[str, ...] = ()
     fault: int = 0
     outcome: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ def scene_of(story: Timeline) -> Scene:
     tones = {name: at for at, name in enumerate(sorted(client.name for client in story.clients))}
     lanes = [Lane(node_id(node.name), "node", f"node {node.name}") for node in story.nodes]
     lanes += [Lane(client.name, "client", client.name, tones[client.name]) for client in story.clients]
-    if story.writes:
+    if story.writes or story.announcements:
         lanes.append(Lane(STORE, "store", "store"))
     forced = [(gap.start_ns, gap.end_ns or gap.start_ns) for gap in story.gaps]
     axis = build_axis(story.moments, story.window_ends, 0.0, _WIDTH, forced)
@@ -119,7 +123,8 @@ def scene_of(story: Timeline) -> Scene:
     for client in story.clients:
         marks += _client(client, tones[client.name])
     marks += [_link(STORE, link, tones) for link in story.store_links if story.writes]
-    marks += [_write(write, tones) for write in story.writes]
+    marks += [mark for write in story.writes for mark in _write(write, tones)]
+    marks += [_announcement(announced, tones) for announced in story.announcements]
     marks += _findings(story)
     return Scene(
         tuple(lanes),
@@ -292,23 +297,52 @@ def _use(name: str, use: Use, tone: int) -> Mark:
         *(f"✗ {finding}" for finding in use.guilty),
         *(f"! {finding}" for finding in use.warned),
     )
-    findings = (*use.guilty, *use.warned)
     words, span = use_words(use), use.span
-    return Mark(name, use.kind, span.start_ns, span.end_ns, tip, words, tone, findings, outcome=use.outcome)
+    return Mark(
+        name,
+        use.kind,
+        span.start_ns,
+        span.end_ns,
+        tip,
+        words,
+        tone,
+        use.guilty,
+        outcome=use.outcome,
+        warnings=use.warned,
+    )
 
 
-def _write(write: StoreWrite, tones: dict[str, int]) -> Mark:
+def _write(write: StoreWrite, tones: dict[str, int]) -> Iterator[Mark]:
     done = f"accepted{f' as version {write.version}' if write.version is not None else ''}"
+    if write.between is None:
+        at = f"carried out at {duration(write.at_ns)}"
+    else:
+        at = f"carried out at some time {when(write.between)}: when exactly was not recorded"
     tip = _lines(
         f"the store: {write.client}’s write, {done if write.accepted else 'rejected'}",
-        f"at about {duration(write.at_ns)}",
+        at,
         f"with fence {write.fence}" if write.fence is not None else None,
         f"it said: {write.error}" if write.error else None,
         *(f"✗ {name}" for name in write.guilty),
     )
     kind = "accepted" if write.accepted else "rejected"
     tone = tones.get(write.client, -1)
-    return Mark(STORE, kind, write.at_ns, write.at_ns, tip, write_words(write), tone, write.guilty)
+    if write.between is not None:
+        span = write.between
+        yield Mark(STORE, "between", span.start_ns, span.end_ns, tip, tone=tone, findings=write.guilty)
+    yield Mark(STORE, kind, write.at_ns, write.at_ns, tip, write_words(write), tone, write.guilty)
+
+
+def _announcement(announced: Announcement, tones: dict[str, int]) -> Mark:
+    tip = (
+        f"the store: {announcement_words(announced)}",
+        f"at {duration(announced.at_ns)}",
+        "from here on it takes only writes under this token",
+    )
+    tone = tones.get(announced.client or "", -1)
+    return Mark(
+        STORE, "announced", announced.at_ns, announced.at_ns, tip, announcement_words(announced), tone
+    )
 
 
 def _findings(story: Timeline) -> Iterator[Mark]:
@@ -341,3 +375,7 @@ def _arrows(story: Timeline, tones: dict[str, int]) -> Iterator[Arrow]:
         if write.client in tones:
             tone, guilty = tones[write.client], bool(write.guilty)
             yield Arrow(write.client, write.asked_ns, STORE, write.at_ns, tone, guilty=guilty)
+    for announced in story.announcements:
+        if announced.client in tones:
+            at_ns, tone = announced.at_ns, tones[announced.client]
+            yield Arrow(announced.client, at_ns, STORE, at_ns, tone)

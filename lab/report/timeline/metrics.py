@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,40 @@ def wrapped(text: str, size_pt: float, room_pt: float, bold: bool = False, most:
         if not lines[-1].endswith("…"):
             lines[-1] += "…"
     return lines
+
+
+def side_by_side(wishes: Sequence[tuple[float, float]], left: float, right: float) -> list[float]:
+    """Place boxes in a row so that none covers another and each is as near as can be to its wish.
+
+    Args:
+        wishes: wished middle and width of each box, from left to right.
+        left: where the row begins.
+        right: where it ends; boxes that do not fit all together reach beyond it.
+
+    Returns:
+        the middles, in the same order (blocks of touching boxes stand at the mean of their wishes).
+    """
+    blocks: list[tuple[list[float], float]] = []  # the left edges wished for, and the width in all
+    for middle, width in wishes:
+        block = ([middle - width / 2], width)
+        while blocks and _edge(blocks[-1], left, right) + blocks[-1][1] > _edge(block, left, right):
+            edges, before = blocks.pop()
+            block = ([*edges, *(edge - before for edge in block[0])], before + block[1])
+        blocks.append(block)
+    middles: list[float] = []
+    for block in blocks:
+        at = _edge(block, left, right)
+        for _ in block[0]:
+            width = wishes[len(middles)][1]
+            middles.append(at + width / 2)
+            at += width
+    return middles
+
+
+def _edge(block: tuple[list[float], float], left: float, right: float) -> float:
+    """Where a block of boxes begins."""
+    edges, width = block
+    return max(min(sum(edges) / len(edges), right - width), left)
 
 
 class Occupied:

@@ -151,7 +151,10 @@ class NodeLane:
 
 @dataclass(frozen=True, slots=True)
 class StoreWrite:
-    """A write that reached the store; ``at_ns`` lies between its call and return, in version order."""
+    """A write that reached the store, drawn at ``at_ns``: where the store carried it out.
+
+    ``between`` None: the store recorded when. Else it is only known to have been between these two instants.
+    """
 
     client: str
     asked_ns: int
@@ -162,6 +165,15 @@ class StoreWrite:
     guilty: tuple[str, ...] = ()
     index: int = -1
     error: str | None = None
+    between: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A client announced its token to the store, and its writes count from now on; None: nobody known."""
+
+    client: str | None
+    at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +228,7 @@ class Timeline:
     clients: list[ClientLane] = field(default_factory=list)
     nodes: list[NodeLane] = field(default_factory=list)
     writes: list[StoreWrite] = field(default_factory=list)
+    announcements: list[Announcement] = field(default_factory=list)
     store_links: list[LinkFault] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     bands: list[Band] = field(default_factory=list)

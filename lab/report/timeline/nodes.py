@@ -1,9 +1,14 @@
-"""From node events to how long each key was really on each node, and what ended it."""
+"""From node events to how long each key was really on each node, and what ended it.
+
+Two sources: looks at the key, and the commands that the node was seen to execute (see `lab.observer`). A key
+that was set and deleted between two looks is known from its commands alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from checker.events import Event
 from lab.report.timeline.model import Jump, KeyLife, NodeLane, Span
@@ -22,19 +27,32 @@ class TokenOwner:
     given_back_ns: int | None
 
 
+Owners = Mapping[str, Sequence[TokenOwner]]
+"""Who asked for each token, by time; most locks draw a token anew for each attempt, some do not."""
+
+
+def owner_of(owners: Owners, token: str | None, at_ns: int) -> TokenOwner | None:
+    """Who had asked for a token last, at some time (ns since the start)."""
+    found = owners.get(token or "", ())
+    return next((one for one in reversed(found) if one.asked_ns <= at_ns), found[0] if found else None)
+
+
 @dataclass(slots=True)
 class _Key:
-    """A key that is on a node right now. ``expiry_ns`` None: no expiry known."""
+    """A key that is on a node right now. ``expiry_ns`` None: no expiry known.
+
+    ``looked``: a look has seen it; else only the command is known that set it, if the key was free.
+    """
 
     token: str | None
     start_ns: int
     expiry_ns: int | None
     promised_ns: int | None
-    seen_ns: int
+    looked: bool
 
 
 def node_lane(
-    name: str, events: Sequence[Event], start_ns: int, jumps: Sequence[Jump], owners: Mapping[str, TokenOwner]
+    name: str, events: Sequence[Event], start_ns: int, jumps: Sequence[Jump], owners: Owners
 ) -> NodeLane:
     """Follow one node's key through its events (of one key, ordered by time) and clock jumps.
 
@@ -42,26 +60,73 @@ def node_lane(
     of the node's clock brings the expiry nearer, a backward one moves it away; what was observed later wins.
     """
     walk = _Walk(NodeLane(name=name, jumps=list(jumps)), owners)
-    pending = sorted(jumps, key=lambda jump: jump.at_ns)
+    steps: list[tuple[int, int, Jump | Event | _Command]] = [(jump.at_ns, 0, jump) for jump in jumps]
     for event in events:
-        at_ns = event.time_ns - start_ns
-        while pending and pending[0].at_ns <= at_ns:
-            walk.jump(pending.pop(0))
-        walk.take(event, at_ns)
-    for jump in pending:
-        walk.jump(jump)
+        commands = list(_commands(event, start_ns, stamped=not jumps))
+        steps += [(command.at_ns, 1, command) for command in commands]
+        steps.append((_answered_ns(event) - start_ns, 2, event))
+    for at_ns, _, step in sorted(steps, key=lambda one: one[:2]):
+        if isinstance(step, Jump):
+            walk.jump(step)
+        elif isinstance(step, _Command):
+            walk.execute(step)
+        else:
+            asked = Span(_asked_ns(step, at_ns + start_ns) - start_ns, at_ns)
+            walk.take(step, step.time_ns - start_ns, asked)
     walk.finish()
     return walk.lane
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command that a node executed: when (ns since the start), its name, and the other words."""
+
+    at_ns: int
+    name: str
+    words: tuple[str, ...]
+
+
+def tokens_set(event: Event) -> Iterator[str]:
+    """The tokens that the commands which led to an event tried to set."""
+    for command in _commands(event, 0, stamped=False):
+        if command.name == "SET" and len(command.words) > 1:
+            yield command.words[1]
+
+
+def _commands(event: Event, start_ns: int, *, stamped: bool) -> Iterator[_Command]:
+    """The commands that an event tells of; ``stamped``: the node's own stamps may be believed."""
+    told = event.value.get("commands") if isinstance(event.value, Mapping) else None
+    for one in told if isinstance(told, list) else ():
+        name, *words = str(one.get("command", "")).split()
+        at_ns, ran = int(one["seen_ns"]), one.get("ran_ns")
+        if stamped and isinstance(ran, list) and len(ran) == 2 and ran[0] <= at_ns:
+            at_ns = min((ran[0] + ran[1]) // 2, at_ns)
+        yield _Command(at_ns - start_ns, name.upper(), tuple(words))
+
+
+def _answered_ns(event: Event) -> int:
+    """When a look was answered at the latest."""
+    return _stamp_ns(event.value, "answered_ns", event.time_ns)
+
+
+def _asked_ns(event: Event, otherwise_ns: int) -> int:
+    return _stamp_ns(event.value, "asked_ns", min(event.time_ns, otherwise_ns))
+
+
+def _stamp_ns(value: Any, name: str, otherwise_ns: int) -> int:
+    stamp = value.get(name) if isinstance(value, Mapping) else None
+    return stamp if isinstance(stamp, int) else otherwise_ns
 
 
 class _Walk:
     """The state of one node while its events are read."""
 
-    def __init__(self, lane: NodeLane, owners: Mapping[str, TokenOwner]) -> None:
+    def __init__(self, lane: NodeLane, owners: Owners) -> None:
         self.lane = lane
         self._owners = owners
         self._key: _Key | None = None
         self._down_ns: int | None = None
+        self._set_ns: dict[str, int] = {}
 
     def jump(self, jump: Jump) -> None:
         """The clock steps: what is left of the key's life shrinks or grows by as much."""
@@ -72,45 +137,82 @@ class _Walk:
         if key.expiry_ns <= jump.at_ns:
             self._close(jump.at_ns, "jump")
 
-    def take(self, event: Event, at_ns: int) -> None:
-        """Read one event of the node."""
+    def execute(self, command: _Command) -> None:
+        """A command sets the key if it was free (or does not ask for that), or deletes it."""
+        at_ns, words = command.at_ns, command.words
+        if command.name in ("DEL", "UNLINK"):
+            self._gone(at_ns, by_command=True)
+        elif command.name == "SET" and len(words) > 1:
+            key, options = self._key, tuple(word.upper() for word in words[2:])
+            if key is not None and key.expiry_ns is not None and key.expiry_ns <= at_ns:
+                self._close(at_ns, "expired")
+            if self._key is not None and "NX" in options:
+                return
+            if self._key is not None:
+                self._close(at_ns, "replaced")
+            ttl_ns = _ttl_ns(options)
+            expiry = None if ttl_ns is None else at_ns + ttl_ns
+            self._set_ns[words[1]] = at_ns
+            self._key = _Key(words[1], at_ns, expiry, expiry, looked=False)
+
+    def take(self, event: Event, at_ns: int, look: Span) -> None:
+        """Read one event of the node; a look was taken at some time in ``look``."""
         if event.f == "node-down":
             self._close(at_ns, "down")
+            self._set_ns.clear()  # a key seen after this has been there since the node was back
             self._down_ns = at_ns
         elif event.f == "node-up":
             if self._down_ns is not None:
                 self.lane.downs.append(Span(self._down_ns, at_ns))
             self._down_ns = None
+        elif self._down_ns is not None and look.start_ns <= self._down_ns:
+            return  # the answer to a look from before the node went down
         elif event.f == "key-deleted" or event.token is None:
             if event.f in ("key-deleted", "key-observed"):
+                if self._key is not None and not self._key.looked and not self._is_over(look.start_ns):
+                    self._key = None  # the command that was to set it did not
                 self._gone(at_ns)
         elif event.f in ("key-set", "key-observed"):
-            self._there(event, at_ns)
+            self._there(event, at_ns, look)
 
-    def _there(self, event: Event, at_ns: int) -> None:
-        expiry = None if event.ttl_left_ns is None else at_ns + max(event.ttl_left_ns, 0)
-        if self._key is not None and self._key.token == event.token:
+    def _is_over(self, at_ns: int) -> bool:
+        """Whether the key that was set last had expired by then."""
+        return self._key is not None and self._key.expiry_ns is not None and self._key.expiry_ns <= at_ns
+
+    def _there(self, event: Event, at_ns: int, look: Span) -> None:
+        """A look saw the key. Its time to live counts from the look, the key from the command that set it."""
+        left_ns = None if event.ttl_left_ns is None else max(event.ttl_left_ns, 0)
+        key, token = self._key, str(event.token)
+        if key is not None and key.token == token:
+            if not key.looked and key.expiry_ns is not None and left_ns is not None:
+                least_ns, most_ns = (at + left_ns for at in look.clipped(at_ns))
+                if least_ns - _SLACK_NS <= key.expiry_ns <= most_ns + _SLACK_NS:
+                    key.looked = True
+                    return
+            expiry = None if left_ns is None else max(at_ns, look.start_ns) + left_ns
             if event.f == "key-set":
-                self._key.promised_ns = expiry
-            self._key.expiry_ns = expiry
-            self._key.seen_ns = at_ns
+                key.promised_ns = expiry
+            key.expiry_ns, key.looked = expiry, True
             return
-        if self._key is not None:
-            self._close(at_ns, "replaced")
-        self._key = _Key(event.token, at_ns, expiry, expiry, at_ns)
+        began_ns = self._set_ns.get(token, at_ns)
+        if key is not None and key.looked:
+            self._close(began_ns, "replaced")
+        expiry = None if left_ns is None else max(at_ns, look.start_ns) + left_ns
+        self._key = _Key(token, began_ns, expiry, expiry, looked=True)
 
-    def _gone(self, at_ns: int) -> None:
+    def _gone(self, at_ns: int, *, by_command: bool = False) -> None:
         """The key was deleted or found missing: tell which of the possible reasons it was."""
         key = self._key
         if key is None:
             return
-        owner = self._owners.get(key.token or "")
+        owner = owner_of(self._owners, key.token, key.start_ns)
         if key.expiry_ns is not None:
             slack = _SLACK_NS + int((key.expiry_ns - key.start_ns) * _CLOCK_SHARE)
             if key.expiry_ns <= at_ns + slack:
                 self._close(min(at_ns, key.expiry_ns), "expired")
                 return
-        if owner is not None and owner.given_back_ns is not None and owner.given_back_ns <= at_ns:
+        given_back = owner is not None and owner.given_back_ns is not None and owner.given_back_ns <= at_ns
+        if given_back or (by_command and owner is None):
             self._close(at_ns, "deleted")
         else:
             self._close(at_ns, "gone")
@@ -126,9 +228,11 @@ class _Walk:
         self._add(key, Span(key.start_ns, max(end, key.start_ns)), reason)
 
     def _add(self, key: _Key, span: Span, reason: str) -> None:
-        owner = self._owners.get(key.token or "")
+        owner = owner_of(self._owners, key.token, key.start_ns)
         early = reason in ("jump", "down", "gone", "replaced")
         asked = owner.asked_ns if owner is not None and owner.asked_ns <= span.start_ns else None
+        if any(life.token == key.token and life.ended_by == "down" for life in self.lane.lives):
+            asked = None  # the node had kept it: no request brought it
         client = None if owner is None else owner.client
         promised = key.promised_ns if early else None
         self.lane.lives.append(KeyLife(span, client, key.token, reason, promised, asked))
@@ -141,3 +245,12 @@ class _Walk:
             self._add(key, Span(key.start_ns, key.expiry_ns), reason)
         if self._down_ns is not None:
             self.lane.downs.append(Span(self._down_ns, None))
+
+
+def _ttl_ns(options: Sequence[str]) -> int | None:
+    """The time to live that a SET asks for, in ns; None if it asks for none that is understood."""
+    for unit, size_ns in (("PX", MS_NS), ("EX", 1000 * MS_NS)):
+        if unit in options[:-1]:
+            amount = options[options.index(unit) + 1]
+            return int(amount) * size_ns if amount.isdecimal() else None
+    return None

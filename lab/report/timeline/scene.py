@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lab.report.timeline import style
-from lab.report.timeline.labels import link_words, write_words
-from lab.report.timeline.metrics import text_width
-from lab.report.timeline.model import Band, StoreWrite
+from lab.report.timeline.labels import announcement_words, link_words, write_words
+from lab.report.timeline.metrics import side_by_side, text_width
+from lab.report.timeline.model import Announcement, Band, StoreWrite
 from lab.report.timeline.pen import Look
 from lab.report.timeline.sheet import (
     BAR_PT,
     BAR_TOP_PT,
     FAULT_ROW_PT,
     MANY_MESSAGES,
+    ROW_PT,
     USE_PT,
     USE_TOP_PT,
     Sheet,
@@ -19,6 +22,8 @@ from lab.report.timeline.sheet import (
 from lab.report.timeline.words import duration
 
 _BOX_PT = 13.0
+_WORDS_PT = 13.0
+_BOUNDS_PT = 6.0
 _MANY_WRITES = 24
 
 
@@ -56,40 +61,122 @@ def _draw_cut_tries(sheet: Sheet, x: float, start_y: float, nodes: list[str], co
 def draw_store(sheet: Sheet) -> None:
     """The resource: accepted writes in version order, rejected ones at its door, offending ones in red."""
     writes = sheet.story.writes
-    if not writes:
+    if not writes and not sheet.story.announcements:
         return
     pen, line_y = sheet.pen, sheet.store_y + 14
     pen.text(sheet.left - 6, line_y, "store", style.LANE_PT, style.INK, bold=True, align="right")
     pen.line(((sheet.left, line_y), (sheet.right, line_y)), Look(edge=style.QUIET, line_pt=1.4, z=1.0))
+    many = len(writes) + len(sheet.story.announcements) > _MANY_WRITES
+    boxes = _boxes(sheet, many)
     _draw_store_links(sheet, line_y)
-    many = len(writes) > _MANY_WRITES
+    for write in writes:
+        if write.between is not None:
+            _draw_bounds(sheet, write, line_y)
     for write in sorted(writes, key=lambda write: not write.guilty):
         x = sheet.axis.x(write.at_ns)
-        _draw_request(sheet, write, x, line_y, many)
+        _draw_request(sheet, write, boxes.get(id(write), x), line_y, many)
         if write.accepted:
-            _draw_accepted(sheet, write, x, line_y, many)
+            _draw_accepted(sheet, write, x, boxes.get(id(write)), line_y)
         else:
-            pen.cross(x, line_y - 4, 4, Look(edge=style.INK, line_pt=1.8, z=5.0))
-            sheet.label(x, line_y + 13, write_words(write), bold=True, reach=70)
+            middle = boxes.get(id(write), x)
+            pen.cross(middle, line_y, 4, Look(edge=style.PAPER, line_pt=4.0, z=4.9))
+            pen.cross(middle, line_y, 4, Look(edge=style.INK, line_pt=1.8, z=5.0))
+            tone = sheet.tone(write.client).text
+            _below(sheet, middle, line_y, (f"{write.client}: {write_words(write)}",), tone, bold=True)
+    for announced in sheet.story.announcements:
+        _draw_announcement(sheet, announced, boxes.get(id(announced)), line_y, many)
 
 
-def _draw_accepted(sheet: Sheet, write: StoreWrite, x: float, line_y: float, many: bool) -> None:
+def _boxes(sheet: Sheet, many: bool) -> dict[int, float]:
+    """The middles of the marks on the store's lane, in their order in time and side by side, by identity.
+
+    Marks that would cover each other are moved apart; where not all have room, only those of violations are
+    boxes, and the rest are strokes.
+    """
+    story = sheet.story
+    marks: list[tuple[int, int, StoreWrite | Announcement]] = []
+    marks += [(write.at_ns, write.version or 0, write) for write in story.writes]
+    marks += [(one.at_ns, 0, one) for one in story.announcements]
+    wanted = [one for _, _, one in sorted(marks, key=lambda mark: mark[:2])]
+    if many:
+        wanted = [one for one in wanted if isinstance(one, StoreWrite) and one.guilty]
+    panels: dict[tuple[float, float], list[StoreWrite | Announcement]] = {}
+    for one in wanted:
+        panels.setdefault(sheet.axis.bounds(sheet.axis.x(one.at_ns)), []).append(one)
+    found: dict[int, float] = {}
+    for (left, right), ones in panels.items():
+        if sum(map(_width, ones)) > right - left:
+            ones = [one for one in ones if isinstance(one, StoreWrite) and one.guilty]
+        middles = side_by_side([(sheet.axis.x(one.at_ns), _width(one)) for one in ones], left, right)
+        for one, middle in zip(ones, middles, strict=True):
+            found[id(one)] = middle
+            sheet.occupied.take(middle - _width(one) / 2, sheet.store_y + 7.5, _width(one), 13)
+    return found
+
+
+def _width(one: StoreWrite | Announcement) -> float:
+    if isinstance(one, Announcement) or not one.accepted:
+        return 11.0
+    return max(_BOX_PT, text_width(write_words(one), style.LABEL_PT, bold=True) + 5) + 2
+
+
+def _draw_bounds(sheet: Sheet, write: StoreWrite, line_y: float) -> None:
+    """The stretch in which a write was carried out, where the moment was not recorded."""
+    if write.between is None or write.between.end_ns is None:
+        return
+    x0, x1 = sheet.axis.x(write.between.start_ns), sheet.axis.x(write.between.end_ns)
+    if x1 - x0 > _BOUNDS_PT:
+        color = style.VIOLATION if write.guilty else sheet.tone(write.client).solid
+        sheet.pen.rect(x0, line_y - 2, x1, line_y + 2, Look(face=color, z=1.2))
+
+
+def _draw_announcement(
+    sheet: Sheet, announced: Announcement, middle: float | None, line_y: float, many: bool
+) -> None:
+    """A diamond: from here on the store takes only writes under this token."""
+    x, tone = sheet.axis.x(announced.at_ns), sheet.tone(announced.client)
+    if middle is None:
+        middle = x
+    shape = [(middle, line_y - 5), (middle + 5, line_y), (middle, line_y + 5), (middle - 5, line_y)]
+    sheet.pen.polygon(shape, Look(face=tone.solid, edge=tone.text, line_pt=0.8, z=4.5))
+    start_y = sheet.client_y.get(announced.client or "")
+    if many or start_y is None:
+        return
+    start = (x, start_y + BAR_TOP_PT + BAR_PT)
+    sheet.pen.arrow(start, (middle, line_y - 6), Look(edge=tone.text, line_pt=0.8, z=1.7), 5.0)
+    _below(sheet, middle, line_y, (announcement_words(announced), f"{announced.client} announces"), tone.text)
+
+
+def _draw_accepted(sheet: Sheet, write: StoreWrite, x: float, middle: float | None, line_y: float) -> None:
     """A box with the version where there is room for it, else a stroke."""
-    words = write_words(write)
-    width = max(_BOX_PT, text_width(words, style.LABEL_PT, bold=True) + 5)
-    at: float | None = None
-    if write.guilty or not many:
-        left, right = sheet.axis.bounds(x)
-        reach = 40.0 if write.guilty else 8.0
-        at = sheet.occupied.place_in_row(x, width + 2, line_y - 6.5, 13, left, right, reach)
-    if at is None:
+    if middle is None:
         stroke = Look(edge=sheet.tone(write.client).solid, line_pt=1.4, z=3.0)
         sheet.pen.line(((x, line_y - 4.5), (x, line_y + 4.5)), stroke)
         return
-    middle = at + 1 + width / 2
-    _draw_version(sheet, write, words, middle, width / 2, line_y)
-    if abs(middle - x) > 3:
-        sheet.pen.line(((x, line_y - 9), (middle, line_y - 6)), Look(edge=style.QUIET, line_pt=0.6, z=2.8))
+    _draw_version(sheet, write, write_words(write), middle, _width(write) / 2 - 1, line_y)
+    if abs(middle - x) > 3:  # the stroke is where it was carried out, the box stands beside it
+        sheet.pen.line(
+            ((x, line_y - 9), (x, line_y + 9)), Look(edge=sheet.tone(write.client).text, line_pt=0.8, z=2.8)
+        )
+
+
+def _below(
+    sheet: Sheet, x: float, line_y: float, choices: Sequence[str], color: str, *, bold: bool = False
+) -> None:
+    """Words under a mark of the store's lane: the longest that fits, in the first row with room."""
+    for reach in (4.0, 14.0, 60.0):
+        for words in choices:
+            for row in (0, 1):
+                y = line_y + _WORDS_PT + row * ROW_PT
+                anchor = (x - 5, x + 5, line_y + 6.5)
+                at = sheet.label(
+                    x, y, words, style.LABEL_PT, color, bold=bold, reach=reach, leader_from=anchor
+                )
+                if at is not None:
+                    return
+    page = (sheet.left, sheet.right)  # the last row may cross the breaks of the axis
+    y = line_y + _WORDS_PT + 2 * ROW_PT
+    sheet.label(x, y, choices[0], style.LABEL_PT, color, bold=bold, reach=90, within=page)
 
 
 def _draw_store_links(sheet: Sheet, line_y: float) -> None:
@@ -131,9 +218,12 @@ def _draw_version(sheet: Sheet, write: StoreWrite, words: str, x: float, half: f
     sheet.pen.text(x, y, words, style.LABEL_PT, ink, bold=True, align="center")
     who = write.client if write.fence is None else f"{write.client}, fence {write.fence}"
     color = style.VIOLATION if guilty else tone.text
-    sheet.label(x, y + 13, who, style.LABEL_PT, color, bold=guilty, reach=14)
+    _below(sheet, x, y, (who,), color, bold=guilty)
     if guilty:
-        sheet.label(x, y + 23, "✗ " + ", ".join(write.guilty), style.LABEL_PT, color, bold=True, reach=170)
+        row = y + _WORDS_PT + 2 * ROW_PT
+        words = "✗ " + ", ".join(write.guilty)
+        page = (sheet.left, sheet.right)
+        sheet.label(x, row, words, style.LABEL_PT, color, bold=True, reach=170, within=page)
 
 
 def draw_bands(sheet: Sheet) -> None:

@@ -18,7 +18,8 @@ _CROWDED_PT = 46.0
 CLIENT_GAP_PT = 5.0
 BAND_GAP_PT = 15.0
 GROUP_GAP_PT = 12.0
-STORE_PT = 46.0
+STORE_PT = 53.0
+ROW_PT = 9.5
 BAR_TOP_PT = 12.0
 BAR_PT = 14.0
 USE_TOP_PT = 28.0
@@ -175,7 +176,7 @@ def lay_out(sheet: Sheet, top: float) -> float:
                 y += BAND_GAP_PT
     y += GROUP_GAP_PT
     sheet.store_y = y
-    return y + STORE_PT if story.writes else y
+    return y + STORE_PT if story.writes or story.announcements else y
 
 
 def _crowded(sheet: Sheet, client: ClientLane) -> bool:

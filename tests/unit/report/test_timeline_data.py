@@ -14,6 +14,7 @@ from checker.verdict import Severity, Verdict
 from lab.report.timeline.data import extract
 from lab.report.timeline.excerpt import MOST_OPS
 from lab.report.timeline.faults import receipt_words
+from lab.report.timeline.marks import scene_of
 from lab.report.timeline.model import ClientLane, NodeLane, Promotion, Span, Timeline
 from lab.report.timeline.signs import signs_in
 from tests.unit.checker.story import Story
@@ -216,3 +217,27 @@ def test_receipts_in_words(receipt: dict[str, object], words: str) -> None:
 def test_event_index_finds_the_last(clockjump: tuple[History, Verdict]) -> None:
     history, _ = clockjump
     assert list(history.events())[event_index(history, "bob", "write", "ok")].version_written == 1
+
+
+def test_a_pause_ends_at_the_latest_when_its_client_acts_again() -> None:
+    """The lab confirms the resumption later than the client is told of its refusal."""
+    story = Story(clients=["alice"], nodes=1).acquire("alice", "a", 10, 99, "fail", error="too late")
+    story.lab("phase", 0).fault("pause", 20, ["alice"], until=99.25)
+    drawn = extract(story.history(), verdict_of(), "story")
+    (pause,) = client(drawn, "alice").pauses
+    assert pause.span == Span(20 * MS, 99 * MS)
+
+
+def test_a_grant_given_back_within_the_uncertainty_of_stamps_is_drawn() -> None:
+    story = Story(clients=["alice"], nodes=1, epsilon_ns=MS).acquire("alice", "a", 0, 10)
+    story.release("alice", "a", 11, 12)
+    (grant,) = client(extract(story.history(), verdict_of(), "story"), "alice").grants
+    assert (grant.belief, grant.guaranteed) == ((Span(10 * MS, 11 * MS),), ())
+
+
+def test_a_warning_is_not_red_on_the_page() -> None:
+    history = history_of("pause-fenced")
+    warning = finding("stale-use", history, ("alice", "write", "fail"), severity=Severity.WARNING)
+    scene = scene_of(extract(history, verdict_of(warning), "story"))
+    (late,) = [mark for mark in scene.marks if mark.warnings]
+    assert (late.kind, late.findings, late.warnings) == ("write", (), ("stale-use",))
