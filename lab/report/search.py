@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from lab.search.confirm import Confirmation
+from lab.search.confirm import Confirmation, Replay
 from lab.search.find import Ended
 from lab.search.find import Progress as Searched
 
@@ -34,8 +34,15 @@ def progress_line(searched: Searched) -> str:
     )
 
 
-def print_ended(console: Console, ended: Ended, finding: str) -> None:
-    """Print what a search came to: what was spent, what was covered, and what was found."""
+def print_ended(console: Console, ended: Ended, finding: str, replay: Replay | None) -> None:
+    """Print what a search came to: what was found, whether that can be replayed, and what was spent.
+
+    Args:
+        console: where to.
+        ended: the search.
+        finding: what was searched for.
+        replay: of the scenario that tells what was found; None if nothing was, or it cannot be told as one.
+    """
     spent = (
         f"{ended.progress.tried:,} schedules in {ended.progress.seconds:.1f} s "
         f"({ended.progress.per_second:.0f}/s), {len(ended.progress.covered)} pairs of fault and lock state, "
@@ -46,7 +53,14 @@ def print_ended(console: Console, ended: Ended, finding: str) -> None:
         console.print(f"  {spent}", markup=False)
         return
     first = ended.first
-    console.print(f"{finding}: FOUND", markup=False, style="bold red")
+    if replay is None:
+        words, style = "FOUND, not replayed: it cannot be told as a scenario", "bold yellow"
+    elif replay.always:
+        words, style = f"FOUND, reproduced in {replay.of} of {replay.of} replays on sim", "bold red"
+    else:
+        counts = f"{len(replay.seeds)} of {replay.of} replays on sim"
+        words, style = f"FOUND, but reproduced in only {counts}", "bold yellow"
+    console.print(f"{finding}: {words}", markup=False, style=style)
     console.print(f"  {spent}", markup=False)
     console.print(
         f"  first after {first.tried:,} schedules and {first.seconds:.1f} s with {len(first.trial.faults)} "
@@ -55,7 +69,8 @@ def print_ended(console: Console, ended: Ended, finding: str) -> None:
     )
     if ended.racy:
         console.print(
-            "  it needs packets to arrive in a lucky order, so its scenario may not replay", markup=False
+            "  it depends on the order in which packets arrive: more schedules may find one that does not",
+            markup=False,
         )
 
 

@@ -22,7 +22,7 @@ from lab.report.consoles import consoles
 from lab.report.search import print_confirmation, print_ended, search_progress
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
-from lab.search.confirm import Confirmation, confirm
+from lab.search.confirm import Confirmation, Replay, confirm
 from lab.search.draw import STRATEGIES, Space
 from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
@@ -38,6 +38,8 @@ T = TypeVar("T", bound=str)
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
 """Options of the lock that make a story plain: one try per acquire, with patience for real nodes."""
 NODES_MAX = 9
+REPLAYS = 8
+"""In how many simulations, each with a seed of its own, a story is replayed before it is presented."""
 PERSISTENCE = ("aof-always", "aof-everysec", "none", "any")
 
 
@@ -84,12 +86,11 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
     with _signals_interrupt(), search_progress(talk) as on_progress:
         search.on_progress = on_progress
         ended = search.run()
-    if not as_json:
-        print_ended(data, ended, asked.find)
     confirmation: Confirmation | None = None
-    saved: Saved | None = None
-    if ended.found is not None:
-        saved = _save(asked, ended.found, search)
+    saved = None if ended.found is None else _save(asked, ended.found, search)
+    if not as_json:
+        print_ended(data, ended, asked.find, None if saved is None else saved.replay)
+    if saved is not None:
         if not as_json:
             _print_saved(data, saved)
         if asked.confirm is not None and saved.scenario is not None and not ended.interrupted:
@@ -174,14 +175,11 @@ def _duration(option: str, text: str) -> int:
 
 @dataclass(frozen=True)
 class Saved:
-    """Where a found trial is: as a scenario, if it can be told as one.
-
-    ``replays``: it comes out as the search saw it, in the simulation, with receipts and all.
-    """
+    """Where a found trial is: as a scenario, if it can be told as one, and how often that was reproduced."""
 
     path: Path
     scenario: Scenario | None
-    replays: bool = False
+    replay: Replay | None = None
 
 
 def _print_saved(console: Console, saved: Saved) -> None:
@@ -191,12 +189,6 @@ def _print_saved(console: Console, saved: Saved) -> None:
         return
     console.print(f"  {scenario.why}", markup=False)
     console.print(f"saved: {path} (lab run {shlex.quote(str(path))})", markup=False)
-    how = (
-        "as the search saw it"
-        if saved.replays
-        else "but NOT as the search saw it: the order of packets matters"
-    )
-    console.print(f"replayed as a scenario on sim: {how}", markup=False)
 
 
 def _save(asked: Asked, trial: Trial, search: Search) -> Saved:
@@ -214,9 +206,19 @@ def _save(asked: Asked, trial: Trial, search: Search) -> Saved:
         return Saved(path, None)
     text = f"{text_of(scenario)}# The trial that this tells:\n# {trial.key().decode()}\n"
     path.write_text(text, encoding="utf-8")
+    replay = _replayed(path)
+    scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})
+    text = f"{text_of(scenario)}# The trial that this tells:\n# {trial.key().decode()}\n"
+    path.write_text(text, encoding="utf-8")
+    return Saved(path, scenario, replay)
+
+
+def _replayed(path: Path) -> Replay:
+    """Run the scenario in simulations with the seeds from 0 on: does it come out as it says?"""
     task = ScenarioTask.of(load_scenario(path), str(path))
     with task.session():
-        return Saved(path, scenario, replays=task(0).exit_code == ExitCode.EXPECTED)
+        seeds = tuple(seed for seed in range(REPLAYS) if task(seed).exit_code == ExitCode.EXPECTED)
+    return Replay(seeds, REPLAYS)
 
 
 def _json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) -> bytes:
@@ -225,7 +227,10 @@ def _json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) 
         "found": ended.found,
         "faults": None if ended.found is None else places(ended.found),
         "scenario": None if saved is None else str(saved.path),
-        "replays": None if saved is None else saved.replays,
+        "replays": None if saved is None else saved.replay is not None and saved.replay.always,
+        "replayed": None
+        if saved is None or saved.replay is None
+        else {"on": "sim", "reproduced_with_seeds": saved.replay.seeds, "of": saved.replay.of},
         "first": None if first is None else {"schedules": first.tried, "seconds": round(first.seconds, 3)},
         "racy": ended.racy,
         "schedules": progress.tried,

@@ -23,6 +23,30 @@ class Confirmation:
     """Wilson's, 95 %."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """With which seeds the scenario came out as it says, in so many simulations (seeds from 0 on)."""
+
+    seeds: tuple[int, ...]
+    of: int
+
+    @property
+    def always(self) -> bool:
+        """Whether every simulation reproduced it."""
+        return len(self.seeds) == self.of
+
+    @property
+    def sentence(self) -> str:
+        """What the replay showed, for the scenario's own text."""
+        if self.always:
+            return f"Replayed in simulation: reproduced with each of {self.of} seeds."
+        seeds = f" (seeds {', '.join(map(str, self.seeds))})" if self.seeds else ""
+        return (
+            f"Replayed in simulation: reproduced with only {len(self.seeds)} of {self.of} seeds{seeds}: "
+            "it depends on the order in which packets arrive."
+        )
+
+
 async def confirm(
     scenario: Path, on: str, repeat: int, out: Path, on_end: Callable[[OneRun], None] = lambda run: None
 ) -> Confirmation:

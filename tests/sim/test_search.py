@@ -16,6 +16,7 @@ from lab.cli import call
 from lab.errors import LabError
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
+from lab.search.command import REPLAYS
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.find import VARIANTS, Budget, Ended, First, Progress, Search, variant
 from lab.search.minimise import deletions, kinds_at_places, minimise, places
@@ -257,10 +258,11 @@ def test_the_command_finds_and_saves(tmp_path: Path) -> None:
     size = ("--nodes", "1", "--clients", "3", "--seed", "0")
     ended = lab(*words, *size, "--out", str(file), "--confirm", "sim", "--repeat", "1", cwd=tmp_path)
     assert ended.returncode == 1, ended.stderr
-    assert "overlap: FOUND" in ended.stdout
+    assert "overlap: FOUND, reproduced in 8 of 8 replays on sim\n" in ended.stdout
     assert "sim: run 1 of 1: " in ended.stderr, "whatever it is confirmed on, it is run there as by hand"
-    assert load_text(file.read_text(), "found").scenario.lock.name == "fixed-value"
-    assert "replayed as a scenario on sim: as the search saw it\n" in ended.stdout
+    scenario = load_text(file.read_text(), "found").scenario
+    assert scenario.lock.name == "fixed-value"
+    assert scenario.why.endswith("Replayed in simulation: reproduced with each of 8 seeds.")
 
 
 @pytest.mark.parametrize("replays", [True, False])
@@ -292,8 +294,16 @@ def test_whether_the_story_comes_out_as_the_search_saw_it_is_said(
     assert call([*words, "--json"]) == 1
     told = msgspec.json.decode(capfdbinary.readouterr().out)
     assert told["replays"] is replays
+    seeds = told["replayed"]["reproduced_with_seeds"]
+    assert told["replayed"]["of"] == REPLAYS
+    assert (len(seeds) == REPLAYS) is replays
     assert call(words) == 1
-    assert (b"but NOT as the search saw it" in capfdbinary.readouterr().out) is not replays
+    said = capfdbinary.readouterr().out.decode()
+    assert (f"reproduced in {REPLAYS} of {REPLAYS} replays on sim" in said) is replays
+    assert (f"FOUND, but reproduced in only {len(seeds)} of {REPLAYS} replays on sim" in said) is not replays
+    why = load_text((tmp_path / "found.yaml").read_text(), "found").scenario.why
+    assert ("reproduced with each of" in why) is replays
+    assert (f"reproduced with only {len(seeds)} of {REPLAYS} seeds" in why) is not replays
 
 
 def test_the_command_tells_that_nothing_was_found(tmp_path: Path) -> None:
