@@ -71,6 +71,20 @@ def verdict(runs: Stored | Iterable[Stored]) -> None:
             print(f"  {str(promise).replace('_', ' '):<18} {shown:<9} {found}".rstrip())  # noqa: T201
 
 
+def writes(run: Stored) -> None:
+    """Print what the store carried out, in its order: tokens announced, writes accepted, writes rejected."""
+    from lab.report.timeline.data import extract
+    from lab.report.timeline.words import duration
+
+    story = extract(run.history, run.judgement.verdict, run.loaded.scenario.title)
+    told = [(one.at_ns, f"{one.client} announces its token") for one in story.announcements]
+    for write in story.writes:
+        done = f"accepted as version {write.version}" if write.accepted else f"REJECTED: {write.error}"
+        told.append((write.at_ns, f"{write.client}’s write: {done}"))
+    for at_ns, words in sorted(told):
+        print(f"  {duration(at_ns):>9}  {words}")  # noqa: T201
+
+
 def finding(run: Stored, *names: str) -> Finding | None:
     """The first finding of one of these names, if there is one."""
     found: Verdict = run.judgement.verdict
