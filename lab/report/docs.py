@@ -67,7 +67,7 @@ def gallery_index(gallery: Path) -> str:
     lines += [
         "Runs on real Redis behind a real Toxiproxy. Each directory holds the scenario, the whole history,",
         "the verdict, the picture for paper and `index.html`, the page to look at: download it, and open it",
-        "from the disk. A test checks every history again, and writes every page again.",
+        "from the disk. A test checks every history again, and what every page shows of it.",
         "",
         "| story | verdict | page |",
         "|---|---|---|",
