@@ -1,21 +1,28 @@
 """How long one full check takes, by the number of operations: `python benchmarks/checker_scale.py [SIZES…]`.
 
-Each size runs in a process of its own, so that the memory told is that of this size. `load` is from a JSON
-Lines file to columns (for sizes up to a million), `check` is everything after it.
+Each size runs in a process of its own, so that the memory told is that of this size. `jsonl` and `parquet`
+are from such a file to columns, the second time (for sizes up to a million), `check` is everything after it,
+`B/op` the memory that the loaded operations take, and `load` the load average of the machine.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from checker.operations import Operations
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 FILE_MAX = 1_000_000
+SUFFIXES = (".jsonl", ".parquet")
 
 
 def measure(operations: int, variant: str) -> str:
@@ -27,20 +34,37 @@ def measure(operations: int, variant: str) -> str:
     history = correct_lock(
         operations, info=0.01 if "info" in variant else 0.0, late_violation="violation" in variant
     )
-    load_s = float("nan")
+    loads = dict.fromkeys(SUFFIXES, float("nan"))
     if operations <= FILE_MAX:
         with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "history.jsonl"
-            save(history, path)
-            begin = time.perf_counter()
-            history = load(path)
-            load_s = time.perf_counter() - begin
+            for suffix in SUFFIXES:
+                path = Path(directory) / f"history{suffix}"
+                save(history, path)
+                load(path)  # imports, and compiles once per machine
+                begin = time.perf_counter()
+                history = load(path)
+                loads[suffix] = time.perf_counter() - begin
     begin = time.perf_counter()
     verdict = check(history)
     check_s = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     outcome = verdict["mutual_exclusion"].outcome
-    return f"{len(history.ops):>12,} {variant:<16} {load_s:>9.2f} {check_s:>9.2f} {peak:>10,.0f}  {outcome}"
+    times = " ".join(f"{seconds:>9.2f}" for seconds in loads.values())
+    size = f"{memory(history.ops) / len(history.ops):>9.0f}"
+    figures = f"{times} {check_s:>9.2f} {size} {peak:>9,.0f} {os.getloadavg()[0]:>6.1f}"
+    return f"{len(history.ops):>12,} {variant:<16} {figures}  {outcome}"
+
+
+def memory(ops: Operations) -> int:
+    """How many bytes a table takes: its columns (those that repeat one number take none) and its names."""
+    from checker.operations import CODE_COLUMNS, COLUMNS
+
+    columns = [getattr(ops, name) for name in COLUMNS]
+    total: int = sum(column.nbytes for column in columns if column.strides != (0,))
+    for names in (getattr(ops.names, name) for name in CODE_COLUMNS):
+        listed = isinstance(names, list)
+        total += sum(8 + sys.getsizeof(name) for name in names) if listed else getattr(names, "nbytes", 0)
+    return total
 
 
 def main(arguments: list[str]) -> int:
@@ -54,9 +78,9 @@ def main(arguments: list[str]) -> int:
         )
         return 2
     sizes = [int(a.replace("_", "")) for a in arguments] or list(SIZES)
-    print(
-        f"{'operations':>12} {'variant':<16} {'load s':>9} {'check s':>9} {'peak MB':>10}  mutual exclusion"
-    )
+    heads = ("jsonl s", "parquet s", "check s", "B/op", "peak MB")
+    columns = " ".join(f"{head:>9}" for head in heads)
+    print(f"{'operations':>12} {'variant':<16} {columns} {'load':>6}  mutual exclusion")
     for size in sizes:
         for variant in ("clean", "info", "info+violation"):
             command = [sys.executable, __file__, "--one", str(size), variant]

@@ -57,7 +57,8 @@ class Composite:
         self.groups = int(group.max()) + 2 if group.size else 1
         self.span = (int(stamp.max()) if stamp.size else 0) - self.base + 2
         self.distinct: I64 | None = None
-        if self.span * (self.groups + 1) >= _ROOM:
+        fits = self.base >= MISSING and self.base + self.span < 2**63
+        if not fits or self.span * (self.groups + 1) >= _ROOM:
             self.distinct = np.unique(stamp)
             self.span = 2 * self.distinct.size + 2
 

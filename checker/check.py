@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 
 from checker import fencing, honesty, linearizable, liveness, mutual_exclusion, resource
+from checker.completeness import Completeness
 from checker.custom import CustomModel, check_model, operations_of
 from checker.errors import HistoryError
 from checker.events import Model
@@ -41,7 +43,16 @@ def check(history: History, *, model: str | CustomModel | None = None) -> Verdic
     evidence = Evidence(history, model)
     plan = _plan(evidence.model) | _promised(evidence)
     verdicts = [_guarded(evidence, name, checks) for name, checks in plan.items()]
+    if history.complete is Completeness.NOT_KNOWN:
+        verdicts = [_if_complete(verdict) for verdict in verdicts]
     return compose(verdicts, tuple(unknown_reasons(evidence)), tuple(remarks(evidence)))
+
+
+def _if_complete(verdict: PropertyVerdict) -> PropertyVerdict:
+    """The same verdict, with the condition under which an `ok` or `absent` of it holds."""
+    if verdict.outcome not in (Outcome.OK, Outcome.ABSENT):
+        return verdict
+    return replace(verdict, why=f"if the record is complete: {verdict.why}")
 
 
 def _plan(model: str) -> dict[Property, tuple[Check, ...]]:
@@ -148,7 +159,14 @@ def unknown_reasons(evidence: Evidence) -> Iterator[str]:
 
 
 def remarks(evidence: Evidence) -> Iterator[str]:
-    """What a reader should know that is nobody's fault: processes that stood still unasked."""
+    """What a reader should know that is nobody's fault: a record that may not be all, processes that stood
+    still unasked.
+    """
+    if evidence.history.complete is Completeness.NOT_KNOWN:
+        yield (
+            "whether the record is complete is not known, since the file holds no count and digest of its "
+            "events: every `ok` holds if the record is complete"
+        )
     pauses = evidence.pauses()
     unasked = [
         stall

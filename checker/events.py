@@ -6,6 +6,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from checker.completeness import Completeness
+
 EventType = Literal["invoke", "ok", "fail", "info"]
 Model = Literal[
     "lease",
@@ -94,6 +96,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     process may stand still for up to `stall_ns` without a stall being recorded. `depth` is how often the
     holder of a reentrant lock may take it (any number if absent). `refusals` are the errors with which a
     failed acquire proves that somebody held the lock; any other failure (a split vote, say) proves nothing.
+    `initial` is the first value of every register: a string, an integer or null (absent); if it is not given,
+    the first operation that tells what it saw settles it.
 
     What some locks promise beyond that: `permits` of a semaphore; `fifo_ns`, that the lock is granted in the
     order of the requests, of which each is queued within that time; `wait_slack_ns`, how much later than its
@@ -119,6 +123,12 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     fifo_ns: int | None = None
     wait_slack_ns: int = 50_000_000
     breaks_deadlocks: bool = False
+    initial: int | str | msgspec.UnsetType | None = msgspec.UNSET
+
+    def given(self) -> dict[str, Any]:
+        """What is worth writing down: without what is absent."""
+        known = msgspec.to_builtins(self)
+        return {name: v for name, v in known.items() if name == "initial" or v not in (None, [])}
 
     def majority(self) -> int | None:
         """The number of nodes that a grant needs, None if the cluster's size is not known."""
@@ -128,14 +138,21 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of a history of our own."""
+    """The first line of a history of our own.
+
+    `complete` is written where the history came from a file that could not prove to be whole.
+    """
 
     history: int
     params: Params = msgspec.field(default_factory=Params)
+    complete: Completeness = Completeness.WHOLE
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last line of a history of our own: the number of events before it."""
+    """The last line of a history of our own: the number of events before it, and the digest of all bytes
+    before it (`sha256:` and 64 hexadecimal digits; absent in files of earlier versions).
+    """
 
-    end: bool
+    end: Literal[True]
     events: int
+    digest: str | None = None

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
+from checker.completeness import Completeness
 from checker.errors import HistoryError
 from checker.events import LAB, NEMESIS, NODE, STALL, Event, Params
-from checker.operations import NEVER, NONE, F, Names, Operations, Status
+from checker.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
 from checker.pairing import client_of, columns_of, is_client_event, pair
 
 __all__ = [
@@ -29,7 +31,26 @@ __all__ = [
 ]
 
 LAB_STALL: Final = LAB
-_NO_FIT: Final = "saw {}, expected an integer of 64 bits"
+LONGEST_NS: Final = 10**17
+"""The longest duration that a parameter may be, three years: sums with stamps fit into 64 bits."""
+_STAMP_MAX: Final = 2**61
+_DURATION_MAX: Final = 2**59
+_DURATIONS: Final = ("ttl_ns", "claimed_ns", "duration_ns", "ttl_left_ns")
+_STAMP: Final = (-_STAMP_MAX, _STAMP_MAX)
+_DURATION: Final = (-_DURATION_MAX, _DURATION_MAX)
+_RANGES: Final = {
+    "call_ns": (*_STAMP, MISSING),
+    "return_ns": (*_STAMP, NEVER),
+    "info_ns": (*_STAMP, NEVER),
+    "ttl_ns": (*_DURATION, MISSING),
+    "claimed_ns": (*_DURATION, MISSING),
+    "attempt_ns": (*_STAMP, MISSING),
+    "deadline_ns": (*_STAMP, MISSING),
+    "version_read": (*_STAMP, MISSING),
+    "version_written": (*_STAMP, MISSING),
+}
+"""What a column may hold: from, to, and the number that means that it is absent."""
+_COUNTS: Final = ("nodes", "quorum", "depth")
 _NUMBERS: Final = {
     kind: tuple(f.name for f in msgspec.structs.fields(kind) if f.type in (int, int | None))
     for kind in (Event, Params)
@@ -91,7 +112,8 @@ class History:
     """Everything that a check may look at. Build it with `History.from_events` or `checker.formats.load`.
 
     `problems` are reasons why the record itself proves nothing (truncated, wrong count): they turn every
-    `ok` into `unknown`. `start_ns` is the time of the first event; sentences count milliseconds from it.
+    `ok` into `unknown`. `complete` is what its file says of the record as a whole. `start_ns` is the time of
+    the first event; sentences count milliseconds from it.
     """
 
     ops: Operations
@@ -104,6 +126,7 @@ class History:
     start_ns: int = 0
     end_ns: int = 0
     has_header: bool = True
+    complete: Completeness = Completeness.WHOLE
     others: tuple[tuple[int, Event], ...] = ()
     source: Callable[[], Sequence[Event]] | None = None
 
@@ -119,8 +142,11 @@ class History:
                     field=f"params.{name}",
                 )
         for name in _NUMBERS[Params]:
-            if not _fits(getattr(params, name)):
-                raise HistoryError(_NO_FIT.format(getattr(params, name)), field=f"params.{name}")
+            number, least = getattr(params, name), int(name in _COUNTS)
+            if number is not None and not least <= number <= LONGEST_NS:
+                raise HistoryError(
+                    f"saw {number}, expected an integer from {least} to {LONGEST_NS}", field=f"params.{name}"
+                )
 
     @classmethod
     def from_events(
@@ -130,6 +156,7 @@ class History:
         *,
         problems: Iterable[str] = (),
         has_header: bool = True,
+        complete: Completeness = Completeness.WHOLE,
     ) -> History:
         """Pair the events of a history that is in memory; positions count as indices.
 
@@ -139,7 +166,7 @@ class History:
         clients = [(i, e) for i, e in enumerate(events) if is_client_event(e)]
         others = [(i, e) for i, e in enumerate(events) if not is_client_event(e)]
         ops = pair(columns_of([e for _, e in clients], [i for i, _ in clients]))
-        require_64_bits(others)
+        require_range(ops, others)
         times = [e.time_ns for e in events] or [0]
         history = cls(
             ops=ops,
@@ -148,6 +175,7 @@ class History:
             start_ns=times[0],
             end_ns=max(times),
             has_header=has_header,
+            complete=complete,
             source=lambda: events,
         )
         return history.with_others(others)
@@ -176,20 +204,35 @@ class History:
         return (time_ns - self.start_ns) / 1e6
 
 
-def require_64_bits(others: Iterable[tuple[int, Event]]) -> None:
-    """See to it that the numbers of these events can be computed with, as those of clients are.
+def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:
+    """See to it that the numbers of these operations and events can be computed with.
 
     Raises:
         HistoryError: one that cannot, with its event.
     """
+    for name, (least, most, spared) in _RANGES.items():
+        column = getattr(ops, name)
+        if column.strides == (0,):
+            column = column[:1]
+        wrong = ((column < least) | (column > most)) & (column != spared)
+        if name == "ttl_ns":
+            wrong &= column < NEVER
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            done = name != "call_ns" and ops.return_index[row] != NONE
+            index = int(ops.return_index[row] if done else ops.call_index[row])
+            raise HistoryError(
+                f"saw {column[row]}, expected a number from {least} to {most} (event {index})",
+                field="time_ns" if name in ("call_ns", "return_ns", "info_ns") else name,
+                hint="leave a duration out that has no end; count time from the start of the recording",
+            )
     for index, event in others:
         for name in _NUMBERS[Event]:
-            if not _fits(getattr(event, name)):
-                raise HistoryError(f"{_NO_FIT.format(getattr(event, name))} (event {index})", field=name)
-
-
-def _fits(number: int | None) -> bool:
-    return number is None or -(2**63) <= number < 2**63
+            number, most = getattr(event, name), _DURATION_MAX if name in _DURATIONS else _STAMP_MAX
+            if number is not None and abs(number) > most:
+                raise HistoryError(
+                    f"saw {number}, expected a number from {-most} to {most} (event {index})", field=name
+                )
 
 
 def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from msgspec import UNSET
 
 from checker.custom import CustomModel, CustomResult
 from checker.evidence import LISTED_MAX, Evidence, limited
@@ -59,6 +60,7 @@ def by_model(
 
 def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
     from checker.linearizability import Assumptions, check_linearizability
+    from checker.linearizability.model import UNKNOWN_VALUE
 
     params = evidence.params
     assume = Assumptions(
@@ -67,6 +69,7 @@ def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
         rho=params.rho,
         delta_ns=params.delta_ns,
         epsilon_ns=params.epsilon_ns,
+        initial=UNKNOWN_VALUE if params.initial is UNSET else params.initial,
     )
     ops = evidence.history.ops
     if property is Property.MUTUAL_EXCLUSION:

@@ -259,23 +259,38 @@ def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
         "status": status,
         "call_ns": columns.time_ns[calls],
         "return_ns": np.where(certain, stamp, NEVER),
-        "info_ns": np.where(certain, NEVER, stamp),
+        "info_ns": _all_never(calls.size) if certain.all() else np.where(certain, NEVER, stamp),
         "call_index": columns.index[calls],
         "return_index": np.where(completed, columns.index[safe], NONE),
     }
     for name, codes in columns.codes.items():
+        if _constant(codes):
+            table[name] = np.broadcast_to(codes[0], calls.shape)
+            continue
         first, last = codes[calls], codes[safe]
         if name in ("key", "grant"):
             agree = (first == last) | (first == NONE) | (last == NONE)
             _require(columns, calls, agree, f"the completion names another {name}", name)
         table[name] = np.where(last == NONE, first, last)
     for name, numbers in columns.numbers.items():
+        if _constant(numbers):
+            table[name] = np.broadcast_to(numbers[0], calls.shape)
+            continue
         last = numbers[safe]
         table[name] = np.where(last == MISSING, numbers[calls], last)
     client_names, client_codes = _intern(columns.clients)
     table["client"] = client_codes[table["process"]]
     names = Names(**columns.names, client=client_names)
     return Operations(**{name: table[name] for name in COLUMNS}, names=names)
+
+
+def _all_never(size: int) -> I64:
+    return np.broadcast_to(np.int64(NEVER), (size,))
+
+
+def _constant(column: Any) -> bool:
+    """Whether a column is one number repeated, which takes no memory."""
+    return bool(column.size and column.strides == (0,))
 
 
 def _intern(strings: Sequence[str]) -> tuple[list[str], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import shlex
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lab.errors import ExitCode
+from lab.errors import ExitCode, LabError
 from lab.paths import state_dir
 from lab.report.consoles import consoles
 
@@ -81,10 +82,18 @@ def run_command(
     return result.exit_code
 
 
+def _is_no_run(target: Path) -> bool:
+    """Whether a path is no run's directory nor its history: the checker says what is wrong with it."""
+    try:
+        return target.exists() and not target.is_dir() and target.name != "history.jsonl"
+    except OSError:
+        return True
+
+
 def check_command(target: Path, *, as_json: bool) -> int:
     """``lab check``: a run's directory, or any file the checker can read."""
     data, talk = consoles()
-    if target.is_file() and target.name != "history.jsonl":
+    if _is_no_run(target):
         from checker.__main__ import main as check_file
 
         return check_file([str(target), *(["--json"] if as_json else [])])
@@ -93,7 +102,16 @@ def check_command(target: Path, *, as_json: bool) -> int:
     from lab.run import Timings
 
     timings = Timings()
-    directory, judgement = judge_again(target, timings)
+    try:
+        directory, judgement = judge_again(target, timings)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise LabError(
+            f"the run cannot be read: {error.strerror or error}",
+            where=str(error.filename or target),
+            hint="`ls -l` shows who may read it",
+        ) from None
     if as_json:
         sys.stdout.write(directory.verdict.read_text(encoding="utf-8"))
     else:

@@ -2,13 +2,14 @@
 
 While a run lasts, every writer appends to a log of its own under ``events/`` (a client's survives its
 SIGKILL, the lab's survives the lab's). When it ends, the recorder merges them by time into ``history.jsonl``,
-atomically and with a footer that proves it complete. A run whose lab was killed has logs and no history;
-``recover`` makes one of them, without a footer, so that no check can take it for a whole run.
+atomically and with a footer (count and digest) that proves it complete. A run whose lab was killed has logs
+and no history; ``recover`` makes one of them, without a footer, so that no check can take it for a whole run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -17,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from checker.completeness import stated
+from checker.formats.jsonl import footer_line
 from lab.client.log import EventLog
 from lab.errors import UnknownOutcome
 
@@ -142,13 +145,19 @@ def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
     partial = path.with_suffix(".partial")
     with contextlib.ExitStack() as stack, partial.open("wb") as sink:
         sources = [stack.enter_context(log.open("rb")) for log in logs]
-        sink.write(msgspec.json.encode({"history": 1, "params": params}) + b"\n")
+        digest = hashlib.sha256()
+
+        def put(line: bytes) -> None:
+            digest.update(line)
+            sink.write(line)
+
+        put(msgspec.json.encode({"history": 1, "params": params}) + b"\n")
         for index, (_, writer, offset, length) in enumerate(places):
             sources[writer].seek(offset)
             # The index goes before the event's own fields; a line is an object that is never empty.
-            sink.write(b'{"index":%d,' % index + sources[writer].read(length)[1:])
+            put(b'{"index":%d,' % index + sources[writer].read(length)[1:])
         if complete:
-            sink.write(msgspec.json.encode({"end": True, "events": len(places)}) + b"\n")
+            sink.write(footer_line(len(places), stated(digest)))
         sink.flush()
         os.fsync(sink.fileno())
     partial.replace(path)

@@ -101,7 +101,8 @@ def operation(evidence: Evidence, row: int) -> str:
         told.append(f"TTL {in_words(int(ops.ttl_ns[row]))}")
     what = F(int(ops.f[row])).name.lower()
     more = f", {', '.join(told)}" if told else ""
-    return f"[{events}] {evidence.client(row)} {what}: called at {_at(evidence, ops.call_ns[row])}, {until}{more}"
+    called = _at(evidence, ops.call_ns[row])
+    return f"[{events}] {evidence.client(row)} {what}: called at {called}, {until}{more}"
 
 
 def _at(evidence: Evidence, time_ns: int) -> str:

@@ -1,25 +1,30 @@
 """Histories on disk: which format a file has, and the one place to load and save them.
 
-A text may be compressed with gzip: it is unpacked in memory, up to `UNPACKED_MAX`, and read as it stands.
+What this package writes says how many events it holds and the digest of them, so that damage is noticed; of
+other files the completeness is not known, and the verdict says so (`checker.completeness`).
+
+A text may be compressed with gzip: it is unpacked while it is read.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from checker.errors import HistoryError
+from checker.formats.text import Text
 from checker.history import History
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format is a module with `load(path: Path) -> History` and, if it can write, `save(history, path)`."""
+    """A format is a module with `read(text: Text) -> History` (or `load(path, max_size)`, if it is no text)
+    and, if it can write, `save(history, path)`.
+    """
 
     name: str
     module: str
@@ -36,31 +41,78 @@ FORMATS: Final[Mapping[str, Format]] = {
     )
 }
 
+_TREES: Final = ("edn", "jepsen-log")
 GZIP: Final = ".gz"
 _MAGIC: Final = b"\x1f\x8b"
-UNPACKED_MAX: Final = 256 << 20
-"""How many bytes a compressed history may come to; beyond that it may be a bomb."""
+LINES_MAX: Final = 8 << 30
+"""The most bytes of JSON Lines or Parquet that are read unless another limit is given."""
+UNPACKED_MAX: Final = 1 << 30
+"""The same for a compressed text: what is small on the disk may be a bomb."""
+TREE_MAX: Final = 256 << 20
+"""The same for EDN and Jepsen's logs, which take 16 times their size in memory while they are read."""
 
 
-def load(path: str | Path, format: str | None = None) -> History:
+def load(path: str | Path, format: str | None = None, *, max_size: int | None = None) -> History:
     """Read a history; the format is told by name, else by suffix, else by the first bytes.
 
+    `max_size` is the most that is read, in bytes of uncompressed text (of Parquet: of columns in memory); by
+    default `LINES_MAX`, `UNPACKED_MAX` if it is compressed, `TREE_MAX` if it is EDN or a log.
+
     Raises:
-        HistoryError: no such file or format, or a damaged history.
+        HistoryError: a file that cannot be read, no such format, a damaged history, or one that is too large.
     """
     file = Path(path)
-    if not file.is_file():
-        raise HistoryError(
-            "no such file", file=str(path), hint="a run keeps its history in <run>/history.jsonl"
-        )
     try:
-        packed = _is_packed(file)
-        content = _unpacked(file) if packed else b""
-        module = _module(format or detect(file, content[:_HEAD] if packed else None), str(path))
-        history: History = _parsed(module, content) if packed else module.load(file)
+        return _loaded(file, format, max_size)
     except HistoryError as error:
         raise error.at(file=str(path)) from None
-    return history
+    except OSError as error:
+        raise _no_file(file, error) from None
+
+
+def _loaded(file: Path, format: str | None, max_size: int | None) -> History:
+    _require_file(file)
+    packed = _is_packed(file)
+    text = Text(file, packed)
+    name = format or detect(file, next(text.pieces(), b"")[:_HEAD] if packed else None)
+    module = _module(name, str(file))
+    allowed = max_size or min(
+        UNPACKED_MAX if packed else LINES_MAX, TREE_MAX if name in _TREES else LINES_MAX
+    )
+    if packed and not hasattr(module, "read"):
+        raise HistoryError(
+            "only a history in text can be compressed", hint="gunzip it, and check what comes out"
+        )
+    if hasattr(module, "read"):
+        return cast("History", module.read(replace(text, max_size=allowed)))
+    return cast("History", module.load(file, allowed))
+
+
+def _require_file(file: Path) -> None:
+    """Raises `HistoryError` (or `OSError`) for what is no regular file: reading it might never end."""
+    mode = file.stat().st_mode
+    if stat.S_ISREG(mode):
+        return
+    kinds = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+    kind = next((word for test, word in kinds if test(mode)), "a device")
+    raise HistoryError(
+        f"saw {kind}, expected a file",
+        hint="a run keeps its history in <run>/history.jsonl; write what comes from a pipe to a file first",
+    )
+
+
+def _no_file(file: Path, error: OSError) -> HistoryError:
+    """An error of the file system, in the words of the system."""
+    if isinstance(error, FileNotFoundError):
+        return HistoryError(
+            "no such file", file=str(file), hint="a run keeps its history in <run>/history.jsonl"
+        )
+    told = error.strerror or str(error) or type(error).__name__
+    return HistoryError(
+        f"cannot be read: {told[:1].lower()}{told[1:]}",
+        file=str(file),
+        hint="`ls -l` shows who may read it" if isinstance(error, PermissionError) else None,
+    )
 
 
 def _is_packed(file: Path) -> bool:
@@ -73,40 +125,11 @@ def _is_packed(file: Path) -> bool:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-def _unpacked(file: Path) -> bytes:
-    """The content of a compressed file. Raises `HistoryError` if it is damaged, or too much."""
-    try:
-        with gzip.open(file) as stream:
-            content = stream.read(UNPACKED_MAX + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        told = str(error) or type(error).__name__
-        raise HistoryError(
-            f"this is no whole gzip file: {told[:1].lower()}{told[1:]}",
-            hint="`gzip --test` says the same of it: get the file once more",
-        ) from error
-    if len(content) > UNPACKED_MAX:
-        raise HistoryError(
-            f"it unpacks to more than {UNPACKED_MAX >> 20} MiB",
-            hint="if it is no bomb: gunzip it, and check what comes out",
-        )
-    return content
-
-
-def _parsed(module: Any, content: bytes) -> History:
-    """The history in a text. Raises `HistoryError`, also for a format that is no text."""
-    if not hasattr(module, "parse"):
-        raise HistoryError(
-            "only a history in text can be compressed", hint="gunzip it, and check what comes out"
-        )
-    history: History = module.parse(content.decode("utf-8", "replace"))
-    return history
-
-
 def save(history: History, path: str | Path, format: str | None = None) -> None:
     """Write a history in the format of the suffix (or the one named).
 
     Raises:
-        HistoryError: a format that is unknown or cannot be written.
+        HistoryError: a format that is unknown or cannot be written, or a file that cannot be.
     """
     file = Path(path)
     if file.suffix.lower() == GZIP:
@@ -116,7 +139,11 @@ def save(history: History, path: str | Path, format: str | None = None) -> None:
     module = _module(format or _by_suffix(file) or "jsonl", str(path))
     if not hasattr(module, "save"):
         raise HistoryError("this format can be read, not written", file=str(path), hint="save as .jsonl")
-    module.save(history, file)
+    try:
+        module.save(history, file)
+    except OSError as error:
+        told = error.strerror or str(error)
+        raise HistoryError(f"cannot be written: {told[:1].lower()}{told[1:]}", file=str(path)) from None
 
 
 _HEAD: Final = 256

@@ -138,21 +138,26 @@ def read_chunks(path: Path, start: int, end: int, *, foreign: bool) -> list[Chun
 
 def read_range(path: Path, start: int, end: int, foreign: bool) -> Chunk:
     """Decode a byte range of whole lines in this process; raises as `read_chunks`."""
+    return read_blocks(_blocks(path, start, end), foreign)
+
+
+def read_blocks(blocks: Iterable[bytes], foreign: bool) -> Chunk:
+    """Decode blocks of whole lines in this process; raises as `read_chunks`."""
+    decoder = msgspec.json.Decoder(ForeignEvent if foreign else Event)
     collecting = gc.isenabled()
     gc.disable()  # events hold no cycles, and there are millions of them
     try:
-        return chunk_of(_decoded(path, start, end, foreign))
+        return chunk_of(map(decoder.decode_lines, blocks))
     finally:
         if collecting:
             gc.enable()
 
 
-def _decoded(path: Path, start: int, end: int, foreign: bool) -> Iterator[list[Event]]:
-    decoder = msgspec.json.Decoder(ForeignEvent if foreign else Event)
+def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
     with path.open("rb") as file:
         for begin, stop in spans(path, start, end):
             file.seek(begin)
-            yield decoder.decode_lines(file.read(stop - begin))
+            yield file.read(stop - begin)
 
 
 def _start_helper(path: Path, start: int, end: int, foreign: bool) -> subprocess.Popen[bytes]:
@@ -206,6 +211,8 @@ def merge(chunks: list[Chunk]) -> tuple[EventColumns, list[tuple[int, Event]], i
     Raises:
         HistoryError: a chunk that does not begin with the index that follows.
     """
+    if len(chunks) == 1 and chunks[0].first in (None, 0):
+        return chunks[0].columns, chunks[0].others, chunks[0].count
     interners = {name: Interner() for name in EVENT_CODES}
     clients: list[str] = []
     others: list[tuple[int, Event]] = []

@@ -6,11 +6,13 @@ wrong.
 
 Maps may be tagged (`#jepsen.history.Op{...}`); `:process`, `:type` and `:f` are required, `:time` (ns)
 defaults to the position, and keys that we do not know are somebody else's business. Our own fields are
-written in kebab case. Parameters travel in a comment on the first line, which other tools skip.
+written in kebab case. Parameters travel in a comment on the first line, count and digest in one on the last
+(`checker.formats.edn_ends`), which other tools skip.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -20,10 +22,11 @@ from typing import Any, Final
 import msgspec
 
 from checker.errors import HistoryError
-from checker.events import FORMAT_VERSION, RESERVED, Event, Params
+from checker.events import RESERVED, Event
+from checker.formats import edn_ends
+from checker.formats.text import Text
 from checker.history import History
 
-HEADER: Final = f"; history {FORMAT_VERSION} "
 _FIELDS: Final = {f.name.replace("_", "-"): f.name for f in msgspec.structs.fields(Event)} | {
     "time": "time_ns"
 }
@@ -71,67 +74,75 @@ class Truncated(HistoryError):
     """The text ends inside a form, as a crash leaves it."""
 
 
-def load(path: Path) -> History:
-    """Read a history. A last form that is cut short is noted as a problem; any other damage is an error.
-
-    Bytes that are no UTF-8 are replaced, but not in what tells operations apart: there they are an error.
-
-    Raises:
-        HistoryError: damage, with line and field.
-    """
-    try:
-        text, replaced = path.read_text(encoding="utf-8"), False
-    except UnicodeDecodeError:
-        text, replaced = path.read_text(encoding="utf-8", errors="replace"), True
-    return parse(text, replaced=replaced)
+def read(text: Text) -> History:
+    """A history from a text; raises as `parse`, and for bytes that are no UTF-8."""
+    return parse(text.decoded())
 
 
-def parse(text: str, *, replaced: bool = False) -> History:
-    """A history from text in memory; the same rules as `load`.
-
-    `replaced` says that bytes of it were no UTF-8, and that U+FFFD stands in their place.
+def parse(text: str) -> History:
+    """A history from text in memory. A last form that is cut short is noted as a problem.
 
     Raises:
-        HistoryError: damage, with line and field.
+        HistoryError: any other damage, with line and field.
     """
-    params = _params(text)
+    header = edn_ends.header(text, _form)
+    trailer = edn_ends.trailer(text, header is not None, _form)
     problems: list[str] = []
     events: list[Event] = []
     lines: list[int] = []
     try:
         for line, form in forms(text):
+            if (gap := _gap(form, len(events), line)) and header is not None:
+                raise gap
+            if gap and not problems:
+                problems.append(f"line {gap.line}, :index: {gap.problem}")
             events.append(event_of(form, len(events), line))
-            if replaced:
-                _require_names(events[-1], line)
             lines.append(line)
     except Truncated as error:
         problems.append(f"the history is truncated: {error.problem}")
+    complete = edn_ends.compared(header, trailer, len(events), problems)
+    params = header[0] if header else None
     try:
-        return History.from_events(events, params, problems=problems, has_header=params is not None)
+        return History.from_events(
+            events, params, problems=problems, has_header=header is not None, complete=complete
+        )
     except HistoryError as error:
         position = re.search(r"\(event (\d+)\)", error.problem)
         raise error.at(line=lines[int(position[1])] if position else None) from None
 
 
-def _require_names(event: Event, line: int) -> None:
-    """See to it that two names cannot have become one. Raises `HistoryError`."""
-    for name in ("process", "client", "key", "grant_id", "token", "value"):
-        if "\ufffd" in str(getattr(event, name)):
-            raise HistoryError(
-                "saw bytes that are no UTF-8, expected a name that can be told from others",
-                line=line,
-                field=_NAMES.get(name, name),
-                hint="convert the file to UTF-8 (iconv -f LATIN1 -t UTF-8, say)",
-            )
+def _gap(form: Any, position: int, line: int) -> HistoryError | None:
+    """The error for a map that counts itself as another event than the one it is."""
+    index = form.get("index") if isinstance(form, dict) else None
+    if index is None or index == position:
+        return None
+    return HistoryError(
+        f"saw {written(index)}, expected {position}: events are missing or out of order",
+        line=line,
+        field=":index",
+        hint=":index counts events from 0; leave it out if the file is not numbered",
+    )
 
 
 def save(history: History, path: Path) -> None:
-    """Write a history as one map per line, with its parameters in a comment on the first."""
-    with path.open("w", encoding="utf-8") as file:
-        params = {k: v for k, v in msgspec.to_builtins(history.params).items() if v not in (None, [])}
-        file.write(HEADER + written(params) + "\n")
-        for index, event in enumerate(history.events()):
-            file.write(line_of(event, index) + "\n")
+    """Write a history as one map per line between two comments: its parameters, and count and digest.
+
+    What was truncated stays without the last.
+    """
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+
+        def put(line: str) -> None:
+            data = f"{line}\n".encode()
+            digest.update(data)
+            file.write(data)
+
+        put(edn_ends.HEADER + written(edn_ends.header_of(history)))
+        count = 0
+        for count, event in enumerate(history.events(), 1):
+            put(line_of(event, count - 1))
+        if not history.problems:
+            file.write(f"{edn_ends.TRAILER}{written(edn_ends.trailer_of(count, digest))}\n".encode())
 
 
 def forms(text: str) -> Iterator[tuple[int, Any]]:
@@ -316,22 +327,12 @@ def _explained(error: msgspec.ValidationError, line: int | None) -> HistoryError
     return HistoryError(problem, line=line, field=_NAMES.get(name, name or None), hint=hint)
 
 
-def _params(text: str) -> Params | None:
-    """The parameters in the comment on the first line, if it is ours.
-
-    Raises:
-        HistoryError: our comment, but not what it should hold.
-    """
-    first = text.partition("\n")[0]
-    if not first.startswith(HEADER):
-        return None
-    try:
-        _, form = next(forms(first.removeprefix(HEADER)))
-        return msgspec.convert(_plain({k.replace("-", "_"): v for k, v in form.items()}), Params)
-    except (StopIteration, AttributeError, HistoryError, msgspec.ValidationError) as error:
-        raise HistoryError(
-            f"no parameters: {error}", line=1, hint="delete the line to use defaults"
-        ) from None
+def _form(text: str) -> Any:
+    """The only form in a text, in builtin types. Raises `ValueError`: there is none, or more."""
+    found = [form for _, form in forms(text)]
+    if len(found) != 1:
+        raise ValueError(f"saw {len(found)} forms, expected one map")
+    return _plain(found[0])
 
 
 def line_of(event: Event, index: int) -> str:

@@ -13,12 +13,13 @@ no effect and saw nothing.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Final
 
+from checker.completeness import Completeness
 from checker.errors import HistoryError
 from checker.events import Event
 from checker.formats.edn import event_of, forms
+from checker.formats.text import Text
 from checker.history import History
 
 ABSENT: Final = "nil"
@@ -33,20 +34,16 @@ _LINE: Final = re.compile(
 _ALMOST: Final = re.compile(r"\s:(?:invoke|ok|fail|info)\b")
 
 
-def load(path: Path) -> History:
-    """Read a log.
-
-    Raises:
-        HistoryError: no operation in the file, or one that cannot be read, with its line.
-    """
-    return parse(path.read_text(encoding="utf-8", errors="replace"))
+def read(text: Text) -> History:
+    """A history from a log; raises as `parse`, and for bytes that are no UTF-8."""
+    return parse(text.decoded())
 
 
 def parse(text: str) -> History:
-    """A history from the text of a log; the same rules as `load`.
+    """A history from the text of a log. Nothing in it says whether it is complete.
 
     Raises:
-        HistoryError: as `load`.
+        HistoryError: no operation in the log, or one that cannot be read, with its line.
     """
     events: list[Event] = []
     lines: list[int] = []
@@ -66,7 +63,7 @@ def parse(text: str) -> History:
         events = [*_first_write(), *events]
         lines = [1, 1, *lines]
     try:
-        return History.from_events(events, has_header=False)
+        return History.from_events(events, has_header=False, complete=Completeness.NOT_KNOWN)
     except HistoryError as error:
         position = re.search(r"\(event (\d+)\)", error.problem)
         raise error.at(line=lines[int(position[1])] if position else None) from None

@@ -1,76 +1,117 @@
-"""JSON Lines: a header with the assumptions, one event per line, a footer with the number of events.
+"""JSON Lines: a header with the assumptions, one event per line, a footer with their count and digest.
 
 The footer is how a reader knows that the record is whole. A line cut short at the very end is what a crash
 leaves behind: it is noted and makes every `ok` unknown. Any other damage is an error that names its place.
+A file of another tool has neither header nor footer: it is judged, and said to be of unknown completeness.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from checker.completeness import Completeness, compared, least, stated
 from checker.errors import UNREADABLE, HistoryError
 from checker.events import FORMAT_VERSION, Event, Footer, ForeignEvent, Header, Params
-from checker.formats.chunks import chunk_of, merge, read_chunks
-from checker.history import History, require_64_bits
+from checker.formats import chunks
+from checker.formats.chunks import Chunk, merge
+from checker.formats.explain import explained, located
+from checker.formats.scan import NotPlain, Scanner, worth_it
+from checker.formats.text import Lines, Text
+from checker.history import History, require_range
 from checker.pairing import pair
 
-_TAIL_BYTES: Final = 1 << 20
+FOOTER_BYTES_MAX: Final = 4096
+"""A longer line is no footer."""
+_THREAD_BYTES: Final = 1 << 16
+"""Smaller blocks are hashed sooner than handed to a thread."""
 
 
 def load(path: Path) -> History:
-    """Read a history from a file.
+    """Read a history from a file; raises as `read`."""
+    return read(Text(path))
+
+
+def parse(text: str | bytes) -> History:
+    """A history from text in memory; raises as `read`."""
+    return read(Text(data=text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text))
+
+
+def read(text: Text) -> History:
+    """A history from a text.
 
     Raises:
         HistoryError: damage, with line and field.
     """
-    with path.open("rb") as file:
-        header, start = _header(file.readline())
-        size = file.seek(0, 2)
-        end, footer, problems = _tail(file, start, size, header is not None)
+    body = Body(text)
     try:
-        chunks = read_chunks(path, start, end, foreign=header is None)
-        columns, others, total = merge(chunks)
+        columns, others, total = merge(_chunks(body))
         ops = pair(columns)
-        require_64_bits(others)
+        require_range(ops, others)
+    except Misplaced:
+        raise
     except (*UNREADABLE, HistoryError) as error:
-        raise _located(path, start, end, header is None, error) from None
-    if footer is not None and footer.events != total:
-        problems.append(f"the footer counts {footer.events} events, the file holds {total}")
+        raise located(body.blocks(), body.first_line, body.foreign, error) from None
+    complete, problems = body.compared(total)
     times = [columns.time_ns] if len(columns) else []
     times.append(np.array([e.time_ns for _, e in others], np.int64))
     history = History(
         ops=ops,
-        params=header.params if header else Params(),
+        params=body.header.params if body.header else Params(),
         problems=tuple(problems),
         start_ns=_first_time(columns.index, columns.time_ns, others),
         end_ns=max((int(t.max()) for t in times if t.size), default=0),
-        has_header=header is not None,
-        source=lambda: read_events(path, start, end, foreign=header is None),
+        has_header=body.header is not None,
+        complete=complete,
+        source=lambda: read_events(text),
     )
     return history.with_others(others)
 
 
+def _chunks(body: Body) -> list[Chunk]:
+    """All events: of a large file by compiled loops, else by helper processes, else here."""
+    path = body.text.plain_path
+    size = body.text.path.stat().st_size if body.text.path else len(body.text.data)
+    if worth_it(size):
+        try:
+            return [Scanner(foreign=body.foreign).chunk(body.blocks())]
+        except NotPlain:
+            pass
+    if path is None or size < chunks.PARALLEL_BYTES:
+        return [chunks.read_blocks(body.blocks(), foreign=body.foreign)]
+    end = body.start + sum(map(len, body.blocks()))
+    return chunks.read_chunks(path, body.start, end, foreign=body.foreign)
+
+
 def save(history: History, path: Path) -> None:
     """Write a history with header and footer; what was truncated stays without a footer."""
+    digest = hashlib.sha256()
     with path.open("wb") as file:
-        file.write(header_line(history.params))
+
+        def put(line: bytes) -> None:
+            digest.update(line)
+            file.write(line)
+
+        put(header_line(history.params, history.complete))
         count = 0
         for count, event in enumerate(history.events(), 1):
-            file.write(event_line(event, count - 1))
+            put(event_line(event, count - 1))
         if not history.problems:
-            file.write(footer_line(count))
+            file.write(footer_line(count, stated(digest)))
 
 
-def header_line(params: Params) -> bytes:
+def header_line(params: Params, complete: Completeness = Completeness.WHOLE) -> bytes:
     """The first line of a history."""
-    kept = {k: v for k, v in msgspec.to_builtins(params).items() if v not in (None, [])}
-    return msgspec.json.encode({"history": FORMAT_VERSION, "params": kept}) + b"\n"
+    header: dict[str, Any] = {"history": FORMAT_VERSION, "params": params.given()}
+    if complete is not Completeness.WHOLE:
+        header["complete"] = complete
+    return msgspec.json.encode(header) + b"\n"
 
 
 def event_line(event: Event, index: int) -> bytes:
@@ -78,172 +119,144 @@ def event_line(event: Event, index: int) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(event, index=index)) + b"\n"
 
 
-def footer_line(events: int) -> bytes:
-    """The last line of a history that is whole."""
-    return msgspec.json.encode({"end": True, "events": events}) + b"\n"
+def footer_line(events: int, digest: str | None = None) -> bytes:
+    """The last line of a history that is whole; `digest` is that of all lines before it (see `stated`)."""
+    footer = {"end": True, "events": events} | ({"digest": digest} if digest else {})
+    return msgspec.json.encode(footer) + b"\n"
 
 
-def parse(text: str | bytes) -> History:
-    """A history from text in memory; the same rules as `load`.
-
-    Raises:
-        HistoryError: damage, with line and field.
-    """
-    data = text.encode() if isinstance(text, str) else text
-    lines = data.splitlines()
-    header, _ = _header(lines[0] if lines else b"")
-    body = lines[1:] if header else lines
-    problems: list[str] = []
-    body, footer = _without_tail(body, header is not None, problems)
-    events = list(_decoded(body, 2 if header else 1, header is None))
-    merge([chunk_of([events])])
-    if footer is not None and footer.events != len(events):
-        problems.append(f"the footer counts {footer.events} events, the text holds {len(events)}")
-    return History.from_events(
-        events,
-        header.params if header else Params(),
-        problems=problems,
-        has_header=header is not None,
-    )
+def read_events(text: Text) -> Sequence[Event]:
+    """The raw events of a text that was read before."""
+    body = Body(text)
+    decoder = msgspec.json.Decoder(ForeignEvent if body.foreign else Event)
+    return [event for block in body.blocks() for event in decoder.decode_lines(block)]
 
 
-def read_events(path: Path, start: int, end: int, *, foreign: bool) -> Sequence[Event]:
-    """The raw events of a byte range of a file."""
-    with path.open("rb") as file:
-        file.seek(start)
-        data = file.read(end - start)
-    events: list[Event] = msgspec.json.Decoder(ForeignEvent if foreign else Event).decode_lines(data)
-    return events
+class Misplaced(HistoryError):
+    """An error of the file as a whole, or of its last line."""
+
+
+class Body:
+    """What stands between header and footer; both are known once `blocks` has ended, and so is the digest."""
+
+    def __init__(self, text: Text) -> None:
+        """Read the header. Raises `HistoryError`: a header that is wrong."""
+        self.text = text
+        first = next(text.blocks(), b"").partition(b"\n")[0]
+        self.header, self.start = _header(first)
+        self.foreign = self.header is None
+        self.first_line = 1 if self.foreign else 2
+        self.footer: Footer | None = None
+        self.problems: list[str] = []
+        self._digest = hashlib.sha256()
+
+    def blocks(self) -> Iterator[bytes]:
+        """The events, as blocks of whole lines.
+
+        Raises:
+            HistoryError: a footer that is wrong or stands alone; and as `Text.pieces`.
+        """
+        self.problems, self._digest = [], hashlib.sha256()
+        lines, skip = Lines(self.text), self.start
+        with _Hashing(self._digest) as hashing:
+            for block in lines.blocks():
+                hashing.update(block)
+                if rest := block[skip:]:
+                    yield rest
+                skip = max(0, skip - len(block))
+        if kept := self._without_footer(lines.tail[skip:]):
+            yield kept
+
+    def _without_footer(self, tail: bytes) -> bytes:
+        """The last line if it is an event; a footer, or a line that was cut short, is taken off."""
+        line = tail.rstrip()
+        if not line:
+            last = None
+        else:
+            try:
+                last = _json(line)
+            except UNREADABLE:
+                self.problems.append("the history is truncated: its last line is incomplete")
+                return b""
+        if isinstance(last, dict) and "end" in last and "time_ns" not in last:
+            try:
+                self.footer = msgspec.convert(last, Footer)
+            except msgspec.ValidationError as error:
+                raise self._at_end(explained(error, line, Footer)) from None
+            if self.header is None:
+                raise self._at_end(
+                    HistoryError(
+                        "saw a footer without a header: the beginning of the history is missing",
+                        hint="get the file once more; without its footer it is judged as one of another tool",
+                    )
+                )
+            return b""
+        if self.header is not None:
+            self.problems.append("the history is truncated: it has a header but no footer")
+        return line
+
+    def _at_end(self, error: HistoryError) -> HistoryError:
+        """An error of the last line, with its number."""
+        lines = Lines(self.text)
+        number = 1 + sum(block.count(b"\n") for block in lines.blocks())
+        return Misplaced(error.problem, line=number, field=error.field, hint=error.hint)
+
+    def compared(self, total: int) -> tuple[Completeness, list[str]]:
+        """What is known of the completeness of `total` events, and the problems; raises as `compared`."""
+        if self.header is None or self.footer is None:
+            return Completeness.NOT_KNOWN, self.problems
+        complete, problems = compared(
+            "footer", self.footer.events, total, self.footer.digest, stated(self._digest)
+        )
+        return least(complete, self.header.complete), self.problems + problems
+
+
+class _Hashing:
+    """Hashes blocks in another thread while this one decodes them, one block ahead at most."""
+
+    def __init__(self, digest: hashlib._Hash) -> None:
+        self._digest = digest
+        self._pool = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> _Hashing:
+        return self
+
+    def update(self, block: bytes) -> None:
+        if self._last is not None:
+            self._last.result()
+        if len(block) < _THREAD_BYTES:
+            self._last = None
+            self._digest.update(block)
+        else:
+            self._last = self._pool.submit(self._digest.update, block)
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+
+def _json(line: bytes) -> Any:
+    """What a line says, as far as it may be a footer; raises those of `UNREADABLE` if it is no JSON."""
+    short = len(line) <= FOOTER_BYTES_MAX
+    return msgspec.json.decode(line) if short else msgspec.json.decode(line, type=msgspec.Raw)
 
 
 def _header(line: bytes) -> tuple[Header | None, int]:
+    """The header and the length of its line, if the first line is one."""
     if not line.lstrip().startswith(b'{"history"'):
         return None, 0
     try:
         header = msgspec.json.decode(line, type=Header)
     except UNREADABLE as error:
-        raise _explained(error, line, Params).at(line=1) from None
+        raise explained(error, line, Params).at(line=1) from None
     if header.history != FORMAT_VERSION:
         raise HistoryError(
             f"saw version {header.history}, expected {FORMAT_VERSION}", line=1, field="history"
         )
-    return header, len(line)
-
-
-def _tail(file: Any, start: int, size: int, has_header: bool) -> tuple[int, Footer | None, list[str]]:
-    """Where the events end, the footer, and the problems that the end of the file shows."""
-    at = max(start, size - _TAIL_BYTES)
-    file.seek(at)
-    data = file.read()
-    while b"\n" not in data.rstrip() and at > start:
-        at = max(start, at - _TAIL_BYTES)
-        file.seek(at)
-        data = file.read()
-    data = data.rstrip()
-    cut = data.rfind(b"\n") + 1
-    problems: list[str] = []
-    kept, footer = _without_tail([data[cut:]] if data else [], has_header, problems)
-    return (at + len(data) if kept else at + cut), footer, problems
-
-
-def _without_tail(
-    lines: list[bytes], has_header: bool, problems: list[str]
-) -> tuple[list[bytes], Footer | None]:
-    """Take the footer, or a line that was cut short, off the end."""
-    if lines:
-        try:
-            last = msgspec.json.decode(lines[-1])
-        except UNREADABLE:
-            problems.append("the history is truncated: its last line is incomplete")
-            return lines[:-1], None
-        if isinstance(last, dict) and "end" in last and "time_ns" not in last:
-            try:
-                return lines[:-1], msgspec.convert(last, Footer)
-            except msgspec.ValidationError as error:
-                raise _explained(error, lines[-1], Footer) from None
-    if has_header:
-        problems.append("the history is truncated: it has a header but no footer")
-    return lines, None
+    return header, len(line) + 1
 
 
 def _first_time(index: np.ndarray, times: np.ndarray, others: Sequence[tuple[int, Event]]) -> int:
     if index.size and (not others or index[0] < others[0][0]):
         return int(times[0])
     return others[0][1].time_ns if others else 0
-
-
-def _decoded(lines: Iterable[bytes], first: int, foreign: bool) -> Iterator[Event]:
-    decoder = msgspec.json.Decoder(ForeignEvent if foreign else Event)
-    for number, line in enumerate(lines, first):
-        try:
-            yield decoder.decode(line)
-        except UNREADABLE as error:
-            raise _explained(error, line, Event).at(line=number) from None
-
-
-def _located(path: Path, start: int, end: int, foreign: bool, error: Exception) -> HistoryError:
-    """The same error with the line on which it is: decode again, line by line."""
-    first = 2 if start else 1
-    try:
-        with path.open("rb") as file:
-            file.seek(start)
-            data = file.read(end - start)
-        for _ in _decoded(data.splitlines(), first, foreign):
-            pass
-    except HistoryError as found:
-        return found
-    if isinstance(error, HistoryError):
-        position = re.search(r"\(event (\d+)\)", error.problem)
-        return error.at(line=first + int(position[1])) if position else error
-    return HistoryError(str(error))
-
-
-def _explained(error: Exception, line: bytes, struct: type[msgspec.Struct]) -> HistoryError:
-    """A decoder's message as: which field, what was seen, what was expected, what to do."""
-    text = str(error)
-    names = [f.name for f in msgspec.structs.fields(struct)]
-    if unknown := re.search(r"unknown field `(\w+)`", text):
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[1], names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known fields: {', '.join(names)}"
-        return HistoryError("no such field", field=unknown[1], hint=hint)
-    if missing := re.search(r"missing required field `(\w+)`", text):
-        return HistoryError("missing", field=missing[1], hint=f"saw {_shortened(line)}")
-    if not isinstance(error, msgspec.ValidationError):
-        return HistoryError(
-            f"saw {_shortened(line)}, expected one JSON object per line ({text})",
-            hint="only the last line of a history may be incomplete",
-        )
-    path = re.search(r" - at `\$\.?([^`]*)`", text)
-    field = path[1] if path else None
-    seen = _seen(line, field)
-    what = text.split(" - at ")[0]
-    return HistoryError(f"saw {seen}: {what[:1].lower() + what[1:]}", field=field, hint=_expected(field))
-
-
-def _expected(field: str | None) -> str | None:
-    if field == "type":
-        return "type is one of invoke, ok, fail, info"
-    if field == "params.model":
-        from typing import get_args
-
-        from checker.events import Model
-
-        return f"model is one of {', '.join(get_args(Model))}"
-    return None
-
-
-def _seen(line: bytes, field: str | None) -> str:
-    try:
-        value = msgspec.json.decode(line)
-        for part in (field or "").split("."):
-            value = value[part] if part else value
-    except (*UNREADABLE, KeyError, TypeError, IndexError):
-        return _shortened(line)
-    return _shortened(msgspec.json.encode(value))
-
-
-def _shortened(line: bytes) -> str:
-    text = line.decode("utf-8", "replace").strip()
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -3,6 +3,9 @@
 One row per operation, columns named as in `Operations`; everything else (parameters, faults, stalls, what lab
 and nodes reported) travels as JSON in the file's metadata. Convert once from JSON Lines, then check as often
 as you like. Needs polars (the extra `scale`).
+
+The file holds the digest of all its bytes. One without is from an earlier version: it is read in a process
+of its own, since polars can abort on damage, and its completeness is not known.
 """
 
 from __future__ import annotations
@@ -10,23 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from checker.completeness import Completeness
 from checker.errors import UNREADABLE, HistoryError
 from checker.events import FORMAT_VERSION, Event, Params
-from checker.history import History
-from checker.operations import CODE_COLUMNS, COLUMNS, I32, NONE, F, Names, Operations, Status
+from checker.formats.parquet_table import ENUMS, METADATA, polars, read_apart, read_here
+from checker.formats.seal import BLANK, KEY, footer_of, is_sealed, seal
+from checker.history import History, require_range
+from checker.identity import identified
+from checker.operations import CODE_COLUMNS, COLUMNS, NONE, Operations
 from checker.unpairing import events_of
-
-_METADATA: Final = "history"
-_ENUMS: Final = {"f": [f.name.lower() for f in F], "status": [s.name.lower() for s in Status]}
 
 
 class Metadata(msgspec.Struct, kw_only=True):
-    """What a file holds beside its operations."""
+    """What a file holds beside its operations; `digest` says that the file has one (`seal`)."""
 
     history: int = FORMAT_VERSION
     params: Params
@@ -35,6 +39,8 @@ class Metadata(msgspec.Struct, kw_only=True):
     start_ns: int
     end_ns: int
     has_header: bool = True
+    complete: Completeness = Completeness.WHOLE
+    digest: bool = False
 
 
 def save(history: History, path: Path) -> None:
@@ -43,13 +49,13 @@ def save(history: History, path: Path) -> None:
     Raises:
         HistoryError: polars is not installed.
     """
-    pl = _polars(path)
+    pl = polars(path)
     ops = history.ops
     series = []
     for name in COLUMNS:
         column = np.ascontiguousarray(getattr(ops, name))
-        if name in _ENUMS:
-            words = pl.Series(name, _ENUMS[name], dtype=pl.Enum(_ENUMS[name]))
+        if name in ENUMS:
+            words = pl.Series(name, ENUMS[name], dtype=pl.Enum(ENUMS[name]))
             series.append(words.gather(column.astype(np.int64)))
         elif name in CODE_COLUMNS:
             series.append(_strings(pl, name, column, getattr(ops.names, name)))
@@ -62,38 +68,58 @@ def save(history: History, path: Path) -> None:
         start_ns=history.start_ns,
         end_ns=history.end_ns,
         has_header=history.has_header,
+        complete=history.complete,
+        digest=True,
     )
     text = msgspec.json.encode(metadata).decode()
-    pl.DataFrame(series).write_parquet(path, metadata={_METADATA: text})
+    pl.DataFrame(series).write_parquet(path, metadata={METADATA: text, KEY: BLANK})
+    seal(path)
 
 
-def load(path: Path) -> History:
-    """Read a history that `save` wrote.
+def load(path: Path, max_size: int = 2**63) -> History:
+    """Read a history that `save` wrote, of at most `max_size` bytes of columns in memory.
 
     Raises:
-        HistoryError: polars is not installed, or the file is no such history.
+        HistoryError: polars is not installed, or the file is no such history, or was changed.
     """
-    pl = _polars(path)
+    footer = footer_of(path)
+    if footer is None:
+        raise HistoryError("saw no whole Parquet file", hint="get the file once more")
+    if METADATA.encode() not in footer:
+        raise HistoryError("a Parquet file without a history's metadata", hint="write it with checker.save")
+    sealed = is_sealed(path)
+    if sealed is False:
+        raise HistoryError(
+            "the file was changed after it was written: its digest does not agree with its bytes",
+            field=KEY,
+            hint="get the file once more; if another tool rewrote it, start from what checker.save wrote",
+        )
+    table = read_here(path, max_size) if sealed else read_apart(path, max_size)
+    if table.operations is None or table.metadata is None:
+        raise HistoryError("a Parquet file without a history's metadata", hint="write it with checker.save")
     try:
-        text = pl.read_parquet_metadata(path).get(_METADATA)
-        if text is None:
+        metadata = msgspec.json.decode(table.metadata, type=Metadata)
+        if metadata.digest and not sealed:
             raise HistoryError(
-                "a Parquet file without a history's metadata", hint="write it with checker.save"
+                "the file was changed after it was written: its digest is gone",
+                field=KEY,
+                hint="get the file once more; if another tool rewrote it, start from what checker.save wrote",
             )
-        metadata = msgspec.json.decode(text, type=Metadata)
-        ops = _operations(pl, path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *UNREADABLE, OSError) as error:
+        require_range(table.operations, metadata.others)
+    except UNREADABLE as error:
         raise HistoryError(f"saw no history, expected one that checker.save wrote ({error})") from None
     others = tuple(metadata.others)
+    operations = table.operations if sealed else identified(table.operations)
     history = History(
-        ops=ops,
+        ops=operations,
         params=metadata.params,
         problems=tuple(metadata.problems),
         start_ns=metadata.start_ns,
         end_ns=metadata.end_ns,
         has_header=metadata.has_header,
+        complete=metadata.complete if sealed else Completeness.NOT_KNOWN,
     )
-    return replace(history, source=_source(ops, others)).with_others(others)
+    return replace(history, source=_source(operations, others)).with_others(others)
 
 
 def _source(ops: Operations, others: Sequence[tuple[int, Event]]) -> Callable[[], Sequence[Event]]:
@@ -104,63 +130,3 @@ def _strings(pl: Any, name: str, codes: np.ndarray, names: Sequence[Any]) -> Any
     texts = [msgspec.json.encode(v).decode() for v in names] if name == "value" else list(names)
     table = pl.Series(name, [*texts, None], dtype=pl.String)
     return table.gather(np.where(codes == NONE, len(texts), codes))
-
-
-def _operations(pl: Any, path: Path) -> Operations:
-    columns: dict[str, np.ndarray] = {}
-    names: dict[str, list[Any]] = {}
-    for name, (dtype, _) in COLUMNS.items():
-        series = pl.read_parquet(path, columns=[name]).to_series()
-        _refuse_other(name, series, _type(pl, name, dtype))
-        if name in CODE_COLUMNS:
-            columns[name], names[name] = _codes(pl, series)
-        elif name in _ENUMS:
-            columns[name] = series.to_physical().to_numpy().astype(dtype)
-        else:
-            columns[name] = series.to_numpy().astype(dtype, copy=False)
-    names["value"] = [_value(text) for text in names["value"]]
-    return Operations(**columns, names=Names(**names))
-
-
-def _type(pl: Any, name: str, dtype: Any) -> Any:
-    """Which type ``save`` gives a column."""
-    if name in CODE_COLUMNS:
-        return pl.String
-    return pl.Enum(_ENUMS[name]) if name in _ENUMS else pl.Series(np.empty(0, dtype)).dtype
-
-
-def _refuse_other(name: str, series: Any, wanted: Any) -> None:
-    """What is not as ``save`` writes it would be turned into numbers that nobody recorded."""
-    if series.dtype != wanted:
-        raise HistoryError(f"saw a column of {series.dtype}, expected one of {wanted}", field=name)
-    if name not in CODE_COLUMNS and (missing := series.null_count()):
-        raise HistoryError(f"saw {missing} missing values, expected none", field=name)
-
-
-def _codes(pl: Any, series: Any) -> tuple[I32, list[Any]]:
-    """Codes in order of first sight, and what they mean."""
-    if series.null_count() == len(series):
-        return np.broadcast_to(np.int32(NONE), (len(series),)), []
-    physical = series.cast(pl.Categorical(pl.Categories.random())).to_physical()
-    codes = physical.cast(pl.Int32).fill_null(NONE).to_numpy()
-    size = int(codes.max()) + 1
-    first = np.full(size + 1, -1, np.int64)
-    first[codes[::-1]] = np.arange(codes.size)[::-1]  # code NONE falls on the spare last place
-    return codes, series.gather(first[:size]).to_list()
-
-
-def _value(text: str) -> Any:
-    value = msgspec.json.decode(text)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _polars(path: Path) -> Any:
-    try:
-        import polars
-    except ImportError:
-        raise HistoryError(
-            "Parquet needs polars, which is not installed",
-            file=str(path),
-            hint="install the extra 'scale', or keep the history as .jsonl",
-        ) from None
-    return polars

@@ -55,20 +55,21 @@ def filled(length: int, value: int, compiled: bool) -> Column:
 
 
 @cache
-def compiled_kernel(kernel: Kernel, *helpers: Kernel) -> Kernel:
+def compiled_kernel(kernel: Kernel, *helpers: Kernel, inline: bool = False) -> Kernel:
     """The compiled twin of `kernel`, in which each of `helpers` (called by name) is compiled as well.
 
-    A helper may call those before it.
+    A helper may call those before it; with `inline` it is put into them, which pays where it is small and
+    takes many arrays, and the twin holds no lock, so that other threads run beside it.
 
     The twin shares the kernel's code object: there is one source and no second version to drift away.
     """
     names: dict[str, Kernel] = {}
     for helper in helpers:
-        names[helper.__name__] = _jit(helper, names)
-    return _jit(kernel, names)
+        names[helper.__name__] = _jit(helper, names, forceinline=inline)
+    return _jit(kernel, names, nogil=inline)
 
 
-def _jit(function: Kernel, replaced: dict[str, Kernel]) -> Kernel:
+def _jit(function: Kernel, replaced: dict[str, Kernel], **options: bool) -> Kernel:
     numba = _numba()
     assert isinstance(function, FunctionType)
     twin = FunctionType(
@@ -77,11 +78,11 @@ def _jit(function: Kernel, replaced: dict[str, Kernel]) -> Kernel:
     twin.__qualname__ = function.__qualname__
     directory = _cache_directory()
     if directory is None:
-        return numba.njit(twin)  # type: ignore[no-any-return]
+        return numba.njit(**options)(twin)  # type: ignore[no-any-return]
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = before or str(directory)
     try:
-        return numba.njit(cache=True)(twin)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **options)(twin)  # type: ignore[no-any-return]
     finally:
         numba.config.CACHE_DIR = before
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from checker import History, HistoryError, Outcome, load, save
 from checker.check import check
+from checker.completeness import Completeness
 from checker.formats import FORMATS
 from tests.fuzzing import examples
 
@@ -32,6 +35,9 @@ PIECES = (
         b"-1",
         b"9" * 30,
         b"9" * 5000,
+        b"9223372036854775807",
+        b"-9223372036854775808",
+        b"4611686018427387904",
         b"true",
         b'"\\ud800"',
         b"#_",
@@ -83,6 +89,31 @@ def _seeds() -> dict[str, list[bytes]]:
 SEEDS = _seeds()
 
 
+def kept(history: History) -> History:
+    """The same history, whose file may go away."""
+    events = list(history.events())
+    return replace(history, source=lambda: events)
+
+
+def _written() -> dict[str, list[tuple[bytes, History]]]:
+    """Whole files with count and digest, and what they hold."""
+    found: dict[str, list[tuple[bytes, History]]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for suffix in (".jsonl", ".edn", ".parquet"):
+            found[suffix] = []
+            for path in GOLDEN[:20]:
+                file = Path(place, f"h{suffix}")
+                try:
+                    save(replace(load(path), complete=Completeness.WHOLE), file)
+                except HistoryError:  # polars is not installed
+                    break
+                found[suffix].append((file.read_bytes(), kept(load(file))))
+    return found
+
+
+WRITTEN = _written()
+
+
 @st.composite
 def damaged(draw: st.DrawFn, format: str) -> bytes:
     """A file of the format to which something happened."""
@@ -104,14 +135,40 @@ def read(data: bytes, suffix: str) -> History | None:
         file.write_bytes(data)
         try:
             history = load(file)
-            check(history)
+            verdict = check(history)
+            assert not [one.why for one in verdict.properties.values() if "the check crashed" in one.why]
         except HistoryError as error:
             told = str(error)
         else:
-            return history
+            return kept(history)
     told.encode()
     assert str(file) in told
     return None
+
+
+@pytest.mark.parametrize("suffix", WRITTEN)
+def test_damage_to_what_was_written_is_never_a_pass(suffix: str) -> None:
+    """Several damages at once, in places that are drawn; a single one in every place is tried elsewhere."""
+    if not WRITTEN[suffix]:
+        pytest.skip("polars is not installed")
+
+    @fuzzed
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        whole, original = data.draw(st.sampled_from(WRITTEN[suffix]))
+        changed = bytearray(whole)
+        for _ in range(data.draw(st.integers(1, 3))):
+            at = data.draw(st.integers(0, len(changed) - 1))
+            to = data.draw(st.sampled_from([at, at + 1, at + 2, at + 40, len(changed)]))
+            changed[at:to] = data.draw(st.binary(max_size=2))
+        history = read(bytes(changed), suffix)
+        if history is None or history.complete is not Completeness.WHOLE:
+            return
+        if not history.problems:
+            assert list(history.events()) == list(original.events())
+            assert history.params == original.params
+
+    holds()
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -146,3 +203,21 @@ def test_half_a_history_is_no_pass(path: Path, data: st.DataObject) -> None:
     if history is not None and b'"history"' in whole[:cut]:
         outcomes = {seen.outcome for seen in check(history).properties.values()}
         assert not outcomes & {Outcome.OK, Outcome.ABSENT}
+
+
+NUMBER = re.compile(
+    rb'"(?:(?:time|ttl|claimed|attempt|deadline|start|duration)_ns|fence|version_\w+)":(-?\d+)'
+)
+EXTREMES = (2**63 - 1, -(2**63), 2**62, 2**62 - 1, 2**61, -(2**62), 2**60, 2**53, 10**18, 0, -1)
+
+
+@fuzzed
+@given(st.sampled_from(GOLDEN), st.data())
+def test_extreme_numbers_crash_no_check(path: Path, data: st.DataObject) -> None:
+    """They are refused, or computed with: `read` looks for checks that crashed."""
+    text = path.read_bytes()
+    for _ in range(data.draw(st.integers(1, 3))):
+        found = data.draw(st.sampled_from(list(NUMBER.finditer(text))))
+        number = str(data.draw(st.sampled_from(EXTREMES))).encode()
+        text = text[: found.start(1)] + number + text[found.end(1) :]
+    read(text, ".jsonl")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from checker.errors import HistoryError
 from checker.events import Event, Params
-from checker.formats import edn, load, save
+from checker.formats import edn, edn_ends, load, save
 from checker.history import History
 from checker.operations import NEVER, F, Status
 from tests.fuzzing import examples
@@ -189,4 +189,4 @@ def test_what_is_written_is_read_again(
 
 def test_our_comment_without_parameters_is_an_error() -> None:
     with pytest.raises(HistoryError, match="no parameters"):
-        edn.parse(edn.HEADER + "{:rh 3}\n")
+        edn.parse(edn_ends.HEADER + "{:rh 3}\n")

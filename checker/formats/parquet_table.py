@@ -1,0 +1,157 @@
+"""The table of a Parquet file as columns, by polars.
+
+Polars trusts what it reads: a damaged file can abort the process. A file that is not known to be whole is
+therefore read by a process of its own (`checker.formats.parquet_helper`).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from checker.errors import UNREADABLE, HistoryError
+from checker.formats.packed import PackedNames
+from checker.formats.text import require_size
+from checker.operations import CODE_COLUMNS, COLUMNS, I32, NONE, F, Names, Operations, Status
+
+METADATA: Final = "history"
+ENUMS: Final = {"f": [f.name.lower() for f in F], "status": [s.name.lower() for s in Status]}
+PACKED_FROM: Final = 10_000
+"""Fewer names than these are kept as a list."""
+REFUSED: Final = 3
+"""The status with which the helper says that it wrote a `HistoryError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The operations of a file, and the text of its metadata (None if there is none of ours)."""
+
+    operations: Operations | None
+    metadata: str | None
+
+
+def read_here(path: Path, max_size: int, *, trusted: bool = True) -> Table:
+    """Read a table in this process; many names stay packed, unless they have to be looked at (`trusted`).
+
+    Raises:
+        HistoryError: polars is not installed, the file is no such table, or larger than is allowed.
+    """
+    pl = polars(path)
+    try:
+        text = pl.read_parquet_metadata(path).get(METADATA)
+        if text is None:
+            return Table(None, None)
+        rows = int(pl.scan_parquet(path).select(pl.len()).collect().item())
+        require_size(rows * _ROW_BYTES, max_size)
+        return Table(_operations(pl, path, trusted), text)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, *UNREADABLE, OverflowError) as error:
+        raise HistoryError(f"saw no history, expected one that checker.save wrote ({error})") from None
+
+
+_ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype, _ in COLUMNS.values())
+
+
+def read_apart(path: Path, max_size: int) -> Table:
+    """Read a table in a process of its own, which may die of it; raises as `read_here`."""
+    polars(path)
+    done = subprocess.run(
+        [sys.executable, "-m", "checker.formats.parquet_helper", str(path), str(max_size)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+    if done.returncode == 0:
+        table: Table = pickle.loads(done.stdout)
+        return table
+    if done.returncode == REFUSED:
+        raise pickle.loads(done.stdout)
+    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    raise HistoryError(
+        f"saw a damaged file, on which polars failed ({told[-1][:200] if told else done.returncode})",
+        hint="get the file once more, or save the history again with checker.save",
+    )
+
+
+def _operations(pl: Any, path: Path, trusted: bool) -> Operations:
+    columns: dict[str, np.ndarray] = {}
+    names: dict[str, Sequence[Any]] = {}
+    for name, (dtype, _) in COLUMNS.items():
+        series = pl.read_parquet(path, columns=[name]).to_series()
+        _refuse_other(name, series, _type(pl, name, dtype))
+        if name in CODE_COLUMNS:
+            columns[name], texts = _codes(pl, series)
+            names[name] = _names(texts, json=name == "value", pack=trusted)
+        elif name in ENUMS:
+            columns[name] = series.to_physical().to_numpy().astype(dtype)
+        elif len(series) and series.min() == series.max():
+            columns[name] = np.broadcast_to(dtype(series[0]), (len(series),))
+        else:
+            columns[name] = series.to_numpy().astype(dtype, copy=False)
+    return Operations(**columns, names=Names(**names))
+
+
+def _type(pl: Any, name: str, dtype: Any) -> Any:
+    """Which type ``save`` gives a column."""
+    if name in CODE_COLUMNS:
+        return pl.String
+    return pl.Enum(ENUMS[name]) if name in ENUMS else pl.Series(np.empty(0, dtype)).dtype
+
+
+def _refuse_other(name: str, series: Any, wanted: Any) -> None:
+    """What is not as ``save`` writes it would be turned into numbers that nobody recorded."""
+    if series.dtype != wanted:
+        raise HistoryError(f"saw a column of {series.dtype}, expected one of {wanted}", field=name)
+    if name not in CODE_COLUMNS and (missing := series.null_count()):
+        raise HistoryError(f"saw {missing} missing values, expected none", field=name)
+
+
+def _codes(pl: Any, series: Any) -> tuple[I32, Any]:
+    """Codes in order of first sight, and the series of what they mean."""
+    if series.null_count() == len(series):
+        return np.broadcast_to(np.int32(NONE), (len(series),)), series.clear()
+    physical = series.cast(pl.Categorical(pl.Categories.random())).to_physical()
+    codes = physical.cast(pl.Int32).fill_null(NONE).to_numpy()
+    size = int(codes.max()) + 1
+    first = np.full(size + 1, -1, np.int64)
+    first[codes[::-1]] = np.arange(codes.size)[::-1]  # code NONE falls on the spare last place
+    return codes, series.gather(first[:size])
+
+
+def _names(texts: Any, *, json: bool, pack: bool) -> Sequence[Any]:
+    """The names in a series of strings; `json` says that they are the JSON of values."""
+    if pack and len(texts) >= PACKED_FROM:
+        ends = texts.str.len_bytes().cum_sum().to_numpy().astype(np.int64)
+        return PackedNames(texts.str.join("").item().encode(), ends, json=json)
+    listed: list[Any] = texts.to_list()
+    return [_value(text) for text in listed] if json else listed
+
+
+def _value(text: str) -> Any:
+    value = msgspec.json.decode(text)
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, str | int | None) and not isinstance(part, bool) for part in parts):
+        raise HistoryError(f"saw {text[:60]}, expected a string, an integer or a pair", field="value")
+    return tuple(value) if isinstance(value, list) else value
+
+
+def polars(path: Path) -> Any:
+    """The module polars. Raises `HistoryError` where it is not installed."""
+    try:
+        import polars
+    except ImportError:
+        raise HistoryError(
+            "Parquet needs polars, which is not installed",
+            file=str(path),
+            hint="install the extra 'scale', or keep the history as .jsonl",
+        ) from None
+    return polars
