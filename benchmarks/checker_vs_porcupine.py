@@ -75,7 +75,7 @@ def ours(path: Path) -> dict[str, Any]:
     """Our answer on a file of rows; the second of two runs, the first with what importing and compiling
     cost.
     """
-    from checker.linearizability.columns import op_columns, rank_events
+    from checker.linearizability.columns import op_columns
     from checker.linearizability.owned import check_owned, keeps_identity
     from checker.operations import NEVER
 
@@ -86,7 +86,7 @@ def ours(path: Path) -> dict[str, Any]:
     seconds = []
     for _ in range(2):
         begin = time.perf_counter()
-        columns = op_columns(kind, process, *rank_events(call, 2 * order, back, 2 * order + 1))
+        columns = op_columns(kind, process, call, back, call_index=2 * order, return_index=2 * order + 1)
         assert not keeps_identity(columns).any()
         found = check_owned(columns)
         seconds.append(time.perf_counter() - begin)

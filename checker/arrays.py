@@ -31,8 +31,13 @@ def dense(group: Codes) -> I64:
 
 
 def running_max(values: I64, group: Codes) -> I64:
-    """The maximum up to and including each row within its group (codes sorted), shape (n,)."""
+    """The maximum up to and including each row within its group (codes sorted), shape (n,).
+
+    Values that never fall within their group are returned as they are, not as a copy.
+    """
     if not values.size:
+        return values
+    if _grows(values, group, None, strictly=False):
         return values
     number = dense(group)
     low, high = int(values.min()), int(values.max())
@@ -73,8 +78,42 @@ class Composite:
 
 
 def sort_grouped(group: Codes, stamp: I64) -> Index:
-    """The order of rows by group, then stamp, then row."""
-    return np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")
+    """The order of rows by group, then stamp, then row; linear when stamps grow within each group."""
+    order = by_group(group)
+    if _grows(stamp, group, order, strictly=False):
+        return np.arange(group.size) if order is None else order
+    if order is None:
+        return np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")
+    group, stamp = group[order], stamp[order]  # a few long runs, which a stable sort merges
+    return np.asarray(order[np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")])
+
+
+def by_group(group: Codes) -> Index | None:
+    """The order of rows by group, then row; None where rows are in this order."""
+    if bool((group[1:] >= group[:-1]).all()):
+        return None
+    low, high = int(group.min()), int(group.max())
+    if high - low < 2**16:
+        group = (group - low).astype(np.uint16)  # 16 bits: radix sort
+    return np.argsort(group, kind="stable")
+
+
+def grow_together(group: Codes, stamp: I64, *values: I64, strictly: bool = False) -> bool:
+    """Whether, within each group, stamps and all of the values grow (or stay) from row to row; linear.
+
+    `strictly` asks that each of the values grows.
+    """
+    order = by_group(group)
+    return _grows(stamp, group, order, strictly=False) and all(
+        _grows(value, group, order, strictly=strictly) for value in values
+    )
+
+
+def _grows(value: I64, group: Codes, order: Index | None, *, strictly: bool) -> bool:
+    if order is not None:
+        value, group = value[order], group[order]
+    falls = value[1:] <= value[:-1] if strictly else value[1:] < value[:-1]
+    return not bool(falls.any()) or not bool((falls & (group[1:] == group[:-1])).any())
 
 
 def largest_before(group: Codes, stamp: I64, value: I64, query_group: Codes, query_stamp: I64) -> I64:

@@ -44,7 +44,7 @@ def lock_columns(ops: Operations, refusals: Collection[str] = (), epsilon_ns: in
     key = at(ops.key).astype(np.int32, copy=False)
     if bool((key == NONE).any()):
         key = np.where(key == NONE, len(ops.names.key), key).astype(np.int32)
-    called, returned = ranks(ops, None if whole else rows, epsilon_ns)
+    called, call_index, returned, return_index = _stamps(ops, None if whole else rows, epsilon_ns)
     fence = at(ops.fence).astype(np.int64, copy=False)
     unknown = returned == NEVER
     if bool(unknown.any()) and bool((fence[unknown] != NO_FENCE).any()):
@@ -57,18 +57,20 @@ def lock_columns(ops: Operations, refusals: Collection[str] = (), epsilon_ns: in
         returned=returned,
         fence=fence,
         row=rows.astype(np.int64, copy=False),
+        call_index=call_index,
+        return_index=return_index,
     )
 
 
-def ranks(ops: Operations, rows: IntArray | None, epsilon_ns: int = 0) -> tuple[IntArray, IntArray]:
-    """Ranks of calls and returns of the rows (None: all) in the order of (time, event index)."""
+def _stamps(ops: Operations, rows: IntArray | None, epsilon_ns: int) -> list[IntArray]:
+    """Times and event indices of calls and of returns of the rows (None: all)."""
     columns = [ops.call_ns, ops.call_index, ops.return_ns, ops.return_index]
     call_ns, call_index, return_ns, return_index = (c if rows is None else c[rows] for c in columns)
     if epsilon_ns:
         call_ns = call_ns - epsilon_ns
         # One more, so that what may have been at one time is no proof of an order.
         return_ns = np.where(return_ns == NEVER, NEVER, return_ns + epsilon_ns + 1)
-    return rank_events(call_ns, call_index, return_ns, return_index)
+    return [call_ns, call_index, return_ns, return_index]
 
 
 def without_empty_cores(columns: OpColumns, ops: Operations, epsilon_ns: int) -> OpColumns:
@@ -79,6 +81,7 @@ def without_empty_cores(columns: OpColumns, ops: Operations, epsilon_ns: int) ->
     key go as well.
     """
     while True:
+        columns = columns.ranked()
         order = np.lexsort((columns.called, columns.process, columns.key))
         first, second = order[:-1], order[1:]
         same = (columns.key[first] == columns.key[second]) & (
@@ -105,7 +108,9 @@ def register_ops(ops: Operations, rows: IntArray) -> list[Op]:
     are too.
     """
     mismatch = _has_error(ops, (MISMATCH,))
-    called, returned = ranks(ops, rows)
+    called, returned = rank_events(
+        ops.call_ns[rows], ops.call_index[rows], ops.return_ns[rows], ops.return_index[rows]
+    )
     found: list[Op] = []
     for row, call, back in zip(rows.tolist(), called.tolist(), returned.tolist(), strict=True):
         kind, status = F(int(ops.f[row])), Status(int(ops.status[row]))

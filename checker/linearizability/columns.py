@@ -6,7 +6,7 @@ history, a foreign log or a generator alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -32,10 +32,11 @@ Column: TypeAlias = "NDArray[np.integer] | NDArray[np.bool_] | list[int]"
 class OpColumns:
     """Lock operations, one per row; all arrays have the same length n.
 
-    `called` and `returned` are ranks in one total order of all calls and returns (ties of time already
-    broken by event index): op a precedes op b iff `returned[a] < called[b]`. All ranks are distinct, >= 0,
-    except that `returned` is `NEVER` for an operation of unknown outcome: it may take effect at any time
-    after its call, or not at all.
+    `called` and `returned` are stamps in one total order of all calls and returns. Without the two index
+    columns they are ranks: distinct and >= 0, op a precedes op b iff `returned[a] < called[b]`. With them
+    they are times, of which equal ones are ordered by event index; `ranked` turns these into ranks, which
+    costs a sort that not every check needs. `returned` is `NEVER` for an operation of unknown outcome: it
+    may take effect at any time after its call, or not at all.
     """
 
     kind: NDArray[np.int8]  # ACQUIRE | RELEASE | REFUSED
@@ -45,6 +46,8 @@ class OpColumns:
     returned: IntArray
     fence: IntArray  # NO_FENCE where there is none
     row: IntArray  # where this operation stands in the caller's own table; witnesses are given in these
+    call_index: IntArray | None = None
+    return_index: IntArray | None = None
 
     def __len__(self) -> int:
         """Number of operations."""
@@ -70,7 +73,16 @@ class OpColumns:
             returned=self.returned[keep],
             fence=self.fence[keep],
             row=self.row[keep],
+            call_index=None if self.call_index is None else self.call_index[keep],
+            return_index=None if self.return_index is None else self.return_index[keep],
         )
+
+    def ranked(self) -> OpColumns:
+        """The same operations with ranks for stamps."""
+        if self.call_index is None or self.return_index is None:
+            return self
+        called, returned = rank_events(self.called, self.call_index, self.returned, self.return_index)
+        return replace(self, called=called, returned=returned, call_index=None, return_index=None)
 
 
 def op_columns(
@@ -82,8 +94,12 @@ def op_columns(
     key: NDArray[np.integer] | list[int] | None = None,
     fence: NDArray[np.integer] | list[int] | None = None,
     row: NDArray[np.integer] | list[int] | None = None,
+    call_index: IntArray | None = None,
+    return_index: IntArray | None = None,
 ) -> OpColumns:
     """Build `OpColumns` from anything array-like; key defaults to 0, fence to none, row to the position.
+
+    Stamps are times if the two index columns are given, else ranks.
 
     A fence that an operation of unknown outcome may carry is dropped: nobody was told it.
 
@@ -99,15 +115,30 @@ def op_columns(
         returned=np.asarray(returned, np.int64),
         fence=np.full(n, NO_FENCE, np.int64) if fence is None else np.array(fence, np.int64),
         row=np.arange(n, dtype=np.int64) if row is None else np.asarray(row, np.int64),
+        call_index=call_index,
+        return_index=return_index,
     )
-    lengths = {len(getattr(columns, name)) for name in columns.__slots__}
+    given = [column for name in columns.__slots__ if (column := getattr(columns, name)) is not None]
+    lengths = {len(column) for column in given}
     if lengths - {n}:
         raise ValueError(f"columns differ in length: {sorted(lengths)}")
-    columns.fence[~columns.certain] = NO_FENCE
-    if n and bool((columns.returned <= columns.called).any()):
-        bad = int(np.argmax(columns.returned <= columns.called))
-        raise ValueError(f"operation {bad} returns at or before its call")
+    if fence is not None:
+        columns.fence[~columns.certain] = NO_FENCE
+    backward = ~precedes(columns.called, call_index, columns.returned, return_index)
+    if bool(backward.any()):
+        raise ValueError(f"operation {int(np.argmax(backward))} returns at or before its call")
     return columns
+
+
+def precedes(
+    stamp: IntArray, index: IntArray | None, other: IntArray, other_index: IntArray | None
+) -> NDArray[np.bool_]:
+    """Shape (n,): True where the event at `stamp` comes before the one at `other`."""
+    before = stamp < other
+    if index is None or other_index is None:
+        return before
+    tied = stamp == other
+    return before | (tied & (index < other_index)) if bool(tied.any()) else before
 
 
 def rank_events(
@@ -154,6 +185,7 @@ def event_order(columns: OpColumns) -> NDArray[np.int32]:
 
     Linear when the ranks are nearly dense (as they come from one history), a sort otherwise.
     """
+    columns = columns.ranked()
     n = len(columns)
     ops = np.arange(n, dtype=np.int32)
     known = columns.certain

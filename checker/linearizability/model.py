@@ -146,6 +146,7 @@ def cas_register(initial: Hashable = UNKNOWN_VALUE) -> Model:
 
 def lock_ops(columns: OpColumns) -> list[Op]:
     """The rows of `OpColumns` as operations for the search."""
+    columns = columns.ranked()
     kinds = [KIND_NAMES[kind] for kind in columns.kind.tolist()]
     lists = (columns.process, columns.called, columns.returned, columns.fence)
     return [

@@ -34,9 +34,11 @@ from checker.linearizability.columns import (
     Column,
     OpColumns,
     event_order,
+    precedes,
 )
 from checker.linearizability.compiled import as_column, compiled_kernel, filled, uses_compiler
 from checker.linearizability.result import Violation
+from checker.linearizability.turns import in_turns
 
 # Why the scan stopped on a key.
 CORES_OVERLAP: Final = 1  # two sessions held the lock at one time
@@ -79,6 +81,19 @@ def check_owned(columns: OpColumns, *, depth: int = 1, fenced: bool = False) -> 
         raise ValueError(f"depth must be at least 1, got {depth}")
     if not len(columns):
         return []
+    doubtful = ~in_turns(columns, fenced=fenced)
+    if not bool(doubtful.any()):
+        return []
+    rows = np.flatnonzero(doubtful[columns.key])
+    some = columns if len(rows) == len(columns) else columns.select(rows)
+    return [
+        Violation(v.key, v.reason, int(rows[v.earlier]) if v.earlier >= 0 else -1, int(rows[v.later]))
+        for v in scan_owned(some, depth=depth, fenced=fenced)
+    ]
+
+
+def scan_owned(columns: OpColumns, *, depth: int, fenced: bool) -> list[Violation]:
+    """What `check_owned` answers, by the scan alone; at least one operation."""
     compiled = uses_compiler(len(columns))
     helpers = (_fail, _acquired, _release_called, _refused)
     scan = compiled_kernel(_scan, *helpers) if compiled else _scan
@@ -108,15 +123,19 @@ def keeps_identity(columns: OpColumns) -> NDArray[np.bool_]:
     unknown = ~columns.certain
     if not bool(unknown.any()):
         return found
+    called = columns.called
+    if columns.call_index is not None:
+        in_order = precedes(called[:-1], columns.call_index[:-1], called[1:], columns.call_index[1:])
+        called = np.arange(len(columns)) if bool(in_order.all()) else columns.ranked().called
     # Only processes that go on at all, on whatever key, can go on with the same; as a rule there are none.
     latest = np.full(int(columns.process.max()) + 1, -1, np.int64)
-    np.maximum.at(latest, columns.process, columns.called)
+    np.maximum.at(latest, columns.process, called)
     suspects = np.zeros(len(latest), np.bool_)
-    suspects[columns.process[unknown & (latest[columns.process] > columns.called)]] = True
+    suspects[columns.process[unknown & (latest[columns.process] > called)]] = True
     if not bool(suspects.any()):
         return found
     rows = np.flatnonzero(suspects[columns.process])
-    order = rows[np.lexsort((columns.called[rows], columns.process[rows], columns.key[rows]))]
+    order = rows[np.lexsort((called[rows], columns.process[rows], columns.key[rows]))]
     goes_on = (columns.key[order[1:]] == columns.key[order[:-1]]) & (
         columns.process[order[1:]] == columns.process[order[:-1]]
     )

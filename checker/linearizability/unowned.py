@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from checker.linearizability.columns import ACQUIRE, REFUSED, RELEASE, Column, OpColumns, event_order
 from checker.linearizability.compiled import as_column, compiled_kernel, filled, uses_compiler
 from checker.linearizability.result import Violation
+from checker.linearizability.turns import in_turns
 
 # Why a scan stopped on a key.
 NO_RELEASE: Final = (
@@ -39,6 +40,19 @@ def check_unowned(columns: OpColumns) -> list[Violation]:
     """The first violation on each key that has one. Time O(n log n), any number of keys at once."""
     if not len(columns):
         return []
+    doubtful = ~in_turns(columns, owners=False)
+    if not bool(doubtful.any()):
+        return []
+    rows = np.flatnonzero(doubtful[columns.key])
+    some = columns if len(rows) == len(columns) else columns.select(rows)
+    return [
+        Violation(v.key, v.reason, int(rows[v.earlier]) if v.earlier >= 0 else -1, int(rows[v.later]))
+        for v in scan_unowned(some)
+    ]
+
+
+def scan_unowned(columns: OpColumns) -> list[Violation]:
+    """What `check_unowned` answers, by the scan alone; at least one operation."""
     compiled = uses_compiler(len(columns))
     events, starts = _by_key(event_order(columns), columns)
     scan = compiled_kernel(_scan, _earliest) if compiled else _scan
