@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.arrays import Composite, largest_before, sort_grouped, which_before
+from checker.arrays import Composite, largest_before, running_max, sort_grouped, which_before
 from checker.evidence import Evidence
 from checker.operations import I32, I64, MISSING, Bools, F, Index, Status
 from checker.writes import Writes
@@ -104,12 +104,16 @@ def contradictions(
     new = np.ones(len(accesses), bool) if explained is None else ~explained
     position, key = accesses.position, accesses.key
     called = accesses.call_ns - 2 * epsilon_ns
-    best = largest_before(key, accesses.done_ns, position, key, called)
-    late = np.flatnonzero((best != MISSING) & (best > position) & new)
-    nearest = late[np.argsort(best[late] - position[late], kind="stable")[:limit]]
+    late = np.empty(0, np.int64)
+    reached = running_max(called, key)
+    # Only if one returned before another of a smaller position was called is there anything to look for.
+    if bool(((accesses.done_ns[1:] < reached[:-1]) & (key[1:] == key[:-1])).any()):
+        best = largest_before(key, accesses.done_ns, position, key, called)
+        late = np.flatnonzero((best != MISSING) & (best > position) & new)
+        late = late[np.argsort(best[late] - position[late], kind="stable")]
     found = [
         (which_before(key, accesses.done_ns, position, int(key[b]), int(called[b])), b, "real-time")
-        for b in nearest.tolist()
+        for b in late[:limit].tolist()
     ]
     skips, ahead = (p[new[p].all(axis=1)] for p in (_skips(accesses), _ahead(accesses)))
     found += [(t, x, "rw") for t, x in skips[:limit].tolist()]

@@ -124,6 +124,11 @@ class Evidence:
         until = returned + np.where(claimed == MISSING, 0, np.maximum(claimed, 0))
         return Answers(grant, yes, returned, until)
 
+    def forget_windows(self) -> None:
+        """Free the memory of G and B (12 bytes per operation); they are computed again when asked for."""
+        self.__dict__.pop("guaranteed", None)
+        self.__dict__.pop("believed", None)
+
     def pauses(self) -> dict[str, list[Interval]]:
         """When the nemesis let somebody stand still, by name."""
         found: dict[str, list[Interval]] = {}

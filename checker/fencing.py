@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from checker import order
-from checker.arrays import largest_before, longer, plus, which_before
+from checker.arrays import grow_together, largest_before, longer, plus, which_before
 from checker.evidence import LISTED_MAX, Evidence, limited
 from checker.operations import I64, MISSING, NEVER, Bools, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -66,6 +66,8 @@ def fence_orders(evidence: Evidence) -> list[Finding]:
         return []
     key, fence = grants.key[rows], grants.fence[rows]
     acquired, began = grants.acquired_ns[rows], evidence.began_ns[rows]
+    if bool((acquired >= began).all()) and grow_together(key, began, fence, strictly=True):
+        return []  # what was acquired before a grant began had begun before it, and got a smaller fence
     earlier = largest_before(key, acquired, fence, key, began - margin)
     back = np.flatnonzero((earlier != MISSING) & (earlier >= fence))
     pairs = [
@@ -173,12 +175,14 @@ def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> li
     began = np.full(len(writes), MISSING, np.int64)
     began[own] = evidence.began_ns[writes.grant[own]]
     margin = 2 * evidence.params.epsilon_ns
-    newer = _largest_earlier(evidence, own, began)
     late = np.zeros(len(writes), bool)
-    late[own] = (newer != MISSING) & (newer > grants.acquired_ns[writes.grant[own]] + margin)
+    acquired = grants.acquired_ns[writes.grant[own]]
+    if bool((acquired < began[own]).any()) or not _in_step(evidence, own, began):
+        newer = _largest_earlier(evidence, own, began)
+        late[own] = (newer != MISSING) & (newer > acquired + margin)
     breach = np.zeros(len(writes), bool)
-    if evidence.params.store_fences:
-        fenced = np.flatnonzero(writes.fence != MISSING)
+    fenced = np.flatnonzero(writes.fence != MISSING)
+    if evidence.params.store_fences and not _in_step(evidence, fenced, writes.fence):
         breach[fenced] = _largest_earlier(evidence, fenced, writes.fence) > writes.fence[fenced]
     stale = _stale_writes(evidence, uses, lease_end)
     groups = (
@@ -195,6 +199,21 @@ def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> li
         ]
         findings += limited(listed, int(rows.size))
     return findings
+
+
+def _in_step(evidence: Evidence, among: Index, value: I64) -> bool:
+    """Whether values and versions grow with the calls of these writes, on every key.
+
+    Then what came before a write, by time or by version, was called before it and has no larger value.
+    """
+    writes = evidence.writes
+    key, call_ns, version = writes.key[among], writes.call_ns[among], writes.version_written[among]
+    known = version != MISSING
+    return (
+        bool((writes.done_ns[among] >= call_ns).all())
+        and grow_together(key, call_ns, value[among])
+        and grow_together(key[known], version[known], call_ns[known])
+    )
 
 
 def _largest_earlier(evidence: Evidence, among: Index, value: I64) -> I64:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.arrays import Composite, largest_before, running_max, which_before
+from checker.arrays import largest_before, running_max, sort_grouped, which_before
 from checker.cause import cause_of
 from checker.evidence import LISTED_MAX, Evidence, limited, spread
 from checker.operations import I64, MISSING, NEVER, Index, Status
@@ -37,6 +37,7 @@ class Meetings:
 def check(evidence: Evidence) -> PropertyVerdict:
     """The verdict on mutual exclusion from windows and extensions, for locks that belong to their holder."""
     findings = [*overlaps(evidence), *continuity_losses(evidence), *belief_overlaps(evidence)]
+    evidence.forget_windows()
     findings = findings or possible_overlaps(evidence)
     held = int(evidence.grants.held.sum())
     why = f"{held} grants, and no two of one key were surely held at the same time"
@@ -58,7 +59,7 @@ def meetings(segments: Segments, key: np.ndarray, limit: int) -> Meetings:
     ceiling = max(spread(segments.end_ns), spread(segments.start_ns)) + 1
     start, end = segments.start_ns, np.minimum(segments.end_ns, ceiling)
     group = key[segments.grant]
-    order = np.argsort(Composite(group, start).encode(group, start), kind="stable")
+    order = sort_grouped(group, start)
     start, end, group = start[order], end[order], group[order]
     touching = (end[:-1] > start[1:]) & (group[1:] == group[:-1])
     nothing = np.empty(0, np.int64)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.arrays import Composite, longer, plus, running_max
+from checker.arrays import Composite, longer, plus, running_max, sort_grouped
 from checker.availability import Availability, covers, merged, total, within
 from checker.evidence import PAUSES, Evidence, Interval
 from checker.operations import I32, I64, NEVER, Bools, F, Index, Status
@@ -99,7 +99,7 @@ def tries_of(evidence: Evidence) -> Tries:
     rows = ops.rows(F.ACQUIRE)
     end = np.minimum(ops.return_ns[rows], ops.info_ns[rows])
     call = ops.call_ns[rows]
-    order = np.argsort(Composite(ops.key[rows], call).encode(ops.key[rows], call), kind="stable")
+    order = sort_grouped(ops.key[rows], call)
     rows, end = rows[order], end[order]
     return Tries(rows, ops.key[rows], ops.call_ns[rows], np.minimum(end, evidence.history.end_ns))
 
@@ -156,11 +156,11 @@ def _executed_by(evidence: Evidence, rows: Index) -> I64:
 def gaps(key: I32, start_ns: I64, end_ns: I64, evidence: Evidence, minimum_ns: int) -> Gaps:
     """Times longer than `minimum_ns` in which no window covers the key, from first to last event."""
     first, last = evidence.history.start_ns, evidence.history.end_ns
-    keys = np.unique(evidence.ops.key[evidence.ops.f == F.ACQUIRE])
+    keys = np.flatnonzero(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
     key = np.concatenate([keys, key, keys])
     start = np.concatenate([np.full(keys.size, first), start_ns, np.full(keys.size, last)])
     end = np.concatenate([np.full(keys.size, first), np.minimum(end_ns, last), np.full(keys.size, last)])
-    order = np.argsort(Composite(key, start).encode(key, start), kind="stable")
+    order = sort_grouped(key, start)
     key, start, end = key[order], start[order], end[order]
     reach = running_max(end, key)
     free = (key[1:] == key[:-1]) & (start[1:] - reach[:-1] > minimum_ns)
@@ -207,7 +207,7 @@ class _Free:
 
 def _free(evidence: Evidence, windows: Windows) -> _Free:
     begin, last = evidence.history.start_ns, evidence.history.end_ns
-    keys = np.unique(evidence.ops.key[evidence.ops.f == F.ACQUIRE])
+    keys = np.flatnonzero(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
     edge = np.full(keys.size, begin), np.full(keys.size, last)
     none = np.zeros(keys.size, np.bool_)
     key = np.concatenate([keys, windows.key, keys])
@@ -215,7 +215,7 @@ def _free(evidence: Evidence, windows: Windows) -> _Free:
     end = np.concatenate([edge[0], np.minimum(windows.end_ns, last), edge[1]])
     called = np.concatenate([edge[0], windows.called_ns, edge[1]])
     certain = np.concatenate([none, windows.certain, none])
-    order = np.argsort(Composite(key, start).encode(key, start), kind="stable")
+    order = sort_grouped(key, start)
     key, start, end, called, certain = (column[order] for column in (key, start, end, called, certain))
     reach = running_max(end, key)
     free = (key[1:] == key[:-1]) & (start[1:] > reach[:-1])
