@@ -27,6 +27,10 @@ EXIT_BAD_INPUT: Final = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check one history and print the verdict; returns the exit code."""
     options = _parser().parse_args(arguments)
+    if options.follow:
+        from checker.live.command import follow
+
+        return follow(options.file, as_json=options.json)
     from checker.check import check
     from checker.custom import load_model
     from checker.explanations import explanations
@@ -111,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-size", metavar="SIZE", help=size)
     other = "convert instead: write the history to OTHER (.jsonl, .edn, .parquet) and judge nothing"
     parser.add_argument("--save", metavar="OTHER", help=other)
+    live = "judge a history while it is written (.jsonl, - for standard input): says what is violated at once"
+    parser.add_argument("--follow", action="store_true", help=live)
     parser.add_argument("--format", metavar="FORMAT", help="read the file as this format")
     return parser
 

@@ -91,11 +91,15 @@ def run(
 def check(
     target: Annotated[Path, typer.Argument(help="A run's directory, or any history file.")],
     as_json: Json = False,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Judge a history while it is written (- for standard input)."),
+    ] = False,
 ) -> int:
     """Check a stored run, or any history, once more."""
     from lab.commands import check_command
 
-    return check_command(target, as_json=as_json)
+    return check_command(target, as_json=as_json, follow=follow)
 
 
 @app.command()

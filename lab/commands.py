@@ -90,9 +90,13 @@ def _is_no_run(target: Path) -> bool:
         return True
 
 
-def check_command(target: Path, *, as_json: bool) -> int:
+def check_command(target: Path, *, as_json: bool, follow: bool = False) -> int:
     """``lab check``: a run's directory, or any file the checker can read."""
     data, talk = consoles()
+    if follow:
+        from checker.live.command import follow as judge_live
+
+        return judge_live(str(target / "history.jsonl" if target.is_dir() else target), as_json=as_json)
     if _is_no_run(target):
         from checker.__main__ import main as check_file
 

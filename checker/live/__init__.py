@@ -1,0 +1,25 @@
+"""Judging a history while it is written, in memory that does not grow with its length.
+
+What is kept: the operations that are under way, the grants that were not released, and per key the last
+`window.RELEASED_MAX` released grants with their operations. Whenever an event makes a violation possible
+(`suspicion`), the offline check of that property decides on the kept operations alone (`confirm`), so
+conditions, names, witnesses and sentences are those of the offline check. Grants that are still held are
+taken as released at the moment, so that nothing that comes later can take an accusation back.
+
+| property | findings judged live | left to the offline check |
+|---|---|---|
+| mutual exclusion | `overlap`, `continuity-loss` | linearizability; grants of unknown outcome |
+| lease honesty | `false-validity` that no stall can explain | what a stall, recorded later, may explain |
+| fencing | `fence-order`, `fence-breach`, `stale-write`, `unfenced-write` | writes of unknown outcome |
+| resource | `lost-update` | cycles; writes of unknown outcome |
+| deadlock-freedom, fault tolerance | none | all: what excuses a lock (stalls, receipts) comes later |
+
+Sound: what is reported here is violated offline as well, with one exception. An extension that asks for
+another TTL than its grant, is called after the report, and whose outcome is unknown or which overlaps another
+extension, makes the offline check count on the shortest TTL for the whole grant, and may so shorten a
+guaranteed window that had ended before. The report stays right: an extension changes nothing before its call.
+
+Exact for these findings where every grant has an id, outcomes are known, TTLs of a grant are equal, times do
+not go back from line to line, and nothing that mattered was forgotten. The end of the report says where one
+of these did not hold, and what was not judged; neither is told as ok.
+"""

@@ -1,0 +1,306 @@
+"""The live form on histories that are known, on files that grow, and what it keeps in memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.check import check
+from checker.errors import HistoryError
+from checker.events import Event, Params
+from checker.formats import load
+from checker.live.command import follow
+from checker.live.judge import Judge
+from checker.live.window import HELD_MAX
+from checker.verdict import Severity
+from tests.fuzz.live import NAMES, judged, offline
+from tests.unit.checker.story import MS, Story
+
+ROOT = Path(__file__).resolve().parents[3]
+STORED = sorted([*(ROOT / "tests" / "golden").glob("*.jsonl"), *(ROOT / "reports").rglob("*.jsonl*")])
+WAIT_S = 60
+
+
+def violated() -> Story:
+    return Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
+
+
+def correct() -> Story:
+    story = Story().acquire("alice", "g1", 0, 10, fence=1).write("alice", "g1", 11, 12, 0, 1, fence=1)
+    story.release("alice", "g1", 13, 14).acquire("bob", "g2", 20, 30, fence=2)
+    return story.write("bob", "g2", 40, 50, 1, 2, fence=2).release("bob", "g2", 60, 70)
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_agrees_with_the_offline_check_on_every_stored_history(path: Path) -> None:
+    history = load(path)
+    if not history.has_header:
+        pytest.skip("the live form reads histories of the lab's own format")
+    live, judge = judged(history.events(), history.params)
+    known = offline(history)
+    assert set(live) <= set(known)
+    for name, (finding, *_) in live.items():
+        assert any(set(finding.witnesses) <= set(one.witnesses) for one in known[name]), finding
+    missed = {name for name, _ in set(known) - set(live)}
+    assert not missed or judge.doubts.left_out(), missed
+
+
+def told(story: Story) -> list[tuple[int, str]]:
+    judge = Judge(story.params)
+    found = [(at, f.name) for at, event in enumerate(story.events()) for f in judge.feed(event)]
+    return found + [(-1, f.name) for f in judge.end()]
+
+
+def test_a_violation_is_reported_with_the_event_after_which_it_is_certain() -> None:
+    assert told(violated()) == [(4, "overlap")]
+    assert told(Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)) == [(-1, "overlap")]
+
+
+def test_what_is_released_at_the_moment_of_the_next_grant_is_no_overlap() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30).release("alice", "g1", 30, 31)
+    assert told(story.write("bob", "g2", 40, 50, 0, 1)) == []
+
+
+def test_a_release_that_names_no_grant_may_be_of_any() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).op("alice", "release", 15, 16)
+    story.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
+    judge = Judge(story.params)
+    assert [f for event in story.events() for f in judge.feed(event)] == judge.end() == []
+    assert judge.doubts.left_out() == ["1 releases do not name their grant"]
+
+
+def test_a_grant_that_was_just_extended_and_one_that_is_released_do_not_overlap() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 1_100, 1_110)
+    story.extend("alice", "g1", 1_200, 1_300).release("bob", "g2", 1_300, 1_310)
+    assert told(story) == [(5, "continuity-loss")]
+    assert [name for name, _ in offline(story.history())] == ["continuity-loss"]
+
+
+def test_a_write_that_took_a_later_version_is_late_although_it_returned_first() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).write("alice", "g1", 20, 90, None, 2)
+    story.acquire("bob", "g2", 50, 60).write("bob", "g2", 70, 100, None, 1)
+    assert (7, "unfenced-write") in told(story)
+
+
+def test_a_lost_update_waits_for_an_earlier_write_of_the_same_grant() -> None:
+    story = Story().acquire("bob", "g2", 0, 10).write("bob", "g2", 11, 12, 5, 3).release("bob", "g2", 13, 14)
+    story.acquire("alice", "g1", 20, 30).write("alice", "g1", 40, 90, 4, 6)
+    story.write("alice/2", "g1", 50, 60, 5, 7).read("alice/2", "g1", 70, 80, 7)
+    assert told(story) == []
+    assert offline(story.history()) == {}
+
+
+def test_an_early_long_extension_counts_however_many_follow() -> None:
+    story = Story().acquire("alice", "g1", 0, 1).extend("alice", "g1", 2, 3, ttl=1_000_000)
+    for number in range(100):
+        story.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
+    story.acquire("bob", "g2", 5_000, 5_010).write("bob", "g2", 5_020, 5_030, 0, 1)
+    story.write("alice", "g1", 10_000, 10_010, 1, 2)
+    assert "unfenced-write" in {name for _, name in told(story)}
+
+
+def test_a_claim_that_a_later_stall_may_explain_is_not_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(
+        Story(single_attempt=True)
+        .acquire("alice", "g1", 0, 1_500, claimed=500)
+        .release("alice", "g1", 1_501, 1_502)
+        .text()
+    )
+    assert follow(str(path), as_json=True) == 3
+    (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert ending["properties"]["lease_honesty"] == "unknown"
+
+
+def test_nothing_is_judged_after_times_went_back() -> None:
+    events = violated().events()
+    events[3] = Event(time_ns=-1, process="bob", type="ok", f="acquire", key="k", grant_id="g2")
+    live, judge = judged(events, Params())
+    assert not live
+    assert judge.doubts.out_of_order
+    assert list(judge.doubts.reasons()) == [
+        "the time goes back at event 3: from there on nothing was judged live"
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["invoked twice", "never invoked", "another f"])
+def test_events_that_contradict_each_other_are_an_error(wrong: str) -> None:
+    judge = Judge(Params())
+    first = Event(time_ns=0, process="a", type="invoke", f="acquire", key="k", grant_id="g")
+    second = {
+        "invoked twice": first,
+        "never invoked": Event(time_ns=1, process="b", type="ok", f="acquire"),
+        "another f": Event(time_ns=1, process="a", type="ok", f="release"),
+    }[wrong]
+    judge.feed(first)
+    with pytest.raises(HistoryError, match=r"event 1"):
+        judge.feed(second)
+
+
+# -- the command ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (correct().text(), 0),
+        (violated().text(), 1),
+        (b'{"history":1}\n{"time_ns":"soon"}\n', 2),
+        (b'{"time_ns":0,"process":"a","type":"invoke","f":"acquire"}\n', 2),
+        (Story().text(), 3),
+        (correct().text().replace(b'"events":12', b'"events":13'), 3),
+    ],
+    ids=["ok", "violated", "damaged", "no header", "nothing granted", "an event is missing"],
+)
+def test_exit_codes(text: bytes, code: int, tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(text)
+    assert follow(str(path)) == code
+
+
+def test_an_error_names_file_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b'{"history":1}\n{"time_ns":1,"process":"a","type":"ok","f":"x","fense":1}\n')
+    assert follow(str(path)) == 2
+    error = capsys.readouterr().err
+    assert f"{path}:2: field 'fense'" in error
+    assert "did you mean 'fence'?" in error
+
+
+def test_what_is_not_judged_is_named_and_never_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(correct().text())
+    assert follow(str(path), as_json=True) == 0
+    (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert set(ending["properties"]) == {"mutual_exclusion", "lease_honesty", "fencing", "resource"}
+    assert set(ending["not_judged"]) >= {"deadlock_freedom", "fault_tolerance", "linearizability", "cycles"}
+
+
+def test_a_run_without_any_grant_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(Story().write("bob", None, 0, 1, 0, 1).text())
+    assert follow(str(path), as_json=True) == 3
+    (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert ending["properties"]["resource"] == "unknown"
+    assert ending["unknown_reasons"] == ["nothing was ever granted, so nothing was proved"]
+
+
+WRITER = """
+import sys, time
+data = open(sys.argv[1], "rb").read().splitlines(keepends=True)
+with open(sys.argv[2], "ab", buffering=0) as file:
+    for line in data[:-1]:
+        file.write(line[:9])
+        time.sleep(0.02)
+        file.write(line[9:])
+    sys.stdin.read()  # the last line waits until somebody says so
+    file.write(data[-1])
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    whole, growing = tmp_path / "whole.jsonl", tmp_path / "history.jsonl"
+    whole.write_bytes(violated().text())
+    growing.touch()
+    process = subprocess.Popen([sys.executable, "-c", WRITER, whole, growing], stdin=subprocess.PIPE)
+    yield process
+    process.communicate(timeout=WAIT_S)
+
+
+def test_a_violation_is_seen_while_another_process_still_writes(
+    writer: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "checker", "--follow", "--json", str(tmp_path / "history.jsonl")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as follower:
+        assert follower.stdout is not None
+        first = json.loads(follower.stdout.readline())
+        assert (first["finding"]["name"], writer.poll(), follower.poll()) == ("overlap", None, None)
+        writer.communicate(timeout=WAIT_S)
+        assert json.loads(follower.stdout.readline())["outcome"] == "violated"
+        assert follower.wait(WAIT_S) == 1
+
+
+def test_standard_input_without_a_footer_is_unknown() -> None:
+    text = b"".join(correct().text().splitlines(keepends=True)[:-1])
+    command = [sys.executable, "-m", "checker", "--follow", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, check=False, cwd=ROOT, timeout=WAIT_S)
+    assert done.returncode == 3
+    assert b"no footer" in done.stdout
+
+
+def test_an_interrupt_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b'{"history":1}\n')
+    monkeypatch.setattr("checker.live.lines.time.sleep", interrupted)
+    assert follow(str(path)) == 130
+
+
+# -- memory -----------------------------------------------------------------------------------------------
+
+
+def turns(count: int, *, released: bool) -> Iterator[Event]:
+    """Clients in turns, four operations each, with a fence and a version; or grants that run out instead."""
+    for turn in range(count):
+        who, grant, at = f"c{turn % 7}", f"g{turn}", 2_000 * turn * MS
+        fields: dict[str, Any] = {
+            "process": f"{who}/{turn}",
+            "client": who,
+            "key": f"k{turn % 3}",
+            "grant_id": grant,
+        }
+        told: dict[str, dict[str, Any]] = {
+            "acquire": {"fence": turn, "claimed_ns": 900 * MS},
+            "write": {"version_written": turn + 1},
+        }
+        asked: dict[str, dict[str, Any]] = {
+            "acquire": {"ttl_ns": 1_000 * MS},
+            "write": {"version_read": turn, "value": f"v{turn}"},
+        }
+        for number, f in enumerate(("acquire", "write", "held", *(["release"] * released))):
+            begin = at + 10 * number * MS
+            yield Event(time_ns=begin, type="invoke", f=f, **fields, **asked.get(f, {}))
+            yield Event(time_ns=begin + MS, type="ok", f=f, **fields, **told.get(f, {}))
+
+
+def test_memory_does_not_grow_with_the_number_of_operations() -> None:
+    sizes = []
+    judge = Judge(Params())
+    for number, event in enumerate(turns(25_000, released=True), 1):
+        assert judge.feed(event) == []
+        if number in (20_000, 200_000):
+            sizes.append(judge.size())
+    assert sizes[0] == sizes[1] < 1_000
+    assert not judge.doubts.left_out()
+
+
+def test_grants_that_nobody_releases_are_bounded_and_said_to_be_forgotten() -> None:
+    judge = Judge(Params())
+    for event in turns(3 * HELD_MAX + 500, released=False):
+        assert judge.feed(event) == []
+    assert judge.size() < 3 * 3 * HELD_MAX
+    assert any("forgotten" in what for what in judge.doubts.left_out())
+
+
+def test_a_long_grant_keeps_a_bounded_number_of_operations() -> None:
+    story = Story().acquire("alice", "g", 0, 1)
+    for number in range(300):
+        story.extend("alice", "g", 10 + 20 * number, 11 + 20 * number)
+        story.write("alice", "g", 15 + 20 * number, 16 + 20 * number, number, number + 1)
+    judge = Judge(story.params)
+    assert [f for event in story.events() for f in judge.feed(event)] == []
+    assert judge.size() < 200
+    assert not [
+        f for f in check(story.history()).findings if f.severity is Severity.VIOLATION and f.name in NAMES
+    ]
