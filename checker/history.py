@@ -227,12 +227,22 @@ def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:
                 hint="leave a duration out that has no end; count time from the start of the recording",
             )
     for index, event in others:
-        for name in _NUMBERS[Event]:
-            number, most = getattr(event, name), _DURATION_MAX if name in _DURATIONS else _STAMP_MAX
-            if number is not None and abs(number) > most:
-                raise HistoryError(
-                    f"saw {number}, expected a number from {-most} to {most} (event {index})", field=name
-                )
+        require_numbers(index, event)
+
+
+def require_numbers(index: int, event: Event) -> None:
+    """See to it that the numbers of one event can be computed with; a TTL that has no end may be any.
+
+    Raises:
+        HistoryError: one that cannot, with its event.
+    """
+    for name in _NUMBERS[Event]:
+        number, most = getattr(event, name), _DURATION_MAX if name in _DURATIONS else _STAMP_MAX
+        if number is None or abs(number) <= most or (name == "ttl_ns" and NEVER <= number < 2**63):
+            continue
+        raise HistoryError(
+            f"saw {number}, expected a number from {-most} to {most} (event {index})", field=name
+        )
 
 
 def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from checker.errors import HistoryError
 from checker.events import LAB, NEMESIS, Event, Params
-from checker.history import require_64_bits
+from checker.history import require_numbers
 from checker.linearizable import WINDOWED
 from checker.live.confirm import JUDGED, violations
 from checker.live.doubts import Doubts
@@ -90,7 +90,7 @@ class Judge:
             return []
         if event.f not in F_NAMES:
             raise unknown_kind(event.f, at)
-        require_64_bits([(at, event)])
+        require_numbers(at, event)
         if event.time_ns < self._now_ns:
             self.doubts.disordered(at)
             return []

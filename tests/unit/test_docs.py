@@ -20,7 +20,7 @@ MEASURED = ("selftest.md", "selftest-scenarios.md", "measurements.md", "checker.
 """What is measured or written by hand; see tests/known_bad, test_claims.py and checker/test_alone.py."""
 NO_FINDINGS = {
     *("client-crash", "drift-client", "jump-client", "not-held", "real-time"),
-    *("earliest-deadline-first", "jepsen-log", "lock-lab", "time-ns"),
+    *("earliest-deadline-first", "jepsen-log", "lock-lab", "max-size", "not-known", "time-ns"),
     *("key-set", "key-deleted", "key-observed", "key-touched", "node-down", "node-left"),
 }
 """Other words with a hyphen in the checker: faults, errors, edges, an algorithm, a format, events."""
