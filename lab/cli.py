@@ -87,19 +87,19 @@ def run(
     return run_command(scenario, settings or [], lock, seed, on, out, picture, as_json=as_json)
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def check(
-    target: Annotated[Path, typer.Argument(help="A run's directory, or any history file.")],
+    options: typer.Context,
+    target: Annotated[Path, typer.Argument(help="A run's directory, or any history file (- with --follow).")],
     as_json: Json = False,
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", help="Judge a history while it is written (- for standard input)."),
-    ] = False,
 ) -> int:
-    """Check a stored run, or any history, once more."""
+    """Check a stored run, or any history, once more.
+
+    Options of the checker go to it: --follow, --explain, --model, --depth, --initial, --max-size, --save.
+    """
     from lab.commands import check_command
 
-    return check_command(target, as_json=as_json, follow=follow)
+    return check_command(target, options.args, as_json=as_json)
 
 
 @app.command()

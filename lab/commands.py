@@ -18,6 +18,8 @@ from lab.paths import state_dir
 from lab.report.consoles import consoles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lab.judge import Judgement, Picture
     from lab.search.campaign import Task
 
@@ -90,17 +92,14 @@ def _is_no_run(target: Path) -> bool:
         return True
 
 
-def check_command(target: Path, *, as_json: bool, follow: bool = False) -> int:
-    """``lab check``: a run's directory, or any file the checker can read."""
+def check_command(target: Path, options: Sequence[str] = (), *, as_json: bool) -> int:
+    """``lab check``: a run's directory, or any file the checker can read; ``options`` are the checker's."""
     data, talk = consoles()
-    if follow:
-        from checker.live.command import follow as judge_live
-
-        return judge_live(str(target / "history.jsonl" if target.is_dir() else target), as_json=as_json)
-    if _is_no_run(target):
+    if options or _is_no_run(target):
         from checker.__main__ import main as check_file
 
-        return check_file([str(target), *(["--json"] if as_json else [])])
+        file = target / "history.jsonl" if target.is_dir() else target
+        return check_file([str(file), *(["--json"] if as_json else []), *options])
     from lab.judge import judge_again
     from lab.report.terminal import print_ending, print_judgement
     from lab.run import Timings

@@ -88,3 +88,12 @@ def test_the_commands_of_the_page_end_as_it_says(files: Path, command: str, code
 )
 def test_the_code_of_the_page_runs(text: str) -> None:
     subprocess.run([sys.executable, "-c", text], cwd=ROOT, check=True)
+
+
+def test_lab_check_takes_the_options_of_the_checker(files: Path) -> None:
+    command = [sys.executable, "-m", "lab", "check", str(files / "production.jsonl"), "--explain"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "a contradiction" in done.stdout
+    wrong = subprocess.run([*command, "--nonsense"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
