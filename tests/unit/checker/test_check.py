@@ -351,3 +351,10 @@ def test_the_depth_of_a_reentrant_lock_and_the_words_of_a_refusal_come_from_the_
 
     assert refused().verdict()["mutual_exclusion"].outcome == "ok"
     assert refused(refusals=["held"]).verdict()["mutual_exclusion"].outcome == "violated"
+
+
+def test_a_fence_of_unknown_outcome_is_in_no_order() -> None:
+    story = Story().acquire("alice", "a", 0, 10, fence=5)
+    story.acquire("bob", "b", 2_000, 2_010, "info", fence=3).acquire("carol", "c", 4_000, 4_010, fence=6)
+    assert "fence-order" not in names(story.verdict())
+    assert "fence-order" in names(story.acquire("dave", "d", 6_000, 6_010, fence=4).verdict())
