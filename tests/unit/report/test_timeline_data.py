@@ -34,8 +34,8 @@ def node(story: Timeline, name: str) -> NodeLane:
 def test_windows_are_those_of_the_checker(clockjump: tuple[History, Verdict]) -> None:
     story = extract(*clockjump, "story")
     (alice,) = client(story, "alice").grants
-    # TTL 10 s called at 58 ms, drift bound 0.1 %: guaranteed until 58 + 9990; told 9845 at 111.
-    assert alice.guaranteed == (Span(111 * MS, 10_048 * MS),)
+    # TTL 10 s called at 58 ms, every clock within 0.1 %: guaranteed for 10 s * 0.999 / 1.001; told 9845.
+    assert alice.guaranteed == (Span(111 * MS, 10_038_019_980),)
     assert alice.belief == (Span(111 * MS, 9_956 * MS),)
     assert alice.claimed_ns == (9_956 * MS,)
 
@@ -43,8 +43,8 @@ def test_windows_are_those_of_the_checker(clockjump: tuple[History, Verdict]) ->
 def test_overlap_becomes_a_band_between_both_clients(clockjump: tuple[History, Verdict]) -> None:
     (band,) = extract(*clockjump, "story").bands
     assert band.clients == ("alice", "bob")
-    assert band.span == Span(237 * MS, 10_048 * MS)
-    assert band.words == "both hold the lock for 9 811 ms"
+    assert band.span == Span(237 * MS, 10_038_019_980)
+    assert band.words == "both hold the lock for 9 801 ms"
 
 
 def test_key_lives_until_the_clock_jump_cuts_it(clockjump: tuple[History, Verdict]) -> None:

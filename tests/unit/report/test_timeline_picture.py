@@ -66,7 +66,7 @@ def test_the_picture_names_lanes_faults_and_findings(
     texts = svg_texts(svg)
     for words in ("alice", "bob", "node A", "node E", "store", "A clock jumps", "overlap", "lost-update"):
         assert words in texts
-    assert "both hold the lock for 9 811 ms" in texts
+    assert "both hold the lock for 9 801 ms" in texts
     assert "✗ Mutual exclusion: VIOLATED" in texts
     assert "✗ unfenced-write, lost-update" in texts
     assert "jump clock of C +11 s" in texts
