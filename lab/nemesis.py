@@ -16,7 +16,7 @@ from lab.errors import UnknownOutcome
 from lab.faults import FAULTS
 from lab.faults.base import Ending, Open, Receipt, Target, Tolerance, node_names
 from lab.faults.clock import correct_clock
-from lab.faults.down import Delay, DelayClock, restart
+from lab.faults.down import AT_ONCE, Delay, restart
 from lab.faults.links import far_ends, heal_links, near_end
 from lab.faults.pause import resume
 from lab.recorder import Recorder
@@ -130,12 +130,13 @@ class Nemesis:
         if step.after_ns:
             for fault in down:
                 self._returning[fault.target.ends[0]] = asyncio.create_task(
-                    self._bring_back(fault, step.after_ns, step.clock)
+                    self._bring_back(fault, Delay(step.after_ns, step.clock, step.by))
                 )
             await asyncio.sleep(0)  # so that each has written down that it begins
-            own = "own" if step.clock == "wall" else f"own {step.clock}"
-            return f"{words} in {format_duration(step.after_ns)} by its {own} clock", bool(down)
-        receipts = await asyncio.gather(*(self._bring_back(fault, 0) for fault in down))
+            whose = "its own" if step.by is None else f"{step.by}'s"
+            clock = "clock" if step.clock == "wall" else f"{step.clock} clock"
+            return f"{words} in {format_duration(step.after_ns)} by {whose} {clock}", bool(down)
+        receipts = await asyncio.gather(*(self._bring_back(fault, AT_ONCE) for fault in down))
         return words, bool(down) and all(receipt.confirmed for receipt in receipts)
 
     async def until_up(self, names: Iterable[str], timeout_s: float) -> bool:
@@ -152,7 +153,7 @@ class Nemesis:
         """
         self._hurry.set()
         await asyncio.gather(*self._returning.values())
-        await asyncio.gather(*(self._bring_back(fault, 0) for fault in self._of("restart")))
+        await asyncio.gather(*(self._bring_back(fault, AT_ONCE) for fault in self._of("restart")))
         for fault in self._of("resume"):
             (name,) = fault.target.ends
             await self.resume(Resume(node=name) if name in self._cluster.nodes else Resume(client=name))
@@ -165,10 +166,9 @@ class Nemesis:
             task.cancel()
         await asyncio.gather(*self._returning.values(), return_exceptions=True)
 
-    async def _bring_back(self, fault: Open, after_ns: int, clock: DelayClock = "wall") -> Receipt:
+    async def _bring_back(self, fault: Open, delay: Delay) -> Receipt:
         (name,) = fault.target.ends
         self._open.remove(fault)  # from now on it is somebody's task to end it
-        delay = Delay(after_ns, clock)
         action = partial(restart, fault.target.ends, delay, fault.evidence, self._hurry, self._cluster)
         return await self._end(fault, "restart", Target(f"node {name}", (name,)), action)
 

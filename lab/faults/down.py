@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from lab.faults.base import (
     AROUND_TIMEOUT_S,
@@ -142,10 +142,23 @@ DelayClock = Literal["wall", "monotonic"]
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How long a node stays down, in nanoseconds, and by which clock of its machine."""
+    """How long a node stays down, in nanoseconds, and by which clock of which machine.
+
+    Args:
+        by: the node on whose machine it is measured; if absent, that of the node that is down.
+    """
 
     after_ns: int
     clock: DelayClock = "wall"
+    by: str | None = None
+
+    @property
+    def whose(self) -> str:
+        """Whose clock it is, as a part of the names of evidence: "own", or the node's name."""
+        return self.by or "own"
+
+
+AT_ONCE: Final = Delay(0)
 
 
 async def restart(
@@ -155,28 +168,35 @@ async def restart(
     hurry: asyncio.Event,
     cluster: Cluster,
 ) -> Receipt:
-    """Start nodes again, each after ``delay`` by a clock of its own machine, or when ``hurry`` is set.
+    """Start nodes again, each after ``delay`` by the clock that it names, or when ``hurry`` is set.
 
     ``before`` is the evidence of the fault that took them down. Confirmed when each answers under another
     run id.
     """
     shown = await asyncio.gather(
-        *(_one_returns(cluster.nodes[name], delay, before.get(name) or {}, hurry) for name in names)
+        *(
+            _one_returns(
+                cluster.nodes[name], cluster.nodes[delay.by or name], delay, before.get(name) or {}, hurry
+            )
+            for name in names
+        )
     )
     return together(dict(zip(names, shown, strict=True)))
 
 
-async def _one_returns(node: Node, delay: Delay, before: Mapping[str, Any], hurry: asyncio.Event) -> Shown:
+async def _one_returns(
+    node: Node, measuring: Node, delay: Delay, before: Mapping[str, Any], hurry: asyncio.Event
+) -> Shown:
     evidence: dict[str, Any] = {}
     if delay.after_ns:
-        wall, loop = node.stopwatch(), asyncio.get_running_loop()
-        passed = node.stopwatch(monotonic=True) if delay.clock == "monotonic" else wall
+        wall, loop = measuring.stopwatch(), asyncio.get_running_loop()
+        passed = measuring.stopwatch(monotonic=True) if delay.clock == "monotonic" else wall
         since = loop.time()
         while passed() < delay.after_ns and not hurry.is_set():
             await asyncio.sleep(POLL_S)
-        evidence["down_by_own_clock_ms"] = ms(wall())
+        evidence[f"down_by_{delay.whose}_clock_ms"] = ms(wall())
         if delay.clock == "monotonic":
-            evidence["down_by_own_monotonic_clock_ms"] = ms(passed())
+            evidence[f"down_by_{delay.whose}_monotonic_clock_ms"] = ms(passed())
         evidence["down_ms"] = round((loop.time() - since) * 1000, 3)
         if hurry.is_set():
             evidence["delay"] = "cut short, since the story was over"

@@ -179,7 +179,8 @@ class Restart(StepModel):
     """Start nodes that are down again, with what they kept; at once, or after a delay by their own clock.
 
     A delay by the wall clock ends early when that clock jumps forward; one by the monotonic clock does not.
-    The machine stays up meanwhile, since a monotonic clock starts anew with its machine.
+    The machine stays up meanwhile, since a monotonic clock starts anew with its machine. With `by` the delay
+    is measured on another machine, as where a supervisor starts the nodes of all of them.
     """
 
     KEY: ClassVar[str] = "restart"
@@ -188,13 +189,24 @@ class Restart(StepModel):
     nodes: Nodes
     """The nodes that come back."""
     after_ns: DurationNs = Field(default=0, alias="after")
-    """How long each stays down, by a clock of its own machine; the story goes on meanwhile."""
+    """How long each stays down, by a clock of its own machine or of another; the story goes on meanwhile."""
     clock: Literal["wall", "monotonic"] = "wall"
     """Which of the machine's clocks measures the delay; only the wall clock can jump."""
+    by: NodeName | None = None
+    """The node on whose machine the delay is measured; without it, that of the node that comes back."""
+
+    @model_validator(mode="after")
+    def _delayed_if_measured(self) -> Self:
+        if self.by is not None and not self.after_ns:
+            raise problem(
+                f"{self.by} is to measure a delay, and there is none", f"{self.KEY}: {self.EXAMPLE}"
+            )
+        return self
 
     def pack(self, fields: dict[str, Any]) -> Any:
-        """The clock is named only where it is not the wall clock, as in files that know no other."""
-        return {key: value for key, value in fields.items() if (key, value) != ("clock", "wall")}
+        """The clock is named only where it is not the wall clock of the node, as in files without these."""
+        usual = {"clock": "wall", "by": None}
+        return {key: value for key, value in fields.items() if key not in usual or value != usual[key]}
 
 
 class ClientCrash(StepModel):
