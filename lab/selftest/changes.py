@@ -58,6 +58,7 @@ RELATIVES: Final[Mapping[str, tuple[str, ...]]] = {
     "redlock-counter": ("redlock-fenced",),
     "single": ("plain-del",),
     "plain-del": ("single",),
+    "redlock-hyperf": ("redlock", "mutant:no-release", "mutant:needs-all-nodes"),
     "fixed-value": ("single",),
     "setnx-expire": ("single",),
     "failover": ("single",),
@@ -65,6 +66,12 @@ RELATIVES: Final[Mapping[str, tuple[str, ...]]] = {
 """By which locks each one is replaced, the nearest first. Of several wrong ones a story must tell one."""
 FENCED: Final = "redlock-fenced"
 """The lock that is right where one without fences is not, on a store that checks them."""
+_FENCING: Final[Mapping[bool | str, tuple[bool, ...]]] = {
+    False: (True,),
+    True: (False,),
+    "all": (False, True),
+}
+"""By which checks of the store each one is replaced."""
 PERSISTENCE: Final = ("none", "aof-everysec", "aof-always")
 BLOCKS: Final = ("steps", "lock", "cluster", "store", "clients")
 """In what a story and its control may differ; the first of them that does is put back."""
@@ -222,8 +229,10 @@ def wrong_versions(scenario: Scenario) -> Iterator[tuple[Kind, str, Vary]]:
             if kept != scenario.cluster.persistence and not (power and kept == "none"):
                 yield "option", f"persistence: {kept}", partial(_with, block="cluster", persistence=kept)
     if getattr(lock_class(scenario.lock.name), "hands_out_fences", False):
-        fencing = not scenario.store.fencing
-        yield "option", f"fencing: {str(fencing).lower()}", partial(_with, block="store", fencing=fencing)
+        for fencing in _FENCING[scenario.store.fencing]:
+            yield "option", f"fencing: {str(fencing).lower()}", partial(_with, block="store", fencing=fencing)
+    if any(isinstance(step, Restart) and step.clock == "monotonic" for step in scenario.steps):
+        yield "option", "clock: wall", partial(_delayed_by, clock="wall")
     for name, client in scenario.clients.items():
         if "check_before_write" in client.model_fields_set:
             checks = not client.check_before_write
@@ -238,6 +247,15 @@ def _with(scenario: Scenario, *, block: str, **values: Any) -> Scenario:
 
 def _fenced(scenario: Scenario) -> Scenario:
     return _with(_with(scenario, block="lock", name=FENCED), block="store", fencing=True)
+
+
+def _delayed_by(scenario: Scenario, *, clock: str) -> Scenario:
+    """The same with delays of restarts measured by another kind of clock."""
+    steps = (
+        step.model_copy(update={"clock": clock}) if isinstance(step, Restart) else step
+        for step in scenario.steps
+    )
+    return scenario.model_copy(update={"steps": tuple(steps)})
 
 
 def _with_client(scenario: Scenario, *, name: str, checks: bool) -> Scenario:
