@@ -23,6 +23,7 @@ from lab.drivers import driver_or_none
 from lab.durations import format_duration
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
+from lab.final_reads import final_reads
 from lab.heartbeat import STALL_NS, watch_for_stalls
 from lab.judge import Judgement, Picture, judge
 from lab.leftovers import sweep
@@ -38,7 +39,6 @@ from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import LinkStep
 from lab.steps import Narrator, Player, Told, needed_of, needs
-from lab.store.final import final_reads
 from lab.substrates import is_simulated, substrate
 from lab.substrates.base import STORE, Capability, Cluster
 from lab.substrates.plan import ClusterPlan

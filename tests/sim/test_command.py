@@ -32,7 +32,7 @@ def test_a_run_and_its_repetition(lab: Lab) -> None:
     assert first.code == 0, first.out + first.err
     assert first.outcomes["mutual_exclusion"] == "violated"
     assert first.out.index("mutual exclusion") < first.out.index("report:")
-    assert "simulated" in first.out.splitlines()[-1]
+    assert "virtual time" in first.out.splitlines()[-1]
     assert (first.directory / "timeline.svg").exists()
     assert first.verdict["environment"]["substrate"] == "sim"
     assert first.verdict["repeat"] == "lab run partition-clockjump --seed 7 --on sim"

@@ -1,6 +1,6 @@
 """What the store carried out: writes in the order in which it numbered them, rejected ones, announcements.
 
-A history tells when each was carried out (event ``executed``, see `lab.store.final`). Where it does not, as
+A history tells when each was carried out (event ``executed``, see `lab.final_reads`). Where it does not, as
 in older ones, call and return of the write and the order of the versions bound it; the bounds are shown.
 """
 
