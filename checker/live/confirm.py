@@ -82,7 +82,9 @@ def violations(
         ops=pair(columns), params=params, start_ns=start_ns, end_ns=last if now_ns is None else now_ns
     )
     evidence = Evidence(history.with_others(list(others)), params.model or "lease")
-    closed = "" if now_ns is None else f"until {evidence.at(now_ns - params.epsilon_ns)}, when "
+    closed = (
+        "" if now_ns is None else f"until {evidence.at(now_ns - params.epsilon_ns)} (it called release then)"
+    )
     return [
         _as_of_now(finding, closed)
         for finding in _CHECKS[property](evidence)
@@ -138,8 +140,8 @@ def _uncertain(grants: Sequence[Grant], loose: Iterable[Operation]) -> Iterable[
 def _as_of_now(finding: Finding, closed: str) -> Finding:
     """The finding without what was made up; `closed` are the words on the end that a window was given."""
     witnesses = tuple(at for at in finding.witnesses if at < _MADE_UP)
-    why = finding.why
-    if closed and closed in why:
-        before, after = why.split(closed, 1)
-        why = f"{before}{closed.removesuffix(', when ')} at least,{after.partition(',')[2]}"
-    return replace(finding, witnesses=witnesses, why=why)
+    if not closed or closed not in finding.why:
+        return replace(finding, witnesses=witnesses)
+    so_far = closed.replace("it called release then", "at least; it had not released it so far")
+    lines = tuple(line.replace(closed, so_far) for line in finding.evidence)
+    return replace(finding, witnesses=witnesses, why=finding.why.replace(closed, so_far), evidence=lines)

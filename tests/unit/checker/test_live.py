@@ -304,3 +304,13 @@ def test_a_long_grant_keeps_a_bounded_number_of_operations() -> None:
     assert not [
         f for f in check(story.history()).findings if f.severity is Severity.VIOLATION and f.name in NAMES
     ]
+
+
+def test_no_release_is_told_of_that_was_never_called() -> None:
+    story = Story().acquire("alice", "g1", 0, 1, ttl=10_000).acquire("bob", "g2", 500, 501, ttl=10_000)
+    story.op("carol", "read", 600, 601)
+    judge = Judge(story.params)
+    (finding,) = [f for event in story.events() for f in judge.feed(event)]
+    assert "it called release" not in finding.why
+    assert "it had not released it so far" in finding.why
+    assert finding.evidence[0] in finding.why
