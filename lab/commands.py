@@ -98,8 +98,11 @@ def check_command(target: Path, options: Sequence[str] = (), *, as_json: bool) -
     if options or _is_no_run(target):
         from checker.__main__ import main as check_file
 
-        file = target / "history.jsonl" if target.is_dir() else target
-        return check_file([str(file), *(["--json"] if as_json else []), *options])
+        file = target / "history.jsonl" if options and target.is_dir() else target
+        try:
+            return check_file([*(["--json"] if as_json else []), *options, "--", str(file)])
+        except SystemExit as error:  # the usage was wrong, and said so
+            return ExitCode(int(error.code or 0))
     from lab.judge import judge_again
     from lab.report.terminal import print_ending, print_judgement
     from lab.run import Timings
