@@ -98,9 +98,7 @@ def test_what_is_not_as_expected_fails_and_what_is_unknown_is_an_error(tmp_path:
     assert run.returncode == 1, run.stdout + run.stderr
     assert "1 failed, 4 errors" in run.stdout
     assert re.search(r"^FAILED .*::test_broken", run.stdout, re.MULTILINE)
-    assert (
-        "mutual exclusion: violated: alice and bob both held 'resource'" in run.stdout
-    )
+    assert "mutual exclusion: violated: alice and bob both held 'resource'" in run.stdout
     assert "repeat: lab run two-minorities --seed 5 --on sim" in run.stdout
     assert re.search(r"^ERROR .*::test_unknown", run.stdout, re.MULTILINE)
     assert 'did you mean "healthy"?' in run.stdout
