@@ -16,7 +16,7 @@ from checker.check import check
 from checker.evidence import Evidence
 from checker.explanations import explain, explanations
 from checker.explanations.argument import ARGUMENTS
-from checker.explanations.witness import shortest_witness, shows
+from checker.explanations.witness import _reduced, _wholes, shortest_witness, shows
 from checker.formats import load
 from checker.verdict import Severity
 from lab.report.meanings import FINDINGS
@@ -122,3 +122,13 @@ def test_the_command_line_explains(tmp_path: Path) -> None:
 def test_nothing_is_explained_where_nothing_was_found() -> None:
     history = Story().acquire("alice", "a", 0, 10).history()
     assert list(explanations(history, check(history))) == []
+
+
+def test_what_is_not_needed_is_left_out_of_a_larger_part() -> None:
+    story = noise(Story(), Random(3), 5).acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510)
+    history = story.history()
+    (finding,) = check(history).named("overlap")
+    evidence = Evidence(history)
+    rows = np.arange(len(history.ops))
+    part = _reduced(history, evidence, finding, _wholes(evidence, finding), rows)
+    assert sorted(part.ops.name("grant", row) for row in range(len(part.ops))) == ["a", "b"]

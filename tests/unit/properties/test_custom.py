@@ -120,3 +120,17 @@ def test_the_command_line_takes_a_model(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == code, done
         assert ("not-linearizable" in done.stdout) == (code == 1)
+
+
+def test_a_read_that_changes_nothing_at_first_may_be_needed_later() -> None:
+    class Countdown(CustomModel):
+        def init(self) -> int:
+            return 0
+
+        def step(self, state: int, operation: Operation) -> Any:
+            if operation.f == "add":
+                return state + 1
+            return max(state - 1, 0) if operation.f == "read" else state if state == 0 else IMPOSSIBLE
+
+    some = [op("a", "read", 0, 10), op("b", "add", 1, 5), op("c", "is zero", 11, 12)]
+    assert check_model(some, Countdown())[0].outcome == "ok"
