@@ -37,7 +37,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.docker_up
 
-# What the checker's tests would let pass: `make mutants MUTANTS='checker.windows*'`, then `.venv/bin/mutmut results`.
+# What the checker's tests would let pass: `make mutants MUTANTS='checker.history.windows*'`, then `.venv/bin/mutmut results`.
 mutants: $(VENV)/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[mutation]'
 	$(BIN)/mutmut run $(MUTANTS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from checker.operations import Operations
+    from checker.history.operations import Operations
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -57,7 +57,7 @@ def measure(operations: int, variant: str) -> str:
 
 def memory(ops: Operations) -> int:
     """How many bytes a table takes: its columns (those that repeat one number take none) and its names."""
-    from checker.operations import CODE_COLUMNS, COLUMNS
+    from checker.history.operations import CODE_COLUMNS, COLUMNS
 
     columns = [getattr(ops, name) for name in COLUMNS]
     total: int = sum(column.nbytes for column in columns if column.strides != (0,))

@@ -75,9 +75,9 @@ def ours(path: Path) -> dict[str, Any]:
     """Our answer on a file of rows; the second of two runs, the first with what importing and compiling
     cost.
     """
+    from checker.history.operations import NEVER
     from checker.linearizability.columns import op_columns
     from checker.linearizability.owned import check_owned, keeps_identity
-    from checker.operations import NEVER
 
     rows = np.fromfile(path, np.int64).reshape(-1, 4)
     kind, process, call, back = (np.ascontiguousarray(column) for column in rows.T)

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from benchmarks.nodes import machine_line, redis_nodes
 from lab import tools
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import LabError
 from lab.locks import lock_class
 from lab.locks.base import Lock, NotAcquired, Options, Surroundings

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from checker.events import Params
-from checker.history import History
-from checker.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
-from checker.unpairing import events_of
+from checker.history.events import Params
+from checker.history.history import History
+from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
+from checker.history.unpairing import events_of
 
 STEP_NS = 1_000
 TTL_NS = 10_000_000_000

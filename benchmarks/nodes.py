@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from lab import tools
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.base import Persistence
 from lab.substrates.local.node import redis_command
 from lab.substrates.local.processes import Nursery

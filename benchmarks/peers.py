@@ -32,7 +32,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from benchmarks.nodes import machine_line, redis_nodes
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel
 from lab.drivers.environment import directory, why_not
 

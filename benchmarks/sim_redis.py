@@ -13,7 +13,7 @@ from collections.abc import Callable
 from redis.asyncio.connection import Connection
 
 from lab.locks.redlock import UNLOCK_SCRIPT
-from lab.substrates.sim.redis import RedisModel
+from lab.redis_model import RedisModel
 
 ROUNDS = 200
 CALLS = 100

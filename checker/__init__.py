@@ -15,11 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from checker.custom import IMPOSSIBLE, CustomModel, Operation, check_model
     from checker.errors import HistoryError
-    from checker.events import Event, Params
     from checker.formats import load, save
-    from checker.history import History
+    from checker.history.events import Event, Params
+    from checker.history.history import History
+    from checker.linearizability.custom import IMPOSSIBLE, CustomModel, Operation, check_model
     from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, Verdict
 
 __all__ = [
@@ -43,12 +43,14 @@ __all__ = [
 
 _HOME = {
     "HistoryError": "checker.errors",
-    **dict.fromkeys(("IMPOSSIBLE", "CustomModel", "Operation", "check_model"), "checker.custom"),
-    "Event": "checker.events",
-    "Params": "checker.events",
+    **dict.fromkeys(
+        ("IMPOSSIBLE", "CustomModel", "Operation", "check_model"), "checker.linearizability.custom"
+    ),
+    "Event": "checker.history.events",
+    "Params": "checker.history.events",
     "load": "checker.formats",
     "save": "checker.formats",
-    "History": "checker.history",
+    "History": "checker.history.history",
     **dict.fromkeys(
         ("Finding", "Outcome", "Property", "PropertyVerdict", "Severity", "Verdict"), "checker.verdict"
     ),

@@ -18,7 +18,7 @@ from checker.errors import HistoryError
 from checker.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from checker.history import History
+    from checker.history.history import History
 
 EXIT: Final = {Outcome.OK: 0, Outcome.ABSENT: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 3}
 EXIT_BAD_INPUT: Final = 2
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return follow(options.file, as_json=options.json)
     from checker.check import check
-    from checker.custom import load_model
     from checker.explanations import explanations
     from checker.formats import save
+    from checker.linearizability.custom import load_model
 
     try:
         history = _history(options)

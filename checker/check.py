@@ -8,15 +8,25 @@ from typing import get_args
 
 import numpy as np
 
-from checker import fencing, honesty, linearizable, liveness, mutual_exclusion, resource
-from checker.completeness import Completeness
-from checker.custom import CustomModel, check_model, operations_of
 from checker.errors import HistoryError
-from checker.events import Model
-from checker.evidence import Evidence
-from checker.history import History
-from checker.operations import NONE, F, Status
-from checker.properties import counting, elections, fairness, timeliness
+from checker.history.completeness import Completeness
+from checker.history.events import Model
+from checker.history.evidence import Evidence
+from checker.history.history import History
+from checker.history.operations import NONE, F, Status
+from checker.linearizability.custom import CustomModel, check_model, operations_of
+from checker.properties import (
+    counting,
+    elections,
+    fairness,
+    fencing,
+    linearizable,
+    mutual_exclusion,
+    resource,
+    timeliness,
+)
+from checker.properties import deadlock_freedom as liveness
+from checker.properties import lease_honesty as honesty
 from checker.verdict import Outcome, Property, PropertyVerdict, Verdict, compose, judge, worst
 from checker.words import in_words
 

@@ -22,7 +22,7 @@ def main() -> None:
     from lab.errors import ExitCode, LabError
 
     try:
-        from lab.cli import call
+        from lab.cli.app import call
 
         code = call(sys.argv[1:])
     except LabError as error:

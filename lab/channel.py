@@ -19,7 +19,7 @@ from typing import Any
 
 import hiredis
 
-from lab.address import Address
+from lab.addresses import Address
 
 Reply = Any
 """``bytes``, ``int``, ``None``, ``ErrorReply``, or a list of those."""

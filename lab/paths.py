@@ -76,7 +76,7 @@ def scenario_dir() -> Path:
 
 
 def mutant_story_dir() -> Path:
-    """The scenarios that show what is wrong with the lab's own broken locks (``lab.mutants``)."""
+    """The scenarios that show what is wrong with the lab's own broken locks (``lab.locks.broken``)."""
     return Path(__file__).resolve().parent / "mutants" / "stories"
 
 

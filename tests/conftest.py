@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from lab.leftovers import processes_of, sweep
 from lab.paths import STATE_VARIABLE
+from lab.substrates.cleanup import processes_of, sweep
 from tests import fuzzing
 from tests.lab_process import MARK, Lab
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from checker.evidence import Evidence
 from checker.explanations.witness import shortest_witness, witness_rows
-from checker.history import History
-from checker.operations import MISSING, NEVER, F, Status
+from checker.history.evidence import Evidence
+from checker.history.history import History
+from checker.history.operations import MISSING, NEVER, F, Status
 from checker.verdict import Finding, Severity, Verdict
 from checker.words import in_words
 

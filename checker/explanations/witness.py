@@ -22,9 +22,9 @@ from typing import Final
 
 import numpy as np
 
-from checker.evidence import Evidence
-from checker.history import History
-from checker.operations import NONE, F, Index, Status
+from checker.history.evidence import Evidence
+from checker.history.history import History
+from checker.history.operations import NONE, F, Index, Status
 from checker.verdict import Finding
 
 ABOUT_REFUSALS: Final = frozenset(("leak", "unavailable", "refused-with-room"))

@@ -1,7 +1,7 @@
 """Histories on disk: which format a file has, and the one place to load and save them.
 
 What this package writes says how many events it holds and the digest of them, so that damage is noticed; of
-other files the completeness is not known, and the verdict says so (`checker.completeness`).
+other files the completeness is not known, and the verdict says so (`checker.history.completeness`).
 
 A text may be compressed with gzip: it is unpacked while it is read.
 """
@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from checker.errors import HistoryError
 from checker.formats.text import Text
-from checker.history import History
+from checker.history.history import History
 
 
 @dataclass(frozen=True, slots=True)

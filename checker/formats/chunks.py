@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 
 from checker.errors import HistoryError
-from checker.events import Event, ForeignEvent
-from checker.operations import NUMBER_COLUMNS
-from checker.pairing import (
+from checker.history.events import Event, ForeignEvent
+from checker.history.operations import NUMBER_COLUMNS
+from checker.history.pairing import (
     EVENT_CODES,
     EventColumns,
     Interner,

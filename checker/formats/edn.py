@@ -22,10 +22,10 @@ from typing import Any, Final
 import msgspec
 
 from checker.errors import HistoryError
-from checker.events import RESERVED, Event
 from checker.formats import edn_ends
 from checker.formats.text import Text
-from checker.history import History
+from checker.history.events import RESERVED, Event
+from checker.history.history import History
 
 _FIELDS: Final = {f.name.replace("_", "-"): f.name for f in msgspec.structs.fields(Event)} | {
     "time": "time_ns"

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
-from checker import completeness
-from checker.completeness import Completeness, least, stated
 from checker.errors import HistoryError
-from checker.events import FORMAT_VERSION, Params
-from checker.history import History
+from checker.history import completeness
+from checker.history.completeness import Completeness, least, stated
+from checker.history.events import FORMAT_VERSION, Params
+from checker.history.history import History
 
 HEADER: Final = f"; history {FORMAT_VERSION} "
 TRAILER: Final = "; end "

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from checker.errors import UNREADABLE, HistoryError
-from checker.events import Event, ForeignEvent
+from checker.history.events import Event, ForeignEvent
 
 
 def located(blocks: Iterable[bytes], first: int, foreign: bool, error: Exception) -> HistoryError:
@@ -62,7 +62,7 @@ def _expected(field: str | None) -> str | None:
     if field == "params.model":
         from typing import get_args
 
-        from checker.events import Model
+        from checker.history.events import Model
 
         return f"model is one of {', '.join(get_args(Model))}"
     return None

@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from checker.completeness import Completeness
 from checker.errors import HistoryError
-from checker.events import Event
 from checker.formats.edn import event_of, forms
 from checker.formats.text import Text
-from checker.history import History
+from checker.history.completeness import Completeness
+from checker.history.events import Event
+from checker.history.history import History
 
 ABSENT: Final = "nil"
 MISMATCH: Final = "mismatch"

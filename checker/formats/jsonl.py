@@ -16,16 +16,16 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from checker.completeness import Completeness, compared, least, stated
 from checker.errors import UNREADABLE, HistoryError
-from checker.events import FORMAT_VERSION, Event, Footer, ForeignEvent, Header, Params
 from checker.formats import chunks
 from checker.formats.chunks import Chunk, merge
 from checker.formats.explain import explained, located
 from checker.formats.scan import NotPlain, Scanner, worth_it
 from checker.formats.text import Lines, Text
-from checker.history import History, require_range
-from checker.pairing import pair
+from checker.history.completeness import Completeness, compared, least, stated
+from checker.history.events import FORMAT_VERSION, Event, Footer, ForeignEvent, Header, Params
+from checker.history.history import History, require_range
+from checker.history.pairing import pair
 
 FOOTER_BYTES_MAX: Final = 4096
 """A longer line is no footer."""

@@ -18,15 +18,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from checker.completeness import Completeness
 from checker.errors import UNREADABLE, HistoryError
-from checker.events import FORMAT_VERSION, Event, Params
 from checker.formats.parquet_table import ENUMS, METADATA, polars, read_apart, read_here
 from checker.formats.seal import BLANK, KEY, footer_of, is_sealed, seal
-from checker.history import History, require_range
-from checker.identity import identified
-from checker.operations import CODE_COLUMNS, COLUMNS, NONE, Operations
-from checker.unpairing import events_of
+from checker.history.completeness import Completeness
+from checker.history.events import FORMAT_VERSION, Event, Params
+from checker.history.history import History, require_range
+from checker.history.identity import identified
+from checker.history.operations import CODE_COLUMNS, COLUMNS, NONE, Operations
+from checker.history.unpairing import events_of
 
 
 class Metadata(msgspec.Struct, kw_only=True):

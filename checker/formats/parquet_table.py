@@ -21,7 +21,7 @@ import numpy as np
 from checker.errors import UNREADABLE, HistoryError
 from checker.formats.packed import PackedNames
 from checker.formats.text import require_size
-from checker.operations import CODE_COLUMNS, COLUMNS, I32, NONE, F, Names, Operations, Status
+from checker.history.operations import CODE_COLUMNS, COLUMNS, I32, NONE, F, Names, Operations, Status
 
 METADATA: Final = "history"
 ENUMS: Final = {"f": [f.name.lower() for f in F], "status": [s.name.lower() for s in Status]}

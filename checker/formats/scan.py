@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 
 from checker.errors import UNREADABLE
-from checker.events import RESERVED, Event, ForeignEvent
 from checker.formats import kernel
 from checker.formats.chunks import Chunk, joined
 from checker.formats.packed import PackedNames
+from checker.history.events import RESERVED, Event, ForeignEvent
+from checker.history.operations import MISSING, NONE, NUMBER_COLUMNS, F
+from checker.history.pairing import EVENT_CODES, TYPES, EventColumns, client_of, is_client_event
 from checker.linearizability.compiled import Kernel, compiled_kernel, uses_compiler
-from checker.operations import MISSING, NONE, NUMBER_COLUMNS, F
-from checker.pairing import EVENT_CODES, TYPES, EventColumns, client_of, is_client_event
 
 LINE_BYTES_MIN: Final = 40
 """No event is shorter: `{"time_ns":0,"process":"","type":"ok","f":"cas"}` has 47 bytes."""

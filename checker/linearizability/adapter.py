@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.history.operations import NEVER, NONE, F, Operations, Status
 from checker.linearizability.columns import (
     ACQUIRE,
     NO_FENCE,
@@ -18,7 +19,6 @@ from checker.linearizability.columns import (
     rank_events,
 )
 from checker.linearizability.model import Op
-from checker.operations import NEVER, NONE, F, Operations, Status
 
 # The error of a compare-and-set that the store itself refused because the value was another one.
 MISMATCH: Final = "mismatch"

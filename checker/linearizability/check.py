@@ -13,7 +13,7 @@ Keys are independent objects, so each is decided alone (P-compositionality; Herl
 
 Timed leases of mixed duration without releases are strongly NP-hard to decide (they contain sequencing
 within intervals). Where a lease on a key may have ended by itself, this check answers ok with `exact=False`
-and leaves the key to the test of guaranteed windows (`checker.mutual_exclusion`), which is sound and
+and leaves the key to the test of guaranteed windows (`checker.properties.mutual_exclusion`), which is sound and
 incomplete.
 """
 
@@ -26,6 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.history.operations import NONE, F, Operations
 from checker.linearizability.adapter import lock_columns, register_ops, without_empty_cores
 from checker.linearizability.columns import OpColumns
 from checker.linearizability.lease import may_end_by_itself
@@ -36,7 +37,6 @@ from checker.linearizability.result import Result, Violation
 from checker.linearizability.sentences import Narrator, blocked_sentence, owned_sentence, unowned_sentence
 from checker.linearizability.unowned import check_unowned
 from checker.linearizability.wgl import DEFAULT_BUDGET_STEPS, search
-from checker.operations import NONE, F, Operations
 
 UNLIMITED_DEPTH: Final = 2**31 - 1
 MODELS: Final = (

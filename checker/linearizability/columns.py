@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.operations import MISSING, NEVER
+from checker.history.operations import MISSING, NEVER
 
 # What an operation asks of the lock. A refused try is a certain operation that saw the lock held by somebody.
 ACQUIRE: Final = 0

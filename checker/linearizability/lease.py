@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.arrays import shorter
-from checker.operations import MISSING, NEVER, NONE, F, Operations, Status
+from checker.history.arrays import shorter
+from checker.history.operations import MISSING, NEVER, NONE, F, Operations, Status
 
 
 def may_end_by_itself(ops: Operations, keys: int, rho: float, delta_ns: int) -> NDArray[np.bool_]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from checker.history.operations import NEVER
 from checker.linearizability.columns import KIND_NAMES, NO_FENCE, OpColumns
-from checker.operations import NEVER
 
 State: TypeAlias = Hashable
 

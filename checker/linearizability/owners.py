@@ -21,11 +21,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.arrays import dense, running_max
-from checker.identity import owners, unknown_grants
+from checker.history.arrays import dense, running_max
+from checker.history.identity import owners, unknown_grants
+from checker.history.operations import NEVER, F, Operations
 from checker.linearizability.columns import ACQUIRE, NO_FENCE, REFUSED, RELEASE, OpColumns
 from checker.linearizability.owned import keeps_identity
-from checker.operations import NEVER, F, Operations
 
 
 def by_client(ops: Operations) -> Operations:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from checker.history.operations import NEVER, F, Operations, Status
 from checker.linearizability import owned, unowned
-from checker.operations import NEVER, F, Operations, Status
 
 _NO_ROOM = "and no {kind} called by {end} is left to go between them"
 

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.arrays import sort_grouped
+from checker.history.arrays import sort_grouped
 from checker.linearizability.columns import (
     ACQUIRE,
     NO_FENCE,

@@ -15,13 +15,14 @@ from typing import Final
 
 import msgspec
 
-from checker import fencing, honesty, mutual_exclusion, resource
-from checker.events import STALL, Event, Params
-from checker.evidence import Evidence
-from checker.history import History
+from checker.history.events import STALL, Event, Params
+from checker.history.evidence import Evidence
+from checker.history.history import History
+from checker.history.operations import NEVER
+from checker.history.pairing import columns_of, pair
 from checker.live.window import Grant, Operation
-from checker.operations import NEVER
-from checker.pairing import columns_of, pair
+from checker.properties import fencing, mutual_exclusion, resource
+from checker.properties import lease_honesty as honesty
 from checker.verdict import Finding, Property, Severity
 
 JUDGED: Final[Mapping[Property, frozenset[str]]] = {

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from checker.events import LAB, NEMESIS, Event
+from checker.history.events import LAB, NEMESIS, Event
 
 LISTED_MAX: Final = 10
 

@@ -13,14 +13,14 @@ from math import ceil
 from typing import Final
 
 from checker.errors import HistoryError
-from checker.events import LAB, NEMESIS, Event, Params
-from checker.history import require_numbers
-from checker.linearizable import WINDOWED
+from checker.history.events import LAB, NEMESIS, Event, Params
+from checker.history.history import require_numbers
+from checker.history.operations import F_NAMES, NEVER
+from checker.history.pairing import is_client_event, unknown_kind
 from checker.live.confirm import JUDGED, violations
 from checker.live.doubts import Doubts
 from checker.live.window import Grant, Key, Operation
-from checker.operations import F_NAMES, NEVER
-from checker.pairing import is_client_event, unknown_kind
+from checker.properties.linearizable import WINDOWED
 from checker.verdict import Finding, Property
 
 OTHERS_MAX: Final = 2_000

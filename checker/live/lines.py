@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from checker.errors import UNREADABLE, HistoryError
-from checker.events import Event, Footer, Params
 from checker.formats import jsonl
+from checker.history.events import Event, Footer, Params
 
 STANDARD_INPUT: Final = "-"
 POLL_S: Final = 0.05

@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from checker.events import Event
-from checker.operations import NEVER
+from checker.history.events import Event
+from checker.history.operations import NEVER
 
 RELEASED_MAX: Final = 64
 """Released grants that are kept per key."""

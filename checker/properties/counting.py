@@ -5,7 +5,7 @@ grants that are held add up to at most the capacity. A semaphore has `permits`, 
 its acquire asked for (`value`, 1 if absent). A read-write lock has room for any number of readers (`value`
 "read", weight 1) or for one writer (`value` "write", or absent), who fills it.
 
-Each grant counts in its guaranteed window (`checker.windows`): from the return of its acquire to the call of
+Each grant counts in its guaranteed window (`checker.history.windows`): from the return of its acquire to the call of
 its release, but not longer than its lease. What acquires without a `grant_id` took is given back in order by
 the releases of the same client: of `a` acquires returned and `r` releases called, `a - r` grants are held at
 least, whichever release gave back which.
@@ -32,12 +32,12 @@ from typing import Final
 
 import numpy as np
 
-from checker.arrays import group_starts, plus, shorter
 from checker.errors import HistoryError
-from checker.evidence import LISTED_MAX, Evidence, limited
-from checker.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.history.arrays import group_starts, plus, shorter
+from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.history.windows import possible
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
-from checker.windows import possible
 from checker.words import in_words
 
 SEMAPHORE: Final = "semaphore"

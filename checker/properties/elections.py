@@ -20,9 +20,9 @@ from typing import Final
 
 import numpy as np
 
-from checker.arrays import largest_before, which_before
-from checker.evidence import LISTED_MAX, Evidence, limited
-from checker.operations import MISSING, F, Index, Status
+from checker.history.arrays import largest_before, which_before
+from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.operations import MISSING, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
 MODEL: Final = "leader-election"

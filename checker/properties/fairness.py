@@ -8,7 +8,7 @@ take until it stands in the queue.
 there). Then each is held without a break from some instant of its acquire to the return of that acquire at
 least. Were Alice's grant the earlier one, it would have ended before Bob's began, thus before his acquire
 returned; but hers had not returned by then. So the order of returns is the order of the grants, as long as
-no two are held at once (which `checker.mutual_exclusion` decides).
+no two are held at once (which `checker.properties.mutual_exclusion` decides).
 
 **Exact** for an exclusive lock with that promise: whatever no pair contradicts, can be explained by requests
 queued in the order of the grants, each within `fifo_ns` of its call.
@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.arrays import running_max
-from checker.evidence import LISTED_MAX, Evidence, limited
-from checker.operations import NEVER, F, Index, Status
+from checker.history.arrays import running_max
+from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.operations import NEVER, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
 

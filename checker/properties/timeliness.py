@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.arrays import longer
-from checker.evidence import CLIENT_CRASHES, LISTED_MAX, Evidence, limited
-from checker.operations import MISSING, NEVER, F
+from checker.history.arrays import longer
+from checker.history.evidence import CLIENT_CRASHES, LISTED_MAX, Evidence, limited
+from checker.history.operations import MISSING, NEVER, F
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
 

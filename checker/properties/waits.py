@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.evidence import LISTED_MAX, Evidence, limited
-from checker.operations import NONE, F, Index
+from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.operations import NONE, F, Index
 from checker.verdict import Finding, Property, Severity
 from checker.words import in_words
 

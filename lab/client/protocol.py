@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from lab.address import Address
-from lab.points import Point
+from lab.addresses import Address
+from lab.pause_points import Point
 
 Verb = Literal[
     "acquire", "extend", "read", "check", "write", "release", "work", "continue", "loop", "stop", "clock"

@@ -17,9 +17,9 @@ from lab.client.points import Points
 from lab.client.protocol import Answer, Command, Outcome, Setup
 from lab.client.worker import Worker
 from lab.errors import LabError
-from lab.heartbeat import watch_for_stalls
 from lab.locks import lock_class
 from lab.locks.base import Indeterminate, Lock, Surroundings, asking
+from lab.locks.heartbeat import watch_for_stalls
 from lab.store import StoreClient, StoreError
 
 
@@ -100,7 +100,7 @@ async def serve(
 
 
 def _store(setup: Setup, lock: Lock) -> StoreClient:
-    """The way to the store; one of the lab's own broken locks may bring another one (``lab.mutants``)."""
+    """The way to the store; one of the lab's own broken locks may bring another one (``lab.locks.broken``)."""
     kind: type[StoreClient] = getattr(lock, "store_client", StoreClient)
     return kind(
         setup.store.host,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel
 
 

@@ -29,7 +29,7 @@ BUILT_IN = {
     "postgres": "lab.locks.postgres:PostgresLock",
 }
 MUTANT = "mutant:"
-"""How the names of the lab's own broken locks begin: see ``lab.mutants``."""
+"""How the names of the lab's own broken locks begin: see ``lab.locks.broken``."""
 
 
 def is_own(name: str) -> bool:
@@ -41,7 +41,7 @@ def is_own(name: str) -> bool:
 
 def _place(name: str) -> str:
     if name.startswith(MUTANT):
-        return str(importlib.import_module("lab.mutants").place(name))
+        return str(importlib.import_module("lab.locks.broken").place(name))
     return BUILT_IN.get(name, name)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Final, Protocol, cast
 
-from lab.address import Address
+from lab.addresses import Address
 
 OptionValue = str | int | float | bool
 Options = Mapping[str, OptionValue]

@@ -14,11 +14,10 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.drivers.messages import DriverBroken, Failed, Hello
 from lab.drivers.process import DriverProcess
 from lab.durations import DurationError, parse_duration_ns
-from lab.heartbeat import BEAT_NS, STALL_NS
 from lab.locks.base import (
     Belief,
     Indeterminate,
@@ -29,6 +28,7 @@ from lab.locks.base import (
     Options,
     Surroundings,
 )
+from lab.locks.heartbeat import BEAT_NS, STALL_NS
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 
 ANSWER_WITHIN: Final = "answer_within"

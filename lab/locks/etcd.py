@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import httpx
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import NodeError
 from lab.locks.base import Lease, Surroundings
 from lab.locks.lease_options import NS_PER_S

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, NodeError, Reply
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S

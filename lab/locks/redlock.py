@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, NodeError, Reply
 from lab.locks.base import (
     Indeterminate,

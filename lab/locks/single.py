@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, ErrorReply, NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S, LeaseOptions

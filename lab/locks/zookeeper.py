@@ -16,7 +16,7 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import NodeError
 from lab.locks.base import Belief, Lease, Surroundings
 from lab.locks.lease_options import NS_PER_S

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from lab.claims import ClaimRow, Conclusion
 from lab.drivers import PREFIX
 from lab.drivers.registry import Row
 from lab.report.tables import markdown_table
+from lab.scenario.claims import ClaimRow, Conclusion
 from lab.scenario.load import LoadedScenario
 
 VERDICTS: dict[Conclusion, str] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from lab.belief import CrossCheck, Held
-from lab.truth import Loss
+from lab.analysis.belief import CrossCheck, Held
+from lab.analysis.key_presence import Loss
 
 SHOWN_MAX: Final = 4
 """How many grants that part are told one by one; more stand in verdict.json."""

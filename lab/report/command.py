@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from lab.analysis.comparison import read_run, write_report
 from lab.errors import ExitCode, LabError
-from lab.judge import read_run, write_report
 from lab.report.consoles import consoles
 
 FORMATS: Final = ("svg", "png", "pdf")

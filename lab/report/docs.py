@@ -2,7 +2,7 @@
 
 Nothing is said here that stands elsewhere: stories are told by their YAML files, findings by
 `lab.report.meanings` and by the docstring of the module in `checker` that decides them, claims by
-`lab/claims.yaml`, implementations by the registry of drivers, runs by their verdicts.
+`lab/scenario/claims.yaml`, implementations by the registry of drivers, runs by their verdicts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from lab.claims import Claim, claim_rows, claims
 from lab.drivers import PREFIX, is_driver
 from lab.drivers.registry import rows
 from lab.paths import scenario_dir
@@ -23,6 +22,7 @@ from lab.report.arguments import claims_page, implementations_page
 from lab.report.meanings import FINDINGS, PROMISES, Meaning
 from lab.report.record import matrix_section, with_record
 from lab.report.words import expected_words, verdict_words
+from lab.scenario.claims import Claim, claim_rows, claims
 from lab.scenario.files import consensus_names, library_names, names, shipped
 from lab.scenario.library import text_of
 from lab.scenario.load import LoadedScenario, load_scenario

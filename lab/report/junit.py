@@ -6,9 +6,9 @@ import re
 from typing import Final
 from xml.etree import ElementTree
 
+from lab.batch.suite.results import EntryResult, SuiteResult
+from lab.batch.verdicts import OneRun
 from lab.errors import ExitCode
-from lab.suite.results import EntryResult, SuiteResult
-from lab.verdicts import OneRun
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document may hold, not even escaped."""

@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lab.batch.matrix.model import Cell, Line, Matrix, State, Table, is_known, library_of, lines_of, table_of
+from lab.batch.suite.load import Entry
+from lab.batch.verdicts import OneRun
 from lab.errors import ExitCode
-from lab.matrix.model import Cell, Line, Matrix, State, Table, is_known, library_of, lines_of, table_of
 from lab.report.tables import WIDTH_FOR_FILES, markdown_table
 from lab.report.words import SHORT, verdict_words
 from lab.search.tally import Interval
-from lab.suite.load import Entry
-from lab.verdicts import OneRun
 
 LETTERS: Final = {
     "mutual_exclusion": "M",

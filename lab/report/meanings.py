@@ -106,34 +106,34 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "explains it: the windows in which the lock must have been theirs intersect, even with every clock "
         "given the benefit of the doubt.",
         "violates mutual exclusion",
-        "checker.mutual_exclusion",
+        "checker.properties.mutual_exclusion",
     ),
     "belief-overlap": Meaning(
         "two clients believed at once that they held it",
         "Two clients believed at once that they held the lock, although what the lock guaranteed did not "
         "overlap. The lock kept its promise; one of the clients did not look at the clock.",
         "a warning about the clients",
-        "checker.mutual_exclusion",
+        "checker.properties.mutual_exclusion",
     ),
     "possible-overlap": Meaning(
         "two clients may have held it at once",
         "The windows in which two grants may have been in force intersect; so they do in many correct runs.",
         "information, never a failure",
-        "checker.mutual_exclusion",
+        "checker.properties.mutual_exclusion",
     ),
     "continuity-loss": Meaning(
         "a lease was extended that had been somebody else’s meanwhile",
         "An extension succeeded although another client had been granted the lock in between: the holder "
         "takes its lease for one piece, and it was not.",
         "violates mutual exclusion",
-        "checker.mutual_exclusion",
+        "checker.properties.mutual_exclusion",
     ),
     "not-linearizable": Meaning(
         "no order of the operations explains their answers",
         "No order of the operations, each taking effect between its call and its return, is one that a lock "
         "of this kind could have answered so.",
         "violates mutual exclusion",
-        "checker.linearizable",
+        "checker.properties.linearizable",
     ),
     "over-capacity": Meaning(
         "more was held at one time than the lock has",
@@ -166,54 +166,54 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "The lock told its client of a lease that ends later than the nodes can keep it, or reported success "
         "when the lease was over already.",
         "violates lease honesty",
-        "checker.honesty",
+        "checker.properties.lease_honesty",
     ),
     "stale-use": Meaning(
         "a client used the resource after its lease",
         "A client began to read or write the resource after its lease had surely ended. No lock can prevent "
         "that; a fence at the resource takes the harm out of it.",
         "a warning about the client",
-        "checker.fencing",
+        "checker.properties.fencing",
     ),
     "unfenced-write": Meaning(
         "an earlier holder’s write was accepted after a later holder’s",
         "The store accepted a write under an earlier grant after it had accepted one under a later grant: "
         "just what a fencing token would have stopped.",
         "violates fencing",
-        "checker.fencing",
+        "checker.properties.fencing",
     ),
     "stale-write": Meaning(
         "a write after the lease overtook a later holder’s",
         "A client wrote after its lease had ended, and after a later holder had written, and the store "
         "accepted it: the pause, or the delay, of which the critique warns, with harm done.",
         "violates fencing",
-        "checker.fencing",
+        "checker.properties.fencing",
     ),
     "fence-order": Meaning(
         "a later grant came with a smaller fence",
         "A grant that was asked for after another one had been granted came with a fence that is not larger.",
         "violates fencing",
-        "checker.fencing",
+        "checker.properties.fencing",
     ),
     "fence-breach": Meaning(
         "a store that checks fences let a smaller one pass",
         "A store that claims to check fences accepted a write with a smaller fence after one with a larger.",
         "violates fencing",
-        "checker.fencing",
+        "checker.properties.fencing",
     ),
     "lost-update": Meaning(
         "two writes were based on one version",
         "Two clients read the same version, changed it and wrote it back, and both writes were accepted: the "
         "second one wiped out the first without having seen it.",
         "violates the integrity of the resource",
-        "checker.resource",
+        "checker.properties.resource",
     ),
     "cycle": Meaning(
         "no order explains what was read and written",
         "The order of the versions, what was read from what, and real time contradict each other: the "
         "smallest cycle is shown, edge by edge.",
         "violates the integrity of the resource",
-        "checker.resource",
+        "checker.properties.resource",
     ),
     "deadlock": Meaning(
         "clients waited for each other in a circle",
@@ -227,14 +227,14 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "Nobody held the lock, a majority of nodes was up and reachable, and yet it was not to be had for "
         "longer than its TTL and the grace of the scenario.",
         "violates deadlock freedom",
-        "checker.liveness",
+        "checker.properties.deadlock_freedom",
     ),
     "unavailable": Meaning(
         "a majority was up and the lock was not granted",
         "A majority was up and reachable, somebody asked, and for longer than the scenario allows nobody was "
         "granted the lock.",
         "violates fault tolerance",
-        "checker.liveness",
+        "checker.properties.deadlock_freedom",
     ),
     "overtaken": Meaning(
         "a later request was granted before an earlier one",

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from lab.batch.verdicts import OneRun
 from lab.report.tables import run_line
-from lab.verdicts import OneRun
 
 
 @contextlib.contextmanager

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from lab.batch.matrix.keep import CSV, MARKDOWN, MATRIX, read_kept
 from lab.drivers import PREFIX
-from lab.matrix.keep import CSV, MARKDOWN, MATRIX, read_kept
 from lab.report.page import PAGE
 from lab.report.tables import markdown_table
 

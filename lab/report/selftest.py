@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from lab.batch.selftest.model import Row, Selftest
 from lab.report.tables import markdown_table
-from lab.selftest.model import Row, Selftest
 
 HEADINGS: Final = ("mutant", "what is broken", "caught by", "finding", "schedules", "seconds", "witness")
 RESULTS: Final = {"caught": "", "survived": "SURVIVED ", "control": "NO PROOF ", "unknown": "UNKNOWN "}

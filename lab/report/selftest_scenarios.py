@@ -9,9 +9,9 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from lab.batch.selftest.change_task import ChangeRow
+from lab.batch.selftest.explained import ScenarioSelftest, explanations
 from lab.report.tables import markdown_table
-from lab.selftest.change_task import ChangeRow
-from lab.selftest.explained import ScenarioSelftest, explanations
 
 NOTE: Final = "<!-- Written by `lab selftest --scenarios --markdown`. -->"
 ABOUT: Final = """\

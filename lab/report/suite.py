@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from lab.batch.suite.load import Entry, labelled
+from lab.batch.suite.results import EntryResult, SuiteResult
+from lab.batch.verdicts import OneRun
 from lab.errors import ExitCode
 from lab.report.tables import WIDTH_FOR_FILES, markdown_table, run_words
-from lab.suite.load import Entry, labelled
-from lab.suite.results import EntryResult, SuiteResult
-from lab.verdicts import OneRun
 
 HEADINGS: Final = ("scenario", "lock", "on", "result", "as expected", "seconds")
 LAST: Final = 8

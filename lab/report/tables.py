@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.claims import ClaimRow
+from lab.batch.verdicts import OneRun, Row
 from lab.errors import ExitCode
 from lab.report.words import verdict_words
-from lab.verdicts import OneRun, Row
+from lab.scenario.claims import ClaimRow
 
 VERDICTS = ("scenario", "verdict", "its control", "as expected", "receipts", "time (beyond the story)")
 CLAIMS = ("#", "who", "claim", "what tests it, and what comes out", "conclusion")

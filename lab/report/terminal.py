@@ -12,12 +12,12 @@ from rich.markup import escape
 from rich.text import Text
 
 from checker import Outcome, PropertyVerdict, Verdict
+from lab.analysis.comparison import Judgement
+from lab.analysis.metrics import WINDOW_NS, Measures, Spread
 from lab.errors import ExitCode
-from lab.judge import Judgement
-from lab.leftovers import started_at
-from lab.liveness import WINDOW_NS, Measures, Spread
 from lab.report.belief import belief_lines
-from lab.steps import Told
+from lab.run.steps import Told
+from lab.substrates.cleanup import started_at
 
 MOODS = {
     "ok": "green",

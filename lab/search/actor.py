@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.client.log import Recording, Sink
 from lab.client.points import Points
 from lab.client.worker import Worker

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import ExitCode, LabError, did_you_mean
-from lab.execute import Interrupted, execute
 from lab.report.consoles import consoles
 from lab.report.search import print_confirmation, print_ended, search_progress
 from lab.scenario.load import load_scenario
@@ -33,6 +32,7 @@ from lab.search.tasks import must_be_simulated
 from lab.search.tell import scenario_of, text_of
 from lab.search.trial import CLIENTS, KINDS, OptionValue, Trial
 from lab.substrates import choose
+from lab.substrates.execute import Interrupted, execute
 
 T = TypeVar("T", bound=str)
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.batch.verdicts import OneRun, run_one
 from lab.errors import ExitCode
 from lab.search.tally import Interval, wilson
-from lab.verdicts import OneRun, run_one
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from typing import Any
 
 from lab.channel import Channel, Heard, NodeError, refusal, settle
 from lab.channel import ErrorReply as ErrorOnTheWire
+from lab.redis_model import ErrorReply, RedisModel
 from lab.search.shortcuts import NO_SHORTCUT, taken
 from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Connection, Way
 from lab.substrates.sim.node import SimNode
-from lab.substrates.sim.redis import ErrorReply, RedisModel
 
 Request = tuple[str | int | bytes, ...]
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.search.actor import KEY, act, margin_of, params_of
 from lab.search.direct import DirectNode, TrialNode, direct_wire

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Self
 
 from checker import Verdict, load
 from checker.check import check
-from checker.history import History
+from checker.history.history import History
+from lab.analysis.comparison import Judgement, compare, compare_operations
 from lab.errors import ExitCode
-from lab.judge import Judgement, compare, compare_operations
-from lab.run import Run, RunOptions
+from lab.run.execution import Run, RunOptions
 from lab.scenario.load import LoadedScenario, load_text
 from lab.search.tally import SeedResult
 from lab.substrates.sim.patches import simulating

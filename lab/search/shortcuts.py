@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from lab.redis_model import ErrorReply, RedisModel
+from lab.redis_model.keyspace import Hash, List
+from lab.redis_model.registry import COMMANDS
+from lab.redis_model.reply import OK, RedisError, Reply
+from lab.redis_model.scripts import digest
+from lab.redis_model.session import Argument, as_bytes
 from lab.search.actor import EXTEND, UNLOCK
 from lab.store import store_script
-from lab.substrates.sim.redis import ErrorReply, RedisModel
-from lab.substrates.sim.redis.keyspace import Hash, List
-from lab.substrates.sim.redis.registry import COMMANDS
-from lab.substrates.sim.redis.reply import OK, RedisError, Reply
-from lab.substrates.sim.redis.scripts import digest
-from lab.substrates.sim.redis.session import Argument, as_bytes
 
 NO_SHORTCUT: Final = ErrorReply("there is no shortcut")
 """The script or command has to run, and nothing is changed."""

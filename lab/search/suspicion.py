@@ -151,7 +151,7 @@ def named(outcome: Outcome) -> tuple[Any, ...]:
     """All findings of the checker in the trial's history."""
     from checker import History
     from checker.check import check
-    from checker.events import Event, Params
+    from checker.history.events import Event, Params
 
     events = [msgspec.convert(event, Event) for event in outcome.events]
     params = msgspec.convert(history_params(outcome.trial), Params)

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from checker import Outcome
+from lab.batch.journal import LineFile
 from lab.errors import ExitCode, LabError
-from lab.lines import LineFile
 
 FORMAT: Final = 1
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lab.execute import Interrupted
 from lab.search.tally import SeedResult
+from lab.substrates.execute import Interrupted
 
 if TYPE_CHECKING:
     from lab.search.campaign import Task

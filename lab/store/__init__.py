@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, NodeError, Reply
 
 NAME: Final = "store"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Life, Probe, Role
 from lab.substrates.probe import echo

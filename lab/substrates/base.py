@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.client.protocol import Answer, Command, Setup
 
 if TYPE_CHECKING:

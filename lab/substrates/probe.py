@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.base import Probe, Service
 
 

@@ -18,7 +18,7 @@ from toxiproxy import Toxiproxy as Api
 from toxiproxy.api import APIConsumer
 from toxiproxy.proxy import Proxy
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Direction, Probe, Stream
 from lab.substrates.probe import OpenConnection, Ping, echo

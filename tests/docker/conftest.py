@@ -11,9 +11,9 @@ import pytest
 
 from lab.errors import LabError
 from lab.substrates import substrate
+from lab.substrates.docker.cleanup import PID_LABEL, sweep_engine
 from lab.substrates.docker.engine import connect, no_engine_reason
 from lab.substrates.docker.images import build
-from lab.substrates.docker.leftovers import PID_LABEL, sweep_engine
 from tests.lab_process import Lab
 
 

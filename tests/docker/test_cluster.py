@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.base import Capability, ClockReading
 from lab.substrates.docker.cluster import DockerCluster
 from lab.substrates.plan import ClusterPlan

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from lab.drivers import PREFIX
+from lab.drivers import docker_images as drivers
 from lab.errors import LabError
 from lab.scenario.files import library_names
 from lab.scenario.library import summaries
-from lab.substrates.docker import drivers, images
+from lab.substrates.docker import images
 from tests.docker.conftest import of_lab
 from tests.lab_process import Lab
 from tests.local.test_drivers import NOT_BLOCKING, STORY

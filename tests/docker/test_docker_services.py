@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lab.errors import LabError
+from lab.run.steps import needed_of
 from lab.scenario.files import consensus_names
 from lab.scenario.load import load_scenario
-from lab.steps import needed_of
 from lab.substrates.base import Service
 from lab.substrates.docker import SUBSTRATE, images
 from lab.substrates.docker.cluster import DockerCluster

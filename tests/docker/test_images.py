@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import LabError
 from lab.paths import compose_dir
 from lab.substrates.docker import images

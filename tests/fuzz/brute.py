@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from checker.history.operations import NEVER
 from checker.linearizability.columns import NO_FENCE
 from checker.linearizability.model import UNKNOWN_VALUE, Op
-from checker.operations import NEVER
 
 Rule = Callable[[Any, Op], Any]  # the state afterwards, or None when the answer was wrong
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from checker.history.operations import NEVER
 from checker.linearizability.columns import (
     ACQUIRE,
     KIND_NAMES,
@@ -15,7 +16,6 @@ from checker.linearizability.columns import (
     op_columns,
 )
 from checker.linearizability.model import IMPOSSIBLE, Model, Op
-from checker.operations import NEVER
 
 
 @dataclass(slots=True)

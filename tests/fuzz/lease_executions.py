@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
-from checker.events import Event
+from checker.history.events import Event
 
 RHO = 0.01
 EPSILON_NS = 1_000_000

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from checker.check import check
-from checker.events import Event, Params
-from checker.history import History
+from checker.history.events import Event, Params
+from checker.history.history import History
 from checker.live.confirm import JUDGED
 from checker.live.judge import Judge
 from checker.verdict import Finding, Severity

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from checker.events import Event
-from checker.history import History
+from checker.history.events import Event
+from checker.history.history import History
+from checker.history.operations import NEVER
 from checker.linearizability import Assumptions, check_linearizability
 from checker.linearizability.columns import NO_FENCE
 from checker.linearizability.model import IMPOSSIBLE, Op, owner_mutex
-from checker.operations import NEVER
 from tests.fuzz import brute
 
 Kind = Literal["acquire", "release", "refused acquire"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from checker.history.operations import NEVER
 from checker.linearizability.model import Op
-from checker.operations import NEVER
 
 
 def draw_register(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from checker.check import check
-from checker.events import Event, Params
-from checker.history import History
+from checker.history.events import Event, Params
+from checker.history.history import History
+from checker.history.operations import NEVER
 from checker.linearizability.model import Op
-from checker.operations import NEVER
 from checker.verdict import Outcome, Property
 from tests.fuzz.brute import possible
 from tests.fuzzing import examples

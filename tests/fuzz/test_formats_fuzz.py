@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from checker import History, HistoryError, Outcome, load, save
 from checker.check import check
-from checker.completeness import Completeness
 from checker.formats import FORMATS
+from checker.history.completeness import Completeness
 from tests.fuzzing import examples
 
 GOLDEN = sorted((Path(__file__).resolve().parents[1] / "golden").glob("*.jsonl"))

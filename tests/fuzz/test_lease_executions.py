@@ -8,8 +8,8 @@ import pytest
 from hypothesis import settings
 
 from checker.check import check
-from checker.events import Event, Params
-from checker.history import History
+from checker.history.events import Event, Params
+from checker.history.history import History
 from checker.verdict import Property, Verdict
 from tests.fuzz.lease_executions import DRIFT_NS, EPSILON_NS, RHO, TTL_NS, Execution, Fault, executions
 from tests.fuzzing import DEFAULT, examples

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from checker.history.operations import NEVER
 from checker.linearizability.columns import REFUSED, OpColumns, op_columns
 from checker.linearizability.model import mutex, owner_mutex
 from checker.linearizability.owned import check_owned
 from checker.linearizability.unowned import check_unowned
-from checker.operations import NEVER
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import FAMILIES, run
 from tests.fuzzing import examples

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from checker.history import History
+from checker.history.history import History
 from checker.verdict import Finding
 from tests.fuzz.live import NAMES, Told, draw, judged, offline
 

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 from checker.check import check
-from checker.events import Event, Params
-from checker.history import History
+from checker.history.events import Event, Params
+from checker.history.history import History
 from checker.verdict import Outcome, Property
 from tests.fuzzing import examples
 

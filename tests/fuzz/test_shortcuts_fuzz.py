@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker import accesses, fencing
-from checker.arrays import grow_together, sort_grouped
 from checker.check import check
-from checker.history import History
-from checker.operations import NEVER
+from checker.history import accesses
+from checker.history.arrays import grow_together, sort_grouped
+from checker.history.history import History
+from checker.history.operations import NEVER
+from checker.properties import fencing
 from tests.fuzz.live import draw
 from tests.fuzzing import examples
 from tests.unit.checker.story import Story, names

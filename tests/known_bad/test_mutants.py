@@ -7,16 +7,16 @@ import json
 import pytest
 from msgspec.structs import replace
 
-import lab.mutants
+import lab.locks.broken
+from lab.batch.selftest.model import Innocence, Row, Selftest, worst
+from lab.batch.selftest.run import chosen, stories_within_assumptions
+from lab.batch.selftest.task import SelftestTask, blank, by_search, by_story
 from lab.errors import ExitCode, LabError
 from lab.locks import BUILT_IN, lock_class
-from lab.mutants import MUTANTS, Mutant
+from lab.locks.broken import MUTANTS, Mutant
 from lab.paths import mutant_story_dir
 from lab.scenario.files import names
 from lab.scenario.load import load_scenario
-from lab.selftest.model import Innocence, Row, Selftest, worst
-from lab.selftest.run import chosen, stories_within_assumptions
-from lab.selftest.task import SelftestTask, blank, by_search, by_story
 from tests.lab_process import ROOT, Lab
 
 STORIES = sorted(path.stem for path in mutant_story_dir().glob("*.yaml"))
@@ -71,7 +71,7 @@ def test_the_real_lock_is_clean_there_too(lab: Lab, story: str) -> None:
 def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
     """A mutant that is the real lock."""
     mutant = Mutant("harmless", "grants:Redlock", "two-minorities", "overlap", search=("cut",))
-    monkeypatch.setitem(lab.mutants.MUTANTS, mutant.name, mutant)
+    monkeypatch.setitem(lab.locks.broken.MUTANTS, mutant.name, mutant)
     return mutant
 
 

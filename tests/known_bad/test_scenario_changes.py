@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.batch.selftest.change_task import ChangeRow, ChangeTask, try_change
+from lab.batch.selftest.changes import Change, changes, scenario_of, told_in_steps
+from lab.batch.selftest.explained import Explanations, concluded, explanations
 from lab.errors import ExitCode
 from lab.scenario.load import load_scenario, load_text
 from lab.scenario.outcomes import actions
-from lab.selftest.change_task import ChangeRow, ChangeTask, try_change
-from lab.selftest.changes import Change, changes, scenario_of, told_in_steps
-from lab.selftest.explained import Explanations, concluded, explanations
 from lab.substrates.sim.patches import simulating
 from tests.lab_process import ROOT, Lab
 
@@ -82,7 +82,7 @@ def test_a_scenario_that_expects_little_notices_little(monkeypatch: pytest.Monke
     changed = scenario.model_copy(update={"lock": limit})
     row = try_change(Change("extension-limit", "option", "limit", changed))
     assert (row.result, row.by) == ("noticed", "alice extends (4 of 4): ok, not refused")
-    monkeypatch.setattr("lab.selftest.change_task.versions", lambda name: ())
+    monkeypatch.setattr("lab.batch.selftest.change_task.versions", lambda name: ())
     row = try_change(Change("extension-limit", "option", "limit", changed.model_copy(update={"expect": lax})))
     assert (row.result, row.differs) == ("survived", ("alice extends: ok, not refused",))
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lab import tools
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel
-from lab.leftovers import processes_of
+from lab.substrates.cleanup import processes_of
 from lab.substrates.local.node import redis_command
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.real.ports import free_ports

@@ -13,13 +13,13 @@ from typing import Any
 
 from lab.client.protocol import Setup
 from lab.faults.base import Receipt, Tolerance
+from lab.faults.nemesis import Nemesis
 from lab.faults.prime import prime
-from lab.leftovers import processes_of
-from lab.nemesis import Nemesis
-from lab.recorder import Recorder
+from lab.run.recorder import Recorder
 from lab.scenario.step_base import StepModel
 from lab.scenario.steps import STEPS
 from lab.substrates.base import STORE, Capability, Persistence
+from lab.substrates.cleanup import processes_of
 from lab.substrates.local.cluster import LocalCluster
 from lab.substrates.plan import ClusterPlan
 

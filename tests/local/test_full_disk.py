@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import UnknownOutcome
-from lab.recorder import HISTORY, Recorder, recover
+from lab.run.recorder import HISTORY, Recorder, recover
 from tests.lab_process import Lab
 
 DISK_BYTES = 4 << 20

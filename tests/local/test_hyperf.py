@@ -11,8 +11,8 @@ import pytest
 from lab.locks import lock_class
 from lab.locks.base import Indeterminate, LeaseLost, Lock, NotAcquired, OptionError, Options, Surroundings
 from lab.locks.hyperf import HyperfRedlock
+from lab.locks.properties import traits_of
 from lab.substrates import substrate
-from lab.traits import traits_of
 from tests.local.conftest import RealNode
 
 MS = 1_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.recorder import HISTORY
+from lab.run.recorder import HISTORY
 from tests.lab_process import Ended, Lab, children_of
 
 pytestmark = pytest.mark.slow

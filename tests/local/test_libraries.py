@@ -64,7 +64,7 @@ def test_every_story_comes_out_as_expected(lab: Lab, name: str) -> None:
 
 
 def test_a_skipped_library_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from lab.verdicts import usable
+    from lab.batch.verdicts import usable
 
     monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path))
     told: list[str] = []

@@ -15,8 +15,8 @@ import pytest
 
 from lab import tools
 from lab.faults.base import Tolerance
-from lab.nemesis import Nemesis
-from lab.recorder import Recorder
+from lab.faults.nemesis import Nemesis
+from lab.run.recorder import Recorder
 from lab.substrates.base import LEADER, Service
 from lab.substrates.local.peers import PeerLink
 from lab.substrates.local.service_cluster import ServiceCluster

@@ -14,11 +14,11 @@ import pytest
 
 from lab import Lab
 from lab.errors import LabError, UnknownOutcome
-from lab.leftovers import processes_of
+from lab.substrates.cleanup import processes_of
 from tests.lab_process import MARK, ROOT, children_of
 from tests.local.test_readme import blocks
 
-PLUGIN = "lab.pytest_plugin"
+PLUGIN = "lab.api.pytest_plugin"
 INSTALLED = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
 """An environment that was made before the plugin was does not know it yet."""
 
@@ -111,7 +111,7 @@ def test_what_is_not_as_expected_fails_and_what_is_unknown_is_an_error(tmp_path:
 def test_the_plugin_costs_nothing_to_whom_it_is_of_no_use() -> None:
     code = (
         f"import sys, pytest, {PLUGIN}; "
-        "heavy = {'numpy', 'pydantic', 'redis', 'msgspec', 'lab.api', 'checker'}; "
+        "heavy = {'numpy', 'pydantic', 'redis', 'msgspec', 'lab.api.lab', 'checker'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     run = subprocess.run(

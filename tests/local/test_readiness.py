@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lab import tools
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
-from lab.leftovers import processes_of
+from lab.substrates.cleanup import processes_of
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode, redis_command
 from lab.substrates.local.processes import Nursery

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.batch.suite.load import load_suite
 from lab.scenario.library import summaries
-from lab.suite.load import load_suite
 from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
 

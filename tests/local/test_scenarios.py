@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from lab.leftovers import processes_of
 from lab.scenario.files import names
 from lab.scenario.library import summaries
+from lab.substrates.cleanup import processes_of
 from tests.lab_process import MARK, Lab
 
 JOBS = 3

@@ -15,7 +15,7 @@ from lab.client.protocol import Answer, Command, Outcome
 from lab.client.worker import Worker
 from lab.locks import lock_class
 from lab.locks.base import Options, Surroundings
-from lab.points import POINTS
+from lab.pause_points import POINTS
 from lab.store import ReadRejected, StoreClient, StoreError, WriteResult
 from tests.local.conftest import RealNode
 

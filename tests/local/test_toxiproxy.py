@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab import tools
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates import toxiproxy
 from lab.substrates.local.processes import STARTS_AT_ONCE, Child, Nursery

@@ -61,18 +61,18 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/report/page/page.html.jinja",
         "lab/report/page/matrix.html.jinja",
         "lab/report/page/matrix.css",
-        "lab/matrix/default.yaml",
+        "lab/batch/matrix/default.yaml",
         "lab/report/page/page.css",
         "lab/report/page/store.js",
         "lab/report/page/timeline.js",
-        "lab/demo/texts.yaml",
+        "lab/report/demo/texts.yaml",
         "lab/_compose/node.Dockerfile",
         "lab/_scenarios/libraries/redis-py-lost-reply.yaml",
         "lab/drivers/registry.yaml",
         "lab/drivers/python/wire.py",
-        "lab/mutants/stories/second-comer.yaml",
-        "lab/suite/default.yaml",
-        "lab/pytest_plugin.py",
+        "lab/locks/broken/stories/second-comer.yaml",
+        "lab/batch/suite/default.yaml",
+        "lab/api/pytest_plugin.py",
     ):
         assert (installed / part).is_file(), part
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lab import tools
+from lab.redis_model import MasterLink, RedisModel
 from lab.substrates.base import Disk, Persistence
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import redis_command
 from lab.substrates.real.ports import free_ports
-from lab.substrates.sim.redis import MasterLink, RedisModel
 
 PATIENCE_S = 60.0
 """How long a real server may take for anything; only a broken one takes that long."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from checker import Verdict, load
 from checker.check import check
-from lab.judge import Mismatch, compare, compare_operations
-from lab.run import Run, RunOptions
+from lab.analysis.comparison import Mismatch, compare, compare_operations
+from lab.run.execution import Run, RunOptions
 from lab.scenario.load import load_scenario
 from lab.substrates.sim.simulate import simulate
 

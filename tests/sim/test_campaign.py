@@ -18,12 +18,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lab.cli import call
+from lab.cli.app import call
 from lab.errors import ExitCode, LabError, UnknownOutcome
-from lab.execute import execute
 from lab.search.campaign import exit_code, identity_bytes, parse_seeds, run_campaign, runner
 from lab.search.tally import ResultFile, SeedResult, Tally
 from lab.search.worker import Order
+from lab.substrates.execute import execute
 from tests.lab_process import ROOT, Lab, alive, children_of
 from tests.sim.campaign_tasks import Fragile, Gated, Plain
 

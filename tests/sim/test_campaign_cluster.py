@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lab.cli import call
+from lab.cli.app import call
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.scenario.load import load_scenario
 from lab.search.campaign import identity_bytes, run_campaign, runner

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from lab.errors import ExitCode, LabError
-from lab.execute import execute
 from lab.search.campaign import exit_code, identity_bytes, run_campaign, runner
 from lab.search.draw import Space
 from lab.search.schedule_task import WITHIN_ASSUMPTIONS, ScheduleTask, parse_kinds
 from lab.search.tally import ResultFile, Tally
 from lab.search.tasks import task_for
 from lab.search.trial import KINDS
+from lab.substrates.execute import execute
 
 SLOW_SEEDS = 10_000
 

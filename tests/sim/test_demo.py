@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.demo.lanes import ASCII, Glyphs, Lanes
-from lab.demo.texts import told, words_for
-from lab.judge import read_run
+from lab.analysis.comparison import read_run
+from lab.report.demo.lanes import ASCII, Glyphs, Lanes
+from lab.report.demo.texts import told, words_for
 from lab.report.timeline.data import extract
 from lab.report.timeline.marks import scene_of
 from lab.scenario.load import load_scenario

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.search.direct import direct_wire
 from lab.substrates.sim.simulate import simulate

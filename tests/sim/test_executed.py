@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from checker.evidence import Evidence
 from checker.formats import load
-from checker.operations import F, Status
+from checker.history.evidence import Evidence
+from checker.history.operations import F, Status
 from lab.report.timeline.store import executions
 from lab.substrates.sim.patches import simulating
 from tests.sim.simulated import lived

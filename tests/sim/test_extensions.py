@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from lab.locks.redlock import EXTEND_SCRIPT
-from lab.substrates.sim.redis import RedisModel
+from lab.redis_model import RedisModel
 from tests.sim.simulated import run_in_simulation
 
 STORY = Path(__file__).with_name("late_extension.yaml")

@@ -36,7 +36,7 @@ def imported(code: str, among: set[str]) -> str:
 def test_a_simulated_run_imports_nothing_heavy(tmp_path: Path) -> None:
     words = ["run", "healthy", "--on", "sim", "--picture", "never", "--out", str(tmp_path), "--seed", "1"]
     among = HEAVY | {"lab.tools", "rich._emoji_codes", "urllib.request"}
-    assert imported(f"from lab.cli import call\nassert call({words!r}) == 0", among) == "[]"
+    assert imported(f"from lab.cli.app import call\nassert call({words!r}) == 0", among) == "[]"
 
 
 def test_a_clients_process_imports_little() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lab.substrates.sim.redis import Durable, ErrorReply, RedisModel, Status
-from lab.substrates.sim.redis.monitor import monitor_line
-from lab.substrates.sim.redis.reply import pack
-from lab.substrates.sim.redis.scripts import MILLION_STEPS_MAX
+from lab.redis_model import Durable, ErrorReply, RedisModel, Status
+from lab.redis_model.monitor import monitor_line
+from lab.redis_model.reply import pack
+from lab.redis_model.scripts import MILLION_STEPS_MAX
 from tests.sim.redis_arms import Replies, SimArm, ask
 
 
@@ -199,7 +199,7 @@ def test_a_bug_in_a_command_is_not_taken_for_an_error_of_the_script(monkeypatch:
 
 PROGRAM = """
 import random
-from lab.substrates.sim.redis import RedisModel
+from lab.redis_model import RedisModel
 now = [1_700_000_000_000_000_000]
 model = RedisModel("A", wall_ns=lambda: now[0], monotonic_ns=lambda: now[0], persistence="aof-everysec",
                    random=random.Random(3))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from lab.cli import call
+from lab.cli.app import call
 from lab.errors import LabError
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario

@@ -8,10 +8,10 @@ from typing import Any, get_args
 import pytest
 
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
+from lab.redis_model import ErrorReply, RedisModel
 from lab.search.shortcuts import NO_SHORTCUT, shortcuts, taken
 from lab.store import store_script
 from lab.substrates.base import Persistence
-from lab.substrates.sim.redis import ErrorReply, RedisModel
 
 KEY, LOG, EXECUTED, TOKENS = "resource", "log", "executed", ("one", "two", "")
 STATES = 400

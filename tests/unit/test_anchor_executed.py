@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.observer import Observer
+from lab.run.observer import Observer
 
 
 def observer(**executed: list[tuple[int, str]]) -> Observer:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from lab.anchors import Anchors
+from lab.run.anchors import Anchors
 from lab.scenario.anchors import Leads
 from lab.substrates.base import LEADER, Role
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from lab.anchors import Anchors
+from lab.run.anchors import Anchors
+from lab.run.steps import _looks_once
 from lab.scenario.anchors import LeaseOver
 from lab.scenario.steps import Until
-from lab.steps import _looks_once
 
 MS = 1_000_000
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from lab.anchors import Anchors
+from lab.run.anchors import Anchors
 from lab.scenario.anchors import VoteSplit
 
 

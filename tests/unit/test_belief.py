@@ -9,9 +9,9 @@ from typing import Self
 import pytest
 
 from checker import load
-from checker.events import Event
-from checker.history import History
-from lab.belief import CrossCheck, Held, cross_check
+from checker.history.events import Event
+from checker.history.history import History
+from lab.analysis.belief import CrossCheck, Held, cross_check
 from lab.report.belief import belief_lines
 from tests.unit.checker.story import MS, Story
 

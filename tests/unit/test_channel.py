@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, ErrorReply, NodeError
-from lab.substrates.sim.redis.parser import RequestParser
+from lab.redis_model.parser import RequestParser
 
 PATIENCE_S = 30.0
 Say = Callable[[list[bytes]], bytes | None]

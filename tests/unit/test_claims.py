@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.publish import COMMANDS, kept
-from lab.claims import Claim, ClaimRow, claim_rows, claims
+from lab.batch.verdicts import Case, OneRun, Row, cases, exit_code
 from lab.errors import ExitCode
 from lab.report.tables import claim_markdown, run_words, verdict_markdown
 from lab.report.words import verdict_words
+from lab.scenario.claims import Claim, ClaimRow, claim_rows, claims
 from lab.scenario.files import library_names
 from lab.scenario.library import summaries
-from lab.verdicts import Case, OneRun, Row, cases, exit_code
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.cli import call
+from lab.cli.app import call
 from lab.errors import LabError
 from tests.fuzzing import examples
 

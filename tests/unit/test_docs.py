@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from checker.events import Model
+from checker.history.events import Model
 from checker.verdict import Property
-from lab.claims import claims
 from lab.drivers.registry import rows
 from lab.report.docs import GALLERY, pages, write_docs
 from lab.report.meanings import FINDINGS, PROMISES
+from lab.scenario.claims import claims
 from lab.scenario.files import consensus_names, library_names, names
 from lab.scenario.load import load_scenario
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lab import doctor, tools
-from lab.doctor import Diagnosis
+from lab import tools
+from lab.api import doctor
+from lab.api.doctor import Diagnosis
 from lab.errors import ExitCode, LabError
 from lab.faults import FAULTS
 from lab.tools import NAMES, Found, Missing

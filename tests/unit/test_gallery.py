@@ -12,7 +12,7 @@ import pytest
 
 from checker import load
 from checker.check import check
-from lab.judge import compare, read_run
+from lab.analysis.comparison import compare, read_run
 from lab.report.docs import gallery_index
 from lab.report.meanings import headline
 from lab.report.page import PAGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.judge import refusals_in_stalls
+from lab.analysis.comparison import refusals_in_stalls
 from tests.unit.checker.story import Story
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lab import leftovers
-from lab.commands import down_command
+from lab.cli.commands import down_command
 from lab.errors import ExitCode
-from lab.leftovers import RunFile, Swept, sweep
-from lab.substrates.docker import leftovers as docker_leftovers
+from lab.substrates import cleanup as leftovers
+from lab.substrates.cleanup import RunFile, Swept, sweep
+from lab.substrates.docker import cleanup as docker_leftovers
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from lab.api.live.run import LiveRun
 from lab.errors import LabError
-from lab.live.run import LiveRun
-from lab.run import RunOptions
-from lab.steps import Player
+from lab.run.execution import RunOptions
+from lab.run.steps import Player
 
 ABOUT = {
     "title": "t",

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from lab.liveness import Measures, measure
+from lab.analysis.metrics import Measures, measure
 from lab.report.terminal import print_measures
 from tests.unit.checker.story import MS, Story
 

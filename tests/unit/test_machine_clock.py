@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from lab import machine_clock
-from lab.machine_clock import MachineClock
+from lab.run import machine_clock
+from lab.run.machine_clock import MachineClock
 
 S, MS = 10**9, 10**6
 

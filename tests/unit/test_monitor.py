@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import NodeError
-from lab.monitor import Monitor
+from lab.run.monitor import Monitor
 
 PATIENCE_S = 30.0
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.judge import compare_operations
-from lab.outcomes import outcomes
+from lab.analysis.comparison import compare_operations
+from lab.analysis.outcomes import outcomes
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
 from tests.unit.checker.story import Story

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 from checker import Outcome, Property, PropertyVerdict, Verdict
-from lab.belief import CrossCheck
+from lab.analysis.belief import CrossCheck
+from lab.analysis.comparison import Judgement, compare
 from lab.client.log import Recording
 from lab.client.protocol import Command
 from lab.client.worker import Worker
 from lab.errors import ExitCode
-from lab.judge import Judgement, compare
 from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.report.belief import belief_lines
 from lab.report.terminal import print_judgement

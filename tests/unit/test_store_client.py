@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from lab.redis_model.parser import RequestParser
 from lab.store import StoreClient, StoreError
-from lab.substrates.sim.redis.parser import RequestParser
 
 ANSWER = b"*4\r\n:1\r\n:7\r\n$3\r\nbob\r\n$0\r\n\r\n"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.analysis.comparison import judge_again
 from lab.errors import ExitCode, LabError
-from lab.judge import judge_again
-from lab.run import Timings
+from lab.run.execution import Timings
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY, GOLDEN, CORPUS = ROOT / "reports" / "gallery", ROOT / "tests" / "golden", ROOT / "tests" / "corpus"

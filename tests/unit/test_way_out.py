@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.local.way_out import WayOut
 from lab.substrates.real.ports import free_ports
 

@@ -48,7 +48,7 @@ def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
 def test_what_it_says_of_lab_is_so() -> None:
     from typer.main import get_command
 
-    from lab.cli import app
+    from lab.cli.app import app
 
     known: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
     lines = [line for path in FILES for line in commands(path) if line.startswith("lab ")]

@@ -15,11 +15,11 @@ from lab.client.loop import MOST, Rounds
 from lab.client.protocol import Answer, Loop, Outcome
 from lab.durations import format_duration, parse_duration_ns
 from lab.errors import LabError
+from lab.run.workload import held_since_ns
 from lab.scenario.draw import GAP_NS, HOLDER, LEAST_GAP, Drawn, schedule
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Correct, Crash, Cut, Heal, Jump, Pause, Restart, Resume
-from lab.workload import held_since_ns
 from tests.fuzzing import examples
 
 MS = 1_000_000

@@ -20,7 +20,7 @@ from lab.report.timeline.data import extract
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from checker.history import History
+    from checker.history.history import History
     from checker.verdict import Verdict
 
 WIDTH_IN: Final = 84 / 25.4

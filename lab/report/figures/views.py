@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.evidence import Evidence
-from checker.history import History
-from checker.operations import I64, MISSING, NEVER, F, Status
+from checker.history.evidence import Evidence
+from checker.history.history import History
+from checker.history.operations import I64, MISSING, NEVER, F, Status
 from checker.verdict import Finding, Verdict
-from lab.liveness import windows
+from lab.analysis.metrics import windows
 from lab.report.timeline.words import clean, duration, grouped, short_duration
 
 POINTS_MAX = 3000

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from checker.history import History
+from checker.history.history import History
 from checker.verdict import Outcome, Verdict
+from lab.analysis.comparison import Judgement
 from lab.errors import ExitCode
-from lab.judge import Judgement
 from lab.report.belief import belief_lines
 from lab.report.figures.views import Views, views_of
 from lab.report.meanings import FINDINGS, PROMISES, headline

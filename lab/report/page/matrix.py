@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lab.matrix.model import Cell, Matrix, library_of, lines_of, table_of
+from lab.batch.matrix.model import Cell, Matrix, library_of, lines_of, table_of
 from lab.report.matrix import NOT_RUN, cell_rate, cell_text, cell_words, legend, notes, summary
 from lab.report.page import PAGE
 from lab.report.page.assets import asset, sha256, template

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from checker.history import History
+    from checker.history.history import History
     from checker.verdict import Verdict
 
 FORMATS: Final = ("svg", "png")

@@ -1,6 +1,6 @@
 """From a history and its verdict to the values that the picture shows; nothing is drawn here.
 
-Windows are the checker's own (`checker.windows`): the picture never has a second opinion.
+Windows are the checker's own (`checker.history.windows`): the picture never has a second opinion.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from checker.events import Event
-from checker.evidence import Evidence
-from checker.grants import Grants
-from checker.history import History
-from checker.operations import MISSING, NEVER, NONE, F, Operations, Status
+from checker.history.events import Event
+from checker.history.evidence import Evidence
+from checker.history.grants import Grants
+from checker.history.history import History
+from checker.history.operations import MISSING, NEVER, NONE, F, Operations, Status
 from checker.verdict import Verdict
 from lab.report.timeline.excerpt import Excerpt, choose
 from lab.report.timeline.faults import STORE, FaultMarks, fault_marks

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from checker.operations import I64
+from checker.history.operations import I64
 from lab.report.timeline.model import Span
 from lab.report.timeline.words import grouped
 

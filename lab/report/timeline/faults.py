@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.history import NEVER, History
-from checker.history import Fault as Injection
+from checker.history.history import NEVER, History
+from checker.history.history import Fault as Injection
 from lab.report.timeline.model import Fault, Jump, LinkFault, Pause, Promotion, Span
 from lab.report.timeline.words import MS_NS, S_NS, clean, duration, short_duration
 

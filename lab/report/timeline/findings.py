@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checker.evidence import Evidence
-from checker.operations import MISSING, NEVER, F
+from checker.history.evidence import Evidence
+from checker.history.operations import MISSING, NEVER, F
+from checker.history.windows import Segments
 from checker.verdict import Finding, Outcome, Severity, Verdict
-from checker.windows import Segments
 from lab.report.timeline.model import Band, FindingText, Flag, Span
 from lab.report.timeline.words import clean, duration
 

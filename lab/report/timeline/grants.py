@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from checker.evidence import Evidence
-from checker.operations import MISSING, NEVER, NONE, F, Status
-from checker.windows import Segments
+from checker.history.evidence import Evidence
+from checker.history.operations import MISSING, NEVER, NONE, F, Status
+from checker.history.windows import Segments
 from lab.report.timeline.excerpt import Excerpt
 from lab.report.timeline.model import Grant, Span
 from lab.report.timeline.nodes import TokenOwner

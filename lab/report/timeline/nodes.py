@@ -1,6 +1,6 @@
 """From node events to how long each key was really on each node, and what ended it.
 
-Two sources: looks at the key, and the commands that the node was seen to execute (see `lab.observer`). A key
+Two sources: looks at the key, and the commands that the node was seen to execute (see `lab.run.observer`). A key
 that was set and deleted between two looks is known from its commands alone.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checker.events import Event
+from checker.history.events import Event
 from lab.report.timeline.model import Jump, KeyLife, NodeLane, Span
 from lab.report.timeline.words import MS_NS
 

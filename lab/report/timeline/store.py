@@ -1,6 +1,6 @@
 """What the store carried out: writes in the order in which it numbered them, rejected ones, announcements.
 
-A history tells when each was carried out (event ``executed``, see `lab.final_reads`). Where it does not, as
+A history tells when each was carried out (event ``executed``, see `lab.run.final_reads`). Where it does not, as
 in older ones, call and return of the write and the order of the versions bound it; the bounds are shown.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checker.evidence import Evidence
-from checker.operations import I64, MISSING, NEVER, F, Status
+from checker.history.evidence import Evidence
+from checker.history.operations import I64, MISSING, NEVER, F, Status
 from lab.report.timeline.excerpt import Excerpt
 from lab.report.timeline.findings import Accused
 from lab.report.timeline.model import Announcement, Span, StoreWrite

@@ -18,7 +18,7 @@ class _Docker:
 
     @property
     def drivers(self) -> Place:
-        from lab.substrates.docker.drivers import Containers
+        from lab.drivers.docker_images import Containers
 
         return Containers()
 

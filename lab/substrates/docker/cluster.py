@@ -8,14 +8,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.address import Address
+from lab.addresses import Address
+from lab.drivers import docker_images as drivers
 from lab.errors import LabError, UnknownOutcome
-from lab.leftovers import RunFile
 from lab.substrates.base import STORE, Capability
-from lab.substrates.docker import drivers, images, topology
+from lab.substrates.cleanup import RunFile
+from lab.substrates.docker import images, topology
+from lab.substrates.docker.cleanup import owner_labels, remove_run
 from lab.substrates.docker.container import Container, Watch, create, name_of
 from lab.substrates.docker.engine import REMOTE, Engine, endpoint
-from lab.substrates.docker.leftovers import owner_labels, remove_run
 from lab.substrates.docker.parts import ContainerClock, DockerClient, DockerNode, Witness
 from lab.substrates.docker.services import ContainedServer, Seat, spec_of, version_of
 from lab.substrates.plan import ClusterPlan

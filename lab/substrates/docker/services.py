@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.base import Service
 from lab.substrates.docker import images
 from lab.substrates.docker.container import Container

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from lab import tools
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
-from lab.leftovers import RunFile
 from lab.substrates.base import STORE, Capability, Persistence
+from lab.substrates.cleanup import RunFile
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk

@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.base import LEADER, Service
 
 ASKED_WITHIN_S: Final = 2.0

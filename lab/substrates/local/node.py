@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.base import Persistence
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk

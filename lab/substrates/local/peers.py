@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Direction, Link, Probe, Service, Witness
 from lab.substrates.local.services import HOST, Member

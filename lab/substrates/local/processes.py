@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from lab.leftovers import RUN_VARIABLE
+from lab.substrates.cleanup import RUN_VARIABLE
 from lab.substrates.real.machine import tree
 
 

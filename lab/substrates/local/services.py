@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
-from lab.leftovers import started_at
 from lab.substrates.base import ClockReading, Disk, Life, Probe, Role, Service
+from lab.substrates.cleanup import started_at
 from lab.substrates.local.leaders import ALONE, ROLES
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.probe import PINGS

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Mapping
 from typing import Final
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.substrates.real.ports import is_port_free
 
 HOST: Final = "127.0.0.1"

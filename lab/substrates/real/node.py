@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
 from lab.substrates.asked import AskedNode

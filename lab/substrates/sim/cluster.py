@@ -8,7 +8,7 @@ from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import STORE
 from lab.substrates.plan import ClusterPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Direction, Probe, Stream
 from lab.substrates.probe import OpenConnection, echo

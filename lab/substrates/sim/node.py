@@ -7,15 +7,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
+from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import Disk, Persistence
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import CONNECT_NS, Connection, Network, Way
-from lab.substrates.sim.redis import Durable, ErrorReply, MasterLink, RedisModel, Session
 
 PORT: Final = 6379
 START_S: Final = 0.01

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
-from lab.execute import SIGNALS, Interrupted
+from lab.substrates.execute import SIGNALS, Interrupted
 from lab.substrates.sim.loop import host_with_loop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.patches import simulating
@@ -23,7 +23,7 @@ LAB = "lab"
 def simulate(work: Callable[[], Coroutine[Any, Any, T]], seed: int) -> T:
     """Call ``work`` on a host of a new world, and let the world go on until it is done.
 
-    The first signal cancels it, as ``lab.execute`` does; its clean-up takes place in virtual time.
+    The first signal cancels it, as ``lab.substrates.execute`` does; its clean-up takes place in virtual time.
 
     Raises:
         Interrupted: a signal ended it.

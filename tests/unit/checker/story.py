@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 from checker.check import check
-from checker.events import Event, Params
 from checker.formats.jsonl import event_line, footer_line, header_line
-from checker.history import History
+from checker.history.events import Event, Params
+from checker.history.history import History
 from checker.verdict import Verdict
 
 MS = 1_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from checker.arrays import Composite, largest_before, which_before
-from checker.operations import MISSING
+from checker.history.arrays import Composite, largest_before, which_before
+from checker.history.operations import MISSING
 
 
 @pytest.mark.parametrize("far", [10, 2**61])  # stamps as they are, and by their ranks

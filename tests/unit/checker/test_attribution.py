@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checker.events import Event
+from checker.history.events import Event
 from tests.unit.checker.story import MS, TTL, Story
 
 CLOCK, DURABLE, PAUSES = "bounded clock error", "durable nodes", "bounded process pauses"

@@ -15,11 +15,11 @@ import pytest
 
 from checker import History, HistoryError, load, save
 from checker.__main__ import main
-from checker.arrays import largest_before
 from checker.check import check
-from checker.events import Event, Params
 from checker.formats import edn, jsonl, parquet_table
 from checker.formats.text import PIECE_BYTES, Lines, Text, size_of, told_size
+from checker.history.arrays import largest_before
+from checker.history.events import Event, Params
 from tests.unit.checker.story import Story
 
 ROOT = Path(__file__).resolve().parents[3]

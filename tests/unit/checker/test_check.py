@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker import fencing, resource
 from checker.__main__ import main
-from checker.arrays import Composite, largest_before, running_max, which_before
 from checker.check import check
 from checker.errors import HistoryError
-from checker.evidence import LISTED_MAX, Evidence
-from checker.operations import MISSING, NEVER
+from checker.history.arrays import Composite, largest_before, running_max, which_before
+from checker.history.evidence import LISTED_MAX, Evidence
+from checker.history.operations import MISSING, NEVER
+from checker.properties import fencing, resource
 from checker.verdict import Outcome, Verdict, worst
 from tests.unit.checker.story import Story, names, outcomes
 

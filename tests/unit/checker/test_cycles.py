@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker import cycles
-from checker.accesses import Accesses, accesses_of, based_on, contradictions
-from checker.cycles import components, graph_of, guilty, shortest_cycle
-from checker.evidence import Evidence
-from checker.operations import MISSING
+from checker.history.accesses import Accesses, accesses_of, based_on, contradictions
+from checker.history.evidence import Evidence
+from checker.history.operations import MISSING
+from checker.properties import cycles
+from checker.properties.cycles import components, graph_of, guilty, shortest_cycle
 from tests.fuzzing import examples
 from tests.unit.checker.story import Story, names
 

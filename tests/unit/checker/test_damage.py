@@ -10,9 +10,9 @@ import pytest
 from checker import History, HistoryError, Outcome, load, save
 from checker.__main__ import main
 from checker.check import check
-from checker.completeness import Completeness
-from checker.events import Event
 from checker.formats import edn, jsonl
+from checker.history.completeness import Completeness
+from checker.history.events import Event
 from tests.unit.checker.story import Story
 
 TEXTS = (".jsonl", ".edn")

@@ -12,11 +12,11 @@ import pytest
 from benchmarks.histories import correct_lock
 from checker.check import check
 from checker.errors import HistoryError
-from checker.events import Event
 from checker.formats import chunks, detect, load, save
 from checker.formats.jsonl import parse
-from checker.history import History
-from checker.operations import MISSING, NEVER, NONE, F, Operations, Status
+from checker.history.events import Event
+from checker.history.history import History
+from checker.history.operations import MISSING, NEVER, NONE, F, Operations, Status
 from tests.unit.checker.story import MS, Story
 
 ACQUIRE = '{"time_ns":1,"process":"a","type":"invoke","f":"acquire","key":"k","grant_id":"g"}'

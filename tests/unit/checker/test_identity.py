@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from checker.check import check
 from checker.errors import HistoryError
-from checker.events import Params
 from checker.formats import load
-from checker.history import History
+from checker.history.events import Params
+from checker.history.history import History
 from checker.verdict import Outcome, Property
 from tests.unit.checker.story import MS, Story, names
 
@@ -230,8 +230,8 @@ def test_a_drift_rate_out_of_range_is_an_error(rho: float) -> None:
 
 
 def test_durations_without_end_stay_so_on_any_clock() -> None:
-    from checker.arrays import longer, shorter
-    from checker.operations import NEVER
+    from checker.history.arrays import longer, shorter
+    from checker.history.operations import NEVER
 
     with np.errstate(all="raise"):
         for clock in (longer, shorter):

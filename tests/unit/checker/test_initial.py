@@ -10,7 +10,7 @@ import pytest
 from checker import History, load, save
 from checker.__main__ import main
 from checker.check import check
-from checker.events import Event, Params
+from checker.history.events import Event, Params
 
 CAS = "{:process 0, :type :invoke, :f :cas, :value [0 4]}\n{:process 0, :type :ok, :f :cas, :value [0 4]}\n"
 NIL = (

@@ -13,8 +13,8 @@ import pytest
 
 from checker.check import check
 from checker.errors import HistoryError
-from checker.events import Event, Params
 from checker.formats import load
+from checker.history.events import Event, Params
 from checker.live.command import follow
 from checker.live.judge import Judge
 from checker.live.window import HELD_MAX

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.check import check
-from checker.events import Event
-from checker.history import History
-from checker.operations import F, Status
+from checker.history.events import Event
+from checker.history.history import History
+from checker.history.operations import F, Status
 from checker.verdict import Severity, Verdict
 from tests.fuzzing import examples
 from tests.unit.checker.story import MS, Story

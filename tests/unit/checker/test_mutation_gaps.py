@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from checker.evidence import Evidence
-from checker.operations import NEVER
-from checker.windows import possible
+from checker.history.evidence import Evidence
+from checker.history.operations import NEVER
+from checker.history.windows import possible
 from tests.unit.checker.story import MS, Story
 from tests.unit.checker.test_windows import believed, guaranteed, possibly
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from checker.evidence import LISTED_MAX, Evidence
+from checker.history.evidence import LISTED_MAX, Evidence
 from checker.verdict import Finding
 from tests.unit.checker.story import MS, Story, names
 from tests.unit.checker.test_windows import guaranteed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checker.evidence import Evidence
+from checker.history.evidence import Evidence
 from tests.unit.checker.story import MS, Story
 
 NS = 1e-6

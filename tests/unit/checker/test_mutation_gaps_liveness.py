@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from checker.availability import covers, merged, total, within
-from checker.evidence import Interval
+from checker.history.evidence import Interval
+from checker.properties.availability import covers, merged, total, within
 from tests.unit.checker.story import MS, Story
 from tests.unit.checker.test_liveness import CLIENTS, dead_alice, leaked, refused, unavailable, wanting
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from checker.evidence import Evidence
-from checker.honesty import _held
-from checker.resource import lost_updates
+from checker.history.evidence import Evidence
+from checker.properties.lease_honesty import _held
+from checker.properties.resource import lost_updates
 from checker.verdict import Verdict
 from tests.unit.checker.story import MS, TTL, Story
 

@@ -14,8 +14,8 @@ from checker import HistoryError, load, save
 from checker.formats import chunks, jsonl, kernel, scan
 from checker.formats.packed import PackedNames
 from checker.formats.text import Text
+from checker.history.pairing import EVENT_CODES
 from checker.linearizability.compiled import uses_compiler
-from checker.pairing import EVENT_CODES
 from tests.fuzz.test_formats_fuzz import GOLDEN, PIECES
 from tests.fuzzing import examples
 from tests.unit.checker.test_history import same, small

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import pytest
 
-from checker.events import Event
-from checker.evidence import Evidence
+from checker.history.events import Event
+from checker.history.evidence import Evidence
 from checker.verdict import Verdict
 from tests.unit.checker.story import MS, Story, names
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.evidence import Evidence
-from checker.operations import NEVER
-from checker.windows import Segments, possible
+from checker.history.evidence import Evidence
+from checker.history.operations import NEVER
+from checker.history.windows import Segments, possible
 from tests.fuzzing import examples
 from tests.unit.checker.story import MS, Story, names
 

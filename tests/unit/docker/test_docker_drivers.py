@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from lab.drivers import docker_images as drivers
 from lab.drivers import environment, registry
 from lab.drivers.greet import Said, Trouble
 from lab.drivers.messages import Hello
 from lab.drivers.registry import HERE
 from lab.errors import LabError
 from lab.paths import compose_dir
-from lab.substrates.docker import drivers, images
+from lab.substrates.docker import images
 from lab.tools import cache
 from lab.tools.model import Progress
 from tests.unit.docker.test_images import FakeApi

@@ -89,7 +89,7 @@ def test_both_dockerfiles_compile_the_shims_in_the_same_way() -> None:
 
 def test_the_client_has_what_its_code_imports() -> None:
     names = {name for name in images._client_code() if name.endswith(".py")}
-    assert {"site/lab/client/__main__.py", "site/lab/locks/redlock.py", "site/lab/address.py"} <= names
+    assert {"site/lab/client/__main__.py", "site/lab/locks/redlock.py", "site/lab/addresses.py"} <= names
     assert not any("substrates" in name or "run.py" in name for name in names)
     # What the package itself offers is imported only when somebody asks for it, which no client does.
     sources = {name: images._client_code()[name].decode() for name in names if name != "site/lab/__init__.py"}

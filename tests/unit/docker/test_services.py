@@ -12,9 +12,9 @@ import pytest
 from lab import substrates
 from lab.errors import LabError
 from lab.paths import compose_dir
-from lab.run import Run, RunOptions
+from lab.run.execution import Run, RunOptions
+from lab.run.steps import needed_of
 from lab.scenario.load import load_scenario
-from lab.steps import needed_of
 from lab.substrates.base import Capability, Service
 from lab.substrates.docker import SUBSTRATE, images
 from lab.substrates.docker.services import Seat, spec_of

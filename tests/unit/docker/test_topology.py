@@ -14,8 +14,7 @@ from lab.errors import LabError
 from lab.paths import compose_dir
 from lab.substrates.base import STORE
 from lab.substrates.docker import compose, topology
-from lab.substrates.docker.container import in_words, is_ours
-from lab.substrates.docker.leftovers import (
+from lab.substrates.docker.cleanup import (
     BOOT_LABEL,
     PID_LABEL,
     SPACE_LABEL,
@@ -25,6 +24,7 @@ from lab.substrates.docker.leftovers import (
     owner_labels,
     remove_run,
 )
+from lab.substrates.docker.container import in_words, is_ours
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from lab.address import Address
+from lab.addresses import Address
 from lab.drivers.messages import Answer, DriverBroken, Failed, Granted, Lost, Op, read_line
 from lab.drivers.process import DriverProcess
 from lab.errors import LabError

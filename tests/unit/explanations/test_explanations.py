@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from checker.check import check
-from checker.evidence import Evidence
 from checker.explanations import explain, explanations
 from checker.explanations.argument import ARGUMENTS
 from checker.explanations.witness import _reduced, _wholes, shortest_witness, shows
 from checker.formats import load
+from checker.history.evidence import Evidence
 from checker.verdict import Severity
 from lab.report.meanings import FINDINGS
 from tests.unit.checker.story import Story

@@ -8,9 +8,9 @@ import pytest
 
 from lab.faults import FAULTS
 from lab.faults.base import Tolerance
+from lab.run.steps import needs
 from lab.scenario.anchors import Synced
 from lab.scenario.steps import STEPS, Until
-from lab.steps import needs
 from lab.substrates.base import Capability, Persistence
 
 STORY = {"do", "start", "finish", "until", "wait", "say", "prime"}

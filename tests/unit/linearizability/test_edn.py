@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checker.errors import HistoryError
-from checker.events import Event, Params
 from checker.formats import edn, edn_ends, load, save
-from checker.history import History
-from checker.operations import NEVER, F, Status
+from checker.history.events import Event, Params
+from checker.history.history import History
+from checker.history.operations import NEVER, F, Status
 from tests.fuzzing import examples
 
 

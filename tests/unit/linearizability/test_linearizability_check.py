@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from checker.events import Event
-from checker.history import History
+from checker.history.events import Event
+from checker.history.history import History
 from checker.linearizability import Assumptions, Result, check_linearizability
 
 MS = 1_000_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from checker.history.operations import NEVER
 from checker.linearizability import owned
 from checker.linearizability.columns import op_columns
 from checker.linearizability.owned import check_owned, keeps_identity
-from checker.operations import NEVER
 from tests.unit.linearizability.pictures import picture
 
 # name → (depth, fenced, drawing)

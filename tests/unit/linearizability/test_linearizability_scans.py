@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from checker.history.operations import NEVER
 from checker.linearizability import compiled
 from checker.linearizability.columns import (
     ACQUIRE,
@@ -24,7 +25,6 @@ from checker.linearizability.columns import (
 from checker.linearizability.model import mutex, owner_mutex
 from checker.linearizability.owned import check_owned
 from checker.linearizability.unowned import check_unowned
-from checker.operations import NEVER
 from tests.fuzz.generator import Shape, draw
 
 

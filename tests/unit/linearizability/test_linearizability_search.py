@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from checker.history.operations import NEVER
 from checker.linearizability.model import UNKNOWN_VALUE, Op, cas_register
 from checker.linearizability.wgl import search
-from checker.operations import NEVER
 
 Row = tuple[str, Any, int, int]
 

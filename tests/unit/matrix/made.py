@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lab.matrix.model import Cell, Matrix, Skipped
-from lab.verdicts import OneRun
+from lab.batch.matrix.model import Cell, Matrix, Skipped
+from lab.batch.verdicts import OneRun
 
 WELL = {"mutual_exclusion": "ok", "fencing": "absent", "resource": "ok"}
 BROKEN = {"mutual_exclusion": "violated", "fencing": "violated", "resource": "ok"}

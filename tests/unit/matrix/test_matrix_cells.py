@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from lab.matrix.model import Cell, Matrix, Skipped, State, lines_of, table_of, with_runs
+from lab.batch.matrix.model import Cell, Matrix, Skipped, State, lines_of, table_of, with_runs
 from lab.report.matrix import cell_text, cell_words, matrix_csv, matrix_markdown, notes, print_matrix
 from lab.report.page.matrix import matrix_page, reports_from
 from tests.unit.matrix.made import BROKEN, EVIL, MATRIX, WELL, cell, run

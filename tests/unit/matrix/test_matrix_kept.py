@@ -12,7 +12,7 @@ import pytest
 
 from checker import load
 from checker.check import check
-from lab.matrix.keep import compressed, read_kept
+from lab.batch.matrix.keep import compressed, read_kept
 from lab.report.record import BEGIN, END, record_table, with_record
 from lab.scenario.files import library_names
 from tests.unit.matrix.made import EVIL

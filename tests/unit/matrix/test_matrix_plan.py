@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lab.batch.matrix import plan as planning
+from lab.batch.matrix.journal import FILE, Journal
+from lab.batch.matrix.plan import chosen, entries_of, plan
+from lab.batch.suite.load import load_suite
 from lab.drivers.registry import rows
 from lab.errors import LabError
-from lab.matrix import plan as planning
-from lab.matrix.journal import FILE, Journal
-from lab.matrix.plan import chosen, entries_of, plan
 from lab.scenario.files import library_names
-from lab.suite.load import load_suite
 from tests.unit.matrix.made import MATRIX, WELL, run
 
 SMALL = """

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from checker.custom import IMPOSSIBLE, CustomModel, Operation, check_model, load_model, operations_of
 from checker.errors import HistoryError
+from checker.linearizability.custom import (
+    IMPOSSIBLE,
+    CustomModel,
+    Operation,
+    check_model,
+    load_model,
+    operations_of,
+)
 from tests.unit.checker.story import Story
 
 MODEL = """
-from checker.custom import IMPOSSIBLE, CustomModel
+from checker.linearizability.custom import IMPOSSIBLE, CustomModel
 
 class Register(CustomModel):
     def init(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checker.evidence import Evidence
+from checker.history.evidence import Evidence
 from checker.properties.fairness import starvation
 from checker.verdict import Outcome, Property
 from tests.unit.checker.story import MS, Story

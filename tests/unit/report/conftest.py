@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from checker.formats import load
-from checker.history import History
+from checker.history.history import History
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, Verdict
 
 DATA = Path(__file__).parent / "data"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from checker.check import check
 from checker.formats import load
-from checker.history import History
+from checker.history.history import History
 from checker.verdict import Verdict
-from lab.judge import Judgement, read_run
+from lab.analysis.comparison import Judgement, read_run
 from lab.report.page.build import Subject
 from lab.scenario.load import load_scenario, load_text
 from tests.unit.report.conftest import DATA

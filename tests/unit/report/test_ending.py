@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lab.judge import Judgement
+from lab.analysis.comparison import Judgement
 from lab.report import terminal
 from tests.unit.checker.story import Story
 

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lab.judge import read_run
-from lab.liveness import windows
+from lab.analysis.comparison import read_run
+from lab.analysis.metrics import windows
 from lab.report.figures.draw import figure
 from lab.report.figures.views import WINDOWS_MAX, views_of
 from tests.unit.report.conftest import history_of, verdict_of

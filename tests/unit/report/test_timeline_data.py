@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from checker.events import Event
-from checker.history import History
+from checker.history.events import Event
+from checker.history.history import History
 from checker.verdict import Severity, Verdict
 from lab.report.timeline.data import extract
 from lab.report.timeline.excerpt import MOST_OPS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from checker.events import Event
+from checker.history.events import Event
 from lab.report.timeline.data import extract
 from lab.report.timeline.model import KeyLife
 from tests.unit.checker.story import MS, Story

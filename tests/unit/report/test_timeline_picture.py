@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from checker.events import Event
-from checker.history import History
+from checker.history.events import Event
+from checker.history.history import History
 from checker.verdict import Verdict
 from lab.report.timeline import draw_timeline
 from lab.report.timeline.axis import build_axis

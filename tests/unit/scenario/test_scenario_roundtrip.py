@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lab.durations import MAX_NS, format_duration
-from lab.points import POINTS
+from lab.pause_points import POINTS
 from lab.scenario.actions import VERBS
 from lab.scenario.load import dump, load_text
 from lab.scenario.model import PROPERTIES, Scenario

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.batch.suite.load import LoadedSuite, load_suite
+from lab.batch.suite.run import only, repeated, shard, since_failure
 from lab.errors import LabError
 from lab.scenario.files import names
-from lab.suite.load import LoadedSuite, load_suite
-from lab.suite.run import only, repeated, shard, since_failure
 from tests.fuzzing import examples
 
 GOOD = """

@@ -11,14 +11,15 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
-from lab import forked, verdicts
+from lab.batch import preload as forked
+from lab.batch import verdicts
+from lab.batch.suite import run as suite_run
+from lab.batch.suite.load import Entry, LoadedSuite
+from lab.batch.suite.results import EntryResult, SuiteResult, keep_codes, last_codes
+from lab.batch.verdicts import OneRun
 from lab.errors import ExitCode
 from lab.report.junit import junit
 from lab.report.suite import suite_markdown
-from lab.suite import run as suite_run
-from lab.suite.load import Entry, LoadedSuite
-from lab.suite.results import EntryResult, SuiteResult, keep_codes, last_codes
-from lab.verdicts import OneRun
 
 ENTRY = Entry("healthy/redlock/sim", "healthy", "redlock", "sim", ())
 SUITE = LoadedSuite("s", "a suite", (ENTRY,))

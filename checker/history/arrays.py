@@ -1,0 +1,175 @@
+"""Array primitives that every check is made of: running maxima within groups, and "the largest before".
+
+All are O(n log n) by sorting, or linear when the input is sorted already, and loop over nothing in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from checker.history.operations import I64, MISSING, NEVER, Index
+
+_ROOM: Final = 2**62
+Codes = npt.NDArray[np.integer[Any]]
+
+
+def group_starts(group: Codes) -> Index:
+    """Positions at which a new group begins, for codes that are sorted."""
+    if not group.size:
+        return np.empty(0, np.int64)
+    return np.concatenate([[0], np.flatnonzero(group[1:] != group[:-1]) + 1]).astype(np.int64)
+
+
+def dense(group: Codes) -> I64:
+    """Sorted codes renumbered 0, 1, 2… without gaps."""
+    numbers = np.zeros(group.size, np.int64)
+    np.cumsum(group[1:] != group[:-1], out=numbers[1:])
+    return numbers
+
+
+def running_max(values: I64, group: Codes) -> I64:
+    """The maximum up to and including each row within its group (codes sorted), shape (n,).
+
+    Values that never fall within their group are returned as they are, not as a copy.
+    """
+    if not values.size:
+        return values
+    if _grows(values, group, None, strictly=False):
+        return values
+    number = dense(group)
+    low, high = int(values.min()), int(values.max())
+    span = high - low + 1
+    if span * (int(number[-1]) + 1) < _ROOM:
+        shift = number * span - low
+        return np.maximum.accumulate(values + shift) - shift
+    distinct, rank = np.unique(values, return_inverse=True)
+    shift = number * distinct.size
+    return np.asarray(distinct[np.maximum.accumulate(rank + shift) - shift])
+
+
+class Composite:
+    """One sortable integer for (group, stamp), in which order and strictness of stamps survive.
+
+    Stamps are rebased where that fits into 62 bits and replaced by their ranks where it does not. A stamp
+    that was not among the items sorts between its neighbours, a group beyond theirs after all of them.
+    """
+
+    def __init__(self, group: Codes, stamp: I64) -> None:
+        self.base = int(stamp.min()) - 1 if stamp.size else 0
+        self.groups = int(group.max()) + 2 if group.size else 1
+        self.span = (int(stamp.max()) if stamp.size else 0) - self.base + 2
+        self.distinct: I64 | None = None
+        fits = self.base >= MISSING and self.base + self.span < 2**63
+        if not fits or self.span * (self.groups + 1) >= _ROOM:
+            self.distinct = np.unique(stamp)
+            self.span = 2 * self.distinct.size + 2
+
+    def encode(self, group: Codes, stamp: I64) -> I64:
+        """Codes of rows, shape (n,)."""
+        base = np.minimum(group, self.groups - 1).astype(np.int64) * self.span
+        if self.distinct is None:
+            return base + (np.clip(stamp, self.base, self.base + self.span - 1) - self.base)
+        left = np.searchsorted(self.distinct, stamp, side="left")
+        known = self.distinct[np.minimum(left, self.distinct.size - 1)] == stamp
+        return np.asarray(base + 2 * left + known, np.int64)
+
+
+def sort_grouped(group: Codes, stamp: I64) -> Index:
+    """The order of rows by group, then stamp, then row; linear when stamps grow within each group."""
+    order = by_group(group)
+    if _grows(stamp, group, order, strictly=False):
+        return np.arange(group.size) if order is None else order
+    if order is None:
+        return np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")
+    group, stamp = group[order], stamp[order]  # a few long runs, which a stable sort merges
+    return np.asarray(order[np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")])
+
+
+def by_group(group: Codes) -> Index | None:
+    """The order of rows by group, then row; None where rows are in this order."""
+    if bool((group[1:] >= group[:-1]).all()):
+        return None
+    low, high = int(group.min()), int(group.max())
+    if high - low < 2**16:
+        group = (group - low).astype(np.uint16)  # 16 bits: radix sort
+    return np.argsort(group, kind="stable")
+
+
+def grow_together(group: Codes, stamp: I64, *values: I64, strictly: bool = False) -> bool:
+    """Whether, within each group, stamps and all of the values grow (or stay) from row to row; linear.
+
+    `strictly` asks that each of the values grows.
+    """
+    order = by_group(group)
+    return _grows(stamp, group, order, strictly=False) and all(
+        _grows(value, group, order, strictly=strictly) for value in values
+    )
+
+
+def _grows(value: I64, group: Codes, order: Index | None, *, strictly: bool) -> bool:
+    if order is not None:
+        value, group = value[order], group[order]
+    falls = value[1:] <= value[:-1] if strictly else value[1:] < value[:-1]
+    return not bool(falls.any()) or not bool((falls & (group[1:] == group[:-1])).any())
+
+
+def largest_before(group: Codes, stamp: I64, value: I64, query_group: Codes, query_stamp: I64) -> I64:
+    """For every query the largest value of the items of its group with a stamp strictly before it.
+
+    Items have shape (n,), queries shape (m,); the answer has shape (m,), `MISSING` where there is no item.
+    """
+    if not stamp.size or not query_stamp.size:
+        return np.full(query_stamp.size, MISSING, np.int64)
+    code = Composite(group, stamp)
+    keys = code.encode(group, stamp)
+    order = _order(keys)
+    keys, items = keys[order], group[order]
+    best = running_max(value[order], items)
+    queries = code.encode(query_group, query_stamp)
+    sequence = _order(queries)
+    found = np.empty(queries.size, np.int64)
+    found[sequence] = np.searchsorted(keys, queries[sequence], side="left")
+    last = np.maximum(found - 1, 0)
+    valid = (found > 0) & (items[last] == query_group)
+    return np.where(valid, best[last], MISSING)
+
+
+def _order(keys: I64) -> Index:
+    if bool((keys[1:] >= keys[:-1]).all()):
+        return np.arange(keys.size)
+    return np.argsort(keys, kind="stable")
+
+
+def which_before(group: Codes, stamp: I64, value: I64, query_group: int, query_stamp: int) -> int:
+    """The row that `largest_before` found for one query (the earliest such row), -1 if there is none."""
+    rows = np.flatnonzero((group == query_group) & (stamp < query_stamp))
+    return int(rows[np.argmax(value[rows])]) if rows.size else -1
+
+
+def longer(ttl_ns: I64, rho: float) -> I64:
+    """How long a lease may last by the recorder's clock: TTL·(1+ρ)/(1−ρ), rounded up; `NEVER` stays.
+
+    Two clocks may err, each by `rho`: the node that counts the TTL is slow, the recorder is fast.
+    """
+    endless = ttl_ns >= NEVER
+    extra = np.ceil(np.where(endless, 0, ttl_ns) * (2 * rho / (1 - rho)))
+    return np.where(endless, NEVER, ttl_ns + np.minimum(extra, float(NEVER)).astype(np.int64))
+
+
+def shorter(ttl_ns: I64, rho: float) -> I64:
+    """How long a lease lasts at least by the recorder's clock: TTL·(1−ρ)/(1+ρ), rounded down.
+
+    Two clocks may err, each by `rho`: the node that counts the TTL is fast, the recorder is slow.
+    """
+    endless = ttl_ns >= NEVER
+    missing = np.ceil(np.where(endless, 0, ttl_ns) * (2 * rho / (1 + rho))).astype(np.int64)
+    return np.where(endless, NEVER, ttl_ns - missing)
+
+
+def plus(stamp: I64, duration: I64) -> I64:
+    """A stamp and a duration, of which either may be `NEVER`, which swallows the other."""
+    endless = (stamp >= NEVER) | (duration >= NEVER)
+    return np.where(endless, NEVER, np.where(endless, 0, stamp) + np.where(endless, 0, duration))

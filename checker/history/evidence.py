@@ -1,0 +1,277 @@
+"""What all checks share about one history: grants, accepted writes, pauses, and the words to tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from checker.history.attribution import Attribution, Forgotten
+from checker.history.events import LAB, Params
+from checker.history.grants import Grants, grants_of, unnamed_releases, with_grants
+from checker.history.history import History
+from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.history.sightings import Sightings
+from checker.history.windows import Answers, Segments, believed, guaranteed
+from checker.history.writes import Writes, accepted_writes
+from checker.verdict import Cause, Finding, Property, Severity
+from checker.words import instant
+
+LISTED_MAX: Final = 10
+"""How many findings of one name a verdict lists; `count` in the details tells how many there are."""
+PAUSES: Final = frozenset(("pause", "stop"))
+CLIENT_CRASHES: Final = frozenset(("client_crash", "client-crash"))
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From `start_ns` to `end_ns`, `NEVER` if it does not end."""
+
+    start_ns: int
+    end_ns: int
+
+
+class Evidence:
+    """A history prepared for the checks; everything is derived once, on first use."""
+
+    def __init__(self, history: History, model: str | None = None) -> None:
+        self.history = history
+        self.params: Params = history.params
+        self.model: str = model or self.params.model or _likely_model(history.ops)
+        self.ops: Operations = with_grants(history.ops)
+
+    @property
+    def nested(self) -> bool:
+        """Whether one client may hold a key several times over."""
+        return self.model.startswith("reentrant")
+
+    @cached_property
+    def _accepted(self) -> tuple[Writes, Grants]:
+        grants = grants_of(self.ops, unnamed_releases(self.history.ops))
+        return accepted_writes(self.history, self.ops, grants)
+
+    @property
+    def writes(self) -> Writes:
+        """The accepted writes."""
+        return self._accepted[0]
+
+    @property
+    def grants(self) -> Grants:
+        """The grants, certain ones marked as held."""
+        return self._accepted[1]
+
+    @cached_property
+    def sightings(self) -> Sightings:
+        """What was seen of keys on the nodes."""
+        return Sightings(self.history)
+
+    @cached_property
+    def began_ns(self) -> I64:
+        """Before which instant each grant surely was not made, shape (number of grants,).
+
+        The call of its acquire, or the instant before which a majority was not seen to have its token.
+        """
+        began = self.grants.called_ns.copy()
+        if self.history.nodes:
+            for g in np.flatnonzero(self.grants.held & (self.grants.token != NONE)).tolist():
+                token, called_ns = str(self.ops.names.token[int(self.grants.token[g])]), int(began[g])
+                made_ns = self.sightings.began_ns(self.key(int(self.grants.key[g])), token, called_ns)
+                began[g] = min(made_ns, int(self.grants.acquired_ns[g]))
+        return began
+
+    @cached_property
+    def guaranteed(self) -> Segments:
+        """The segments of G; those without TTL end where a client was killed."""
+        return guaranteed(self.grants, self.params, self._deaths_ns)
+
+    @cached_property
+    def believed(self) -> Segments:
+        """The segments of B, cut where a client was killed."""
+        return believed(self.grants, self.params, self._deaths_ns, self._answers())
+
+    @cached_property
+    def _deaths_ns(self) -> I64:
+        """When the client of each grant was killed, at the earliest; `NEVER` if it was not."""
+        ends = np.full(len(self.grants), NEVER, np.int64)
+        for code, death_ns in self.killed:
+            theirs = (self.grants.client == code) & (self.grants.called_ns <= death_ns)
+            ends[theirs] = np.minimum(ends[theirs], death_ns)
+        return ends
+
+    @cached_property
+    def killed(self) -> list[tuple[int, int]]:
+        """Clients (codes) that the nemesis set out to kill, and when: since then each may have been dead."""
+        return [
+            (code, fault.start_ns)
+            for fault in self.history.faults
+            if fault.f in CLIENT_CRASHES
+            for code in self._client_codes(fault.targets)
+        ]
+
+    def _answers(self) -> Answers:
+        """What `held` answered, and what clients whose extension did not succeed still believed."""
+        ops, codes = self.ops, {str(name): code for code, name in enumerate(self.ops.names.value)}
+        extended = ops.rows(F.EXTEND)
+        rows = np.concatenate([ops.rows(F.HELD, Status.OK), extended[ops.status[extended] != Status.OK]])
+        grant = self.grants.of(ops.grant[rows])
+        yes, no = (ops.value[rows] == codes.get(word, MISSING) for word in ("yes", "no"))
+        known = (grant != NONE) & (yes | no)
+        rows, grant, yes = rows[known], grant[known], yes[known]
+        returned, claimed = np.minimum(ops.return_ns[rows], ops.info_ns[rows]), ops.claimed_ns[rows]
+        until = returned + np.where(claimed == MISSING, 0, np.maximum(claimed, 0))
+        return Answers(grant, yes, returned, until)
+
+    def forget_windows(self) -> None:
+        """Free the memory of G and B (12 bytes per operation); they are computed again when asked for."""
+        self.__dict__.pop("guaranteed", None)
+        self.__dict__.pop("believed", None)
+
+    def pauses(self) -> dict[str, list[Interval]]:
+        """When the nemesis let somebody stand still, by name."""
+        found: dict[str, list[Interval]] = {}
+        for fault in self.history.faults:
+            if fault.f in PAUSES and fault.heals is None:
+                for name in fault.targets:
+                    found.setdefault(name, []).append(Interval(fault.start_ns, fault.until_ns))
+        return found
+
+    def standstills(self, clients: Iterable[str]) -> list[Interval]:
+        """When any of these (client names, or "lab") stood still: pauses by the nemesis and stalls."""
+        names = set(clients)
+        pauses = [interval for name, theirs in self.pauses().items() if name in names for interval in theirs]
+        stalls = [Interval(s.start_ns, s.end_ns) for s in self.history.stalls if s.client in names]
+        return sorted(pauses + stalls, key=lambda i: i.start_ns)
+
+    def still_ns(self, rows: Index) -> I64:
+        """For operations (rows): for how long, at most, their client or the lab stood still during theirs."""
+        total = np.zeros(rows.size, np.int64)
+        call, end = self.ops.call_ns[rows], self.ops.return_ns[rows]
+        for code, name in enumerate(self.ops.names.client):
+            theirs = self.ops.client[rows] == code
+            if theirs.any():
+                for interval in self.standstills((name, LAB)):
+                    shared = np.minimum(interval.end_ns, end) - np.maximum(interval.start_ns, call)
+                    total += np.where(theirs, np.maximum(shared, 0), 0)
+        return total
+
+    def _client_codes(self, names: Sequence[str]) -> list[int]:
+        return [code for code, name in enumerate(self.ops.names.client) if name in names]
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    def at(self, time_ns: int) -> str:
+        """A stamp in words: seconds since the first event."""
+        return instant(int(time_ns) - self.history.start_ns)
+
+    def client(self, row: int) -> str:
+        """The client of an operation."""
+        return str(self.ops.name("client", row))
+
+    def key(self, code: int) -> str | None:
+        """The name of a key."""
+        return None if code < 0 else self.ops.names.key[code]
+
+    def holder(self, grant: int) -> str:
+        """The client that got a grant."""
+        return self.client(int(self.grants.row[grant]))
+
+    def told(self, row: int) -> int:
+        """The event by which an operation is best pointed at: its completion, else its invocation."""
+        done = int(self.ops.return_index[row])
+        return done if done != NONE else int(self.ops.call_index[row])
+
+    def called(self, row: int) -> int:
+        """The event that invoked an operation."""
+        return int(self.ops.call_index[row])
+
+    def finding(
+        self,
+        name: str,
+        property: Property,
+        severity: Severity,
+        why: str = "",
+        *,
+        key: int,
+        headline: str = "",
+        evidence: Sequence[str] = (),
+        cause: Cause | None = None,
+        witnesses: Iterable[int],
+        clients: Iterable[str] = (),
+        forgotten: Forgotten | None = None,
+        **details: Any,
+    ) -> Finding:
+        """A finding on a key (by code); all but mere information name the assumption broken before.
+
+        Either `why` is the whole sentence, or `headline` and the lines of `evidence` make it up. `forgotten`
+        is what nodes must have forgotten, where the finding is that they did; `cause` is what was seen of it.
+        """
+        events = tuple(sorted(set(witnesses)))
+        involved = tuple(dict.fromkeys(clients))
+        broken = None
+        if severity is not Severity.INFORMATION:
+            broken = self._attribution.broken_assumption(events, involved, forgotten)
+        return Finding(
+            name=name,
+            property=property,
+            severity=severity,
+            why=why or f"{headline}: {'; '.join(evidence)}",
+            headline=headline or why,
+            evidence=tuple(evidence),
+            cause=cause,
+            key=self.key(key),
+            witnesses=events,
+            details=details,
+            clients=involved,
+            broken_assumption=broken,
+        )
+
+    @cached_property
+    def _attribution(self) -> Attribution:
+        return Attribution(self.history, self.client_names, self.at)
+
+    def forgotten(self, g: int, h: int) -> Forgotten:
+        """What nodes must have forgotten of the earlier grant when they made the later one."""
+        token = [self.ops.name("token", int(self.grants.row[grant])) for grant in (g, h)]
+        return Forgotten(
+            self.key(int(self.grants.key[g])),
+            int(self.grants.called_ns[g]),
+            int(self.grants.acquired_ns[h]),
+            frozenset(one for one in token if one is not None),
+        )
+
+    @cached_property
+    def client_names(self) -> frozenset[str]:
+        """All clients that the header or an operation names."""
+        return frozenset((*self.params.clients, *self.ops.names.client))
+
+
+def _likely_model(ops: Operations) -> str:
+    """The model that claims least: a lock is taken for a lease if its grants are named or expire.
+
+    Where nobody ever asks for a lock and accesses carry no versions, the history is that of a register.
+    """
+    acquires = ops.f == F.ACQUIRE
+    accesses = (ops.f == F.READ) | (ops.f == F.WRITE) | (ops.f == F.CAS)
+    versioned = (ops.version_read != MISSING) | (ops.version_written != MISSING)
+    if accesses.any() and not versioned.any() and bool(accesses.all()):
+        return "cas-register"
+    named = bool((ops.grant[acquires] != NONE).any()) or bool((ops.ttl_ns[acquires] != MISSING).any())
+    return "lease" if named or not acquires.any() else "mutex"
+
+
+def limited(findings: list[Finding], count: int) -> list[Finding]:
+    """The findings with the true number of such noted in each, if there are more than are listed."""
+    if count <= len(findings):
+        return findings
+    from dataclasses import replace
+
+    return [replace(f, details={**f.details, "count": count}) for f in findings]
+
+
+def spread(values: I64) -> int:
+    """The largest of some stamps, ignoring absent ones."""
+    real = values[(values < NEVER) & (values > MISSING)]
+    return int(real.max()) if real.size else 0

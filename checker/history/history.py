@@ -1,0 +1,312 @@
+"""A recorded history: the operations of the clients as columns, and what everybody else reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from checker.errors import HistoryError
+from checker.history.completeness import Completeness
+from checker.history.events import LAB, NEMESIS, NODE, STALL, Event, Params
+from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
+from checker.history.pairing import client_of, columns_of, is_client_event, pair
+
+__all__ = [
+    "NEVER",
+    "NONE",
+    "Event",
+    "F",
+    "Fault",
+    "History",
+    "LabRecord",
+    "Names",
+    "Operations",
+    "Params",
+    "Stall",
+    "Status",
+]
+
+LAB_STALL: Final = LAB
+LONGEST_NS: Final = 10**17
+"""The longest duration that a parameter may be, three years: sums with stamps fit into 64 bits."""
+_STAMP_MAX: Final = 2**61
+_DURATION_MAX: Final = 2**59
+_DURATIONS: Final = ("ttl_ns", "claimed_ns", "duration_ns", "ttl_left_ns")
+_STAMP: Final = (-_STAMP_MAX, _STAMP_MAX)
+_DURATION: Final = (-_DURATION_MAX, _DURATION_MAX)
+_RANGES: Final = {
+    "call_ns": (*_STAMP, MISSING),
+    "return_ns": (*_STAMP, NEVER),
+    "info_ns": (*_STAMP, NEVER),
+    "ttl_ns": (*_DURATION, MISSING),
+    "claimed_ns": (*_DURATION, MISSING),
+    "attempt_ns": (*_STAMP, MISSING),
+    "deadline_ns": (*_STAMP, MISSING),
+    "version_read": (*_STAMP, MISSING),
+    "version_written": (*_STAMP, MISSING),
+}
+"""What a column may hold: from, to, and the number that means that it is absent."""
+_COUNTS: Final = ("nodes", "quorum", "depth")
+_NUMBERS: Final = {
+    kind: tuple(f.name for f in msgspec.structs.fields(kind) if f.type in (int, int | None))
+    for kind in (Event, Params)
+}
+_NOT_NEGATIVE: Final = ("epsilon_ns", "delta_ns", "grace_ns", "stall_ns", "unavailable_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One injection by the nemesis, from its invoke to the end of its healing.
+
+    `until_ns` is when the healing was confirmed, `NEVER` if it never was; `receipt` is None without proof
+    that the injection took effect.
+    """
+
+    f: str
+    fault_id: str
+    target: str
+    targets: tuple[str, ...]
+    breaks: str | None
+    index: int
+    start_ns: int
+    receipt_index: int = NONE
+    receipt_ns: int = NEVER
+    receipt: dict[str, Any] | None = None
+    confirmed: bool = False
+    heals: str | None = None
+    heal_index: int = NONE
+    until_ns: int = NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A heartbeat gap of a client (or of the "lab"): it stood still from `start_ns` to `end_ns`."""
+
+    client: str
+    start_ns: int
+    end_ns: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabRecord:
+    """What the lab itself saw or did: a final read, the store's log, an anchor, a phase, an abort."""
+
+    f: str
+    type: str
+    index: int
+    time_ns: int
+    key: str | None
+    value: Any
+    version_read: int | None
+    error: str | None
+    entries: tuple[tuple[int, Any, str | None, int | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything that a check may look at. Build it with `History.from_events` or `checker.formats.load`.
+
+    `problems` are reasons why the record itself proves nothing (truncated, wrong count): they turn every
+    `ok` into `unknown`. `complete` is what its file says of the record as a whole. `start_ns` is the time of
+    the first event; sentences count milliseconds from it.
+    """
+
+    ops: Operations
+    params: Params = field(default_factory=Params)
+    faults: tuple[Fault, ...] = ()
+    stalls: tuple[Stall, ...] = ()
+    lab: tuple[LabRecord, ...] = ()
+    nodes: tuple[Event, ...] = ()
+    problems: tuple[str, ...] = ()
+    start_ns: int = 0
+    end_ns: int = 0
+    has_header: bool = True
+    complete: Completeness = Completeness.WHOLE
+    others: tuple[tuple[int, Event], ...] = ()
+    source: Callable[[], Sequence[Event]] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `HistoryError`: parameters with which nothing can be computed."""
+        params = self.params
+        if not 0 <= params.rho < 1:
+            raise HistoryError(f"saw {params.rho}, expected a rate from 0 to 1", field="params.rho")
+        for name in _NOT_NEGATIVE:
+            if (getattr(params, name) or 0) < 0:
+                raise HistoryError(
+                    f"saw {getattr(params, name)}, expected a duration of 0 ns or more",
+                    field=f"params.{name}",
+                )
+        for name in _NUMBERS[Params]:
+            number, least = getattr(params, name), int(name in _COUNTS)
+            if number is not None and not least <= number <= LONGEST_NS:
+                raise HistoryError(
+                    f"saw {number}, expected an integer from {least} to {LONGEST_NS}", field=f"params.{name}"
+                )
+
+    @classmethod
+    def from_events(
+        cls,
+        events: Sequence[Event],
+        params: Params | None = None,
+        *,
+        problems: Iterable[str] = (),
+        has_header: bool = True,
+        complete: Completeness = Completeness.WHOLE,
+    ) -> History:
+        """Pair the events of a history that is in memory; positions count as indices.
+
+        Raises:
+            HistoryError: events that contradict each other (see `checker.history.pairing.pair`).
+        """
+        clients = [(i, e) for i, e in enumerate(events) if is_client_event(e)]
+        others = [(i, e) for i, e in enumerate(events) if not is_client_event(e)]
+        ops = pair(columns_of([e for _, e in clients], [i for i, _ in clients]))
+        require_range(ops, others)
+        times = [e.time_ns for e in events] or [0]
+        history = cls(
+            ops=ops,
+            params=params or Params(),
+            problems=tuple(problems),
+            start_ns=times[0],
+            end_ns=max(times),
+            has_header=has_header,
+            complete=complete,
+            source=lambda: events,
+        )
+        return history.with_others(others)
+
+    def with_others(self, others: Sequence[tuple[int, Event]]) -> History:
+        """The same history with what nemesis, lab and nodes reported: pairs of position and event."""
+        return replace(
+            self,
+            faults=tuple(_faults(others)),
+            stalls=tuple(_stalls(others)),
+            lab=tuple(_lab_record(i, e) for i, e in others if e.process == LAB and e.f != STALL),
+            nodes=tuple(e for _, e in others if e.process == NODE),
+            others=tuple(others),
+        )
+
+    def events(self) -> Sequence[Event]:
+        """The raw events, read again from the file where they are not in memory (empty if nowhere)."""
+        return self.source() if self.source else ()
+
+    def with_params(self, params: Params) -> History:
+        """The same record under other assumptions."""
+        return replace(self, params=params)
+
+    def since_start_ms(self, time_ns: int) -> float:
+        """A stamp as milliseconds since the first event, as every sentence and picture tells it."""
+        return (time_ns - self.start_ns) / 1e6
+
+
+def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:
+    """See to it that the numbers of these operations and events can be computed with.
+
+    Raises:
+        HistoryError: one that cannot, with its event.
+    """
+    for name, (least, most, spared) in _RANGES.items():
+        column = getattr(ops, name)
+        if column.strides == (0,):
+            column = column[:1]
+        wrong = ((column < least) | (column > most)) & (column != spared)
+        if name == "ttl_ns":
+            wrong &= column < NEVER
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            done = name != "call_ns" and ops.return_index[row] != NONE
+            index = int(ops.return_index[row] if done else ops.call_index[row])
+            raise HistoryError(
+                f"saw {column[row]}, expected a number from {least} to {most} (event {index})",
+                field="time_ns" if name in ("call_ns", "return_ns", "info_ns") else name,
+                hint="leave a duration out that has no end; count time from the start of the recording",
+            )
+    for index, event in others:
+        require_numbers(index, event)
+
+
+def require_numbers(index: int, event: Event) -> None:
+    """See to it that the numbers of one event can be computed with; a TTL that has no end may be any.
+
+    Raises:
+        HistoryError: one that cannot, with its event.
+    """
+    for name in _NUMBERS[Event]:
+        number, most = getattr(event, name), _DURATION_MAX if name in _DURATIONS else _STAMP_MAX
+        if number is None or abs(number) <= most or (name == "ttl_ns" and NEVER <= number < 2**63):
+            continue
+        raise HistoryError(
+            f"saw {number}, expected a number from {-most} to {most} (event {index})", field=name
+        )
+
+
+def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:
+    for index, event in others:
+        if event.f != STALL or event.process in (NEMESIS, NODE):
+            continue
+        duration = event.duration_ns or 0
+        start = event.start_ns if event.start_ns is not None else event.time_ns - duration
+        who = LAB_STALL if event.process == LAB else client_of(event.process, event.client)
+        yield Stall(who, start, max(start + duration, start), index)
+
+
+def _lab_record(index: int, event: Event) -> LabRecord:
+    return LabRecord(
+        event.f,
+        event.type,
+        index,
+        event.time_ns,
+        event.key,
+        event.value,
+        event.version_read,
+        event.error,
+        tuple(tuple(entry) for entry in event.entries or ()),
+    )
+
+
+def _faults(others: Sequence[tuple[int, Event]]) -> list[Fault]:
+    """Injections with their receipts; a healing closes the fault that it names.
+
+    A nemesis event that stands alone (neither an invoke nor the completion of one, as other tools write)
+    is a remark, no fault.
+    """
+    found: list[Fault] = []
+    open_at: dict[tuple[str, str, str | None], int] = {}
+    for index, event in others:
+        if event.process != NEMESIS:
+            continue
+        identity = (event.f, event.fault_id or event.f, event.heals)
+        if event.type == "invoke":
+            open_at[identity] = len(found)
+            targets = tuple(event.targets or ())
+            name = event.target or ", ".join(targets)
+            found.append(
+                Fault(
+                    event.f, identity[1], name, targets, event.breaks, index, event.time_ns, heals=event.heals
+                )
+            )
+        elif identity in open_at:
+            at = open_at.pop(identity)
+            found[at] = replace(
+                found[at],
+                receipt_index=index,
+                receipt_ns=event.time_ns,
+                receipt=event.receipt,
+                confirmed=event.type == "ok",
+            )
+    return _healed(found)
+
+
+def _healed(faults: list[Fault]) -> list[Fault]:
+    healings = {f.heals: f for f in faults if f.heals is not None and f.confirmed}
+    return [
+        replace(fault, heal_index=healing.receipt_index, until_ns=healing.receipt_ns)
+        if (healing := healings.get(fault.fault_id)) is not None and fault.heals is None
+        else fault
+        for fault in faults
+    ]

@@ -1,0 +1,304 @@
+"""From events to operations: each invocation meets the completion of the same process and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+
+from checker.errors import HistoryError
+from checker.history.events import RESERVED, STALL, Event
+from checker.history.identity import identified
+from checker.history.operations import (
+    COLUMNS,
+    F_NAMES,
+    I8,
+    I32,
+    I64,
+    MISSING,
+    NEVER,
+    NONE,
+    NUMBER_COLUMNS,
+    F,
+    Names,
+    Operations,
+    Status,
+)
+
+INVOKE: Final = 3
+TYPES: Final = {"ok": int(Status.OK), "fail": int(Status.FAIL), "info": int(Status.INFO), "invoke": INVOKE}
+EVENT_CODES: Final = ("process", "key", "grant", "token", "value", "error")
+_KIND: Final = {name: int(kind) for name, kind in F_NAMES.items()}
+
+
+@dataclass(slots=True)
+class EventColumns:
+    """Client events as columns in order of `index`, before pairing.
+
+    `codes` and `names` share the keys of `EVENT_CODES`; `numbers` those of `NUMBER_COLUMNS`; `clients` maps
+    a process code to its client. `kind` is `F`, `type` a `Status` or `INVOKE`.
+    """
+
+    index: I64
+    time_ns: I64
+    type: I8
+    kind: I8
+    codes: dict[str, Any]
+    names: dict[str, Sequence[Any]]
+    numbers: dict[str, I64]
+    clients: Sequence[str]
+
+    def __len__(self) -> int:
+        return int(self.index.size)
+
+
+class Interner(dict[Any, int]):
+    """Codes for values in order of first sight; None is `NONE`."""
+
+    def __init__(self) -> None:
+        super().__init__({None: NONE})
+
+    def __missing__(self, value: Any) -> int:
+        code = len(self) - 1
+        self[value] = code
+        return code
+
+    def names(self) -> list[Any]:
+        """The values, by code."""
+        return list(self)[1:]
+
+
+def is_client_event(event: Event) -> bool:
+    """Whether the event belongs to an operation of a client (not to nemesis, lab, node, nor a stall)."""
+    return event.process not in RESERVED and event.f != STALL
+
+
+def all_from_clients(events: Sequence[Event]) -> bool:
+    """Whether `is_client_event` holds for every event; much faster than asking one by one."""
+    if STALL in set(map(attrgetter("f"), events)):
+        return False
+    return RESERVED.isdisjoint(map(attrgetter("process"), events))
+
+
+def client_of(process: str, named: str | None = None) -> str:
+    """The stable name of the client that a process belongs to: "alice/2" goes on for "alice"."""
+    return named if named is not None else process.partition("/")[0]
+
+
+_FIELDS: Final = (
+    *("grant_id" if name == "grant" else name for name in EVENT_CODES),
+    *NUMBER_COLUMNS,
+    "time_ns",
+    "type",
+    "f",
+)
+_ROW: Final = attrgetter(*_FIELDS)
+
+
+class Tables:
+    """The codes given so far, shared by the columns of consecutive events."""
+
+    def __init__(self) -> None:
+        self.interners = {name: Interner() for name in EVENT_CODES}
+        self.clients: list[str] = []
+
+    def names(self) -> dict[str, Sequence[Any]]:
+        """The values behind the codes, by column."""
+        return {name: interner.names() for name, interner in self.interners.items()}
+
+
+def columns_of(events: Sequence[Event], indices: Sequence[int], tables: Tables | None = None) -> EventColumns:
+    """Client events (those of `is_client_event`) and their positions in the history as columns.
+
+    With `tables` the codes go on from there, and the caller fills in `names` and `clients` at the end.
+
+    Raises:
+        HistoryError: an unknown `f`, a value that is no scalar, a number that does not fit into 64 bits.
+    """
+    n = len(events)
+    own = tables or Tables()
+    fields = dict(
+        zip(_FIELDS, zip(*map(_ROW, events), strict=True) if n else [()] * len(_FIELDS), strict=True)
+    )
+    if fields["value"].count(None) < n:
+        fields["value"] = tuple(map(_value, fields["value"], events, indices))
+    codes = {
+        name: _codes(own.interners[name], fields["grant_id" if name == "grant" else name])
+        for name in EVENT_CODES
+    }
+    if n and int(codes["process"].max()) >= len(own.clients):
+        for at in np.unique(codes["process"], return_index=True)[1].tolist():
+            if codes["process"][at] >= len(own.clients):
+                own.clients.append(client_of(events[at].process, events[at].client))
+    return EventColumns(
+        index=np.asarray(indices, np.int64),
+        time_ns=_integers("time_ns", fields["time_ns"], indices),
+        type=np.fromiter(map(TYPES.__getitem__, fields["type"]), np.int8, n),
+        kind=_kinds(fields["f"], indices),
+        codes=codes,
+        names={} if tables else own.names(),
+        numbers={name: _integers(name, fields[name], indices) for name in NUMBER_COLUMNS},
+        clients=own.clients,
+    )
+
+
+def _codes(interner: Interner, values: Sequence[Any]) -> I32:
+    if values and values.count(None) == len(values):
+        return np.broadcast_to(np.int32(NONE), (len(values),))
+    return np.fromiter(map(interner.__getitem__, values), np.int32, len(values))
+
+
+def _kinds(kinds: Sequence[str], indices: Sequence[int]) -> I8:
+    try:
+        return np.fromiter(map(_KIND.__getitem__, kinds), np.int8, len(kinds))
+    except KeyError:
+        at = next(i for i, f in enumerate(kinds) if f not in _KIND)
+        raise unknown_kind(kinds[at], indices[at]) from None
+
+
+def _value(value: Any, event: Event, index: int) -> Any:
+    if isinstance(value, list) and event.f == "cas":
+        return tuple(value)
+    if value is None or (isinstance(value, str | int) and not isinstance(value, bool)):
+        return value
+    raise HistoryError(f"saw {value!r}, expected a string or an integer (event {index})", field="value")
+
+
+def _integers(name: str, values: Sequence[Any], indices: Sequence[int]) -> I64:
+    absent = values.count(None)
+    if values and absent == len(values):
+        return np.broadcast_to(np.int64(MISSING), (len(values),))
+    if absent:
+        values = [MISSING if number is None else number for number in values]
+    try:
+        return np.array(values, dtype=np.int64).reshape(len(values))
+    except OverflowError:
+        at = next(i for i, v in enumerate(values) if not -(2**63) <= v < 2**63)
+        raise HistoryError(
+            f"saw {values[at]}, expected an integer of 64 bits (event {indices[at]})", field=name
+        ) from None
+
+
+def unknown_kind(seen: str, index: int) -> HistoryError:
+    """The error for a client event whose `f` is no operation."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(seen, [*F_NAMES, STALL], n=1)
+    return HistoryError(
+        f"saw {seen!r}, expected one of {', '.join(F_NAMES)} or {STALL} (event {index})",
+        field="f",
+        hint=f"did you mean '{near[0]}'?" if near else None,
+    )
+
+
+def pair(columns: EventColumns) -> Operations:
+    """Join invocations and completions, O(n log n).
+
+    Raises:
+        HistoryError: a completion without an invocation, of another `f`, before it in time, or of another
+            key or grant; a process that invokes twice at once; what `checker.history.identity.identified` refuses.
+    """
+    process = columns.codes["process"]
+    few = len(columns.names["process"]) < 2**16
+    order = np.argsort(process.astype(np.uint16) if few else process, kind="stable")  # 16 bits: radix sort
+    process = process[order]
+    is_call = columns.type[order] == INVOKE
+    same_as_next = np.zeros(order.size, bool)
+    same_as_next[:-1] = process[1:] == process[:-1]
+    followed = np.zeros(order.size, bool)
+    followed[:-1] = is_call[:-1] & ~is_call[1:]
+    followed &= same_as_next
+    _require_alternation(columns, order, is_call, same_as_next, followed)
+    calls = order[is_call]
+    returns = np.full(calls.size, NONE, np.int64)
+    done = followed[is_call]
+    returns[done] = order[np.flatnonzero(followed) + 1]
+    back = np.argsort(calls, kind="stable")
+    return identified(_table(columns, calls[back], returns[back]))
+
+
+def _require_alternation(
+    columns: EventColumns, order: I64, is_call: Any, same_as_next: Any, followed: Any
+) -> None:
+    alone = ~is_call
+    alone[1:] &= ~followed[:-1]
+    twice = np.zeros(is_call.size, bool)
+    twice[1:] = is_call[1:] & is_call[:-1] & same_as_next[:-1]
+    for wrong, problem in (
+        (alone, "this process completes what it never invoked"),
+        (twice, "this process invokes again before its completion"),
+    ):
+        if wrong.any():
+            at = int(order[wrong].min())
+            raise _pairing_error(columns, at, problem)
+
+
+def _pairing_error(columns: EventColumns, at: int, problem: str, field: str = "process") -> HistoryError:
+    process = columns.names["process"][columns.codes["process"][at]]
+    kind = F(int(columns.kind[at])).name.lower()
+    return HistoryError(
+        f"{problem}: {process} {kind} (event {columns.index[at]}), expected invoke, then ok, fail or info",
+        field=field,
+        hint="one operation at a time per process; after an info the client goes on under a new process name",
+    )
+
+
+def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
+    completed = returns >= 0
+    safe = np.where(completed, returns, calls)
+    status = np.where(completed, columns.type[safe], np.int8(Status.INFO)).astype(np.int8)
+    stamp = np.where(completed, columns.time_ns[safe], NEVER)
+    certain = status != Status.INFO
+    _require(columns, calls, columns.kind[calls] == columns.kind[safe], "the completion is of another f", "f")
+    _require(columns, calls, stamp >= columns.time_ns[calls], "the completion is earlier", "time_ns")
+    table: dict[str, Any] = {
+        "f": columns.kind[calls],
+        "status": status,
+        "call_ns": columns.time_ns[calls],
+        "return_ns": np.where(certain, stamp, NEVER),
+        "info_ns": _all_never(calls.size) if certain.all() else np.where(certain, NEVER, stamp),
+        "call_index": columns.index[calls],
+        "return_index": np.where(completed, columns.index[safe], NONE),
+    }
+    for name, codes in columns.codes.items():
+        if _constant(codes):
+            table[name] = np.broadcast_to(codes[0], calls.shape)
+            continue
+        first, last = codes[calls], codes[safe]
+        if name in ("key", "grant"):
+            agree = (first == last) | (first == NONE) | (last == NONE)
+            _require(columns, calls, agree, f"the completion names another {name}", name)
+        table[name] = np.where(last == NONE, first, last)
+    for name, numbers in columns.numbers.items():
+        if _constant(numbers):
+            table[name] = np.broadcast_to(numbers[0], calls.shape)
+            continue
+        last = numbers[safe]
+        table[name] = np.where(last == MISSING, numbers[calls], last)
+    client_names, client_codes = _intern(columns.clients)
+    table["client"] = client_codes[table["process"]]
+    names = Names(**columns.names, client=client_names)
+    return Operations(**{name: table[name] for name in COLUMNS}, names=names)
+
+
+def _all_never(size: int) -> I64:
+    return np.broadcast_to(np.int64(NEVER), (size,))
+
+
+def _constant(column: Any) -> bool:
+    """Whether a column is one number repeated, which takes no memory."""
+    return bool(column.size and column.strides == (0,))
+
+
+def _intern(strings: Sequence[str]) -> tuple[list[str], Any]:
+    interner = Interner()
+    codes = np.fromiter(map(interner.__getitem__, strings), np.int32, len(strings))
+    return interner.names(), codes
+
+
+def _require(columns: EventColumns, calls: I64, holds: Any, problem: str, field: str) -> None:
+    if not holds.all():
+        raise _pairing_error(columns, int(calls[np.flatnonzero(~holds)[0]]), problem, field)

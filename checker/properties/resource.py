@@ -1,0 +1,141 @@
+"""The resource: was an update lost, does any order explain what the clients read and wrote?
+
+`lost-update`: two committed read-modify-writes were based on one version. `cycle`: see `checker.properties.cycles`; a
+cycle through a lost update is not told twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checker.history.accesses import Accesses, accesses_of, based_on, contradictions
+from checker.history.arrays import sort_grouped
+from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.operations import MISSING, Index
+from checker.properties.cycles import Step, shortest_cycle
+from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
+
+RESOURCE = Property.RESOURCE
+
+
+def check(evidence: Evidence) -> PropertyVerdict:
+    """The verdict on the resource; unknown if nothing was ever written."""
+    writes = evidence.writes
+    if not len(writes):
+        why = "no write was accepted, so nothing could be corrupted"
+        return judge(RESOURCE, [], otherwise=Outcome.UNKNOWN, why=why)
+    accesses = accesses_of(evidence)
+    lost, rows = lost_updates(evidence)
+    findings = [*lost, *cycles(evidence, accesses, rows)]
+    twice = _version_given_twice(accesses)
+    if twice >= 0:
+        why = (
+            f"the store gave version {accesses.version[twice]} of {evidence.key(int(accesses.key[twice]))!r}"
+            " to two writes: it does not serialise them, so no order is known"
+        )
+        return judge(RESOURCE, findings, otherwise=Outcome.UNKNOWN, why=why)
+    versioned = int(accesses.write.sum())
+    if not versioned:
+        why = "the store returned no versions, so the order of writes is not known"
+        return judge(RESOURCE, findings, otherwise=Outcome.UNKNOWN, why=why)
+    why = f"{versioned} writes form one order that explains every read, and no update was lost"
+    return judge(RESOURCE, findings, why=why)
+
+
+def lost_updates(evidence: Evidence) -> tuple[list[Finding], Index]:
+    """`lost-update`: two committed read-modify-writes from one version; and all operations in such pairs."""
+    writes, ops = evidence.writes, evidence.ops
+    based = based_on(writes)
+    rows = np.flatnonzero(based != MISSING)
+    order = rows[sort_grouped(writes.key[rows], based[rows])]
+    same = (writes.key[order][1:] == writes.key[order][:-1]) & (based[order][1:] == based[order][:-1])
+    found = np.flatnonzero(same)
+    findings = []
+    for i in found[:LISTED_MAX].tolist():
+        pair = sorted(order[i : i + 2].tolist(), key=lambda w: int(writes.version_written[w]))
+        one, two = (int(writes.row[w]) for w in pair)
+        a, b = evidence.client(one), evidence.client(two)
+        versions = [int(v) for v in writes.version_written[pair]]
+        of = f" (versions {versions[0]} and {versions[1]})" if MISSING not in versions else ""
+        why = (
+            f"{a} and {b} both changed version {based[order[i]]} of {evidence.key(int(ops.key[one]))!r}{of}: "
+            f"{b} overwrote {a}'s update without having seen it"
+        )
+        findings.append(
+            evidence.finding(
+                "lost-update",
+                RESOURCE,
+                Severity.VIOLATION,
+                why,
+                key=int(ops.key[one]),
+                witnesses=(evidence.told(one), evidence.told(two)),
+                clients=(a, b),
+                version_read=int(based[order[i]]),
+                versions_written=[None if v == MISSING else v for v in versions],
+                values=[ops.name("value", one), ops.name("value", two)],
+            )
+        )
+    return limited(findings, int(found.size)), writes.row[order[np.union1d(found, found + 1)]]
+
+
+def cycles(evidence: Evidence, accesses: Accesses, lost: Index) -> list[Finding]:
+    """`cycle`: the order of versions, what was based on what, and real time contradict each other."""
+    epsilon = evidence.params.epsilon_ns
+    found = contradictions(accesses, epsilon, LISTED_MAX, np.isin(accesses.row, lost))
+    findings: list[Finding] = []
+    for first, second, kind in zip(found.first.tolist(), found.second.tolist(), found.kind, strict=True):
+        own = np.flatnonzero(accesses.key == accesses.key[first])
+        a, b = (int(np.flatnonzero(own == x)[0]) for x in (first, second))
+        steps = shortest_cycle(accesses.take(own), a, b, epsilon, kind)
+        whole = [Step(int(own[s.source]), int(own[s.target]), s.kind) for s in steps]
+        findings.append(_cycle(evidence, accesses, whole))
+    return limited(findings, found.count)
+
+
+def _cycle(evidence: Evidence, accesses: Accesses, steps: list[Step]) -> Finding:
+    sentences = [_sentence(evidence, accesses, step) for step in steps]
+    rows = [int(accesses.row[step.source]) for step in steps]
+    key = int(accesses.key[steps[0].source])
+    why = f"no order explains the operations on {evidence.key(key)!r}: " + "; ".join(sentences)
+    return evidence.finding(
+        "cycle",
+        RESOURCE,
+        Severity.VIOLATION,
+        why,
+        key=key,
+        witnesses=[evidence.told(row) for row in rows],
+        clients=[evidence.client(row) for row in rows],
+        edges=[
+            {
+                "from": evidence.told(int(accesses.row[step.source])),
+                "to": evidence.told(int(accesses.row[step.target])),
+                "kind": step.kind,
+                "why": sentence,
+            }
+            for step, sentence in zip(steps, sentences, strict=True)
+        ],
+    )
+
+
+def _sentence(evidence: Evidence, accesses: Accesses, step: Step) -> str:
+    a, b = (evidence.client(int(accesses.row[x])) for x in (step.source, step.target))
+    seen = accesses.based_on if accesses.write[step.source] else accesses.version
+    version = int(accesses.version[step.target])
+    if step.kind == "rw":
+        return f"{a} read version {seen[step.source]}, {b} wrote version {version} without {a} seeing it"
+    if step.kind == "ww":
+        return f"{b} wrote version {version} after {a}'s version {accesses.version[step.source]}"
+    if step.kind == "wr":
+        return f"{b} read version {accesses.version[step.source]}, which {a} wrote"
+    return (
+        f"{a} had finished (version {accesses.version[step.source]}) by "
+        f"{evidence.at(accesses.done_ns[step.source])}, before {b} began (version {version}) at "
+        f"{evidence.at(accesses.call_ns[step.target])}"
+    )
+
+
+def _version_given_twice(accesses: Accesses) -> int:
+    writer = np.flatnonzero(accesses.write)
+    key, version = accesses.key[writer], accesses.version[writer]
+    twice = np.flatnonzero((key[1:] == key[:-1]) & (version[1:] == version[:-1]))
+    return int(writer[twice[0]]) if twice.size else -1

@@ -1,0 +1,316 @@
+"""Liveness in numbers, from the history alone: how soon, how often and after how many attempts a lock is got.
+
+The checker decides whether liveness was violated; these are the figures for a reader who compares locks. An
+attempt is one acquire of a client: a lock that tries again by itself hides its tries in there (give it
+`retry_count: 1` to see them). All times are integer nanoseconds of the history's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from checker.history.evidence import Evidence, Interval
+from checker.history.history import Fault, History
+from checker.history.operations import I64, NEVER, NONE, Bools, F, Index, Status
+from checker.properties.availability import Availability, merged, total, within
+
+WINDOW_NS: Final = 500_000_000
+"""The length of the windows in which availability is counted."""
+LISTED_MAX: Final = 200
+"""How many heals and penalties are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The distribution of some numbers: median, 99th percentile, largest."""
+
+    p50: float
+    p99: float
+    max: float
+    mean: float
+
+    def scaled(self, by: float) -> dict[str, float]:
+        """The JSON form, in another unit."""
+        return {name: round(getattr(self, name) / by, 3) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """The end of one fault, and how long after it anybody, and the client that had been hit, got the lock.
+
+    None: nobody (or no client) did before the run was over.
+    """
+
+    fault: Fault
+    anybody_ns: int | None
+    hit_client_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """A grant that could not be released because of a fault, and when the next one followed.
+
+    Claim: what a partition costs is the rest of the TTL, so `from_grant_ns` should be about `ttl_ns`.
+    """
+
+    fault: Fault
+    client: str
+    ttl_ns: int
+    from_grant_ns: int
+    from_fault_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What was measured. `windows` has one sign per window: # a grant, . demand without one, - no demand."""
+
+    attempts: int
+    grants: int
+    refused: int
+    unknown: int
+    acquire_ns: Spread | None
+    tries: Spread | None
+    windows: str
+    longest_gap_ns: int
+    heals: tuple[Heal, ...]
+    penalties: tuple[Penalty, ...]
+    handover_ns: Spread | None = None
+    """How long after a grant that was given back the next one came: what a penalty is to be compared with."""
+
+    @property
+    def available(self) -> float | None:
+        """The share of the windows with demand that have a grant; None without demand."""
+        demand = len(self.windows) - self.windows.count("-")
+        return self.windows.count("#") / demand if demand else None
+
+    @property
+    def after_heal_ns(self) -> Spread | None:
+        """How long after a heal anybody got the lock."""
+        return spread([heal.anybody_ns for heal in self.heals if heal.anybody_ns is not None])
+
+    @property
+    def hit_after_heal_ns(self) -> Spread | None:
+        """How long after a heal the client that had been hit got the lock."""
+        return spread([heal.hit_client_ns for heal in self.heals if heal.hit_client_ns is not None])
+
+    @property
+    def penalty_ns(self) -> Spread | None:
+        """How long after a grant that could not be released the next one came."""
+        return spread([penalty.from_grant_ns for penalty in self.penalties])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as it stands in verdict.json; times in milliseconds."""
+        share = self.available
+        return {
+            "attempts": self.attempts,
+            "grants": self.grants,
+            "refused": self.refused,
+            "unknown": self.unknown,
+            "acquire_ms": _ms(self.acquire_ns),
+            "attempts_until_grant": self.tries.scaled(1) if self.tries else None,
+            "availability": {
+                "window_ms": WINDOW_NS / 1e6,
+                "share": None if share is None else round(share, 4),
+                "windows": self.windows,
+            },
+            "longest_gap_ms": round(self.longest_gap_ns / 1e6, 3),
+            "after_heal_ms": _ms(self.after_heal_ns),
+            "hit_client_after_heal_ms": _ms(self.hit_after_heal_ns),
+            "heals": [_heal(heal) for heal in self.heals[:LISTED_MAX]],
+            "handover_ms": _ms(self.handover_ns),
+            "penalty_ms": _ms(self.penalty_ns),
+            "penalties": [_penalty(penalty) for penalty in self.penalties[:LISTED_MAX]],
+        }
+
+
+def measure(history: History) -> Measures:
+    """All measures of a history; empty ones where there was nothing to measure."""
+    evidence = Evidence(history)
+    ops = evidence.ops
+    rows = ops.rows(F.ACQUIRE)
+    status = ops.status[rows]
+    call = ops.call_ns[rows]
+    end = np.minimum(np.minimum(ops.return_ns[rows], ops.info_ns[rows]), history.end_ns)
+    granted = status == Status.OK
+    return Measures(
+        attempts=int(rows.size),
+        grants=int(granted.sum()),
+        refused=int((status == Status.FAIL).sum()),
+        unknown=int((status == Status.INFO).sum()),
+        acquire_ns=spread((end - call)[granted]),
+        tries=spread(attempts_until_grant(ops.client[rows], call, granted)),
+        windows=windows(call, end, granted),
+        longest_gap_ns=longest_gap_ns(evidence, rows, end),
+        heals=heals(evidence),
+        penalties=penalties(evidence),
+        handover_ns=spread(handovers_ns(evidence)),
+    )
+
+
+def spread(values: I64 | list[int]) -> Spread | None:
+    """The distribution of some numbers; None of none."""
+    numbers = np.asarray(values, np.float64)
+    if not numbers.size:
+        return None
+    p50, p99 = np.percentile(numbers, [50, 99])
+    return Spread(float(p50), float(p99), float(numbers.max()), float(numbers.mean()))
+
+
+def attempts_until_grant(client: np.ndarray, call_ns: I64, granted: Bools) -> I64:
+    """For every grant, how many attempts its client made since its last one, the granted one included."""
+    order = np.lexsort((call_ns, client))
+    hits = np.flatnonzero(granted[order])
+    who = client[order]
+    first = np.searchsorted(who, who[hits])
+    before = np.concatenate([[-1], hits[:-1]])[: hits.size]
+    return np.asarray(hits - np.maximum(before, first - 1), np.int64)
+
+
+def windows(
+    call_ns: I64, end_ns: I64, granted: Bools, *, start_ns: int | None = None, window_ns: int = WINDOW_NS
+) -> str:
+    """One sign per window from `start_ns`, by default the first call, to the last end.
+
+    # a grant, . demand only, - no demand.
+    """
+    if not call_ns.size:
+        return ""
+    start = int(call_ns.min()) if start_ns is None else start_ns
+    count = (int(end_ns.max()) - start) // window_ns + 1
+    first, last = (call_ns - start) // window_ns, (end_ns - start) // window_ns
+    change = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)[: count + 1]
+    demand = np.cumsum(change)[:count] > 0
+    grant = np.bincount(last[granted], minlength=count) > 0
+    return "".join(np.where(grant, "#", np.where(demand, ".", "-")).tolist())
+
+
+def longest_gap_ns(evidence: Evidence, rows: Index, end_ns: I64) -> int:
+    """The longest time, of one key, without a new grant; only time in which a majority was reachable counts.
+
+    From the first call to the first grant, from one grant to the next, and from the last one to the end of
+    the last attempt. Reachable means: for at least one client.
+    """
+    if not rows.size:
+        return 0
+    ops = evidence.ops
+    availability = Availability(evidence)
+    served = merged(i for client in evidence.client_names for i in availability.served(client))
+    longest = 0
+    for key in np.unique(ops.key[rows]).tolist():
+        mine = ops.key[rows] == key
+        ends = end_ns[mine]
+        grants = np.sort(ends[ops.status[rows[mine]] == Status.OK])
+        marks = np.concatenate([[ops.call_ns[rows[mine]].min()], grants, [ends.max()]])
+        gaps = np.diff(marks)
+        for at in np.argsort(-gaps, kind="stable").tolist():
+            if gaps[at] <= longest:
+                break
+            longest = max(longest, total(within(int(marks[at]), int(marks[at + 1]), served)))
+    return longest
+
+
+def heals(evidence: Evidence) -> tuple[Heal, ...]:
+    """For every fault that was ended: how long it took until somebody was granted a lock again."""
+    grants = evidence.grants
+    held = np.flatnonzero(grants.returned)
+    order = held[np.argsort(grants.acquired_ns[held], kind="stable")]
+    times, clients = grants.acquired_ns[order], grants.client[order]
+    found = []
+    for fault in _injections(evidence):
+        if fault.until_ns >= NEVER:
+            continue
+        codes = [c for c, name in enumerate(evidence.ops.names.client) if name in fault.targets]
+        theirs = times[np.isin(clients, codes)]
+        found.append(Heal(fault, _after(times, fault.until_ns), _after(theirs, fault.until_ns)))
+    return tuple(found)
+
+
+def _after(times: I64, since_ns: int) -> int | None:
+    at = int(np.searchsorted(times, since_ns))
+    return int(times[at]) - since_ns if at < times.size else None
+
+
+def handovers_ns(evidence: Evidence) -> I64:
+    """From each grant that was given back to the next grant of its key."""
+    grants = evidence.grants
+    back, following = _in_turn(evidence)
+    given = _given_back(evidence)[back]
+    return np.asarray((grants.acquired_ns[following] - grants.acquired_ns[back])[given], np.int64)
+
+
+def penalties(evidence: Evidence) -> tuple[Penalty, ...]:
+    """Grants that were never given back because their client was hit, and when the next grant came."""
+    grants = evidence.grants
+    faults = [f for f in _injections(evidence) if evidence.client_names & set(f.targets)]
+    if not faults:
+        return ()
+    given_back = _given_back(evidence)
+    found = []
+    for grant, following in zip(*(rows.tolist() for rows in _in_turn(evidence)), strict=True):
+        if given_back[grant]:
+            continue
+        granted, next_ns = int(grants.acquired_ns[grant]), int(grants.acquired_ns[following])
+        span = Interval(granted, min(next_ns, int(grants.release_call_ns[grant])))
+        client = evidence.holder(grant)
+        fault = next((f for f in faults if client in f.targets and _meets(f, span)), None)
+        if fault is not None:
+            since_ns = max(fault.start_ns, granted)
+            ttl_ns = int(grants.ttl_ns[grant])
+            found.append(Penalty(fault, client, ttl_ns, next_ns - granted, next_ns - since_ns))
+    return tuple(found)
+
+
+def _in_turn(evidence: Evidence) -> tuple[Index, Index]:
+    """Grants of leases, and for each the next one of its key; the last of each key is left out."""
+    grants = evidence.grants
+    held = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
+    order = held[np.lexsort((grants.acquired_ns[held], grants.key[held]))]
+    same = grants.key[order[:-1]] == grants.key[order[1:]]
+    return order[:-1][same], order[1:][same]
+
+
+def _given_back(evidence: Evidence) -> Bools:
+    """Which grants were released for certain."""
+    grants = evidence.grants
+    released = evidence.ops.status[grants.release_row] == Status.OK
+    return np.asarray((grants.release_row != NONE) & released)
+
+
+def _meets(fault: Fault, span: Interval) -> bool:
+    return fault.start_ns <= span.end_ns and fault.until_ns >= span.start_ns
+
+
+def _injections(evidence: Evidence) -> list[Fault]:
+    return [f for f in evidence.history.faults if f.heals is None and f.confirmed]
+
+
+def _ms(spread: Spread | None) -> dict[str, float] | None:
+    return spread.scaled(1e6) if spread else None
+
+
+def _heal(heal: Heal) -> dict[str, Any]:
+    return {
+        "fault_id": heal.fault.fault_id,
+        "f": heal.fault.f,
+        "target": heal.fault.target,
+        "after_ms": _or_none(heal.anybody_ns),
+        "hit_client_after_ms": _or_none(heal.hit_client_ns),
+    }
+
+
+def _penalty(penalty: Penalty) -> dict[str, Any]:
+    return {
+        "fault_id": penalty.fault.fault_id,
+        "f": penalty.fault.f,
+        "client": penalty.client,
+        "ttl_ms": penalty.ttl_ns / 1e6,
+        "from_grant_ms": round(penalty.from_grant_ns / 1e6, 3),
+        "from_fault_ms": round(penalty.from_fault_ns / 1e6, 3),
+    }
+
+
+def _or_none(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else round(duration_ns / 1e6, 3)

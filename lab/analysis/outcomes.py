@@ -1,0 +1,97 @@
+"""How each operation of a story ended, read from the history, and held against `expect.operations`.
+
+The actions of a story and the operations in the history are matched client by client, in order: a client
+does one thing at a time. An operation that was not asked for, since no lease was held, left nothing in the
+history; it is told by the client's next operation being another one. Nothing here trusts the narration.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from checker.history.history import History
+from checker.history.operations import NONE, F, Status
+from lab.pause_points import Point
+from lab.scenario.actions import Action, Verb
+from lab.scenario.model import Scenario
+from lab.scenario.outcomes import OperationOutcome, actions
+from lab.scenario.step_base import StepModel
+
+_KINDS: Final[dict[Verb, F]] = {
+    "acquires": F.ACQUIRE,
+    "extends": F.EXTEND,
+    "reads": F.READ,
+    "checks": F.HELD,
+    "writes": F.WRITE,
+    "releases": F.RELEASE,
+}
+_SECTION: Final = (F.ACQUIRE, F.READ, F.HELD, F.WRITE, F.RELEASE)
+"""What `works` does, in order; parts may be left out."""
+_BEFORE: Final[dict[Point, int]] = {
+    "between-setnx-and-expire": 0,
+    "before-announce": 0,
+    "acquired": 1,
+    "read": 2,
+    "before-write": 3,
+    "written": 4,
+    "before-release": 4,
+}
+"""How much of a section is over when a client stops at a point."""
+_WORDS: Final[dict[int, OperationOutcome]] = {Status.OK: "ok", Status.FAIL: "refused", Status.INFO: "unknown"}
+
+
+class _Client:
+    """One client's operations that no action was matched with yet, and how far its section has come."""
+
+    def __init__(self) -> None:
+        self.ops: deque[tuple[F, OperationOutcome]] = deque()
+        self.done = len(_SECTION)
+
+    def take(self, kind: F) -> Iterator[OperationOutcome]:
+        """The outcome of the next operation, if it is of this kind."""
+        if self.ops and self.ops[0][0] == kind:
+            yield self.ops.popleft()[1]
+
+    def outcome(self, action: Action) -> OperationOutcome:
+        """How an action ended: as its first part that did not succeed."""
+        if action.verb in _KINDS:
+            found = list(self.take(_KINDS[action.verb]))
+        else:
+            first = 0 if action.verb == "works" else self.done
+            self.done = len(_SECTION) if action.until is None else max(first, _BEFORE[action.until])
+            found = [one for kind in _SECTION[first : self.done] for one in self.take(kind)]
+        return next((one for one in found if one != "ok"), "ok" if found else "skipped")
+
+
+def outcomes(history: History, steps: Sequence[StepModel]) -> list[tuple[str, OperationOutcome]]:
+    """How each action of the story ended, in the order of the steps."""
+    clients: defaultdict[str, _Client] = defaultdict(_Client)
+    ops = history.ops
+    for row in range(len(ops)):
+        client, process = ops.names.client[ops.client[row]], ops.names.process[ops.process[row]]
+        life = process.removeprefix(client).removeprefix("/")
+        if life and not life.isdigit():
+            continue  # "alice/renewal of alice-1": what goes on unasked is no operation of the story
+        said = ops.names.value[ops.value[row]] if ops.value[row] != NONE else None
+        word = "refused" if ops.f[row] == F.HELD and said == "no" else _WORDS[int(ops.status[row])]
+        clients[client].ops.append((F(int(ops.f[row])), word))
+    return [(str(action), clients[action.client].outcome(action)) for action in actions(steps)]
+
+
+def unlike(history: History, scenario: Scenario) -> Iterator[tuple[str, str, str]]:
+    """Each operation that ended otherwise than expected: which, the expected outcome, the one seen."""
+    wanted = scenario.expect.operations
+    if not wanted:
+        return
+    seen: defaultdict[str, list[OperationOutcome]] = defaultdict(list)
+    for text, outcome in outcomes(history, scenario.steps):
+        seen[text].append(outcome)
+    for text, expected in wanted.items():
+        ended = seen[text]
+        each = expected if isinstance(expected, tuple) else (expected,) * len(ended)
+        for number, (one, other) in enumerate(zip(each, ended, strict=True), start=1):
+            if one != other:
+                which = f" ({number} of {len(ended)})" if len(ended) > 1 else ""
+                yield f"{text}{which}", one, other

@@ -1,0 +1,33 @@
+"""The commands, by what they are for; importing this fills the table in ``registry``."""
+
+from __future__ import annotations
+
+from lab.redis_model.commands import (
+    administration,
+    collections,
+    connection,
+    expiry,
+    keys,
+    lists,
+    publishing,
+    replicas,
+    scripting,
+    sorted_sets,
+    strings,
+    transactions,
+)
+
+__all__ = [
+    "administration",
+    "collections",
+    "connection",
+    "expiry",
+    "keys",
+    "lists",
+    "publishing",
+    "replicas",
+    "scripting",
+    "sorted_sets",
+    "strings",
+    "transactions",
+]

@@ -1,0 +1,102 @@
+"""Commands for people: INFO, CONFIG, TIME, SHUTDOWN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.redis_model.info import information
+from lab.redis_model.patterns import matches
+from lab.redis_model.registry import COMMANDS, command, subcommand
+from lab.redis_model.reply import NO_REPLY, OK, Map, RedisError, Reply, Verbatim
+
+if TYPE_CHECKING:
+    from lab.redis_model.model import RedisModel
+    from lab.redis_model.session import Session
+
+
+@command("time", 1)
+def _time(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return [b"%d" % (server.now_us // 1_000_000), b"%d" % (server.now_us % 1_000_000)]
+
+
+@command("info", -1)
+def _info(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return Verbatim(
+        information(server, [name.decode(errors="replace").lower() for name in args[1:]]).encode()
+    )
+
+
+@command("command", -1)
+def _command(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Only how many there are, and nothing about each."""
+    if len(args) == 2 and args[1].lower() == b"count":
+        return len(COMMANDS) // 2
+    return []
+
+
+@subcommand("config", "get", -3, in_scripts=False, shown=False)
+def _config_get(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    settings = _settings(server)
+    found = [name for name in settings if any(matches(pattern.lower(), name) for pattern in args[2:])]
+    return Map(part for name in found for part in (name, settings[name]))
+
+
+def _settings(server: RedisModel) -> dict[bytes, bytes]:
+    fsync = {"aof-always": b"always"}.get(server.persistence, b"everysec")
+    return {
+        b"appendonly": b"no" if server.persistence == "none" else b"yes",
+        b"appendfsync": fsync,
+        b"databases": b"1",
+        b"hz": b"10",
+        b"maxmemory": b"0",
+        b"notify-keyspace-events": server.channels.wanted().encode(),
+        b"port": b"%d" % server.port,
+        b"save": b"",
+    }
+
+
+@subcommand("config", "set", -4, in_scripts=False, shown=False)
+def _config_set(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Set the key events; others only to what they are: nothing would come of a change."""
+    if len(args) % 2:
+        raise RedisError("ERR wrong number of arguments for 'config|set' command")
+    pairs = list(zip(args[2::2], args[3::2], strict=True))
+    settings = _settings(server)
+    for name, value in pairs:
+        known = name.lower()
+        text = name.decode(errors="replace")
+        if known not in settings:
+            raise RedisError(f"ERR Unknown option or number of arguments for CONFIG SET - '{text}'")
+        if known != b"notify-keyspace-events" and value != settings[known]:
+            raise RedisError(
+                f"ERR CONFIG SET failed (possibly related to argument '{text}') - a change of this setting "
+                "is not simulated"
+            )
+    for name, value in pairs:
+        if name.lower() == b"notify-keyspace-events":
+            server.channels.want(value.decode(errors="replace"))
+    return OK
+
+
+@subcommand("config", "resetstat", 2, in_scripts=False, shown=False)
+def _resetstat(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    server.calls.clear()
+    return OK
+
+
+@command("shutdown", -1, in_scripts=False, in_transactions=False, shown=False)
+def _shutdown(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """End at once; replicas are not waited for."""
+    if any(word.upper() not in (b"NOSAVE", b"SAVE", b"NOW", b"FORCE") for word in args[1:]):
+        raise RedisError("ERR syntax error")
+    server.shut_down()
+    return NO_REPLY
+
+
+@command("bgsave", -1, in_scripts=False)
+@command("save", 1, in_scripts=False)
+@command("bgrewriteaof", 1, in_scripts=False)
+def _not_simulated(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    raise RedisError(
+        f"ERR {args[0].decode().upper()} is not simulated: there are no snapshots and no rewrites"
+    )

@@ -1,0 +1,45 @@
+"""What a connection or a server may not do now: transactions, channels, replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab.redis_model.reply import QUEUED, ErrorReply, Reply
+
+if TYPE_CHECKING:
+    from lab.redis_model.model import RedisModel
+    from lab.redis_model.registry import Command
+    from lab.redis_model.session import Session
+
+READ_ONLY: Final = "READONLY You can't write against a read only replica."
+_NOT_QUEUED = frozenset({"exec", "discard", "multi", "watch", "quit", "reset"})
+
+
+def rejected(session: Session, args: list[bytes], complaint: str) -> str:
+    """Note that a command was not taken; return what is said. A transaction that it belongs to fails."""
+    if args[0].lower() == b"exec":
+        if session.queue is not None:
+            session.leave_transaction()
+        return f"EXECABORT Transaction discarded because of: {complaint.removeprefix('ERR ')}"
+    session.queue_broken = session.queue is not None
+    return complaint
+
+
+def refusal(model: RedisModel, session: Session, command: Command, args: list[bytes]) -> Reply:
+    """Return the answer to a command that does not run now: refused, or queued. None: it may run."""
+    complaint = ""
+    if model.guarded and command.writes and not session.is_master:
+        complaint = READ_ONLY
+    elif (session.channels or session.patterns) and not session.resp3 and not command.while_subscribed:
+        complaint = (
+            f"ERR Can't execute '{command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
+            "RESET are allowed in this context"
+        )
+    elif session.queue is not None and not command.in_transactions and command.name not in _NOT_QUEUED:
+        complaint = "ERR Command not allowed inside a transaction"
+    if complaint:
+        return ErrorReply(rejected(session, args, complaint))
+    if session.queue is not None and command.name not in _NOT_QUEUED:
+        session.queue.append((command, args))
+        return QUEUED
+    return None

@@ -1,0 +1,205 @@
+"""The keys of one server: values, times of expiry, who watches them.
+
+Expiry goes by the server's wall clock, in milliseconds of Unix time: a key is gone once the clock shows more
+than its time. Whoever looks at such a key first removes it; a replica only pretends that it is gone and
+waits for its master to say so, and whatever applies a master's stream or a file sees it still there.
+
+Source: Redis 7.0, the documentation of EXPIRE, "How Redis expires keys" and "How expires are handled in the
+replication link and AOF file".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from lab.redis_model.reply import RedisError
+
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+
+
+class Hash(dict[bytes, bytes]):
+    """A hash: fields and values."""
+
+    __slots__ = ()
+
+
+class List(deque[bytes]):
+    """A list, head first."""
+
+    __slots__ = ()
+
+
+class Set(dict[bytes, None]):
+    """A set, in the order in which members came: iteration must not depend on hash seeds."""
+
+    __slots__ = ()
+
+
+class SortedSet(dict[bytes, float]):
+    """A sorted set: members and scores."""
+
+    __slots__ = ()
+
+    def ranked(self) -> list[tuple[float, bytes]]:
+        """Return (score, member) in order; members of one score in the order of their bytes."""
+        return sorted((score, member) for member, score in self.items())
+
+
+Value = bytes | Hash | List | Set | SortedSet
+Collection = TypeVar("Collection", Hash, List, Set, SortedSet)
+TYPE_NAMES: dict[type[Any], bytes] = {
+    bytes: b"string",
+    Hash: b"hash",
+    List: b"list",
+    Set: b"set",
+    SortedSet: b"zset",
+}
+
+
+class Keyspace:
+    """One database.
+
+    ``now_ms`` is what the server's clock showed when the command began; it stands still within a command, a
+    script or a transaction. ``dirty`` counts changes. ``removed`` is called with a key that has just expired.
+    """
+
+    def __init__(self, removed: Callable[[bytes], None]) -> None:
+        self.data: dict[bytes, Value] = {}
+        self.expires: dict[bytes, int] = {}
+        self.now_ms = 0
+        self.dirty = 0
+        self.obeys = False
+        """While a master's stream or a file is applied: nothing expires by itself."""
+        self.is_replica = False
+        self.watchers: dict[bytes, list[Any]] = {}
+        self.earliest_ms: int | None = None
+        """No key expires before this; it may be too early, never too late."""
+        self._removed = removed
+
+    def get(self, key: bytes) -> Value | None:
+        """Return the value, None if there is none (any more)."""
+        when_ms = self.expires.get(key)
+        if when_ms is not None and self.now_ms > when_ms and not self.obeys:
+            if not self.is_replica:
+                self._expire(key)
+            return None
+        return self.data.get(key)
+
+    def string(self, key: bytes) -> bytes | None:
+        """Return a string. Raises ``RedisError`` for another kind of value."""
+        value = self.get(key)
+        if value is None or type(value) is bytes:
+            return value
+        raise RedisError(WRONG_TYPE)
+
+    def collection(self, key: bytes, kind: type[Collection]) -> Collection | None:
+        """Return a collection of that kind. Raises ``RedisError`` for another kind of value."""
+        value = self.get(key)
+        if value is None or type(value) is kind:
+            return value
+        raise RedisError(WRONG_TYPE)
+
+    def made(self, key: bytes, kind: type[Collection]) -> Collection:
+        """Return a collection of that kind, a new one if there is none. Raises ``RedisError``."""
+        found = self.collection(key, kind)
+        if found is None:
+            found = self.data[key] = kind()
+        return found
+
+    def put(self, key: bytes, value: Value) -> None:
+        """Set a value that never expires."""
+        self.data[key] = value
+        self.expires.pop(key, None)
+        self.touch(key)
+
+    def replace(self, key: bytes, value: Value) -> None:
+        """Set a value; when it expires stays as it is."""
+        self.data[key] = value
+        self.touch(key)
+
+    def delete(self, key: bytes) -> bool:
+        """Remove a key; False if there was none."""
+        if self.get(key) is None:
+            return False
+        del self.data[key]
+        self.expires.pop(key, None)
+        self.touch(key)
+        return True
+
+    def tidy(self, key: bytes, value: Hash | List | Set | SortedSet) -> bool:
+        """Note that a collection has changed, and remove it if it is empty; tell whether it was."""
+        if not value:
+            del self.data[key]
+            self.expires.pop(key, None)
+        self.touch(key)
+        return not value
+
+    def set_expiry(self, key: bytes, when_ms: int) -> None:
+        """Let a key that is there expire after that time."""
+        self.expires[key] = when_ms
+        if self.earliest_ms is None or when_ms < self.earliest_ms:
+            self.earliest_ms = when_ms
+
+    def touch(self, key: bytes) -> None:
+        """Count a change, and tell who watches the key."""
+        self.dirty += 1
+        if self.watchers:
+            for session in self.watchers.get(key, ()):
+                session.watch_failed = True
+
+    def is_expired(self, key: bytes) -> bool:
+        """Whether its time is over, though it may still be there."""
+        when_ms = self.expires.get(key)
+        return when_ms is not None and self.now_ms > when_ms
+
+    def visible(self) -> Iterator[bytes]:
+        """Return the keys whose time is not over; what is over is left in place."""
+        return (key for key in list(self.data) if not self.is_expired(key))
+
+    def expire_due(self) -> None:
+        """Remove all keys whose time is over: what the server does by itself ten times a second."""
+        for key in [key for key, when_ms in self.expires.items() if self.now_ms > when_ms]:
+            self._expire(key)
+        self.earliest_ms = min(self.expires.values(), default=None)
+
+    def clear(self) -> int:
+        """Remove everything; return how many keys there were."""
+        count = len(self.data)
+        for key in list(self.watchers):
+            if key in self.data:
+                self.touch(key)
+        self.data.clear()
+        self.expires.clear()
+        self.earliest_ms = None
+        return count
+
+    def _expire(self, key: bytes) -> None:
+        del self.data[key]
+        del self.expires[key]
+        if self.watchers:
+            for session in self.watchers.get(key, ()):
+                session.watch_failed = True
+        self._removed(key)
+
+
+def snapshot(keys: Keyspace) -> list[list[bytes]]:
+    """Return commands that make all these keys anew, in order; what a full synchronisation sends."""
+    commands: list[list[bytes]] = []
+    for key, value in keys.data.items():
+        if isinstance(value, bytes):
+            commands.append([b"SET", key, value])
+        elif isinstance(value, Hash):
+            commands.append([b"HSET", key, *(part for pair in value.items() for part in pair)])
+        elif isinstance(value, List):
+            commands.append([b"RPUSH", key, *value])
+        elif isinstance(value, Set):
+            commands.append([b"SADD", key, *value])
+        else:
+            scored = ((b"%.17g" % score, member) for member, score in value.items())
+            commands.append([b"ZADD", key, *(part for pair in scored for part in pair)])
+        when_ms = keys.expires.get(key)
+        if when_ms is not None:
+            commands.append([b"PEXPIREAT", key, b"%d" % when_ms])
+    return commands

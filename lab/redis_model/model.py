@@ -1,0 +1,358 @@
+"""One simulated server: runs commands, keeps time, writes its file, feeds its replicas, dies and returns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lab.redis_model import commands as commands  # fills the table of commands
+from lab.redis_model.aof import AppendOnlyFile, commands_in
+from lab.redis_model.blocking import Blocking
+from lab.redis_model.channels import Channels
+from lab.redis_model.guards import refusal, rejected
+from lab.redis_model.keyspace import Keyspace
+from lab.redis_model.master_link import MasterLink
+from lab.redis_model.monitor import monitor_line
+from lab.redis_model.registry import COMMANDS, Command, find
+from lab.redis_model.replication import Replication
+from lab.redis_model.reply import NULL_ARRAY, ErrorReply, RedisError, Reply, pack
+from lab.redis_model.session import Argument, Session, as_bytes
+from lab.redis_model.timers import Timers
+from lab.substrates.base import Disk, Persistence
+
+DIRECT_PEER = "127.0.0.1:0"
+SCRIPT_PEER = "lua"
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """What a server leaves behind: its append-only file, None if it kept none."""
+
+    aof: bytes | None
+
+
+class RedisModel:
+    """A Redis server without a process; see the package's docstring for what it keeps to.
+
+    Args:
+        name: for people.
+        wall_ns: its wall clock, in nanoseconds of Unix time; keys expire by it.
+        monotonic_ns: its monotonic clock, in nanoseconds; its own rounds go by it.
+        persistence: what it keeps on disk.
+        random: where its run id and its scripts' random numbers come from.
+        process_id: what INFO tells.
+        port: what INFO tells.
+        run_id: what INFO tells; drawn if None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        wall_ns: Callable[[], int],
+        monotonic_ns: Callable[[], int],
+        persistence: Persistence,
+        random: random.Random,
+        process_id: int = 1,
+        port: int = 6379,
+        run_id: str | None = None,
+    ) -> None:
+        self.name = name
+        self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
+        self.persistence: Persistence = persistence
+        self.random = random
+        self.process_id, self.port = process_id, port
+        self.run_id = f"{random.getrandbits(160):040x}" if run_id is None else run_id
+        self.started_ns = monotonic_ns()
+        self.stopped = False
+        self.on_shutdown: Callable[[], None] | None = None
+        """Called once after SHUTDOWN has ended all connections."""
+        self.on_command: Callable[[Sequence[bytes], str], None] | None = None
+        """Called with every command that MONITOR would show, and by whom it was sent."""
+        self.connect_master: Callable[[str, int], None] | None = None
+        """Called when this server wants a connection to its master; answered with ``master_link``."""
+        self.drift_ppm = 0
+        """How much too fast the wall clock runs; to be set when that changes, for ``next_timer_ns``."""
+        self.now_us = wall_ns() // 1000
+        self.keys = Keyspace(self._expired)
+        self.channels = Channels()
+        self.blocking = Blocking()
+        self.replication = Replication(self)
+        self.scripts: dict[bytes, bytes] = {}
+        """Source by digest."""
+        self.calls: dict[str, int] = {}
+        """How often each command was run."""
+        self.aof: AppendOnlyFile | None = None
+        if persistence != "none":
+            self._open_file(b"")
+        self.sessions: dict[int, Session] = {}
+        self.monitors: dict[Session, None] = {}
+        self.outbox: dict[Session, None] = {}
+        self.rewritten: list[list[bytes]] | None = None
+        """What the running command is for files and replicas, if not what the client sent."""
+        self.guarded = False
+        """Whether not every command may run: this is a replica."""
+        self._connections = 0
+        self._pending: list[list[bytes]] = []
+        self._timers = Timers(self)
+        self._direct = self._new_session(DIRECT_PEER, None, None)
+        self.script_session = Session(self, 0, SCRIPT_PEER, None)
+
+    @classmethod
+    def restart(
+        cls,
+        durable: Durable,
+        name: str,
+        *,
+        wall_ns: Callable[[], int],
+        monotonic_ns: Callable[[], int],
+        persistence: Persistence,
+        random: random.Random,
+        process_id: int = 1,
+        port: int = 6379,
+        run_id: str | None = None,
+        replicaof: tuple[str, int] | None = None,
+    ) -> RedisModel:
+        """Start a server anew with what another one left; with ``replicaof`` as a replica.
+
+        Keys whose time is over are loaded as well, and expire afterwards. ``connect_master`` is None here:
+        call ``tick`` once it is set.
+        """
+        model = cls(
+            name,
+            wall_ns=wall_ns,
+            monotonic_ns=monotonic_ns,
+            persistence=persistence,
+            random=random,
+            process_id=process_id,
+            port=port,
+            run_id=run_id,
+        )
+        if durable.aof is not None and persistence != "none":
+            model.load(commands_in(durable.aof))
+            model._open_file(durable.aof)
+        if replicaof is not None:
+            model.replication.follow(*replicaof)
+        return model
+
+    # Connections.
+
+    def connect(
+        self,
+        push: Callable[[bytes], None],
+        *,
+        peer: str = DIRECT_PEER,
+        closed: Callable[[], None] | None = None,
+    ) -> Session:
+        """Accept a connection; ``push`` takes what it is sent, ``closed`` tells that the server ended it."""
+        return self._new_session(peer, push, closed)
+
+    def call(self, *arguments: Argument) -> Reply:
+        """Run one command without a wire. An error is returned as ``ErrorReply``; it never waits."""
+        reply = self.execute(self._direct, as_bytes(arguments))
+        if self.aof is not None or self.outbox or self.blocking.resumed:
+            self.settle()
+        return None if reply is NULL_ARRAY else reply
+
+    def master_link(
+        self, send: Callable[[bytes], None], *, closed: Callable[[], None] | None = None
+    ) -> MasterLink:
+        """Take the connection that ``connect_master`` asked for; ``send`` goes to the master."""
+        link = MasterLink(self, send, closed)
+        self.replication.linked(link)
+        return link
+
+    def disconnected(self, session: Session) -> None:
+        """Forget a connection."""
+        self.sessions.pop(session.number, None)
+        self.blocking.remove(session)
+        self.replication.feeds.pop(session, None)
+        self.replication.ports.pop(session, None)
+        self.silence(session)
+        session.unwatch()
+
+    def silence(self, session: Session) -> None:
+        """Send it no more commands and messages."""
+        self.monitors.pop(session, None)
+        for own, table in (
+            (session.channels, self.channels.listeners),
+            (session.patterns, self.channels.patterns),
+        ):
+            for name in own:
+                table[name].pop(session, None)
+            own.clear()
+
+    def _new_session(
+        self, peer: str, push: Callable[[bytes], None] | None, closed: Callable[[], None] | None
+    ) -> Session:
+        self._connections += 1
+        session = Session(self, self._connections, peer, push, closed)
+        self.sessions[session.number] = session
+        return session
+
+    # Commands.
+
+    def execute(self, session: Session, args: list[bytes]) -> Reply:
+        """Run one command of a client, or queue or refuse it."""
+        command = COMMANDS.get(args[0])
+        if command is None or command.children or not command.fits(len(args)):
+            try:
+                command = find(args)
+            except RedisError as error:
+                return ErrorReply(rejected(session, args, str(error)))
+        if (session.guarded or self.guarded) and (
+            refused := refusal(self, session, command, args)
+        ) is not None:
+            return refused
+        self.now_us = now_us = self.wall_ns() // 1000
+        self.keys.now_ms = now_us // 1000
+        reply = self.perform(session, command, args)
+        if self._pending or self.blocking.ready:
+            self.finish()
+        session.written_offset = self.replication.offset
+        return reply
+
+    def perform(self, session: Session, command: Command, args: list[bytes]) -> Reply:
+        """Run a command, a client's, script's or master's, at the time that was read last."""
+        if (self.monitors or self.on_command is not None) and command.shown:
+            self.show(session, args)
+        dirty = self.keys.dirty
+        self.rewritten = None
+        name = command.name
+        self.calls[name] = self.calls.get(name, 0) + 1
+        try:
+            reply = command.run(self, session, args)
+        except RedisError as error:
+            reply = ErrorReply(str(error))
+        if self.keys.dirty != dirty and command.propagates and self.propagates:
+            self._pending.extend([args] if self.rewritten is None else self.rewritten)
+        return reply
+
+    def read_clock(self) -> None:
+        """Look at the wall clock; its time then stands still until the command is over."""
+        self.now_us = now_us = self.wall_ns() // 1000
+        self.keys.now_ms = now_us // 1000
+
+    def finish(self) -> None:
+        """End what belongs together: write it, send it to replicas, serve who waited for it."""
+        if self._pending:
+            self._propagate()
+        if self.blocking.ready:
+            self.blocking.serve()
+            if self._pending:
+                self._propagate()
+
+    def show(self, session: Session, args: list[bytes]) -> None:
+        """Let those who watch see a command."""
+        if self.on_command is not None:
+            self.on_command(args, session.peer)
+        if self.monitors:
+            line = monitor_line(self.now_us, session.peer, args)
+            for monitor in self.monitors:
+                monitor.write(line)
+
+    @property
+    def propagates(self) -> bool:
+        """Whether changes go anywhere: to a file, or to replicas."""
+        return not self.keys.obeys and (self.aof is not None or self.replication.has_stream)
+
+    def propagate(self, *commands: list[bytes]) -> None:
+        """Send commands to the file and to replicas at the end of what runs now."""
+        if self.propagates:
+            self._pending.extend(commands)
+
+    def publish_to_replicas(self, args: list[bytes]) -> None:
+        """Send a message to the replicas, and not to the file."""
+        if not self.keys.obeys:
+            self.replication.stream(pack(args))
+
+    def _propagate(self) -> None:
+        pending, self._pending = self._pending, []
+        if len(pending) > 1:
+            pending = [[b"MULTI"], *pending, [b"EXEC"]]
+        if self.aof is not None:
+            self.aof.append(pending)
+        if self.replication.has_stream:
+            self.replication.stream(b"".join([pack(args) for args in pending]))
+
+    def _expired(self, key: bytes) -> None:
+        self.propagate([b"DEL", key])
+        self.channels.notify("x", b"expired", key)
+
+    # Time.
+
+    def settle(self) -> None:
+        """End a round of the server's loop: sync the file if it is time, send what is to be sent."""
+        while True:
+            while self.blocking.resumed:
+                self.blocking.resumed.pop(0).go_on()
+            if self.aof is not None:
+                self.aof.round(self.now_us // 1_000_000)
+            if not self.outbox:
+                return
+            outbox, self.outbox = self.outbox, {}
+            for session in outbox:
+                session.deliver()
+
+    def next_timer_ns(self) -> int | None:
+        """Return when ``tick`` has something to do, by the monotonic clock; it may be early. None: never.
+
+        Ask again after every command and after every change of the wall clock.
+        """
+        return None if self.stopped else self._timers.next_ns()
+
+    def tick(self) -> None:
+        """Do what is due: expire, sync, give up waiting, speak to the master and the replicas."""
+        if self.stopped:
+            return
+        self.read_clock()
+        self._timers.tick()
+        self.finish()
+        self.settle()
+
+    # Life and death.
+
+    def disk(self) -> Disk:
+        """Look at the append-only file; nothing is written without one."""
+        return Disk(0, 0, b"") if self.aof is None else self.aof.state()
+
+    def durable(self, power_cut: bool) -> Durable:
+        """Return what is left when the server ends now: all that was written, or what was synced."""
+        return Durable(None if self.aof is None else self.aof.kept(power_cut=power_cut))
+
+    def drop(self) -> None:
+        """The server was killed: forget all connections, without a word to anybody."""
+        self.stopped = True
+        self.replication.drop()
+        for session in self.sessions.values():
+            session.forget()
+        self.sessions.clear()
+        self.outbox.clear()
+
+    def shut_down(self) -> None:
+        """End in order: sync the file, end all connections."""
+        self.stopped = True
+        if self.aof is not None:
+            self.aof.sync(self.now_us // 1_000_000)
+        for session in list(self.sessions.values()):
+            session.end()
+        self.settle()
+        self.replication.drop()
+        if self.on_shutdown is not None:
+            self.on_shutdown()
+
+    def load(self, stored: list[list[bytes]]) -> None:
+        """Apply commands of a file or a snapshot; keys whose time is over are kept until they expire."""
+        keys = self.keys
+        self.read_clock()
+        keys.obeys, before = True, keys.obeys
+        for args in stored:
+            if args[0].upper() != b"SELECT":
+                find(args).run(self, self._direct, args)
+        keys.obeys = before
+
+    def _open_file(self, data: bytes) -> None:
+        self.aof = AppendOnlyFile(
+            data, always=self.persistence == "aof-always", second=self.wall_ns() // 1_000_000_000
+        )

@@ -1,0 +1,105 @@
+"""The table of commands: what each is called, how many arguments it takes, where it is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lab.redis_model.reply import RedisError, Reply
+
+if TYPE_CHECKING:
+    from lab.redis_model.model import RedisModel
+    from lab.redis_model.session import Session
+
+Handler = Callable[["RedisModel", "Session", list[bytes]], Reply]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Command:
+    """One command, or one subcommand.
+
+    ``arity`` counts the name (and the subcommand's); a negative one is a least number. ``writes`` keeps it
+    from replicas and, with ``propagates``, brings it to files and replicas when it changed something.
+    """
+
+    name: str
+    run: Handler
+    arity: int
+    writes: bool = False
+    propagates: bool = True
+    in_scripts: bool = True
+    in_transactions: bool = True
+    shown: bool = True
+    """Whether MONITOR shows it."""
+    while_subscribed: bool = False
+    """Whether a RESP2 connection that listens to channels may still send it."""
+    children: dict[bytes, Command] = field(default_factory=dict)
+
+    def fits(self, count: int) -> bool:
+        """Tell whether so many arguments, the name among them, are right."""
+        return count == self.arity if self.arity > 0 else count >= -self.arity
+
+
+COMMANDS: dict[bytes, Command] = {}
+"""By name, in lower and in upper case."""
+
+
+def command(name: str, arity: int, **more: Any) -> Callable[[Handler], Handler]:
+    """Put a handler into the table; ``more`` are fields of ``Command``."""
+
+    def register(handler: Handler) -> Handler:
+        made = Command(name, handler, arity, **more)
+        COMMANDS[name.encode()] = COMMANDS[name.upper().encode()] = made
+        return handler
+
+    return register
+
+
+def subcommand(parent: str, name: str, arity: int, **more: Any) -> Callable[[Handler], Handler]:
+    """Put a handler into the table as a subcommand."""
+    if parent.encode() not in COMMANDS:
+        command(parent, -2)(_parent_only)
+    children = COMMANDS[parent.encode()].children
+
+    def register(handler: Handler) -> Handler:
+        children[name.encode()] = Command(f"{parent}|{name}", handler, arity, **more)
+        return handler
+
+    return register
+
+
+def _parent_only(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    raise AssertionError("a command with subcommands does nothing itself")
+
+
+def find(args: list[bytes]) -> Command:
+    """Return the command that is meant. Raises ``RedisError`` if none is, or its arguments do not fit."""
+    found = COMMANDS.get(args[0]) or COMMANDS.get(args[0].lower())
+    if found is None:
+        raise RedisError(unknown(args))
+    if found.children and len(args) > 1:
+        child = found.children.get(args[1].lower())
+        if child is None:
+            subcommand_name = args[1][:128].decode(errors="replace")
+            raise RedisError(f"ERR unknown subcommand '{subcommand_name}'. Try {found.name.upper()} HELP.")
+        found = child
+    if not found.fits(len(args)):
+        raise RedisError(wrong_count(found.name))
+    return found
+
+
+def unknown(args: list[bytes]) -> str:
+    """Return what is said about a command that does not exist."""
+    shown = ""
+    for argument in args[1:]:
+        if len(shown) >= 128:
+            break
+        shown += f"'{argument[: 128 - len(shown)].decode(errors='replace')}' "
+    name = args[0][:128].decode(errors="replace")
+    return f"ERR unknown command '{name}', with args beginning with: {shown}"
+
+
+def wrong_count(name: str) -> str:
+    """Return what is said about a wrong number of arguments."""
+    return f"ERR wrong number of arguments for '{name}' command"

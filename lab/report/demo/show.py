@@ -1,0 +1,124 @@
+"""Showing a run that has ended, scene by scene: words, what happened, the lanes as far as they had come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from checker.history.history import History
+from checker.verdict import Verdict
+from lab.analysis.comparison import Judgement
+from lab.report.demo.lanes import ASCII, Glyphs, Lanes
+from lab.report.demo.scenes import Scene
+from lab.report.demo.texts import Words
+from lab.report.terminal import MOODS, OUTCOMES
+from lab.report.timeline.data import extract
+from lab.report.timeline.marks import scene_of
+from lab.report.timeline.words import duration
+
+FRAMES = 14
+FRAME_S = 0.07
+WIDTH_MAX = 110
+
+
+class Show:
+    """Prints one run.
+
+    Args:
+        console: where to; it may be a file.
+        history: the record of the run.
+        verdict: the checker's verdict on it.
+        title: the story's title.
+        wait: called at the end of every scene.
+    """
+
+    def __init__(
+        self, console: Console, history: History, verdict: Verdict, title: str, wait: Callable[[], None]
+    ) -> None:
+        self._console, self._wait = console, wait
+        self._width = min(console.width, WIDTH_MAX)
+        self._start_ns = history.start_ns
+        self._scene = scene_of(extract(history, verdict, title))
+        unicode = (console.encoding or "").lower().startswith("utf")
+        self._lanes = Lanes(self._scene, self._width, Glyphs() if unicode else ASCII)
+
+    def play(self, scenes: Sequence[Scene], words: Words) -> None:
+        """Show all scenes, each with the words that belong to it, and at last the whole run."""
+        self._say(words.opening, words.after)
+        self._console.print(Text(self._lanes.key(), "dim"), width=self._width)
+        self._wait()
+        shown_ns = 0
+        said = self._texts(scenes, words)
+        ends = [scene.lines[0].time_ns for scene in scenes[1:]] + [scenes[-1].end_ns]
+        for number, (scene, text, end) in enumerate(zip(scenes, said, ends, strict=True), 1):
+            self._console.print(Rule(f"{number}", style="dim", characters="-"), width=self._width)
+            self._say(text, "")
+            self._console.print(self._happened(scene))
+            end_ns = end - self._start_ns
+            if scene.said:
+                self._draw(shown_ns, end_ns)
+            shown_ns = end_ns
+            self._wait()
+        self._console.print(
+            Rule("what follows, and what the checker says", style="dim", characters="-"), width=self._width
+        )
+        self._draw(shown_ns, self._scene.last)
+        self._say(words.closing, "")
+
+    @staticmethod
+    def _texts(scenes: Sequence[Scene], words: Words) -> Iterator[str]:
+        """The words of each scene: those of the article, else those of the story; none before its first."""
+        spoken = [scene for scene in scenes if scene.said]
+        own = dict(zip_longest((id(scene) for scene in spoken), words.scenes[: len(spoken)], fillvalue=""))
+        return (own.get(id(scene)) or (scene.said and f"{scene.said}.") for scene in scenes)
+
+    def _say(self, text: str, after: str) -> None:
+        if not text:
+            return
+        self._console.print(Padding(Text(text, "italic"), (0, 2, 0, 2)), width=self._width)
+        if after:
+            words = Text(f"after {after}, in our words", "dim")
+            self._console.print(Padding(words, (0, 2, 0, 2)), width=self._width)
+        self._console.print()
+
+    def _happened(self, scene: Scene) -> RenderableType:
+        """What happened in the scene, line by line."""
+        lines = []
+        for line in scene.lines:
+            told = line.told
+            if told.text == scene.said or told.text.startswith("waits "):
+                continue
+            at = duration(max(0, line.time_ns - self._start_ns))
+            text = Text.assemble(
+                (f"{at:>10}  ", "dim"), (f"{told.actor:>8}  ", "bold"), (told.text, MOODS[told.mood])
+            )
+            lines.append(text)
+        return Padding(Group(*lines), (0, 0, 1, 0)) if lines else Text("")
+
+    def conclude(self, judgement: Judgement) -> None:
+        """Say what came out of each property, and why where it was violated."""
+        for name, seen in judgement.verdict.properties.items():
+            word, look = OUTCOMES[seen.outcome]
+            self._console.print(Text.assemble(f"  {str(name).replace('_', ' ')}: ", (word, look)))
+            if seen.violations:
+                self._console.print(Padding(Text(seen.why), (0, 2, 0, 6)), width=self._width)
+
+    def _draw(self, since_ns: int, until_ns: int) -> None:
+        """Draw the lanes; on a terminal they grow."""
+        if not self._console.is_terminal:
+            self._console.print(self._picture(until_ns))
+            return
+        with Live(self._picture(since_ns), console=self._console, auto_refresh=False) as live:
+            for frame in range(1, FRAMES + 1):
+                time.sleep(FRAME_S)
+                live.update(self._picture(since_ns + (until_ns - since_ns) * frame // FRAMES), refresh=True)
+
+    def _picture(self, now_ns: int) -> Group:
+        return Group(*self._lanes.at(now_ns), Text(""))

@@ -1,0 +1,183 @@
+"""Waiting for the moments that a story names: observed on nodes, disks and clients, never guessed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from lab.client.protocol import Answer, Outcome
+from lab.faults.base import is_awake
+from lab.faults.nemesis import Nemesis
+from lab.run.observer import Observer
+from lab.run.recorder import Recorder
+from lab.scenario.anchors import (
+    Anchor,
+    ClientAt,
+    KeysGone,
+    Leads,
+    LeaseOver,
+    NodesExecuted,
+    NodesUp,
+    Replicated,
+    Synced,
+    VoteSplit,
+)
+from lab.substrates.base import LEADER, Cluster
+
+POLL_S: Final = 0.005
+
+
+class Anchors:
+    """Waits for anchors.
+
+    Args:
+        started_ns: tells when the last action was started; only what is executed after that counts.
+        leased_ns: when each client's lease was granted at the earliest, and at the latest.
+        pending: what clients were started on and nobody waited for yet.
+        ttl_ns: the lock's TTL.
+        slack_ns: what clock drift and stamping may add to it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        observer: Observer,
+        nemesis: Nemesis,
+        recorder: Recorder,
+        *,
+        started_ns: Callable[[], int],
+        leased_ns: Mapping[str, tuple[int, int]],
+        pending: Mapping[str, asyncio.Task[Answer]],
+        ttl_ns: int,
+        slack_ns: int,
+    ) -> None:
+        self._cluster = cluster
+        self._observer = observer
+        self._nemesis = nemesis
+        self._recorder = recorder
+        self._started_ns = started_ns
+        self._leased_ns = leased_ns
+        self._pending = pending
+        self._ttl_ns = ttl_ns
+        self._slack_ns = slack_ns
+
+    async def wait_for(self, anchor: Anchor) -> tuple[str, bool]:
+        """Wait for a moment; return it in words, and whether it came in time."""
+        timeout_s = anchor.within_ns / 1e9
+        match anchor:
+            case NodesExecuted():
+                names = self._names(anchor.nodes)
+                came = await self._observer.until_executed(
+                    names, anchor.executed, self._started_ns(), timeout_s, times=anchor.times
+                )
+                often = f" {anchor.times} times" if anchor.times > 1 else ""
+                return f"node {_nodes(anchor.nodes)} executed {anchor.executed}{often}", came
+            case KeysGone():
+                gone = self._observer.until_gone(self._names(anchor.nodes), timeout_s)
+                return f"the lock's key is gone from node {_nodes(anchor.nodes)}", await gone
+            case VoteSplit():
+                split = self._until(lambda: self._split(anchor), timeout_s, once=False)
+                return f"no token stands on a majority of node {_nodes(anchor.nodes)}", await split
+            case LeaseOver(over=False):
+                return f"the lease of {anchor.lease} lasts on for certain", self._lasts(anchor.lease)
+            case LeaseOver():
+                over = self._until_lease_over(anchor.lease, timeout_s)
+                return f"the lease of {anchor.lease} is over for certain", await over
+            case NodesUp():
+                return f"node {_nodes(anchor.nodes)} is up", await self._until_up(anchor, timeout_s)
+            case ClientAt():
+                return f"{anchor.client} is at {anchor.at}", await self._until_at(anchor, timeout_s)
+            case Synced():
+                words = "synced" if anchor.synced else "written and not synced"
+                came_now = await self._until(lambda: self._synced(anchor), timeout_s, once=not anchor.synced)
+                return f"what node {_nodes(anchor.nodes)} holds of the lock is {words}", came_now
+            case Replicated():
+                words = "holds what its master" if anchor.replicated else "lacks what its master"
+                once = not anchor.replicated
+                came_now = await self._until(lambda: self._replicated(anchor), timeout_s, once=once)
+                return f"replica {_nodes(anchor.nodes)} {words} holds of the lock", came_now
+
+            case Leads():
+                words = "leads" if anchor.leads else "does not lead"
+                return f"node {_nodes(anchor.nodes)} {words}", await self._until(
+                    lambda: self._leads(anchor), timeout_s, once=False
+                )
+
+    async def _leads(self, anchor: Leads) -> bool:
+        """Whether one of the servers says that it leads, or none does."""
+        nodes = (self._cluster.nodes[name] for name in self._names(anchor.nodes))
+        said = await asyncio.gather(*(node.role() for node in nodes if is_awake(node)))
+        return any(role.name == LEADER for role in said) is anchor.leads
+
+    async def _until_up(self, anchor: NodesUp, timeout_s: float) -> bool:
+        names = self._names(anchor.nodes)
+        if not await self._nemesis.until_up(names, timeout_s):
+            return False
+        return await self._observer.until_watching(names, timeout_s)
+
+    async def _until_at(self, anchor: ClientAt, timeout_s: float) -> bool:
+        task = self._pending.get(anchor.client)
+        if task is None:
+            return False
+        await asyncio.wait([task], timeout=timeout_s)
+        return task.done() and task.result().outcome is Outcome.HELD and task.result().text == anchor.at
+
+    async def _until(self, is_so: Callable[[], Awaitable[bool]], timeout_s: float, *, once: bool) -> bool:
+        """Ask again and again; ``once``: what is not so now can't become so any more."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + timeout_s
+        while not await is_so():
+            if once or loop.time() > give_up:
+                return False
+            await asyncio.sleep(POLL_S)
+        return True
+
+    async def _split(self, anchor: VoteSplit) -> bool:
+        """Whether all nodes hold the lock's key, and none of its values stands on a majority of them."""
+        names = self._names(anchor.nodes)
+        tokens = await asyncio.gather(*(self._observer.token(name) for name in names))
+        return None not in tokens and max(map(tokens.count, tokens)) <= len(names) // 2
+
+    async def _synced(self, anchor: Synced) -> bool:
+        """Whether the lock's key is in the rest of the file that is not synced, or nowhere in it."""
+        key = self._observer.name_there.encode()
+        word = b"$%d\r\n%s\r\n" % (len(key), key)
+        for name in self._names(anchor.nodes):
+            waits = word in (await self._cluster.nodes[name].disk()).unsynced
+            if waits is anchor.synced or (anchor.synced and await self._observer.token(name) is None):
+                return False
+        return True
+
+    async def _replicated(self, anchor: Replicated) -> bool:
+        """Whether masters hold the lock's key, and their replicas the same, or nothing."""
+        for name in self._names(anchor.nodes):
+            held = await self._observer.token(self._cluster.replicas[name])
+            copied = await self._observer.token(name)
+            if held is None or copied != (held if anchor.replicated else None):
+                return False
+        return True
+
+    def _lasts(self, client: str) -> bool:
+        if client not in self._leased_ns:
+            return False
+        earliest_ns, _ = self._leased_ns[client]
+        return self._recorder.now_ns() < earliest_ns + self._ttl_ns - self._slack_ns
+
+    async def _until_lease_over(self, client: str, timeout_s: float) -> bool:
+        if client not in self._leased_ns:
+            return False
+        _, latest_ns = self._leased_ns[client]
+        left_s = (latest_ns + self._ttl_ns + self._slack_ns - self._recorder.now_ns()) / 1e9
+        if left_s > timeout_s:
+            await asyncio.sleep(timeout_s)
+            return False
+        await asyncio.sleep(max(0.0, left_s))
+        return True
+
+    def _names(self, nodes: str | tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self._cluster.nodes) if nodes == "all" else tuple(nodes)
+
+
+def _nodes(nodes: str | tuple[str, ...]) -> str:
+    return "A…" if nodes == "all" else ", ".join(nodes)

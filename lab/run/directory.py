@@ -1,0 +1,118 @@
+"""The directory of one run: where everything about it is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lab.errors import LabError
+from lab.run.recorder import HISTORY
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """``<scenario>-<time>-<seed>/``: scenario.yaml, history.jsonl, verdict.json, pictures and logs/."""
+
+    path: Path
+    run_id: str
+
+    @classmethod
+    def create(cls, out: Path, scenario: str, seed: int) -> RunDirectory:
+        """Make a fresh directory below ``out`` and let ``out/latest`` point to it.
+
+        Raises:
+            LabError: it cannot be made.
+        """
+        stamp = datetime.now().astimezone().strftime("%Y%m%dT%H%M%S")
+        name = f"{scenario}-{stamp}-{seed}"
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            path = _fresh(out.resolve(), name)
+            (path / "logs").mkdir()
+        except OSError as error:
+            raise LabError(
+                f"cannot write reports: {error.strerror or error}",
+                where=str(out),
+                expected="a directory that can be written",
+                hint="choose another with --out",
+            ) from error
+        with contextlib.suppress(OSError):  # a convenience; some file systems have no symbolic links
+            link = path.parent / f".{LATEST}-{secrets.token_hex(4)}"
+            link.symlink_to(path.name)
+            link.replace(path.parent / LATEST)
+        return cls(path, secrets.token_hex(8))
+
+    @classmethod
+    def existing(cls, path: Path) -> RunDirectory:
+        """Open the directory of a run that ended.
+
+        Raises:
+            LabError: it is no run's directory.
+        """
+        if path.is_file() and path.name == HISTORY:
+            path = path.parent
+        if not path.is_dir():
+            raise LabError(
+                "no such run",
+                where=str(path),
+                expected="the directory of a run",
+                hint="look into reports/, or use reports/latest",
+            )
+        return cls(path.resolve(), path.resolve().name)
+
+    @property
+    def logs(self) -> Path:
+        """Where the logs of servers and clients are."""
+        return self.path / "logs"
+
+    @property
+    def scenario(self) -> Path:
+        """The scenario as it was run."""
+        return self.path / "scenario.yaml"
+
+    @property
+    def history(self) -> Path:
+        """Every operation, fault and observation."""
+        return self.path / HISTORY
+
+    @property
+    def verdict(self) -> Path:
+        """What the checker decided."""
+        return self.path / "verdict.json"
+
+    @property
+    def schedule(self) -> Path:
+        """The faults that were drawn for a workload, by the time at which they begin."""
+        return self.path / "schedule.json"
+
+    def write_schedule(self, faults: list[dict[str, Any]]) -> None:
+        """Keep the faults that were drawn."""
+        self.schedule.write_bytes(msgspec.json.format(msgspec.json.encode(faults), indent=2) + b"\n")
+
+    def read_schedule(self) -> list[dict[str, Any]]:
+        """The faults that were drawn; none if the file is gone or damaged."""
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return msgspec.json.decode(self.schedule.read_bytes(), type=list[dict[str, Any]])
+        return []
+
+    def write_scenario(self, text: str) -> None:
+        """Keep the scenario as it is run."""
+        self.scenario.write_text(text, encoding="utf-8")
+
+
+def _fresh(out: Path, name: str) -> Path:
+    for attempt in range(1, 1000):
+        path = out / (name if attempt == 1 else f"{name}-{attempt}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)  # noqa: PTH102 - must fail if it exists: two labs may start in one second
+            return path
+    raise FileExistsError(str(out / name))

@@ -1,0 +1,387 @@
+"""One run of one scenario, from the file to the exit code; the only place where all rooms meet.
+
+1 load (done by the caller) and echo every option drawn · 2 bring the cluster up and prove it healthy ·
+3 start the clients · 4 play the story · 5 heal, final reads · 6 tear down, always · 7 check · 8 report ·
+9 exit code. The history is complete on disk before the checker sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from lab.analysis.comparison import Judgement, Picture, judge
+from lab.client.protocol import Setup
+from lab.drivers import driver_or_none
+from lab.durations import format_duration
+from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.faults.base import Tolerance
+from lab.faults.nemesis import Nemesis
+from lab.locks import is_own, service_of
+from lab.locks.heartbeat import STALL_NS, watch_for_stalls
+from lab.locks.properties import Traits, traits_of
+from lab.run.directory import RunDirectory
+from lab.run.final_reads import final_reads
+from lab.run.machine_clock import MachineClock
+from lab.run.observer import Observer
+from lab.run.recorder import Recorder
+from lab.run.steps import Narrator, Player, Told, needed_of, needs
+from lab.run.workload import WorkloadPlayer
+from lab.scenario.draw import schedule
+from lab.scenario.load import LoadedScenario
+from lab.scenario.model import Scenario
+from lab.scenario.step_base import StepModel
+from lab.scenario.step_link import LinkStep
+from lab.substrates import is_simulated, substrate
+from lab.substrates.base import STORE, Capability, Cluster
+from lab.substrates.cleanup import sweep
+from lab.substrates.plan import ClusterPlan
+from lab.substrates.refusals import refusal
+
+RHO = 0.001
+"""The bound on clock drift rate that the checker assumes: ten times what a bad quartz does."""
+EPSILON_NS = 1_000_000
+"""Stamps come from one clock; what is left is that nodes count expiry in whole milliseconds."""
+
+
+@dataclass(slots=True)
+class Timings:
+    """How long each part of a run took, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def measure(self, part: str) -> Iterator[None]:
+        """Add the time spent inside to ``part``."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - start
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """What is left of a run when everything is torn down: its history, and why it was aborted, if it was."""
+
+    directory: RunDirectory
+    versions: dict[str, str]
+    aborted: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended."""
+
+    directory: Path
+    judgement: Judgement
+    exit_code: ExitCode
+    aborted: str | None
+    timings: Timings
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line adds to a scenario."""
+
+    seed: int
+    out: Path
+    repeat_command: str
+    substrate: str = "local"
+    picture: Picture = "always"
+
+
+def told_in_short(scenario: Scenario) -> str:
+    """The lock and the nodes in a few words."""
+    lock, cluster = scenario.lock, scenario.cluster
+    kind = cluster.persistence if cluster.service == "redis" else cluster.service
+    return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {cluster.nodes} nodes, {kind}"
+
+
+class Run:
+    """Carries one scenario through on a cluster of the chosen substrate."""
+
+    def __init__(self, loaded: LoadedScenario, options: RunOptions, narrator: Narrator) -> None:
+        self._loaded = loaded
+        self._scenario: Scenario = loaded.scenario
+        self._options = options
+        self._tell = narrator
+        self._timings = Timings()
+        self._drawn = schedule(self._scenario, options.seed)
+        self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
+        self._imports: threading.Thread | None = None
+        self._traits: Traits
+
+    def prepare(self) -> Callable[[], Coroutine[Any, Any, Lived]]:
+        """Make the run's directory; return what carries the run out, up to the history, complete on disk.
+
+        Raises:
+            LabError: bad input or a missing tool; nothing was run.
+            asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
+        """
+        scenario = self._scenario
+        lock, place = scenario.lock, substrate(self._options.substrate).drivers
+        self._traits = traits_of(lock.name, lock.ttl_ns, lock.options, place)
+        for swept in sweep():
+            self._tell(Told("lab", swept.sentence, "plain"))
+        if not is_simulated(self._options.substrate):
+            paints = self._options.picture == "always"
+            self._imports = threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True)
+            self._imports.start()
+        directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
+        directory.write_scenario(self._loaded.text)
+        if self._scenario.workload is not None:
+            directory.write_schedule([fault.to_dict() for fault in self._drawn])
+        return partial(self._carry_out, directory)
+
+    async def _carry_out(self, directory: RunDirectory) -> Lived:
+        recorder = Recorder(directory.path, self._params())
+        cluster = self._cluster(directory, recorder)
+        aborted: str | None = None
+        try:
+            aborted = await self._live(cluster, recorder)
+        except LabError as error:
+            recorder.write("lab", "info", "abort", error=error.seen)
+            if not isinstance(error, UnknownOutcome):
+                raise
+            aborted = error.render()
+        except asyncio.CancelledError:
+            recorder.write("lab", "info", "abort", error="interrupted")
+            raise
+        finally:
+            with self._timings.measure("down"):
+                await asyncio.shield(cluster.down())
+            recorder.write("lab", "info", "phase", value="down")
+            recorder.finish()
+        return Lived(directory, {**cluster.versions(), **self._traits.versions}, aborted)
+
+    def conclude(
+        self, lived: Lived, on_verdict: Callable[[Judgement, str | None], None] | None = None
+    ) -> RunResult:
+        """Check the history and draw it; ``on_verdict`` is told the judgement, and an abort, before that.
+
+        Raises:
+            LabError: the history is damaged.
+        """
+        judgement = judge(
+            lived.directory,
+            self._loaded,
+            self._timings,
+            environment={"substrate": self._options.substrate, **lived.versions},
+            repeat_command=self._options.repeat_command,
+            picture=self._options.picture,
+            on_verdict=on_verdict and (lambda judged: on_verdict(judged, lived.aborted)),
+        )
+        exit_code = judgement.exit_code
+        if lived.aborted and not judgement.is_certain:
+            exit_code = ExitCode.UNKNOWN
+        return RunResult(lived.directory.path, judgement, exit_code, lived.aborted, self._timings)
+
+    async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:
+        """Everything between up and down; return why the run was aborted, if it was."""
+
+        def stalled(start_ns: int, duration_ns: int) -> None:
+            recorder.write("lab", "info", "stall", start_ns=start_ns, duration_ns=duration_ns)
+
+        clock = MachineClock()
+        watches = [asyncio.create_task(watch_for_stalls(stalled))]
+        if not is_simulated(self._options.substrate):
+            watches.append(asyncio.create_task(clock.watch(cluster.failed)))
+        observer: Observer | None = None
+        try:
+            recorder.write("lab", "info", "phase", value="up")
+            with self._timings.measure("up"):
+                await cluster.up()
+                key = self._scenario.keys[0]
+                watched = cluster.nodes.values() if self._scenario.cluster.service == "redis" else ()
+                observer = Observer(
+                    (node.address for node in watched),
+                    key,
+                    recorder,
+                    self._traits.node_key.replace("{key}", key),
+                )
+                await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
+                if self._imports is not None:  # whoever imports holds up every other thread
+                    await asyncio.to_thread(self._imports.join)
+            self._tell(Told("lab", f"{_size(cluster)} up and healthy", "plain"))
+            return await self._story(cluster, observer, recorder, clock)
+        finally:
+            for watch in watches:
+                watch.cancel()
+            if observer is not None:
+                await observer.stop()
+
+    async def _story(
+        self, cluster: Cluster, observer: Observer, recorder: Recorder, clock: MachineClock
+    ) -> str | None:
+        nemesis = Nemesis(cluster, recorder, self._tolerance())
+        player = Player(
+            cluster,
+            observer,
+            nemesis,
+            recorder,
+            self._tell,
+            ttl_ns=self._scenario.lock.ttl_ns,
+            slack_ns=self._drift_ns + 2 * EPSILON_NS,
+        )
+        recorder.write("lab", "info", "phase", value="story")
+        story = asyncio.create_task(self._play(player, cluster, recorder))
+        try:
+            with self._timings.measure("story"):
+                lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                recorder.on_loss = partial(lost.set_result, None)
+                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed, lost}
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                if lost.done():
+                    raise UnknownOutcome("the history can't be written any more")
+                if cluster.failed.done():
+                    raise UnknownOutcome(cluster.failed.result())
+                await story
+            recorder.write("lab", "info", "phase", value="heal")
+            with self._timings.measure("heal"):
+                await observer.observe()  # as the story left them: mended clocks would prolong the keys
+                await nemesis.heal_everything()
+                store = cluster.store_node.address
+                await final_reads(store.host, store.port, self._scenario.keys, recorder)
+            if set_meanwhile := clock.set_meanwhile():
+                raise UnknownOutcome(set_meanwhile)
+        except UnknownOutcome as error:
+            # Whatever went wrong first, a part that died unasked is the better explanation.
+            seen = cluster.failed.result() if cluster.failed.done() else error.seen
+            recorder.write("lab", "info", "abort", error=seen)
+            self._tell(Told("lab", f"ABORTED: {seen}", "fail"))
+            return seen
+        finally:
+            story.cancel()
+            await asyncio.gather(story, return_exceptions=True)
+            await player.abandon()
+        return None
+
+    def _tolerance(self) -> Tolerance:
+        """What the lock under test is said to bear; a delay counts once it is not small against a lease."""
+        return Tolerance(
+            clock_error_ns=self._drift_ns,
+            clock_rate=RHO,
+            network_delay_ns=self._scenario.lock.ttl_ns // 10,
+            persistence=self._scenario.cluster.persistence,
+        )
+
+    async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
+        """Play the steps, or the workload with the faults that were drawn for it."""
+        if self._scenario.workload is None:
+            await player.play(self._scenario.steps)
+            return
+        workload = WorkloadPlayer(
+            cluster, player, recorder, self._tell, scenario=self._scenario, drawn=self._drawn
+        )
+        await workload.play()
+
+    def _client_starts(self, cluster: Cluster, recorder: Recorder) -> list[Any]:
+        scenario = self._scenario
+        return [
+            client.start(
+                Setup(
+                    client=name,
+                    key=scenario.keys[0],
+                    lock=self._traits.name,
+                    ttl_ns=scenario.lock.ttl_ns,
+                    options=dict(scenario.lock.options),
+                    nodes=[cluster.link(name, node).address for node in cluster.nodes],
+                    store=cluster.link(name, STORE).address,
+                    checks_fences=bool(scenario.store.fencing),
+                    fences_reads=scenario.store.fencing == "all",
+                    check_before_write=scenario.clients[name].check_before_write,
+                    log_path=str(recorder.client_log(name)),
+                    seed=self._options.seed,
+                )
+            )
+            for name, client in cluster.clients.items()
+        ]
+
+    def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
+        chosen = substrate(self._options.substrate)
+        drawn = tuple(step for fault in self._drawn for step in fault.every_step())
+        service = self._scenario.cluster.service
+        steps = (*self._scenario.steps, *drawn)
+        self._refuse_what_cannot_be(self._scenario, steps)
+        plan = ClusterPlan(
+            nodes=self._scenario.cluster.node_names,
+            clients=tuple(self._scenario.clients),
+            persistence=self._scenario.cluster.persistence,
+            service=service,
+            base_port=self._scenario.cluster.base_port,
+            replicas=self._scenario.cluster.replicas,
+            needs=self._needed(steps),
+            client_logs=recorder.client_logs,
+            code=None if is_own(self._scenario.lock.name) else Path.cwd(),
+            driver=driver_or_none(self._scenario.lock.name),
+        )
+        return chosen.cluster(plan, directory.run_id, directory.logs)
+
+    def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
+        """What the substrate will have to do."""
+        return needs(steps) | needed_of(self._scenario)
+
+    def _refuse_what_cannot_be(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
+        """What the substrate cannot do, or the nodes take no part in anywhere. Raises ``LabError``."""
+        steps, chosen = tuple(steps), substrate(self._options.substrate)
+        if missing := (needs(steps) | needed_of(scenario)) - chosen.capabilities:
+            raise LabError(
+                f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
+                where=self._loaded.name,
+                hint="choose another substrate with --on",
+            )
+        service = scenario.cluster.service
+        asked = needs(step for step in steps if not (isinstance(step, LinkStep) and step.store))
+        for capability in sorted(asked):
+            why = refusal(service, capability)
+            if why is not None:
+                raise LabError(
+                    f"nodes of {service} can't be asked to {capability}: {why}",
+                    where=self._loaded.name,
+                    hint="lab doctor lists the faults; on Redis nodes all of them can be used",
+                )
+        wanted = service_of(scenario.lock.name)
+        if wanted != service:
+            raise LabError(
+                f"the lock {scenario.lock.name} needs nodes of {wanted}, and these are {service}",
+                where=f"{self._loaded.name}, key `cluster.service`",
+                expected=wanted,
+                hint=f"--set cluster.service={wanted}, or another lock",
+            )
+
+    def _params(self) -> dict[str, Any]:
+        scenario = self._scenario
+        return {
+            "rho": RHO,
+            "delta_ns": self._traits.margin_ns,
+            "epsilon_ns": EPSILON_NS,
+            "store_fences": bool(scenario.store.fencing),
+            "lock_fences": self._traits.hands_out_fences,
+            "single_attempt": self._traits.single_attempt,
+            "nodes": scenario.cluster.nodes,
+            "grace_ns": scenario.grace_ns,
+            "stall_ns": STALL_NS,
+            "unavailable_ns": scenario.unavailable_after_ns,
+            "clients": list(scenario.clients),
+        }
+
+
+def _import_what_comes_last(paints: bool) -> None:
+    """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
+    import_module("checker.check")
+    import_module("lab.report.page.build")
+    if paints:
+        import_module("lab.report.timeline").get_ready()
+
+
+def _size(cluster: Cluster) -> str:
+    return f"{len(cluster.nodes)} nodes, the store, the proxy and {len(cluster.clients)} clients are"

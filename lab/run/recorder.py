@@ -1,0 +1,175 @@
+"""The single writer of a history.
+
+While a run lasts, every writer appends to a log of its own under ``events/`` (a client's survives its
+SIGKILL, the lab's survives the lab's). When it ends, the recorder merges them by time into ``history.jsonl``,
+atomically and with a footer (count and digest) that proves it complete. A run whose lab was killed has logs
+and no history; ``recover`` makes one of them, without a footer, so that no check can take it for a whole run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from checker.formats.jsonl import footer_line
+from checker.history.completeness import stated
+from lab.client.log import EventLog
+from lab.errors import UnknownOutcome
+
+HISTORY = "history.jsonl"
+_HEADER = "header.json"
+
+Event = dict[str, Any]
+
+
+class Recorder:
+    """Writes what the lab itself sees and does, and merges everybody's logs at the end.
+
+    Args:
+        directory: the run's directory.
+        params: the ``params`` of the history's header.
+        clock_ns: the one monotonic clock of the run.
+    """
+
+    def __init__(
+        self, directory: Path, params: dict[str, Any], clock_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._directory = directory
+        self._events = directory / "events"
+        self._events.mkdir()
+        self._params = params
+        self._clock_ns = clock_ns
+        (self._events / _HEADER).write_bytes(msgspec.json.encode(params))
+        self._log = EventLog(self._events / "lab.jsonl")
+        self._lost: OSError | None = None
+        self.on_loss: Callable[[], None] = _nothing
+        """Called once, when an event could not be written and the run can prove nothing any more."""
+
+    @property
+    def client_logs(self) -> Path:
+        """The directory in which clients append to their files."""
+        return self._events
+
+    def client_log(self, client: str) -> Path:
+        """Return the file a client's operations are to be appended to."""
+        return self._events / f"client-{client}.jsonl"
+
+    def now_ns(self) -> int:
+        """Return the time on the history's clock."""
+        return self._clock_ns()
+
+    def write(self, process: str, kind: str, f: str, *, time_ns: int | None = None, **fields: Any) -> None:
+        """Append an event of the lab's own (process nemesis, lab or node), now or at ``time_ns``."""
+        event: Event = {
+            "time_ns": self._clock_ns() if time_ns is None else time_ns,
+            "process": process,
+            "type": kind,
+            "f": f,
+        }
+        event.update((name, value) for name, value in fields.items() if value is not None)
+        if self._lost is not None:
+            return
+        try:
+            self._log(event)
+        except OSError as error:  # a full disk must not keep anybody from tearing down
+            self._lost = error
+            self.on_loss()
+
+    def finish(self) -> Path:
+        """Merge all logs into the history, flush it to the disk, and return its path.
+
+        Raises:
+            UnknownOutcome: events were lost, or there is no room for the history. The logs are kept.
+        """
+        self._log.close()
+        try:
+            if self._lost is not None:
+                raise self._lost
+            path = _merge(self._directory, self._params, complete=True)
+        except OSError as error:
+            self._directory.joinpath(HISTORY).with_suffix(".partial").unlink(missing_ok=True)
+            raise UnknownOutcome(
+                f"the history cannot be written: {error.strerror or error}",
+                where=str(self._directory),
+                expected="room for it on the disk",
+                hint="make room, or choose another place with --out; `lab check` reads what was kept",
+            ) from error
+        for log in self._events.iterdir():
+            log.unlink()
+        self._events.rmdir()
+        return path
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+def recover(directory: Path) -> Path | None:
+    """Make a history of the logs of a run whose lab was killed; None if there are none.
+
+    It has no footer: what was lost is not known, so no check of it can pass.
+    """
+    events = directory / "events"
+    if not events.is_dir():
+        return None
+    try:
+        params = msgspec.json.decode((events / _HEADER).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        params = {}
+    return _merge(directory, params, complete=False)
+
+
+class _Stamp(msgspec.Struct):
+    """The only field of an event that merging looks at."""
+
+    time_ns: int
+
+
+def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
+    """Merge all logs by time, holding in memory only where each line is, not what it says."""
+    logs = sorted((directory / "events").glob("*.jsonl"))
+    places = [
+        (stamp, writer, offset, length)
+        for writer, log in enumerate(logs)
+        for stamp, offset, length in _places(log)
+    ]
+    places.sort()
+    path = directory / HISTORY
+    partial = path.with_suffix(".partial")
+    with contextlib.ExitStack() as stack, partial.open("wb") as sink:
+        sources = [stack.enter_context(log.open("rb")) for log in logs]
+        digest = hashlib.sha256()
+
+        def put(line: bytes) -> None:
+            digest.update(line)
+            sink.write(line)
+
+        put(msgspec.json.encode({"history": 1, "params": params}) + b"\n")
+        for index, (_, writer, offset, length) in enumerate(places):
+            sources[writer].seek(offset)
+            # The index goes before the event's own fields; a line is an object that is never empty.
+            put(b'{"index":%d,' % index + sources[writer].read(length)[1:])
+        if complete:
+            sink.write(footer_line(len(places), stated(digest)))
+        sink.flush()
+        os.fsync(sink.fileno())
+    partial.replace(path)
+    return path
+
+
+def _places(log: Path) -> Iterable[tuple[int, int, int]]:
+    """Yield time, offset and length of each line; one cut short by a SIGKILL was never an event."""
+    decoder = msgspec.json.Decoder(_Stamp)
+    offset = 0
+    with log.open("rb") as source:
+        for line in source:
+            if line.endswith(b"\n"):
+                yield decoder.decode(line).time_ns, offset, len(line)
+            offset += len(line)

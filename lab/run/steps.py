@@ -1,0 +1,282 @@
+"""Playing a directed story: one step after the other, each told to the narrator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lab.client.protocol import Answer, Command, Outcome, Verb
+from lab.drivers import is_driver
+from lab.durations import format_duration
+from lab.errors import UnknownOutcome
+from lab.faults import FAULTS
+from lab.faults.base import node_names
+from lab.faults.nemesis import Nemesis
+from lab.faults.prime import prime
+from lab.pause_points import POINTS_BEFORE_GRANT
+from lab.run.anchors import Anchors
+from lab.run.observer import Observer
+from lab.run.recorder import Recorder
+from lab.scenario.actions import Action
+from lab.scenario.anchors import (
+    Anchor,
+    ClientAt,
+    KeysGone,
+    LeaseOver,
+    NodesExecuted,
+    Replicated,
+    Synced,
+    VoteSplit,
+)
+from lab.scenario.model import Scenario
+from lab.scenario.step_base import StepModel
+from lab.scenario.step_link import Heal, LinkStep
+from lab.scenario.step_machine import ClientCrash, Correct, Crash, Jump, Prime, Restart, Resume, Shutdown
+from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
+from lab.substrates.base import Capability, Client, Cluster
+
+ACTION_TIMEOUT_S = 120.0
+WATCH_TIMEOUT_S = 10.0
+ON_KEYS = (NodesExecuted, KeysGone, VoteSplit, Synced, Replicated)
+"""The anchors that look at the lock's key on the nodes."""
+VERBS: dict[str, Verb] = {
+    "acquires": "acquire",
+    "extends": "extend",
+    "reads": "read",
+    "checks": "check",
+    "writes": "write",
+    "releases": "release",
+    "works": "work",
+    "continues": "continue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One line of the narration: who acts (``lab`` and ``nemesis`` included), what happened, how it went."""
+
+    actor: str
+    text: str
+    mood: str
+    """``ok``, ``fail``, ``info``, ``skipped``, ``fault`` or ``plain``."""
+
+
+Narrator = Callable[[Told], None]
+
+
+class Player:
+    """Plays the steps of one story on a cluster.
+
+    Args:
+        ttl_ns: the lock's TTL, for the anchor that a lease is over.
+        slack_ns: what clock drift and stamping may add to it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        observer: Observer,
+        nemesis: Nemesis,
+        recorder: Recorder,
+        narrator: Narrator,
+        *,
+        ttl_ns: int,
+        slack_ns: int,
+    ) -> None:
+        self._cluster = cluster
+        self._observer = observer
+        self._nemesis = nemesis
+        self._recorder = recorder
+        self._tell = narrator
+        self._orders = 0
+        self._pending: dict[str, asyncio.Task[Answer]] = {}
+        self._leased_ns: dict[str, tuple[int, int]] = {}
+        self._started_ns = recorder.now_ns()
+        self._anchors = Anchors(
+            cluster,
+            observer,
+            nemesis,
+            recorder,
+            started_ns=lambda: self._started_ns,
+            leased_ns=self._leased_ns,
+            pending=self._pending,
+            ttl_ns=ttl_ns,
+            slack_ns=slack_ns,
+        )
+        self.missed: list[str] = []
+        """Anchors that never came; any of them makes the run ``unknown``."""
+
+    async def play(self, steps: tuple[StepModel, ...]) -> None:
+        """Play all steps, then wait for what is still going on.
+
+        Raises:
+            UnknownOutcome: a client died or did not answer, or a fault could not be injected.
+        """
+        for step in steps:
+            await self.play_one(step)
+            if self.missed:
+                return  # what follows would tell another story
+        for client in list(self._pending):
+            await self._finish(client)
+
+    async def abandon(self) -> None:
+        """Stop waiting for what is still going on; used when a run ends early."""
+        for task in self._pending.values():
+            task.cancel()
+        await asyncio.gather(*self._pending.values(), return_exceptions=True)
+        await self._nemesis.abandon()
+
+    async def play_one(self, step: StepModel) -> None:
+        """Play one step to its end and tell of it. Raises as ``play`` does."""
+        match step:
+            case Do():
+                for action in step.actions:
+                    self._begin(action)
+                    await self._finish(action.client)
+            case Start():
+                self._started_ns = self._recorder.now_ns()
+                self._begin(step.action)
+                self._tell(Told(step.action.client, f"begins: {step.action}", "plain"))
+            case Finish():
+                for client in step.clients:
+                    await self._finish(client)
+            case Heal():
+                words, confirmed = await self._nemesis.heal(step)
+                self._tell(Told("nemesis", f"heals {words}", "fault" if confirmed else "fail"))
+            case Resume():
+                words, receipt = await self._nemesis.resume(step)
+                self._tell(Told("nemesis", f"lets {words} go on", "fault" if receipt.confirmed else "fail"))
+            case Correct():
+                words, confirmed = await self._nemesis.correct(step)
+                self._tell(Told("nemesis", f"sets right {words}", "fault" if confirmed else "fail"))
+            case Restart():
+                await self._restart(step)
+            case Prime():
+                await self._prime(step)
+            case Until():
+                await self._wait_for(step)
+            case Wait():
+                self._tell(Told("lab", f"waits {format_duration(step.duration_ns)}", "plain"))
+                await asyncio.sleep(step.duration_ns / 1e9)
+            case Say():
+                self._tell(Told("lab", step.text, "plain"))
+            case _:
+                await self._inject(step)
+
+    async def _inject(self, step: StepModel) -> None:
+        # A client that is to be killed leaves what it was doing without an end: nobody waits for it.
+        left = self._pending.pop(step.client, None) if isinstance(step, ClientCrash) else None
+        if isinstance(step, Crash | Shutdown):
+            await self._observer.observe(node_names(step.nodes, self._cluster))  # what they take with them
+        words, receipt = await self._nemesis.inject(step)
+        if left is not None:
+            left.cancel()
+            await asyncio.gather(left, return_exceptions=True)
+        name = FAULTS[type(step)].f
+        missing = "" if receipt.confirmed else " (NO RECEIPT: it did not take effect)"
+        self._tell(Told("nemesis", f"{name}: {words}{missing}", "fault" if receipt.confirmed else "fail"))
+        if isinstance(step, Jump) and step.node is not None:
+            await self._observer.observe([step.node])
+
+    async def _restart(self, step: Restart) -> None:
+        words, confirmed = await self._nemesis.restart(step)
+        self._tell(Told("nemesis", f"restarts {words}", "fault" if confirmed else "fail"))
+        names = node_names(step.nodes, self._cluster)
+        if not step.after_ns and not await self._observer.until_watching(names, WATCH_TIMEOUT_S):
+            raise UnknownOutcome(f"node {', '.join(names)} came back and can't be watched")
+
+    def _begin(self, action: Action) -> None:
+        if action.client in self._pending:
+            raise UnknownOutcome(
+                f"{action.client} is still busy when the story says: {action}",
+                hint=f"put a step 'finish: {action.client}' before it",
+            )
+        self._orders += 1
+        command = Command(self._orders, VERBS[action.verb], action.until)
+        client = self._cluster.clients[action.client]
+        self._pending[action.client] = asyncio.create_task(self._order(client, command, action))
+
+    async def _order(self, client: Client, command: Command, action: Action) -> Answer:
+        asked_ns = self._recorder.now_ns()
+        answer = await client.order(command)
+        # Its lease was granted between these two moments, so each of them is on one safe side.
+        granted = answer.outcome is Outcome.OK or (
+            answer.outcome is Outcome.HELD and answer.text not in POINTS_BEFORE_GRANT
+        )
+        if granted and command.verb in ("acquire", "extend", "work"):
+            self._leased_ns[client.name] = asked_ns, self._recorder.now_ns()
+        text = f"waits at the point {answer.text!r}" if answer.outcome is Outcome.HELD else answer.text
+        skipped = f"{action.verb}: skipped, since it {text}" if answer.outcome is Outcome.SKIPPED else text
+        self._tell(
+            Told(client.name, skipped, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
+        )
+        return answer
+
+    async def _finish(self, client: str) -> None:
+        task = self._pending.pop(client, None)
+        if task is None:
+            return
+        try:
+            async with asyncio.timeout(ACTION_TIMEOUT_S):
+                await task
+        except TimeoutError as error:
+            raise UnknownOutcome(f"{client} did not finish within {ACTION_TIMEOUT_S:.0f} s") from error
+
+    async def _wait_for(self, step: Until) -> None:
+        words, came = await self._anchors.wait_for(step.anchor)
+        if isinstance(step.anchor, ClientAt) and came:
+            self._pending.pop(step.anchor.client)  # it waits at its point, and nothing is left to finish
+        if came:
+            self._tell(Told("lab", f"sees: {words}", "plain"))
+        else:
+            waited = "" if _looks_once(step.anchor) else f": not within {step.anchor.within_ns / 1e9:g} s"
+            self._miss(words, f"{words}{waited}")
+
+    async def _prime(self, step: Prime) -> None:
+        receipt = await prime(step, self._cluster)
+        names = list(receipt.evidence)
+        words = f"node {', '.join(names)} just past a sync to disk"
+        if not receipt.confirmed:
+            self._miss(words, f"{words}: {receipt.evidence}")
+            return
+        self._recorder.write("lab", "ok", "prime", targets=names, receipt=dict(receipt.evidence))
+        self._tell(Told("lab", f"brings {words}", "plain"))
+
+    def _miss(self, words: str, error: str) -> None:
+        """What had to be so was not: the run proves nothing, and the rest of it would be another story."""
+        self.missed.append(words)
+        self._recorder.write("lab", "fail", "anchor", error=error)
+        self._tell(Told("lab", f"NEVER SAW: {error}", "fail"))
+
+
+def _looks_once(anchor: Anchor) -> bool:
+    match anchor:
+        case Synced(synced=False) | Replicated(replicated=False) | LeaseOver(over=False):
+            return True
+    return False
+
+
+def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
+    """Return the capabilities a substrate must have for these steps."""
+    steps = tuple(played)
+    needed = {FAULTS[type(step)].needs(step) for step in steps if type(step) in FAULTS}
+    if any(isinstance(step, Prime) or _looks_at_disks(step) for step in steps):
+        needed.add(Capability.POWER_CUTS)
+    if any(isinstance(step, Until) and isinstance(step.anchor, ON_KEYS) for step in steps):
+        needed.add(Capability.WATCH_KEYS)
+    return frozenset(needed)
+
+
+def needed_of(scenario: Scenario) -> frozenset[Capability]:
+    """What a substrate must have to run a scenario's nodes and its lock, and ways between its servers."""
+    driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
+    others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
+    copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
+    apart = any(isinstance(step, LinkStep) and step.node for step in scenario.steps)
+    peers = {Capability.CUT_PEERS} if others and apart else set()
+    return frozenset(driver | others | copies | peers)
+
+
+def _looks_at_disks(step: StepModel) -> bool:
+    return isinstance(step, Until) and isinstance(step.anchor, Synced)
