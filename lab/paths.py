@@ -77,7 +77,7 @@ def scenario_dir() -> Path:
 
 def mutant_story_dir() -> Path:
     """The scenarios that show what is wrong with the lab's own broken locks (``lab.locks.broken``)."""
-    return Path(__file__).resolve().parent / "mutants" / "stories"
+    return Path(__file__).resolve().parent / "locks" / "broken" / "stories"
 
 
 def compose_dir() -> Path:

@@ -1,1 +1,1 @@
-"""checker/history/history."""
+"""A recorded history: events, operations, grants, and what the nodes showed of them."""

@@ -199,7 +199,8 @@ def pair(columns: EventColumns) -> Operations:
 
     Raises:
         HistoryError: a completion without an invocation, of another `f`, before it in time, or of another
-            key or grant; a process that invokes twice at once; what `checker.history.identity.identified` refuses.
+            key or grant; a process that invokes twice at once; what
+            `checker.history.identity.identified` refuses.
     """
     process = columns.codes["process"]
     few = len(columns.names["process"]) < 2**16

@@ -13,8 +13,8 @@ Keys are independent objects, so each is decided alone (P-compositionality; Herl
 
 Timed leases of mixed duration without releases are strongly NP-hard to decide (they contain sequencing
 within intervals). Where a lease on a key may have ended by itself, this check answers ok with `exact=False`
-and leaves the key to the test of guaranteed windows (`checker.properties.mutual_exclusion`), which is sound and
-incomplete.
+and leaves the key to the test of guaranteed windows (`checker.properties.mutual_exclusion`), which is
+sound and incomplete.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What led to an overlap, as far as the nodes were watched: how the holder's key was lost.
 
 Two guaranteed windows meet only if the key of the earlier grant was gone, on enough nodes, before its time,
-or never lay on enough of them. `checker.history.sightings` holds what was seen of it. This explains and decides
-nothing; where nothing was seen there is no cause to tell.
+or never lay on enough of them. `checker.history.sightings` holds what was seen of it. This explains and
+decides nothing; where nothing was seen there is no cause to tell.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ grants that are held add up to at most the capacity. A semaphore has `permits`, 
 its acquire asked for (`value`, 1 if absent). A read-write lock has room for any number of readers (`value`
 "read", weight 1) or for one writer (`value` "write", or absent), who fills it.
 
-Each grant counts in its guaranteed window (`checker.history.windows`): from the return of its acquire to the call of
-its release, but not longer than its lease. What acquires without a `grant_id` took is given back in order by
-the releases of the same client: of `a` acquires returned and `r` releases called, `a - r` grants are held at
-least, whichever release gave back which.
+Each grant counts in its guaranteed window (`checker.history.windows`): from the return of its acquire to the
+call of its release, but not longer than its lease. What acquires without a `grant_id` took is given back in
+order by the releases of the same client: of `a` acquires returned and `r` releases called, `a - r` grants are
+held at least, whichever release gave back which.
 
 **Sound.** Inside its guaranteed window a grant is held in every order of the operations, so a sum above the
 capacity contradicts them all.

@@ -14,13 +14,13 @@ nobody was granted the key though no certain grant held it.
 
 Time in which the asking client or the lab itself stood still does not count.
 
-A pass says what was shown (`checker.properties.waiting`). Deadlock-freedom is `ok` if the key, free after a grant, was
-acquired by a try that began within TTL + grace; or if it was never free for longer than that, and no client
-tried in vain, so that nothing can have gone wrong. It is unknown if clients tried a free key in vain without
-proof of a leak, or if none tried for longer than TTL + grace whenever it was free. Fault tolerance is `ok` if
-the lock was granted while a majority was up and every client that asked for a free key got it within the
-bound of its first try; it is unknown if one did not and nothing more is proven. Without a bound (a history
-whose header has none) it says that the lock was granted, and no more.
+A pass says what was shown (`checker.properties.waiting`). Deadlock-freedom is `ok` if the key, free after a
+grant, was acquired by a try that began within TTL + grace; or if it was never free for longer than that, and
+no client tried in vain, so that nothing can have gone wrong. It is unknown if clients tried a free key in
+vain without proof of a leak, or if none tried for longer than TTL + grace whenever it was free. Fault
+tolerance is `ok` if the lock was granted while a majority was up and every client that asked for a free key
+got it within the bound of its first try; it is unknown if one did not and nothing more is proven. Without a
+bound (a history whose header has none) it says that the lock was granted, and no more.
 """
 
 from __future__ import annotations

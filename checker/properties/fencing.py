@@ -8,10 +8,10 @@ let a smaller one pass; else `stale-write` where its client had also run past it
 numbers say so (the store serialises writes, so a write that was delayed on its way counts as well).
 
 A grant begins to hold between two instants: the return of its acquire, and the call of it or, where the nodes
-were watched, the instant before which a majority surely had not its token (`checker.history.sightings`). One grant is
-later than another only if it began after the other's acquire had returned. Where grants that may have begun
-in either order got fences, or wrote, in the reverse of the order in which they were returned, nothing is
-known (`checker.properties.grant_order`), and the verdict says so.
+were watched, the instant before which a majority surely had not its token (`checker.history.sightings`). One
+grant is later than another only if it began after the other's acquire had returned. Where grants that may
+have begun in either order got fences, or wrote, in the reverse of the order in which they were returned,
+nothing is known (`checker.properties.grant_order`), and the verdict says so.
 """
 
 from __future__ import annotations

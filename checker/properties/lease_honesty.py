@@ -11,9 +11,9 @@ knows only a claim longer than the TTL is a lie for certain. (An acquire that wa
 to end would be accused otherwise: counting from its call is unsound for every lock that retries.)
 
 What the lock says of its attempt never widens what it is held to: where the nodes were watched, the lease is
-over when as many of them as make a grant had the token no more (`checker.history.sightings`: what each node said of
-the time that the key had left there). That is earlier than the attempt allows if the lock counted votes
-that it had got before the attempt.
+over when as many of them as make a grant had the token no more (`checker.history.sightings`: what each node
+said of the time that the key had left there). That is earlier than the attempt allows if the lock counted
+votes that it had got before the attempt.
 
 What `held` answers is counted from when the grant (or its last extension) *returned*: it may come from the
 nodes, and they count from when they were asked, which may be as late as that. The answer was made after the

@@ -1,7 +1,7 @@
 """The resource: was an update lost, does any order explain what the clients read and wrote?
 
-`lost-update`: two committed read-modify-writes were based on one version. `cycle`: see `checker.properties.cycles`; a
-cycle through a lost update is not told twice.
+`lost-update`: two committed read-modify-writes were based on one version. `cycle`: see
+`checker.properties.cycles`; a cycle through a lost update is not told twice.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A report and no verdict: no property is decided by it, and a correct lock may well have belief without a
 majority (a node that is down keeps nothing, yet gives nothing to anybody else either). The truth is known
-between bounds (`lab.analysis.key_presence`), and so is all that is said here: `sure` is the least, `possible` the most.
+between bounds (`lab.analysis.key_presence`), and so is all that is said here: `sure` is the least, `possible`
+the most.
 """
 
 from __future__ import annotations

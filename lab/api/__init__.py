@@ -1,1 +1,1 @@
-"""lab/api/lab."""
+"""The lab as a library: everything that a command can do, as Python."""

@@ -1,1 +1,1 @@
-"""lab/batch."""
+"""Many runs: one engine for suites, sweeps and matrices."""

@@ -100,7 +100,7 @@ async def serve(
 
 
 def _store(setup: Setup, lock: Lock) -> StoreClient:
-    """The way to the store; one of the lab's own broken locks may bring another one (``lab.locks.broken``)."""
+    """The way to the store; a broken lock may bring another one (``lab.locks.broken``)."""
     kind: type[StoreClient] = getattr(lock, "store_client", StoreClient)
     return kind(
         setup.store.host,

@@ -1,1 +1,1 @@
-"""lab/run/execution."""
+"""One run: bring a cluster up, play a scenario, observe, record, tear down."""

@@ -55,7 +55,7 @@ class ClaimRow(msgspec.Struct, frozen=True):
 
 def claims() -> tuple[Claim, ...]:
     """All claims, by number."""
-    text = resources.files("lab").joinpath("claims.yaml").read_bytes()
+    text = resources.files("lab.scenario").joinpath("claims.yaml").read_bytes()
     return msgspec.yaml.decode(text, type=tuple[Claim, ...])
 
 

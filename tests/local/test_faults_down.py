@@ -201,7 +201,7 @@ async def test_always_loses_nothing_in_a_power_cut(tmp_path: Path) -> None:
         receipt = await lab.inject(power_cut={"nodes": ["A"]})
         assert receipt.confirmed
         assert receipt.evidence["A"]["dropped_bytes"] == 0
-        await lab.faults.nemesis.restart(step(restart={"nodes": ["A"]}))
+        await lab.nemesis.restart(step(restart={"nodes": ["A"]}))
         assert await lab.cluster.nodes["A"].ask("GET", "k") == b"v"
 
 

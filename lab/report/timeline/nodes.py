@@ -1,7 +1,7 @@
 """From node events to how long each key was really on each node, and what ended it.
 
-Two sources: looks at the key, and the commands that the node was seen to execute (see `lab.run.observer`). A key
-that was set and deleted between two looks is known from its commands alone.
+Two sources: looks at the key, and the commands that the node was seen to execute (see `lab.run.observer`). A
+key that was set and deleted between two looks is known from its commands alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the store carried out: writes in the order in which it numbered them, rejected ones, announcements.
 
-A history tells when each was carried out (event ``executed``, see `lab.run.final_reads`). Where it does not, as
-in older ones, call and return of the write and the order of the versions bound it; the bounds are shown.
+A history tells when each was carried out (event ``executed``, see `lab.run.final_reads`). Where it does not,
+as in older ones, call and return of the write and the order of the versions bound it; the bounds are shown.
 """
 
 from __future__ import annotations

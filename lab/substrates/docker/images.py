@@ -53,7 +53,7 @@ CLIENT_PYTHON = "3.11"
 """The Python of Debian's images."""
 _PYTHON_TAGS = (f"--python-version={CLIENT_PYTHON}", "--implementation=cp", "--abi=cp311", "--abi=none")
 _CLIENT_CODE = (
-    *("__init__.py", "address.py", "channel.py", "durations.py", "errors.py", "heartbeat.py", "points.py"),
+    *("__init__.py", "addresses.py", "channel.py", "durations.py", "errors.py", "pause_points.py"),
     *(
         "drivers/__init__.py",
         "drivers/greet.py",
@@ -61,7 +61,6 @@ _CLIENT_CODE = (
         "drivers/process.py",
         "client",
         "locks",
-        "mutants",
         "store",
     ),
 )
