@@ -32,7 +32,8 @@ from lab.addresses import Address
 from lab.errors import LabError
 from lab.locks import lock_class
 from lab.locks.base import Lock, NotAcquired, Options, Surroundings
-from lab.substrates.base import Persistence, Service
+from lab.redis_model.persistence import Persistence
+from lab.substrates.base import Service
 from lab.substrates.local import SUBSTRATE
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lab import tools
 from lab.addresses import Address
-from lab.substrates.base import Persistence
+from lab.redis_model.persistence import Persistence
 from lab.substrates.local.node import redis_command
 from lab.substrates.local.processes import Nursery
 from lab.substrates.probe import echo

@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.nodes import machine_line, redis_nodes
 from lab.locks.base import NotAcquired
 from lab.locks.redlock import Redlock, RedlockOptions
-from lab.substrates.base import Persistence
+from lab.redis_model.persistence import Persistence
 
 NODES = 5
 TTL_NS = 10_000_000_000

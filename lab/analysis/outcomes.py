@@ -13,7 +13,7 @@ from typing import Final
 
 from checker.history.history import History
 from checker.history.operations import NONE, F, Status
-from lab.pause_points import Point
+from lab.client_protocol import Point
 from lab.scenario.actions import Action, Verb
 from lab.scenario.model import Scenario
 from lab.scenario.outcomes import OperationOutcome, actions

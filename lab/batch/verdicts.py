@@ -111,11 +111,11 @@ def usable(summaries: Iterable[Summary], on: str, tell: Callable[[str], None]) -
         LabError: nothing can run here.
     """
     from lab.drivers import PREFIX
-    from lab.substrates import drivers_on
+    from lab.drivers.place import place_for
 
     known = tuple(summaries)
     libraries = {one.lock: one.lock.removeprefix(PREFIX) for one in known if one.lock.startswith(PREFIX)}
-    reasons = {lock: drivers_on(on, lock).why_not(lock) for lock in libraries}
+    reasons = {lock: place_for(on, lock).why_not(lock) for lock in libraries}
     for lock, reason in reasons.items():
         if reason is not None:
             tell(f"skipped: the stories about {libraries[lock]}: {reason}")

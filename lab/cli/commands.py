@@ -36,7 +36,7 @@ def run_command(
     as_json: bool,
 ) -> int:
     """``lab run``."""
-    from lab.drivers import driver_or_none
+    from lab.drivers.place import refusal
     from lab.report.terminal import StoryTeller, print_ending, print_judgement
     from lab.run.execution import Run, RunOptions, told_in_short
     from lab.run.steps import needed_of
@@ -48,8 +48,8 @@ def run_command(
     overrides = [*settings, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, overrides)
     story = loaded.scenario
-    service, driver = story.cluster.service, driver_or_none(story.lock.name)
-    substrate, why = choose(on, needed_of(story), service=service, driver=driver)
+    service, refuses = story.cluster.service, refusal(story.lock.name)
+    substrate, why = choose(on, needed_of(story), service=service, refuses=refuses)
     drawn = secrets.randbelow(2**31) if seed is None else seed
     repeat = _repeat_command(scenario, overrides, drawn, substrate)
     talk.print(f"[bold]{loaded.name}[/]: {story.title}", soft_wrap=True)

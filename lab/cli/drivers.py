@@ -16,13 +16,13 @@ PLACES = ("local", "docker")
 def list_drivers_command(on: str, *, as_json: bool) -> int:
     """``lab drivers list``."""
     from lab.drivers import PREFIX
+    from lab.drivers.place import place_for
     from lab.drivers.registry import rows
     from lab.report.tables import print_table
-    from lab.substrates import drivers_on
 
     _check_place(on)
     data, _ = consoles()
-    states = {name: drivers_on(on, PREFIX + name).why_not(PREFIX + name) for name in rows()}
+    states = {name: place_for(on, PREFIX + name).why_not(PREFIX + name) for name in rows()}
     if as_json:
         data.print_json(
             data=[

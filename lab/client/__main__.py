@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from lab.client.log import EventLog
-from lab.client.protocol import Answer, Command, Setup
 from lab.client.serve import serve
+from lab.client_protocol import Answer, Command, Setup
 
 
 class Pipes:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from lab.client.protocol import Loop, Outcome
 from lab.client.worker import Worker
+from lab.client_protocol import Loop, Outcome
 
 MOST: Final = 8
 """How many times the mean a drawn time may be at most."""

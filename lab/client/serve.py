@@ -14,8 +14,8 @@ from typing import Protocol
 from lab.client.log import Recording, Sink
 from lab.client.loop import Rounds
 from lab.client.points import Points
-from lab.client.protocol import Answer, Command, Outcome, Setup
 from lab.client.worker import Worker
+from lab.client_protocol import Answer, Command, Outcome, Setup
 from lab.errors import LabError
 from lab.locks import lock_class
 from lab.locks.base import Indeterminate, Lock, Surroundings, asking

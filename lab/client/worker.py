@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from lab.client.log import Recording
 from lab.client.points import Points
-from lab.client.protocol import Answer, Command, Outcome
+from lab.client_protocol import Answer, Command, Outcome
 from lab.locks.base import Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired, asking
 from lab.store import ReadRejected, StoreClient, StoreError
 

@@ -11,8 +11,3 @@ PREFIX: Final = "driver:"
 def is_driver(name: str) -> bool:
     """Whether a lock's name means a driver: one of the lab's (``driver:NAME``), or a command line."""
     return name.startswith(PREFIX) or "/" in name or any(letter.isspace() for letter in name)
-
-
-def driver_or_none(name: str) -> str | None:
-    """A lock's name again, if it means a driver."""
-    return name if is_driver(name) else None

@@ -72,6 +72,10 @@ class Containers:
             )
         return _words_inside(lock) if entry is None else made_here.command_of(entry, ENV, DRIVERS)
 
+    def client_image(self, lock: str) -> str | None:
+        """The driver's own image, or that of all clients."""
+        return image_name(lock)
+
     def hello(self, lock: str, options: OptionValues) -> Hello:
         """Ask it in a container that has no network, and is removed afterwards."""
         words = self.launch(lock)

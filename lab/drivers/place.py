@@ -1,13 +1,15 @@
-"""Where drivers run: whether one can, how it is started there, and who it says that it is."""
+"""Where drivers run on each substrate: whether one can, how it is started there, and what it is."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lab.drivers import PREFIX
+from lab.drivers import PREFIX, is_driver
+from lab.substrates import AUTO, choose
+from lab.substrates.base import Capability
 
 if TYPE_CHECKING:
     from lab.drivers.messages import Hello
@@ -31,6 +33,10 @@ class Place(Protocol):
         """Start it there and ask it who it is. Raises ``LabError``."""
         ...
 
+    def client_image(self, lock: str) -> str | None:
+        """The image of a container in which a client with this driver runs, if it runs in one."""
+        ...
+
 
 class ThisMachine:
     """Drivers as processes of this machine. What they need is imported with the first one."""
@@ -52,6 +58,30 @@ class ThisMachine:
         from lab.drivers.greet import greet
 
         return _apart(greet(self.launch(lock), options))
+
+    def client_image(self, lock: str) -> str | None:
+        """None: clients are processes, or simulated."""
+        return None
+
+
+def place_on(substrate: str) -> Place:
+    """Where drivers run on this substrate. In virtual time none runs, but each can be asked what it is."""
+    if substrate != "docker":
+        return ThisMachine()
+    from lab.drivers.docker_images import Containers  # needs the engine's SDK
+
+    return Containers()
+
+
+def place_for(on: str, driver: str) -> Place:
+    """Where a driver would run, ``on`` a substrate or `auto`. Raises ``LabError`` if nothing can."""
+    needed = frozenset({Capability.DRIVERS})
+    return place_on(choose(AUTO, needed, refuses=refusal(driver))[0] if on == AUTO else on)
+
+
+def refusal(lock: str) -> Callable[[str], str | None] | None:
+    """What says why a substrate cannot run this lock now, for ``choose``; None if every substrate can."""
+    return (lambda substrate: place_on(substrate).why_not(lock)) if is_driver(lock) else None
 
 
 def _apart(work: Coroutine[Any, Any, T]) -> T:

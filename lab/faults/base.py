@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+from lab.redis_model.persistence import Persistence
 from lab.scenario.step_base import StepModel
-from lab.substrates.base import STORE, Capability, Cluster, Link, Machine, Node, Persistence
+from lab.substrates.base import STORE, Capability, Cluster, Link, Machine, Node
 
 StepT = TypeVar("StepT", bound=StepModel, contravariant=True)
 

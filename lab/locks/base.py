@@ -38,7 +38,7 @@ class Surroundings:
 
     They come in through the constructor, so that a simulation can hand in its own. A lock awaits
     ``at(point)`` where a story may want to hold its client in the middle of an operation; the points are
-    named in ``lab.client.protocol``. One that is a process of its own tells ``stalled`` from when on it stood
+    named in ``lab.client_protocol``. One that is a process of its own tells ``stalled`` from when on it stood
     still, and for how long, in nanoseconds.
     """
 

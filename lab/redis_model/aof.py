@@ -14,8 +14,8 @@ Source: Redis 7.0, ``flushAppendOnlyFile``.
 from __future__ import annotations
 
 from lab.redis_model.parser import RequestParser
+from lab.redis_model.persistence import Disk
 from lab.redis_model.reply import pack
-from lab.substrates.base import Disk
 
 
 class AppendOnlyFile:

@@ -14,12 +14,12 @@ from lab.redis_model.guards import refusal, rejected
 from lab.redis_model.keyspace import Keyspace
 from lab.redis_model.master_link import MasterLink
 from lab.redis_model.monitor import monitor_line
+from lab.redis_model.persistence import Disk, Persistence
 from lab.redis_model.registry import COMMANDS, Command, find
 from lab.redis_model.replication import Replication
 from lab.redis_model.reply import NULL_ARRAY, ErrorReply, RedisError, Reply, pack
 from lab.redis_model.session import Argument, Session, as_bytes
 from lab.redis_model.timers import Timers
-from lab.substrates.base import Disk, Persistence
 
 DIRECT_PEER = "127.0.0.1:0"
 SCRIPT_PEER = "lua"

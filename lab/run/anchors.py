@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from lab.client.protocol import Answer, Outcome
+from lab.client_protocol import Answer, Outcome
 from lab.faults.base import is_awake
 from lab.faults.nemesis import Nemesis
 from lab.run.observer import Observer

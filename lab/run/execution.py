@@ -19,17 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from lab.analysis.comparison import Judgement, Picture, judge
-from lab.client.protocol import Setup
-from lab.drivers import driver_or_none
+from lab.client_protocol import Setup
+from lab.drivers import is_driver
+from lab.drivers.place import place_on
 from lab.durations import format_duration
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.faults.nemesis import Nemesis
 from lab.locks import is_own, service_of
 from lab.locks.heartbeat import STALL_NS, watch_for_stalls
-from lab.locks.properties import Traits, traits_of
 from lab.run.directory import RunDirectory
 from lab.run.final_reads import final_reads
+from lab.run.lock_properties import LockProperties, properties_of
 from lab.run.machine_clock import MachineClock
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
@@ -118,7 +119,7 @@ class Run:
         self._drawn = schedule(self._scenario, options.seed)
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
         self._imports: threading.Thread | None = None
-        self._traits: Traits
+        self._traits: LockProperties
 
     def prepare(self) -> Callable[[], Coroutine[Any, Any, Lived]]:
         """Make the run's directory; return what carries the run out, up to the history, complete on disk.
@@ -128,8 +129,8 @@ class Run:
             asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
         """
         scenario = self._scenario
-        lock, place = scenario.lock, substrate(self._options.substrate).drivers
-        self._traits = traits_of(lock.name, lock.ttl_ns, lock.options, place)
+        lock, place = scenario.lock, place_on(self._options.substrate)
+        self._traits = properties_of(lock.name, lock.ttl_ns, lock.options, place)
         for swept in sweep():
             self._tell(Told("lab", swept.sentence, "plain"))
         if not is_simulated(self._options.substrate):
@@ -307,7 +308,8 @@ class Run:
         ]
 
     def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
-        chosen = substrate(self._options.substrate)
+        chosen, place = substrate(self._options.substrate), place_on(self._options.substrate)
+        lock = self._scenario.lock.name
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         service = self._scenario.cluster.service
         steps = (*self._scenario.steps, *drawn)
@@ -321,8 +323,8 @@ class Run:
             replicas=self._scenario.cluster.replicas,
             needs=self._needed(steps),
             client_logs=recorder.client_logs,
-            code=None if is_own(self._scenario.lock.name) else Path.cwd(),
-            driver=driver_or_none(self._scenario.lock.name),
+            code=None if is_own(lock) else Path.cwd(),
+            client_image=place.client_image(lock) if is_driver(lock) else None,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lab.client.protocol import Answer, Command, Outcome, Verb
+from lab.client_protocol import POINTS_BEFORE_GRANT, Answer, Command, Outcome, Verb
 from lab.drivers import is_driver
 from lab.durations import format_duration
 from lab.errors import UnknownOutcome
@@ -14,7 +14,6 @@ from lab.faults import FAULTS
 from lab.faults.base import node_names
 from lab.faults.nemesis import Nemesis
 from lab.faults.prime import prime
-from lab.pause_points import POINTS_BEFORE_GRANT
 from lab.run.anchors import Anchors
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder

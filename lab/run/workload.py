@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from lab.client.protocol import Answer, Command, Loop
+from lab.client_protocol import Answer, Command, Loop
 from lab.errors import UnknownOutcome
 from lab.run.recorder import Recorder
 from lab.run.steps import Narrator, Player, Told

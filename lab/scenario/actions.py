@@ -8,7 +8,7 @@ from pydantic import GetJsonSchemaHandler, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from lab.pause_points import POINTS, Point
+from lab.client_protocol import POINTS, Point
 from lab.scenario.problems import choice, kind, nearest, problem, shown, unknown_word
 from lab.scenario.types import CLIENT_NAME, ClientName, Model
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from lab.client_protocol import Point
 from lab.durations import UNITS_NS
-from lab.pause_points import Point
 from lab.scenario.problems import choice, kind, nearest, problem, shown
 from lab.scenario.types import Bool, ClientName, Int, Model, Nodes, PositiveNs
 

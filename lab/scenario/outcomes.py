@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from lab.pause_points import POINTS_BEFORE_GRANT
+from lab.client_protocol import POINTS_BEFORE_GRANT
 from lab.scenario.actions import Action
 from lab.scenario.problems import Loc, choice, kind, nearest, problem, shown
 from lab.scenario.step_base import StepModel

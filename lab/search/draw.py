@@ -9,6 +9,7 @@ from typing import Final, Literal, Protocol, TypeVar, get_args
 import msgspec
 
 from lab.durations import UNITS_NS
+from lab.redis_model.persistence import Persistence
 from lab.search.trial import (
     CLIENTS,
     FOR_GOOD,
@@ -23,7 +24,6 @@ from lab.search.trial import (
     Trial,
     When,
 )
-from lab.substrates.base import Persistence
 
 T = TypeVar("T")
 MS_NS: Final = UNITS_NS["ms"]

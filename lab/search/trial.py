@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from lab.durations import UNITS_NS
-from lab.substrates.base import Persistence
+from lab.redis_model.persistence import Persistence
 
 OptionValue = str | int | float | bool
 

@@ -5,13 +5,13 @@ This page is the list of them: what they are called, whether one can run here, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lab.errors import LabError, did_you_mean
 
 if TYPE_CHECKING:
-    from lab.drivers.place import Place
     from lab.substrates.base import Capability, Service, Substrate
 
 AUTO = "auto"
@@ -35,13 +35,14 @@ def choose(
     needed: frozenset[Capability] = frozenset(),
     *,
     service: Service = "redis",
-    driver: str | None = None,
+    refuses: Callable[[str], str | None] | None = None,
     where: str = "--on",
 ) -> tuple[str, str]:
     """Return the substrate to run on, and why it was chosen; one that can do what is needed.
 
-    ``service`` is what kind of nodes there are to be, ``driver`` the lock's name, if it is one: `auto` passes
-    over where these are not installed. ``where`` it was named, for an error.
+    ``service`` is what kind of nodes there are to be; ``refuses`` says why a substrate, given by its name,
+    cannot run the lock now. `auto` passes over where these are not installed. ``where`` it was named, for an
+    error.
 
     Raises:
         LabError: there is none of that name, or it cannot run on this machine.
@@ -62,16 +63,8 @@ def choose(
             reason = f"{name} cannot {', '.join(sorted(lacking))}"
         # Behind docker comes local, and who asks for one of them is told by the run what it lacks.
         if reason is None and on == AUTO and name == "docker":
-            reason = substrate(name).lacks(service) or (driver and substrate(name).drivers.why_not(driver))
+            reason = substrate(name).lacks(service) or (refuses and refuses(name))
         if reason is None:
             return name, "asked for" if on == name else "; ".join((substrate(name).what, *reasons))
         reasons.append(reason)
     raise LabError("; ".join(reasons), where=where, hint="lab doctor shows what this machine allows")
-
-
-def drivers_on(on: str, driver: str) -> Place:
-    """Where a driver of this name would run. Raises LabError if `auto` finds nothing that can run here."""
-    from lab.substrates.base import Capability
-
-    name = choose(AUTO, frozenset({Capability.DRIVERS}), driver=driver)[0] if on == AUTO else on
-    return substrate(name).drivers

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from lab.addresses import Address
-from lab.client.protocol import Answer, Command, Setup
+from lab.client_protocol import Answer, Command, Setup
+from lab.redis_model.persistence import Disk
 
 if TYPE_CHECKING:
-    from lab.drivers.place import Place
     from lab.substrates.plan import ClusterPlan
 
 Direction = Literal["both", "requests", "replies"]
 Stream = Literal["requests", "replies"]
-Persistence = Literal["none", "aof-everysec", "aof-always"]
 Service = Literal["redis", "etcd", "zookeeper", "postgres"]
 """What kind of servers the nodes are. The store is a Redis, whatever they are."""
 
@@ -81,18 +80,6 @@ class Life:
     run_id: str
     process_id: int
     keys: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """What a node has written to its append-only file, and how much of it is synced, in bytes.
-
-    ``unsynced`` is what would be lost in a power cut: the rest of the file.
-    """
-
-    written: int
-    synced: int
-    unsynced: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +362,6 @@ class Substrate(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What it can do to its parts."""
-        ...
-
-    @property
-    def drivers(self) -> Place:
-        """Where the programs run that put other libraries to the test."""
         ...
 
     def missing_reason(self) -> str | None:

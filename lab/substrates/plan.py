@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.substrates.base import Capability, Persistence, Service
+from lab.redis_model.persistence import Persistence
+from lab.substrates.base import Capability, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +17,9 @@ class ClusterPlan:
     ``base_port`` asks for fixed ports: base_port, base_port+1, … ``replicas`` says which nodes replicate
     which masters (replica → master), asynchronously. ``needs`` are the capabilities that will be used.
     ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
-    substrate that shuts its clients in must let them see these, and a ``driver`` (a lock's name), if there is
-    one. ``service`` is what kind of servers the nodes are; Redis nodes know nothing of each other, those of
-    another kind make one service.
+    substrate that shuts its clients in must let them see these; ``client_image`` is the container image that
+    its clients run in, if the lock has one of its own. ``service`` is what kind of servers the nodes are;
+    Redis nodes know nothing of each other, those of another kind make one service.
     """
 
     nodes: tuple[str, ...]
@@ -29,5 +30,5 @@ class ClusterPlan:
     needs: frozenset[Capability] = frozenset()
     client_logs: Path | None = None
     code: Path | None = None
-    driver: str | None = None
+    client_image: str | None = None
     service: Service = "redis"

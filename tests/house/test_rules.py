@@ -127,7 +127,9 @@ def test_only_run_brings_the_substrate_and_the_locks_together() -> None:
             module.startswith(("lab.substrates.local", "lab.substrates.docker", "lab.substrates.sim"))
             for module in modules
         )
-        lock = "lab.locks.properties" in modules or any(module.startswith("lab.locks.") for module in modules)
+        lock = "lab.run.lock_properties" in modules or any(
+            module.startswith("lab.locks.") for module in modules
+        )
         if substrate and (lock or "lab.locks" in modules) and "substrates" not in path.parts:
             both.append(str(path.relative_to(ROOT)))
     assert both == ["lab/run/execution.py"]

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.client.protocol import Setup
+from lab.client_protocol import Setup
 from lab.faults.base import Receipt, Tolerance
 from lab.faults.nemesis import Nemesis
 from lab.faults.prime import prime
+from lab.redis_model.persistence import Persistence
 from lab.run.recorder import Recorder
 from lab.scenario.step_base import StepModel
 from lab.scenario.steps import STEPS
-from lab.substrates.base import STORE, Capability, Persistence
+from lab.substrates.base import STORE, Capability
 from lab.substrates.cleanup import processes_of
 from lab.substrates.local.cluster import LocalCluster
 from lab.substrates.plan import ClusterPlan

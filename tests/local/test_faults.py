@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab import tools
-from lab.client.protocol import Command, Outcome
+from lab.client_protocol import Command, Outcome
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.processes import Child
 from lab.substrates.toxiproxy import ToxiproxyLink

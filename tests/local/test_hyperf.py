@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lab.drivers.place import place_on
 from lab.locks import lock_class
 from lab.locks.base import Indeterminate, LeaseLost, Lock, NotAcquired, OptionError, Options, Surroundings
 from lab.locks.hyperf import HyperfRedlock
-from lab.locks.properties import traits_of
-from lab.substrates import substrate
+from lab.run.lock_properties import properties_of
 from tests.local.conftest import RealNode
 
 MS = 1_000_000
@@ -134,8 +134,8 @@ async def test_a_command_is_sent_once_more_on_a_new_connection(nodes: list[RealN
 
 
 def test_what_a_run_knows_of_it() -> None:
-    traits = traits_of("redlock-hyperf", 10 * S, {}, substrate("local").drivers)
+    traits = properties_of("redlock-hyperf", 10 * S, {}, place_on("local"))
     assert (traits.extends, traits.hands_out_fences, traits.margin_ns) == (False, False, 102 * MS)
-    assert traits_of("redlock", 10 * S, {}, substrate("local").drivers).extends
+    assert properties_of("redlock", 10 * S, {}, place_on("local")).extends
     with pytest.raises(OptionError, match="at least 1"):
         lock_class("redlock-hyperf").margin_ns(S, {"retry_count": 0})

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.substrates.base import Capability, Persistence
+from lab.redis_model.persistence import Persistence
+from lab.substrates.base import Capability
 from tests.local.faulty import Broken, broken, stopped_before_the_sync
 
 IMAGE_BYTES = 64 << 20

@@ -11,11 +11,10 @@ import pytest
 
 from lab.client.log import Recording
 from lab.client.points import Points
-from lab.client.protocol import Answer, Command, Outcome
 from lab.client.worker import Worker
+from lab.client_protocol import POINTS, Answer, Command, Outcome
 from lab.locks import lock_class
 from lab.locks.base import Options, Surroundings
-from lab.pause_points import POINTS
 from lab.store import ReadRejected, StoreClient, StoreError, WriteResult
 from tests.local.conftest import RealNode
 

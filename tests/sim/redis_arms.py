@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from lab import tools
 from lab.redis_model import MasterLink, RedisModel
-from lab.substrates.base import Disk, Persistence
+from lab.redis_model.persistence import Disk, Persistence
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import redis_command

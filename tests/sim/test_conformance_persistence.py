@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.substrates.base import Persistence
+from lab.redis_model.persistence import Persistence
 from tests.sim.redis_arms import Arm, RealArm, SimArm, Wire, ask, real_arm, until
 
 WRITES = (

@@ -12,12 +12,12 @@ from zlib import crc32
 import pytest
 
 from lab.errors import LabError, UnknownOutcome
+from lab.redis_model.persistence import Persistence
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
 from lab.search.world import ORDERS, SHARES, TrialWorld
-from lab.substrates.base import Persistence
 
 MS_NS, S_NS = 10**6, 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}

@@ -9,9 +9,9 @@ import pytest
 
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
 from lab.redis_model import ErrorReply, RedisModel
+from lab.redis_model.persistence import Persistence
 from lab.search.shortcuts import NO_SHORTCUT, shortcuts, taken
 from lab.store import store_script
-from lab.substrates.base import Persistence
 
 KEY, LOG, EXECUTED, TOKENS = "resource", "log", "executed", ("one", "two", "")
 STATES = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 
-from lab.client.protocol import Answer, Command
 from lab.client.serve import _beat
+from lab.client_protocol import Answer, Command
 
 
 class Deaf:

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from lab.client.log import Recording
-from lab.client.protocol import Command, Outcome, Verb
 from lab.client.worker import Worker
+from lab.client_protocol import Command, Outcome, Verb
 from lab.drivers.messages import Failed, Hello
 from lab.locks.base import Lease, LeaseLost
 from lab.locks.driver import DriverLease, driver_class

@@ -12,8 +12,8 @@ from checker import Outcome, Property, PropertyVerdict, Verdict
 from lab.analysis.belief import CrossCheck
 from lab.analysis.comparison import Judgement, compare
 from lab.client.log import Recording
-from lab.client.protocol import Command
 from lab.client.worker import Worker
+from lab.client_protocol import Command
 from lab.errors import ExitCode
 from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.report.belief import belief_lines

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lab.client.log import Recording
 from lab.client.loop import MOST, Rounds
-from lab.client.protocol import Answer, Loop, Outcome
+from lab.client_protocol import Answer, Loop, Outcome
 from lab.durations import format_duration, parse_duration_ns
 from lab.errors import LabError
 from lab.run.workload import held_since_ns

@@ -39,7 +39,7 @@ def _serve(begin: Begin) -> int:
     from pathlib import Path
 
     from lab.api.live.run import LiveRun, loaded_story, tell
-    from lab.drivers import driver_or_none
+    from lab.drivers.place import refusal
     from lab.errors import LabError
     from lab.run.execution import RunOptions
     from lab.run.steps import needed_of
@@ -47,8 +47,8 @@ def _serve(begin: Begin) -> int:
     from lab.substrates.execute import execute
 
     about = loaded_story(begin.scenario, []).scenario
-    service, driver = about.cluster.service, driver_or_none(about.lock.name)
-    on, _ = choose(begin.on, needed_of(about), service=service, driver=driver)
+    service, refuses = about.cluster.service, refusal(about.lock.name)
+    on, _ = choose(begin.on, needed_of(about), service=service, refuses=refuses)
     if is_simulated(on):
         raise LabError(
             "a simulated cluster has a time of its own, and no program outside can act in it",

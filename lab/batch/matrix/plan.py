@@ -13,15 +13,16 @@ from lab.batch.matrix.model import Cell, Matrix, Skipped
 from lab.batch.suite.load import Entry, load_suite
 from lab.batch.suite.run import only, repeated
 from lab.drivers import PREFIX, is_driver
+from lab.drivers.place import place_for
 from lab.drivers.registry import row
 from lab.errors import LabError
 from lab.locks import lock_class, service_of
-from lab.locks.properties import traits_of
+from lab.run.lock_properties import properties_of
 from lab.scenario.actions import Action
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Do, Start
-from lab.substrates import choose, drivers_on
+from lab.substrates import choose
 
 DEFAULT: Final = Path(__file__).resolve().parent / "default.yaml"
 """The matrix that comes with the lab: the survey of lock libraries, and their track record."""
@@ -77,7 +78,7 @@ def _skipped(entries: Sequence[Entry]) -> tuple[Skipped, ...]:
     """The rows whose library is not installed where one of their entries runs. Raises ``LabError``."""
     rows = {entry.row: entry.lock for entry in entries if entry.lock.startswith(PREFIX)}
     places = dict.fromkeys((entry.lock, entry.on) for entry in entries if entry.row in rows)
-    reasons = {(lock, on): drivers_on(on, lock).why_not(lock) for lock, on in places}
+    reasons = {(lock, on): place_for(on, lock).why_not(lock) for lock, on in places}
     told = {lock: reason for (lock, _), reason in reasons.items() if reason is not None}
     return tuple(Skipped(one, told[lock]) for one, lock in rows.items() if lock in told)
 
@@ -111,8 +112,8 @@ def _why_not(story: Scenario, lock: str, on: str) -> str:
         return f"a lock on {_count(used)}, and this story has {_count(nodes)}"
     if is_driver(lock) and any(action.verb == "extends" for action in _actions(story)):
         try:
-            place = drivers_on(on, lock)
-            traits = traits_of(lock, story.lock.ttl_ns, story.lock.options, place)
+            place = place_for(on, lock)
+            traits = properties_of(lock, story.lock.ttl_ns, story.lock.options, place)
         except LabError as error:
             return error.seen
         if not traits.extends:

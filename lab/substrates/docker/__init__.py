@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.drivers.place import Place
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -15,12 +14,6 @@ class _Docker:
     name = "docker"
     what = "containers of the engine on this machine"
     capabilities = frozenset(Capability) - {Capability.CUT_PEERS}
-
-    @property
-    def drivers(self) -> Place:
-        from lab.drivers.docker_images import Containers
-
-        return Containers()
 
     def missing_reason(self) -> str | None:
         from lab.substrates.docker.engine import no_engine_reason

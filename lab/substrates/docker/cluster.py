@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.addresses import Address
-from lab.drivers import docker_images as drivers
 from lab.errors import LabError, UnknownOutcome
 from lab.substrates.base import STORE, Capability
 from lab.substrates.cleanup import RunFile
@@ -158,9 +157,8 @@ class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
         assert self._engine is not None
         clock = ContainerClock(self._clocks / name, witness)
         logs = self._plan.client_logs or self._log_dir
-        driver = self._plan.driver
-        image = images.client_image() if driver is None else drivers.image_name(driver)
-        code, imports = self._plan.code, driver is None
+        image = self._plan.client_image or images.client_image()
+        code, imports = self._plan.code, self._plan.client_image is None
         spec = topology.client_spec(name, self._clocks, logs, code, image, imports_code=imports)
         container = await self._create(spec)
         return DockerClient(name, self._engine, container, clock, self._log_dir / f"client-{name}.log")

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from lab.redis_model.persistence import Persistence
 from lab.shims import CLOCK_VARIABLE, SYNC_VARIABLE
-from lab.substrates.base import STORE, Persistence
+from lab.substrates.base import STORE
 from lab.substrates.docker import images
 from lab.substrates.real.node import redis_arguments
 

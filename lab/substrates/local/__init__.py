@@ -6,7 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-from lab.drivers.place import Place, ThisMachine
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -15,7 +14,6 @@ class _Local:
     name = "local"
     what = "real processes on this machine"
     capabilities = frozenset(Capability)
-    drivers: Place = ThisMachine()
 
     def missing_reason(self) -> str | None:
         if sys.platform != "linux":

@@ -11,7 +11,8 @@ from typing import TypeVar
 from lab import tools
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
-from lab.substrates.base import STORE, Capability, Persistence
+from lab.redis_model.persistence import Persistence
+from lab.substrates.base import STORE, Capability
 from lab.substrates.cleanup import RunFile
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock

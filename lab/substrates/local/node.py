@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.addresses import Address
-from lab.substrates.base import Persistence
+from lab.redis_model.persistence import Persistence
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.processes import Child, Nursery

@@ -19,7 +19,8 @@ from typing import Final
 
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
-from lab.substrates.base import ClockReading, Disk, Life, Probe, Role, Service
+from lab.redis_model.persistence import Disk
+from lab.substrates.base import ClockReading, Life, Probe, Role, Service
 from lab.substrates.cleanup import started_at
 from lab.substrates.local.leaders import ALONE, ROLES
 from lab.substrates.local.processes import Child, Nursery

@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from lab.client.protocol import Answer, Command, Outcome, Setup
+from lab.client_protocol import Answer, Command, Outcome, Setup
 from lab.errors import UnknownOutcome
 from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import WallClock, reading

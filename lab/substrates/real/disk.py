@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.errors import UnknownOutcome
+from lab.redis_model.persistence import Disk
 from lab.shims import synced_bytes
-from lab.substrates.base import Disk
 
 
 class NodeDisk:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.drivers.place import Place, ThisMachine
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -18,8 +17,6 @@ class _Sim:
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
     }
-    drivers: Place = ThisMachine()
-    """No driver runs in virtual time, but each can be asked what it is."""
 
     def missing_reason(self) -> str | None:
         if find_spec("lupa") is None:

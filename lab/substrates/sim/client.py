@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import traceback
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from lab.client.log import EventLog
-from lab.client.protocol import Answer, Command, Outcome, Setup
-from lab.client.serve import serve
+from lab.client_protocol import Answer, Command, Outcome, Setup
 from lab.errors import UnknownOutcome
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import Network
 
+PROGRAM: Final = importlib.import_module("lab.client.in_process")
+"""What runs in a client, found by its name as a process of its own finds it: this package knows no lock."""
 HAND_OVER_NS: Final = 600_000
 """How long a line from the lab to a client, or back, is on its way. It keeps what they do in turn apart."""
 
@@ -70,15 +71,15 @@ class SimClient(SimMachine):
         self._log = log
         self._failed = failed
         self._line = MemoryLine(self.loop, self._heard, self._broke)
-        self._events: EventLog | None = None
+        self._events: Any = None
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._clock_questions = 0
 
     async def start(self, setup: Setup) -> None:
         """Start it and wait until it is connected. Raises ``UnknownOutcome``."""
-        self._events = EventLog(Path(setup.log_path))
+        self._events = PROGRAM.EventLog(Path(setup.log_path))
         world = self.host.world
-        work = serve(
+        work = PROGRAM.serve(
             setup, self._line, self._events, record_clock_ns=lambda: MONOTONIC_START_NS + world.now_ns
         )
         ready = self._answer_to(0)

@@ -10,8 +10,8 @@ from typing import Final
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
+from lab.redis_model.persistence import Disk, Persistence
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Disk, Persistence
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.machine import ACT_S, SimMachine

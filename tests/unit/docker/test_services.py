@@ -130,21 +130,15 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
         def lacks(self, service: Service) -> str | None:
             return lacks if service != "redis" else None
 
-        @property
-        def drivers(self) -> Any:
-            return self
-
-        def why_not(self, lock: str) -> str | None:
-            return lacks
-
     real = substrates.substrate
     monkeypatch.setattr(
         substrates, "substrate", lambda name: cast("Any", Docker()) if name == "docker" else real(name)
     )
-    name, why = substrates.choose("auto", service=service, driver=driver)
+    refuses = driver and (lambda name: lacks if name == "docker" else None)
+    name, why = substrates.choose("auto", service=service, refuses=refuses or None)
     assert name == chosen
     assert chosen == "docker" or "no image" in why
-    assert substrates.choose("docker", service=service, driver=driver)[0] == "docker", (
+    assert substrates.choose("docker", service=service, refuses=refuses or None)[0] == "docker", (
         "the run says what lacks"
     )
 

@@ -8,10 +8,11 @@ import pytest
 
 from lab.faults import FAULTS
 from lab.faults.base import Tolerance
+from lab.redis_model.persistence import Persistence
 from lab.run.steps import needs
 from lab.scenario.anchors import Synced
 from lab.scenario.steps import STEPS, Until
-from lab.substrates.base import Capability, Persistence
+from lab.substrates.base import Capability
 
 STORY = {"do", "start", "finish", "until", "wait", "say", "prime"}
 ENDS = {"heal", "resume", "correct", "restart"}

@@ -82,10 +82,10 @@ def test_a_story_that_extends_needs_a_lock_that_can(monkeypatch: pytest.MonkeyPa
         f"title: t\ncases:\n  - {{scenarios: extend-across-partition, locks: {lock}, on: local}}\n"
     )
 
-    class Traits:
+    class LockProperties:
         extends = False
 
-    monkeypatch.setattr(planning, "traits_of", lambda *_: Traits)
+    monkeypatch.setattr(planning, "properties_of", lambda *_: LockProperties)
     (one,) = plan(file).cells
     assert one.why_not == "this library cannot extend a lease"
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from lab.client_protocol import POINTS
 from lab.durations import MAX_NS, format_duration
-from lab.pause_points import POINTS
 from lab.scenario.actions import VERBS
 from lab.scenario.load import dump, load_text
 from lab.scenario.model import PROPERTIES, Scenario

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class LockProperties:
     """What a run must know of its lock.
 
     ``name`` is what clients know it by. ``margin_ns`` is kept below the TTL (the checker's δ).
@@ -38,7 +38,7 @@ class Traits:
     extends: bool = True
 
 
-def traits_of(name: str, ttl_ns: int, options: Options, place: Place) -> Traits:
+def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> LockProperties:
     """Look a lock up and check its options, before anything else is started.
 
     ``place`` is where a driver would run: it is asked there.
@@ -50,7 +50,7 @@ def traits_of(name: str, ttl_ns: int, options: Options, place: Place) -> Traits:
     if not is_driver(name):
         own = lock_class(name)
         margin = margin_ns(name, ttl_ns, options)
-        return Traits(name, margin, own.hands_out_fences, extends=bool(getattr(own, "extends", True)))
+        return LockProperties(name, margin, own.hands_out_fences, extends=bool(getattr(own, "extends", True)))
     from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
 
     with told_where():
@@ -63,7 +63,7 @@ def traits_of(name: str, ttl_ns: int, options: Options, place: Place) -> Traits:
             where="lock.ttl",
             expected=f"a multiple of {hello.ttl_step_ms} ms: that is how this library counts",
         )
-    return Traits(
+    return LockProperties(
         # A space makes it a command line, whatever it is called.
         shlex.join(words) + " ",
         margin_ns=0,

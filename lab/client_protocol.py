@@ -2,17 +2,34 @@
 
 The lab sends ``Setup`` first and ``Command`` after that; the client answers every message with one
 ``Answer``. Operations themselves are not told this way: they stand in the client's own event log.
+
+``Point`` are the pause points of a client's work: where a scenario can make it wait.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
 from lab.addresses import Address
-from lab.pause_points import Point
+
+Point = Literal[
+    "between-setnx-and-expire",
+    "before-announce",
+    "acquired",
+    "read",
+    "before-write",
+    "written",
+    "before-release",
+]
+"""Where ``work`` and ``continue`` can stop, in the order in which a client comes by; the first only with the
+lock ``setnx-expire``, the second only with a lock that announces its token."""
+
+POINTS: Final[tuple[Point, ...]] = get_args(Point)
+POINTS_BEFORE_GRANT: Final[tuple[Point, ...]] = ("between-setnx-and-expire", "before-announce")
+"""Points at which the client does not hold the lock yet."""
 
 Verb = Literal[
     "acquire", "extend", "read", "check", "write", "release", "work", "continue", "loop", "stop", "clock"
