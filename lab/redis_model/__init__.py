@@ -3,16 +3,17 @@
 It keeps to Redis 7.0 (checked against 7.0.15, and against whichever server is at hand) as far as locks, the
 lab and the usual lock libraries use it: commands and their error texts, RESP2 and RESP3, transactions, Lua
 scripts, channels and key events, MONITOR, expiry by the wall clock, the append-only file with its syncs, and
-asynchronous replication. CLIENT SETINFO and WAITAOF are from 7.2. Time and entropy come from the caller;
-nothing here reads a real clock.
+asynchronous replication. Of lists there is what the lab's store and python-redis-lock need; there are no
+sets. CLIENT SETINFO and WAITAOF are from 7.2. Time and entropy come from the caller; nothing here reads a
+real clock.
 
 Three ways to speak to it: ``RedisModel.call`` (one command, no wire), ``RedisModel.connect`` (bytes, as over
 a socket), ``RedisModel.master_link`` (as a replica of another model). It does nothing by itself: ask
 ``next_timer_ns`` after whatever may have changed the answer, and call ``tick`` then.
 
 What differs from a real server: a sync of the file and a snapshot for a replica take no time; all keys that
-have expired go at the next round, and not a sample of them; SCAN answers in one step, with cursor 0; sets and
-hashes come in the order in which members were added; there is one database; no ACL, no cluster, no modules,
+have expired go at the next round, and not a sample of them; SCAN answers in one step, with cursor 0;
+hashes come in the order in which fields were added; there is one database; no ACL, no cluster, no modules,
 no streams, no RDB files and no rewrite of the append-only file, no partial synchronisation; what of Lua is
 missing is said in ``scripts``.
 """

@@ -32,17 +32,6 @@ def number(argument: bytes, complaint: str = NOT_A_FLOAT) -> float:
     return float(argument)
 
 
-def shown(value: float) -> bytes:
-    """Return a floating point number as Redis 7.0 prints it: 17 digits."""
-    if value != value:
-        return b"nan"
-    if value in (float("inf"), float("-inf")):
-        return b"inf" if value > 0 else b"-inf"
-    if value == int(value) and abs(value) < 1e17:
-        return b"%d" % int(value) if value or str(value)[0] != "-" else b"-0"
-    return b"%.17g" % value
-
-
 def expiry_ms(value: int, unit_ms: int, base_ms: int, name: str, *, at_least_one: bool = True) -> int:
     """Return the time, in milliseconds of Unix time, that ``value`` units mean to the command ``name``.
 

@@ -31,30 +31,12 @@ class List(deque[bytes]):
     __slots__ = ()
 
 
-class Set(dict[bytes, None]):
-    """A set, in the order in which members came: iteration must not depend on hash seeds."""
-
-    __slots__ = ()
-
-
-class SortedSet(dict[bytes, float]):
-    """A sorted set: members and scores."""
-
-    __slots__ = ()
-
-    def ranked(self) -> list[tuple[float, bytes]]:
-        """Return (score, member) in order; members of one score in the order of their bytes."""
-        return sorted((score, member) for member, score in self.items())
-
-
-Value = bytes | Hash | List | Set | SortedSet
-Collection = TypeVar("Collection", Hash, List, Set, SortedSet)
+Value = bytes | Hash | List
+Collection = TypeVar("Collection", Hash, List)
 TYPE_NAMES: dict[type[Any], bytes] = {
     bytes: b"string",
     Hash: b"hash",
     List: b"list",
-    Set: b"set",
-    SortedSet: b"zset",
 }
 
 
@@ -128,7 +110,7 @@ class Keyspace:
         self.touch(key)
         return True
 
-    def tidy(self, key: bytes, value: Hash | List | Set | SortedSet) -> bool:
+    def tidy(self, key: bytes, value: Hash | List) -> bool:
         """Note that a collection has changed, and remove it if it is empty; tell whether it was."""
         if not value:
             del self.data[key]
@@ -192,13 +174,8 @@ def snapshot(keys: Keyspace) -> list[list[bytes]]:
             commands.append([b"SET", key, value])
         elif isinstance(value, Hash):
             commands.append([b"HSET", key, *(part for pair in value.items() for part in pair)])
-        elif isinstance(value, List):
-            commands.append([b"RPUSH", key, *value])
-        elif isinstance(value, Set):
-            commands.append([b"SADD", key, *value])
         else:
-            scored = ((b"%.17g" % score, member) for member, score in value.items())
-            commands.append([b"ZADD", key, *(part for pair in scored for part in pair)])
+            commands.append([b"RPUSH", key, *value])
         when_ms = keys.expires.get(key)
         if when_ms is not None:
             commands.append([b"PEXPIREAT", key, b"%d" % when_ms])

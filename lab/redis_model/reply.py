@@ -42,12 +42,6 @@ class Status(bytes):
     __slots__ = ()
 
 
-class Double(bytes):
-    """A floating point number as Redis prints it; a bulk string in RESP2."""
-
-    __slots__ = ()
-
-
 class Verbatim(bytes):
     """Plain text for people (INFO); a bulk string in RESP2."""
 
@@ -56,18 +50,6 @@ class Verbatim(bytes):
 
 class Map(list[Any]):
     """Names and values in turn; flat in RESP2."""
-
-    __slots__ = ()
-
-
-class Members(list[Any]):
-    """A set without order; an array in RESP2."""
-
-    __slots__ = ()
-
-
-class Pairs(list[Any]):
-    """Members and scores in turn; flat in RESP2, an array of pairs in RESP3."""
 
     __slots__ = ()
 
@@ -123,8 +105,6 @@ def _encode_text(reply: bytes, out: list[bytes], resp3: bool) -> None:
     kind = type(reply)
     if kind is Status:
         out.append(b"+%b\r\n" % reply)
-    elif kind is Double and resp3:
-        out.append(b",%b\r\n" % reply)
     elif kind is Verbatim and resp3:
         out.append(b"=%d\r\ntxt:%b\r\n" % (len(reply) + 4, reply))
     else:
@@ -137,18 +117,13 @@ def _encode_many(reply: list[Any], out: list[bytes], resp3: bool) -> None:
         for item in reply:
             encode(item, out, resp3)
         return
-    if resp3 and kind is Pairs:
-        out.append(b"*%d\r\n" % (len(reply) // 2))
-        for member, score in zip(reply[::2], reply[1::2], strict=True):
-            encode([member, score], out, resp3)
-        return
     count = len(reply)
     if not resp3:
         out.append(b"*%d\r\n" % count)
     elif kind is Map:
         out.append(b"%%%d\r\n" % (count // 2))
     else:
-        out.append((b"~%d\r\n" if kind is Members else b">%d\r\n" if kind is Push else b"*%d\r\n") % count)
+        out.append((b">%d\r\n" if kind is Push else b"*%d\r\n") % count)
     for item in reply:
         encode(item, out, resp3)
 

@@ -22,7 +22,7 @@ from lupa import lua51
 
 from lab.redis_model.guards import READ_ONLY
 from lab.redis_model.registry import COMMANDS, find
-from lab.redis_model.reply import Double, ErrorReply, RedisError, Reply, Status, Verbatim
+from lab.redis_model.reply import ErrorReply, RedisError, Reply, Status, Verbatim
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -172,7 +172,7 @@ class Lua:
             return self._runtime.table_from([self._given(item) for item in reply])
         if isinstance(reply, Status):
             return self._status(bytes(reply))
-        if isinstance(reply, (Double, Verbatim)):
+        if isinstance(reply, Verbatim):
             return bytes(reply)
         return False
 

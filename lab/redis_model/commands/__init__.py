@@ -12,7 +12,6 @@ from lab.redis_model.commands import (
     publishing,
     replicas,
     scripting,
-    sorted_sets,
     strings,
     transactions,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "publishing",
     "replicas",
     "scripting",
-    "sorted_sets",
     "strings",
     "transactions",
 ]

@@ -93,10 +93,23 @@ def _shutdown(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@command("bgsave", -1, in_scripts=False)
-@command("save", 1, in_scripts=False)
-@command("bgrewriteaof", 1, in_scripts=False)
+_ELSEWHERE = """
+bgrewriteaof bgsave save
+blmove blmpop brpop brpoplpush lindex linsert llen lmove lmpop lpos lpushx lrem lset ltrim rpop rpoplpush
+rpushx
+sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop srandmember
+srem sscan sunion sunionstore
+bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount
+zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem
+zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan
+zscore zunion zunionstore
+"""
+"""Commands of Redis 7.0 that a lock may use and that are missing here."""
+
+
 def _not_simulated(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    raise RedisError(
-        f"ERR {args[0].decode().upper()} is not simulated: there are no snapshots and no rewrites"
-    )
+    raise RedisError(f"ERR {args[0].decode().upper()} is not simulated; real servers have it (--on local)")
+
+
+for _name in _ELSEWHERE.split():
+    command(_name, -1)(_not_simulated)

@@ -1,13 +1,13 @@
-"""Hashes and sets."""
+"""Hashes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lab.redis_model.arguments import INTEGER_MAX, INTEGER_MIN, integer
-from lab.redis_model.keyspace import Hash, Set
+from lab.redis_model.keyspace import Hash
 from lab.redis_model.registry import command, wrong_count
-from lab.redis_model.reply import OK, Map, Members, RedisError, Reply
+from lab.redis_model.reply import OK, Map, RedisError, Reply
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -104,59 +104,3 @@ def _hincrby(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     server.keys.touch(args[1])
     server.channels.notify("h", b"hincrby", args[1])
     return total
-
-
-@command("sadd", -3, writes=True)
-def _sadd(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    found = server.keys.made(args[1], Set)
-    before = len(found)
-    found.update(dict.fromkeys(args[2:]))
-    if len(found) > before:
-        server.keys.touch(args[1])
-        server.channels.notify("s", b"sadd", args[1])
-    return len(found) - before
-
-
-@command("srem", -3, writes=True)
-def _srem(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    found = server.keys.collection(args[1], Set)
-    if found is None:
-        return 0
-    before = len(found)
-    for member in args[2:]:
-        found.pop(member, None)
-    removed = before - len(found)
-    if removed:
-        server.channels.notify("s", b"srem", args[1])
-        if server.keys.tidy(args[1], found):
-            server.channels.notify("g", b"del", args[1])
-    return removed
-
-
-@command("smembers", 2)
-def _smembers(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return Members(server.keys.collection(args[1], Set) or ())
-
-
-@command("sismember", 3)
-def _sismember(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return int(args[2] in (server.keys.collection(args[1], Set) or ()))
-
-
-@command("scard", 2)
-def _scard(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return len(server.keys.collection(args[1], Set) or ())
-
-
-@command("spop", 2, writes=True)
-def _spop(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    found = server.keys.collection(args[1], Set)
-    if found is None:
-        return None
-    member = server.random.choice(list(found))
-    del found[member]
-    server.rewritten = [[b"SREM", args[1], member]]
-    server.channels.notify("s", b"spop", args[1])
-    if server.keys.tidy(args[1], found):
-        server.channels.notify("g", b"del", args[1])
-    return member

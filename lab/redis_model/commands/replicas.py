@@ -59,18 +59,6 @@ def _psync(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-def _until_acknowledged(
-    server: RedisModel, session: Session, wanted: int, timeout_ms: int, wait: Wait
-) -> Reply:
-    """Answer now if so many replicas have come far enough or nobody can wait; else wait."""
-    count = server.replication.count_acknowledged(session.written_offset)
-    if count >= wanted or session.queue is not None or not session.can_block:
-        return wait.too_late()
-    server.blocking.add(session, wait)
-    server.replication.ask_acknowledgements()
-    return NO_REPLY
-
-
 def _timeout_ms(argument: bytes) -> int:
     timeout_ms = integer(argument, "ERR timeout is not an integer or out of range")
     if timeout_ms < 0:
@@ -96,7 +84,11 @@ def _wait(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 
     deadline_ms = server.keys.now_ms + timeout_ms if timeout_ms else None
     wait = Wait((), attempt, deadline_ms, lambda: replication.count_acknowledged(offset))
-    return _until_acknowledged(server, session, wanted, timeout_ms, wait)
+    if replication.count_acknowledged(offset) >= wanted or session.queue is not None or not session.can_block:
+        return wait.too_late()
+    server.blocking.add(session, wait)
+    replication.ask_acknowledgements()
+    return NO_REPLY
 
 
 @command("waitaof", 4, in_scripts=False)
