@@ -44,6 +44,8 @@ class RedisModel:
         process_id: what INFO tells.
         port: what INFO tells.
         run_id: what INFO tells; drawn if None.
+        durable: what another one left. Keys whose time is over are loaded as well, and expire afterwards.
+        replicaof: host and port of its master; call ``tick`` once ``connect_master`` is set.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class RedisModel:
         process_id: int = 1,
         port: int = 6379,
         run_id: str | None = None,
+        durable: Durable | None = None,
+        replicaof: tuple[str, int] | None = None,
     ) -> None:
         self.name = name
         self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
@@ -98,43 +102,11 @@ class RedisModel:
         self._timers = Timers(self)
         self._direct = self._new_session(DIRECT_PEER, None, None)
         self.script_session = Session(self, 0, SCRIPT_PEER, None)
-
-    @classmethod
-    def restart(
-        cls,
-        durable: Durable,
-        name: str,
-        *,
-        wall_ns: Callable[[], int],
-        monotonic_ns: Callable[[], int],
-        persistence: Persistence,
-        random: random.Random,
-        process_id: int = 1,
-        port: int = 6379,
-        run_id: str | None = None,
-        replicaof: tuple[str, int] | None = None,
-    ) -> RedisModel:
-        """Start a server anew with what another one left; with ``replicaof`` as a replica.
-
-        Keys whose time is over are loaded as well, and expire afterwards. ``connect_master`` is None here:
-        call ``tick`` once it is set.
-        """
-        model = cls(
-            name,
-            wall_ns=wall_ns,
-            monotonic_ns=monotonic_ns,
-            persistence=persistence,
-            random=random,
-            process_id=process_id,
-            port=port,
-            run_id=run_id,
-        )
-        if durable.aof is not None and persistence != "none":
-            model.load(commands_in(durable.aof))
-            model._open_file(durable.aof)
+        if durable is not None and durable.aof is not None and persistence != "none":
+            self.load(commands_in(durable.aof))
+            self._open_file(durable.aof)
         if replicaof is not None:
-            model.replication.follow(*replicaof)
-        return model
+            self.replication.follow(*replicaof)
 
     # Connections.
 

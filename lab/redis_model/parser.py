@@ -33,11 +33,6 @@ class RequestParser:
         self._data = self._data[self._position :] + data if self._position < len(self._data) else data
         self._position = 0
 
-    @property
-    def pending(self) -> bool:
-        """Whether bytes are left that make no whole request yet."""
-        return self._position < len(self._data)
-
     def take(self, size: int) -> bytes | None:
         """Return the next ``size`` bytes as they are; None while there are fewer."""
         if len(self._data) - self._position < size:

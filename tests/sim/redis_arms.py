@@ -195,7 +195,7 @@ class SimArm:
     def restart(self, *, power_cut: bool) -> None:
         durable = self.model.durable(power_cut)
         self.model.drop()
-        self.model = RedisModel.restart(durable, "A", **self.surroundings())
+        self.model = RedisModel("A", durable=durable, **self.surroundings())
 
     def follow(self, other: SimArm) -> None:
         """Both ends of the connection are in this process: bytes arrive at once."""

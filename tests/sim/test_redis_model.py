@@ -25,6 +25,7 @@ def test_the_direct_wire_answers_in_python() -> None:
     assert model.call("LPOP", "none", 2) is None
     assert model.call("BLPOP", "none", 0) is None
     assert model.call("FOO") == ErrorReply("ERR unknown command 'FOO', with args beginning with: ")
+    assert "ZADD is not simulated" in str(model.call("ZADD", "z", 1, "m"))
     assert model.call("HSET", "h", "f", "v") == 1
     assert model.call("HGETALL", "h") == [b"f", b"v"]
     assert isinstance(model.call("MONITOR"), ErrorReply)
@@ -116,7 +117,7 @@ def test_a_transaction_that_was_cut_off_is_not_loaded() -> None:
     assert whole is not None
     for cut, expected in ((1, [b"1", None]), (0, [b"2", b"2"])):
         kept = Durable(whole[: len(whole) - cut])
-        again = RedisModel.restart(kept, "A", **arm.surroundings())
+        again = RedisModel("A", durable=kept, **arm.surroundings())
         assert again.call("MGET", "a", "b") == expected
 
 
@@ -144,6 +145,16 @@ def test_who_waited_longest_is_served_first() -> None:
     arm.model.call("RPUSH", "m", "3")
     assert wires[2].read() == ["$m", "$3"]
     assert arm.model.call("EXISTS", "l", "m") == 0
+
+
+def test_what_a_waiting_client_takes_is_in_the_file() -> None:
+    arm = SimArm("aof-always")
+    wire = arm.connect()
+    wire.write(b"BLPOP l 0\r\n")
+    arm.model.call("RPUSH", "l", "1", "2")
+    assert wire.read() == ["$l", "$1"]
+    arm.restart(power_cut=True)
+    assert arm.model.call("LRANGE", "l", 0, -1) == [b"2"]
 
 
 ESCAPES = [
@@ -205,12 +216,12 @@ model = RedisModel("A", wall_ns=lambda: now[0], monotonic_ns=lambda: now[0], per
                    random=random.Random(3))
 for n in range(300):
     now[0] += 7_000_000
-    model.call("SADD", "s", f"m{n * 37 % 50}")
+    model.call("HSET", "s", f"m{n * 37 % 50}", n)
     model.call("EVAL", "redis.call('hset', KEYS[1], ARGV[1], tostring({})) return 1", 1, "h", f"f{n % 9}")
     model.call("SET", f"k{n % 7}", n, "PX", 40)
     if (due := model.next_timer_ns()) is not None and due <= now[0]:
         model.tick()
-print(model.run_id, model.call("SMEMBERS", "s"), model.call("HGETALL", "h"), model.call("KEYS", "*"))
+print(model.run_id, model.call("HKEYS", "s"), model.call("HGETALL", "h"), model.call("KEYS", "*"))
 print(model.durable(False))
 """
 

@@ -1,7 +1,7 @@
 """The clocks of one simulated machine: a monotonic one, and a wall clock that faults may shift.
 
-Everything is counted in whole nanoseconds. As on one real machine, the monotonic clocks of all hosts agree
-unless one is told to run at another rate; faults touch wall clocks only.
+Everything is counted in whole nanoseconds. As on one real machine, the monotonic clocks of all hosts agree;
+faults touch wall clocks only.
 """
 
 from __future__ import annotations
@@ -35,16 +35,10 @@ class Clock:
         self._offset_ns = 0
         self._ppm = 0
         self._anchor_ns = world.now_ns
-        self._monotonic_ppm = 0
-        self._monotonic_anchor_ns = world.now_ns
-        self._monotonic_at_anchor_ns = MONOTONIC_START_NS + world.now_ns
 
     def monotonic_ns(self) -> int:
         """What the monotonic clock shows."""
-        if not self._monotonic_ppm:
-            return self._monotonic_at_anchor_ns + self._world.now_ns - self._monotonic_anchor_ns
-        passed_ns = self._world.now_ns - self._monotonic_anchor_ns
-        return self._monotonic_at_anchor_ns + passed_ns + passed_ns * self._monotonic_ppm // MILLION
+        return MONOTONIC_START_NS + self._world.now_ns
 
     def wall_ns(self) -> int:
         """What the wall clock shows, in nanoseconds of Unix time."""
@@ -64,11 +58,8 @@ class Clock:
         return self._ppm
 
     def world_ns(self, monotonic_ns: int) -> int:
-        """When, in the time of the world, the monotonic clock will show ``monotonic_ns``; rounded up."""
-        need_ns = monotonic_ns - self._monotonic_at_anchor_ns
-        if self._monotonic_ppm:
-            need_ns = -(-need_ns * MILLION // (MILLION + self._monotonic_ppm))
-        return self._monotonic_anchor_ns + need_ns
+        """When, in the time of the world, the monotonic clock shows ``monotonic_ns``."""
+        return monotonic_ns - MONOTONIC_START_NS
 
     def jump(self, by_ns: int) -> None:
         """Step the wall clock; a drift goes on."""
@@ -81,12 +72,6 @@ class Clock:
     def correct(self) -> None:
         """Let the wall clock show the true time again."""
         self._set(0, 0)
-
-    def drift_monotonic(self, ppm: int) -> None:
-        """Let the monotonic clock run so much too fast from now on; it never steps."""
-        self._monotonic_at_anchor_ns = self.monotonic_ns()
-        self._monotonic_anchor_ns = self._world.now_ns
-        self._monotonic_ppm = ppm
 
     def _set(self, offset_ns: int, ppm: int) -> None:
         self._offset_ns, self._ppm, self._anchor_ns = offset_ns, ppm, self._world.now_ns

@@ -155,12 +155,6 @@ class HostLoop(asyncio.AbstractEventLoop):
             self._awake = True
             self._world.at(self._world.now_ns, self._step)
 
-    def rearm(self) -> None:
-        """Look at the timers again: the monotonic clock has another rate now."""
-        self._armed_ns = NEVER_NS
-        if self._timers:
-            self._arm()
-
     def _arm(self) -> None:
         """Look at the timers when the first is due; there are some."""
         due_ns = self.host.clock.world_ns(self._timers[0][0])

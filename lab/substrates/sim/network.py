@@ -32,18 +32,6 @@ CONNECT_NS: Final = 100_000
 Arrival = Callable[..., object]
 
 
-class Session(Protocol):
-    """The far end of a connection."""
-
-    def feed(self, data: bytes) -> None:
-        """Take what has arrived."""
-        ...
-
-    def close(self) -> None:
-        """The near end is gone."""
-        ...
-
-
 class Listener(Protocol):
     """Somebody who accepts connections: a node."""
 

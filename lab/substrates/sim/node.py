@@ -81,28 +81,17 @@ class SimNode(AskedNode, SimMachine):
         self._arm()
 
     def _new_model(self) -> RedisModel:
-        clock = self.host.clock
-        if self._durable is None:
-            return RedisModel(
-                self.name,
-                wall_ns=clock.wall_ns,
-                monotonic_ns=clock.monotonic_ns,
-                persistence=self._persistence,
-                random=self.host.random,
-                process_id=self.process_id,
-                port=PORT,
-                run_id=self._run_id(),
-            )
-        master = self._replicates
-        return RedisModel.restart(
-            self._durable,
+        master = None if self._durable is None else self._replicates
+        return RedisModel(
             self.name,
-            wall_ns=clock.wall_ns,
-            monotonic_ns=clock.monotonic_ns,
+            wall_ns=self.host.clock.wall_ns,
+            monotonic_ns=self.host.clock.monotonic_ns,
             persistence=self._persistence,
             random=self.host.random,
             process_id=self.process_id,
+            port=PORT,
             run_id=self._run_id(),
+            durable=self._durable,
             replicaof=(master.host, master.port) if master is not None else None,
         )
 
