@@ -35,5 +35,5 @@ class PlainDel(Single):
 
     name: ClassVar[str] = "plain-del"
 
-    async def _delete(self, lease: Lease) -> bool:
+    async def _give_back(self, lease: Lease) -> bool:
         return bool(await self._call("DEL", lease.key))

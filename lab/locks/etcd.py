@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import httpx
 
-from lab.addresses import Address
 from lab.channel import NodeError
-from lab.locks.base import Lease, Surroundings
+from lab.locks.base import Lease
 from lab.locks.lease_options import NS_PER_S
-from lab.locks.served import Served, ServedOptions
+from lab.locks.served import Served
 from lab.locks.single import NotSent
 
 NOT_FOUND = 404
@@ -37,13 +35,8 @@ class EtcdLock(Served):
     name: ClassVar[str] = "etcd"
     service: ClassVar[str] = "etcd"
 
-    def __init__(
-        self,
-        nodes: Sequence[str | Address],
-        options: ServedOptions | None = None,
-        surroundings: Surroundings | None = None,
-    ) -> None:
-        super().__init__(nodes, options, surroundings)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._http = httpx.AsyncClient(timeout=self._timeout_s, trust_env=False)
         self._leases: dict[str, str] = {}
 

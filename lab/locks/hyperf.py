@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from lab.addresses import Address
 from lab.channel import Channel, NodeError, Reply
-from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
-from lab.locks.options import read_options
+from lab.locks.leased import OnRedis
 from lab.locks.redlock import UNLOCK_SCRIPT
 
 
@@ -39,7 +37,7 @@ class HyperfOptions:
         return int(ttl_ns * self.drift_factor) + 2 * NS_PER_MS
 
 
-class HyperfRedlock:
+class HyperfRedlock(OnRedis[HyperfOptions]):
     """Redlock as ``zonghay/redlock-hyperf`` implements it, for the Hyperf framework.
 
     Source: the package's ``src/RedLock.php`` of March 2021, the version that the text "Implementation of
@@ -61,55 +59,20 @@ class HyperfRedlock:
     - A release does not look at what the nodes answer, and there is no extension, no question whether a lease
       is held, and no fence. What the caller gets is the validity, to be measured from then on.
 
-    Args:
-        nodes: the nodes.
-        options: see ``HyperfOptions``.
-        surroundings: clock, entropy and randomness. The wall clock is always the system's.
-        owner: the name the nodes show for this client's connections.
+    The wall clock is always the system's, whatever the surroundings.
     """
 
     name: ClassVar[str] = "redlock-hyperf"
-    hands_out_fences: ClassVar[bool] = False
     extends: ClassVar[bool] = False
+    OPTIONS = HyperfOptions
 
-    def __init__(
-        self,
-        nodes: Sequence[Address],
-        options: HyperfOptions | None = None,
-        surroundings: Surroundings | None = None,
-        owner: str | None = None,
-    ) -> None:
-        if not nodes:
-            raise ValueError(f"{self.name} needs at least one node")
-        self.options = options or HyperfOptions()
-        self._surroundings = surroundings or Surroundings()
-        self._timeout_s = self.options.node_timeout_ns / NS_PER_S
-        self._channels = [
-            Channel(node, connect_timeout_s=self._timeout_s, stale_after_s=math.inf, client_name=owner)
-            for node in nodes
-        ]
-        self.quorum = min(float(len(nodes)), len(nodes) / 2 + 1)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.quorum = min(float(len(self._nodes)), len(self._nodes) / 2 + 1)
         """How many nodes must say yes, at least; not always a whole number."""
 
-    @classmethod
-    def build(
-        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
-    ) -> HyperfRedlock:
-        """Make the lock from a scenario's options. Raises ``OptionError``."""
-        return cls(nodes, read_options(HyperfOptions, options), surroundings, owner)
-
-    @classmethod
-    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
-        """Return the drift margin, in nanoseconds."""
-        return read_options(HyperfOptions, options).drift_ns(ttl_ns)
-
-    async def open(self) -> None:
-        """Connect to every node that can be reached; the others are tried again when they are needed."""
-        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
-
-    async def close(self) -> None:
-        """Disconnect."""
-        await asyncio.gather(*(channel.close() for channel in self._channels))
+    def _stale_after_s(self) -> float:
+        return math.inf
 
     async def acquire(self, key: str, ttl_ns: int) -> Lease:
         """Try up to ``retry_count`` times, with one token for all of them.
@@ -156,10 +119,6 @@ class HyperfRedlock:
             Indeterminate: a node could not be asked; those after it were not.
         """
         await self._unlock(lease.key, lease.token)
-
-    def believes(self, lease: Lease) -> bool:
-        """Tell whether the validity that was handed out is over, by the caller's monotonic clock."""
-        return self._surroundings.clock_ns() < lease.deadline_ns
 
     async def _unlock(self, key: str, token: str) -> None:
         for channel in self._channels:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psycopg
 
-from lab.addresses import Address
 from lab.channel import NodeError
-from lab.locks.base import Lease, Surroundings
+from lab.locks.base import Lease
 from lab.locks.lease_options import NS_PER_MS
-from lab.locks.served import Served, ServedOptions
+from lab.locks.served import Served
 from lab.locks.single import NotSent
 
 USER = "lab"
@@ -55,13 +53,8 @@ class PostgresLock(Served):
     name: ClassVar[str] = "postgres"
     service: ClassVar[str] = "postgres"
 
-    def __init__(
-        self,
-        nodes: Sequence[str | Address],
-        options: ServedOptions | None = None,
-        surroundings: Surroundings | None = None,
-    ) -> None:
-        super().__init__(nodes, options, surroundings)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._connection: psycopg.AsyncConnection[tuple[int]] | None = None
         self._turn = asyncio.Lock()
 

@@ -17,21 +17,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError, Reply
-from lab.locks.base import (
-    Indeterminate,
-    Lease,
-    LeaseLost,
-    NotAcquired,
-    Options,
-    Surroundings,
-)
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Surroundings
 from lab.locks.held import HeldLock
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S, LeaseOptions
-from lab.locks.options import read_options
+from lab.locks.leased import OnRedis
 
 IF_OURS = "if redis.call('get',KEYS[1])==ARGV[1] then return {} else return 0 end"
 UNLOCK_SCRIPT = IF_OURS.format("redis.call('del',KEYS[1])")
@@ -78,18 +71,11 @@ class Taken:
     obstacle: str = ""
 
 
-class Redlock:
-    """The full algorithm, asked of all nodes at once.
-
-    Args:
-        nodes: the nodes, as ``"host:port"`` or ``Address``.
-        options: see ``RedlockOptions``.
-        surroundings: clock, entropy and randomness; the system's by default.
-        owner: the name the nodes show for this client's connections.
-    """
+class Redlock(OnRedis[RedlockOptions]):
+    """The full algorithm, asked of all nodes at once. What it is made of: see ``Leased``."""
 
     name: ClassVar[str] = "redlock"
-    hands_out_fences: ClassVar[bool] = False
+    OPTIONS = RedlockOptions
 
     def __init__(
         self,
@@ -98,46 +84,20 @@ class Redlock:
         surroundings: Surroundings | None = None,
         owner: str | None = None,
     ) -> None:
-        if not nodes:
-            raise ValueError("Redlock needs at least one node")
-        self.options = options or RedlockOptions()
-        self._surroundings = surroundings or Surroundings()
-        timeout_s = self.options.node_timeout_ns / NS_PER_S
-        self._channels = [
-            Channel(
-                node if isinstance(node, Address) else Address.parse(node),
-                connect_timeout_s=timeout_s,
-                stale_after_s=max(1.0, 10 * timeout_s),
-                client_name=owner,
-            )
-            for node in nodes
-        ]
+        super().__init__(nodes, options, surroundings, owner)
         self.quorum = self.options.quorum or len(self._channels) // 2 + 1
         self._users = 0
-
-    @classmethod
-    def build(
-        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
-    ) -> Redlock:
-        """Make the lock from a scenario's options. Raises ``OptionError``."""
-        return cls(nodes, read_options(RedlockOptions, options), surroundings, owner)
-
-    @classmethod
-    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
-        """Return the drift margin, in nanoseconds."""
-        return read_options(RedlockOptions, options).drift_ns(ttl_ns)
 
     async def open(self) -> None:
         """Connect to every node that can be reached; the others are tried again when they are needed."""
         self._users += 1
-        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
+        await super().open()
 
     async def close(self) -> None:
         """Close all connections, once everybody who called ``open`` has called ``close``."""
         self._users -= 1
-        if self._users > 0:
-            return
-        await asyncio.gather(*(channel.close() for channel in self._channels))
+        if self._users <= 0:
+            await super().close()
 
     def lock(self, key: str, ttl: float = 10.0, *, watchdog: bool = False) -> HeldLock:
         """Return ``async with``'s way of holding ``key`` for ``ttl`` seconds.
@@ -253,10 +213,6 @@ class Redlock:
         """Unlock every node, also those that seemed to refuse or did not answer."""
         return await self._ask_all(("EVAL", UNLOCK_SCRIPT, 1, key, token), bool, stop_early=False)
 
-    def believes(self, lease: Lease) -> bool:
-        """Tell whether the lease's time is not over yet, by the monotonic clock."""
-        return self._surroundings.clock_ns() < lease.deadline_ns
-
     async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
         """Ask every node at once and collect votes until the per-node time-out.
 
@@ -313,7 +269,7 @@ class SequentialRedlock(Redlock):
         done, _ = await asyncio.wait({reply}, timeout=self.options.node_timeout_ns / NS_PER_S)
         if done:
             return _vote(reply.exception() or reply.result(), agrees)
-        reply.add_done_callback(_look_away)
+        reply.add_done_callback(look_away)
         return "silent"
 
 
@@ -339,6 +295,7 @@ def _end(over: asyncio.Future[None]) -> None:
         over.set_result(None)
 
 
-def _look_away(reply: asyncio.Future[Reply]) -> None:
+def look_away(reply: asyncio.Future[Any]) -> None:
+    """Leave a reply that comes too late unread."""
     if not reply.cancelled():
         reply.exception()  # nobody waits for it any more; that is no error of its own

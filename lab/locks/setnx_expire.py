@@ -39,7 +39,7 @@ class SetnxExpire(Single):
     async def _prolong(self, lease: Lease, ttl_ns: int) -> bool:
         return bool(await self._call("PEXPIRE", lease.key, ttl_ns // NS_PER_MS))
 
-    async def _delete(self, lease: Lease) -> bool:
+    async def _give_back(self, lease: Lease) -> bool:
         return bool(await self._call("DEL", lease.key))
 
     async def _undo(self, key: str, token: str) -> None:

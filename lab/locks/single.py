@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from lab.addresses import Address
 from lab.channel import Channel, ErrorReply, NodeError
-from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Options, Surroundings
+from lab.locks.base import Indeterminate, Lease, NotAcquired
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S, LeaseOptions
-from lab.locks.options import read_options
-from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
+from lab.locks.leased import InOnePlace, OnRedis
+from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, look_away
 
 T = TypeVar("T")
 TAKEN = "somebody else holds it"
@@ -30,7 +29,7 @@ class NotSent(NodeError):
     """The node surely did not do it: it could not be reached, or it refused the command."""
 
 
-class Single:
+class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
     """One node, ``SET key token NX PX ttl``; released and extended by scripts that compare the token first.
 
     Source: "Distributed Locks with Redis", section "Correct implementation with a single instance".
@@ -39,59 +38,11 @@ class Single:
     runs at the client's rate. A node that restarts without its data, or whose clock jumps, gives the lock to
     two clients; while the node is down nobody gets it. No fence: a client that is stopped after it got the
     lock writes when its lease is long over.
-
-    Args:
-        nodes: the nodes; only the first is used.
-        options: see ``SingleOptions``.
-        surroundings: clock, entropy and randomness; the system's by default.
-        owner: the name the node shows for this client's connection.
     """
 
     name: ClassVar[str] = "single"
-    hands_out_fences: ClassVar[bool] = False
+    OPTIONS = SingleOptions
     nodes_used: ClassVar[int | None] = 1
-
-    def __init__(
-        self,
-        nodes: Sequence[str | Address],
-        options: SingleOptions | None = None,
-        surroundings: Surroundings | None = None,
-        owner: str | None = None,
-    ) -> None:
-        if not nodes:
-            raise ValueError(f"{self.name} needs at least one node")
-        self.options = options or SingleOptions()
-        self._surroundings = surroundings or Surroundings()
-        self._timeout_s = self.options.node_timeout_ns / NS_PER_S
-        self._channels = [
-            Channel(
-                node if isinstance(node, Address) else Address.parse(node),
-                connect_timeout_s=self._timeout_s,
-                stale_after_s=max(1.0, 10 * self._timeout_s),
-                client_name=owner,
-            )
-            for node in nodes[: self.nodes_used]
-        ]
-
-    @classmethod
-    def build(
-        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
-    ) -> Self:
-        """Make the lock from a scenario's options. Raises ``OptionError``."""
-        return cls(nodes, read_options(SingleOptions, options), surroundings, owner)
-
-    @classmethod
-    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
-        """Return the drift margin, in nanoseconds."""
-        return read_options(SingleOptions, options).drift_ns(ttl_ns)
-
-    async def open(self) -> None:
-        """Connect, if the node can be reached; otherwise it is tried again when it is needed."""
-        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
-
-    async def close(self) -> None:
-        """Disconnect."""
-        await asyncio.gather(*(channel.close() for channel in self._channels))
 
     async def acquire(self, key: str, ttl_ns: int) -> Lease:
         """Try up to ``retry_count`` times, each time with a token of its own.
@@ -143,43 +94,6 @@ class Single:
             return None, "it was granted, but too late: no time was left"
         return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=start_ns), ""
 
-    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
-        """Make the node keep the key for ``ttl_ns`` from now on, inside the remaining validity.
-
-        Raises:
-            LeaseLost: too late, too often, or the key was not ours any more. Only an answer that came too
-                late leaves it open whether the key lasts longer.
-            Indeterminate: the node did not answer; the earlier deadline still stands.
-        """
-        clock_ns = self._surroundings.clock_ns
-        start_ns = clock_ns()
-        self.options.check_extendable(lease, start_ns)
-        try:
-            extended = await self._prolong(lease, ttl_ns)
-        except NodeError as error:
-            raise Indeterminate(f"{lease.key}: {error}") from error
-        if not extended:
-            raise LeaseLost(f"{lease.key}: not held", no_effect=True)
-        return self.options.extended(lease, ttl_ns, start_ns, clock_ns())
-
-    async def release(self, lease: Lease) -> None:
-        """Delete the key.
-
-        Raises:
-            LeaseLost: the node did not hold it for us any more.
-            Indeterminate: the node did not answer.
-        """
-        try:
-            deleted = await self._delete(lease)
-        except NodeError as error:
-            raise Indeterminate(f"{lease.key}: {error}") from error
-        if not deleted:
-            raise LeaseLost("not-held")
-
-    def believes(self, lease: Lease) -> bool:
-        """Tell whether the lease's time is not over yet, by the monotonic clock."""
-        return self._surroundings.clock_ns() < lease.deadline_ns
-
     # What the careless relatives do differently.
 
     def _new_token(self) -> str:
@@ -191,7 +105,7 @@ class Single:
     async def _prolong(self, lease: Lease, ttl_ns: int) -> bool:
         return bool(await self._call("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS))
 
-    async def _delete(self, lease: Lease) -> bool:
+    async def _give_back(self, lease: Lease) -> bool:
         return bool(await self._call("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token))
 
     async def _undo(self, key: str, token: str) -> None:
@@ -232,12 +146,7 @@ class Single:
             done, _ = await asyncio.wait({task}, timeout=self._timeout_s)
         finally:
             if not task.done():
-                task.add_done_callback(_look_away)
+                task.add_done_callback(look_away)
         if not done:
             raise NodeError(f"no answer after {self.options.node_timeout_ns / NS_PER_MS:.0f} ms")
         return task.result()
-
-
-def _look_away(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()  # nobody waits for it any more; that is no error of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from threading import Event
 from typing import Any, ClassVar
@@ -16,11 +16,10 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from lab.addresses import Address
 from lab.channel import NodeError
-from lab.locks.base import Belief, Lease, Surroundings
+from lab.locks.base import Belief, Lease
 from lab.locks.lease_options import NS_PER_S
-from lab.locks.served import Served, ServedOptions
+from lab.locks.served import Served
 from lab.locks.single import NotSent
 
 ROOT = "/lock-lab"
@@ -42,13 +41,8 @@ class ZooKeeperLock(Served):
     service: ClassVar[str] = "zookeeper"
     renews = True
 
-    def __init__(
-        self,
-        nodes: Sequence[str | Address],
-        options: ServedOptions | None = None,
-        surroundings: Surroundings | None = None,
-    ) -> None:
-        super().__init__(nodes, options, surroundings)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._session: KazooClient | None = None
         self._session_ns = 0
         self._live: Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lab.locks.cas import CasRedlock
 from lab.locks.fenced import FencedRedlock
@@ -77,18 +77,8 @@ class OtherStore(StoreClient):
     line: ClassVar[str]
     changed: ClassVar[str]
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        checks_fences: bool,
-        fences_reads: bool = False,
-        timeout_s: float | None,
-    ) -> None:
-        super().__init__(
-            host, port, checks_fences=checks_fences, fences_reads=fences_reads, timeout_s=timeout_s
-        )
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         if self.line not in self._script:
             raise ValueError(f"the store's script has no line {self.line!r} any more")
         self._script = self._script.replace(self.line, self.changed)
