@@ -8,11 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 from lab.addresses import Address
+from lab.errors import UnknownOutcome
 from lab.substrates.base import Probe, Service
+
+WITNESS_TIMEOUT_S: Final = 2.0
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
 
 
 class Ping(Protocol):
@@ -23,63 +28,56 @@ class Ping(Protocol):
         ...
 
 
-async def echo(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
-    """Connect, ECHO, wait at most ``timeout_s`` seconds; failing to connect is an answer too."""
-    payload = b"x" * payload_bytes
-    question = b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (payload_bytes, payload)
+async def _probe(address: Address, timeout_s: float, payload_bytes: int = 0, *, talk: Talk) -> Probe:
+    """Connect and ``talk``, which says whether it was answered; no connection, or a late answer, is a no."""
     start_ns = time.monotonic_ns()
     reached = False
     with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(address.host, address.port)
             try:
-                writer.write(question)
-                if (await reader.readuntil(b"\r\n")).startswith(b"$"):  # else an error: it is loading
-                    reached = await reader.readexactly(payload_bytes) == payload
+                reached = await talk(reader, writer)
             finally:
                 writer.close()
     return Probe(reached, time.monotonic_ns() - start_ns)
 
 
+async def echo(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
+    """Connect, ECHO, wait at most ``timeout_s`` seconds; failing to connect is an answer too."""
+    payload = b"x" * payload_bytes
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (payload_bytes, payload))
+        if not (await reader.readuntil(b"\r\n")).startswith(b"$"):  # an error: it is loading
+            return False
+        return await reader.readexactly(payload_bytes) == payload
+
+    return await _probe(address, timeout_s, talk=talk)
+
+
 def question(words: bytes, answered: Callable[[bytes], bool]) -> Ping:
     """Return a ping that sends ``words`` and reads until ``answered`` says so, or the end."""
 
-    async def ask(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
-        start_ns = time.monotonic_ns()
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(words)
         heard = b""
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                reader, writer = await asyncio.open_connection(address.host, address.port)
-                try:
-                    writer.write(words)
-                    while not answered(heard) and (more := await reader.read(4096)):
-                        heard += more
-                finally:
-                    writer.close()
-        return Probe(answered(heard), time.monotonic_ns() - start_ns)
+        while not answered(heard) and (more := await reader.read(4096)):
+            heard += more
+        return answered(heard)
 
-    return ask
+    return partial(_probe, talk=talk)
 
 
 def closes(words: bytes) -> Ping:
     """Return a ping that sends ``words`` to whoever is known to end the connection then."""
 
-    async def ask(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
-        start_ns = time.monotonic_ns()
-        reached = False
-        with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                reader, writer = await asyncio.open_connection(address.host, address.port)
-                try:
-                    writer.write(words)
-                    with contextlib.suppress(ConnectionResetError):
-                        await reader.read()
-                    reached = True
-                finally:
-                    writer.close()
-        return Probe(reached, time.monotonic_ns() - start_ns)
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(words)
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        return True
 
-    return ask
+    return partial(_probe, talk=talk)
 
 
 PINGS: Final[dict[Service, Ping]] = {
@@ -102,10 +100,18 @@ class OpenConnection:
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def make(cls, address: Address, timeout_s: float) -> OpenConnection:
-        """Connect, and send an ECHO; without an answer it is as good. Raises ``OSError``."""
-        async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(address.host, address.port)
+    async def make(cls, address: Address, ends: str) -> OpenConnection:
+        """Connect, and send an ECHO; without an answer it is as good. ``ends`` says from where to where.
+
+        Raises:
+            UnknownOutcome: no connection could be made.
+        """
+        timeout_s = WITNESS_TIMEOUT_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                reader, writer = await asyncio.open_connection(address.host, address.port)
+        except OSError as error:
+            raise UnknownOutcome(f"no connection from {ends} could be made: {error}") from error
         writer.write(b"ECHO probe\r\n")
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(timeout_s):

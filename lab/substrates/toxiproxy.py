@@ -29,7 +29,6 @@ TOXIPROXY_STREAM: Final[dict[Stream, str]] = {"requests": "upstream", "replies":
 HOUR_MS: Final = 3_600_000
 """How long a held packet would wait if nobody healed the link."""
 
-WITNESS_TIMEOUT_S: Final = 2.0
 API_TIMEOUT_S: Final = 15.0
 LINKS_AT_ONCE: Final = 60
 """How many are asked for within one time-out, however many there are to be."""
@@ -200,12 +199,7 @@ class ToxiproxyLink:
 
     async def witness(self) -> OpenConnection:
         """A connection through the proxy, open and idle. Raises ``UnknownOutcome``."""
-        try:
-            return await OpenConnection.make(self.address, WITNESS_TIMEOUT_S)
-        except OSError as error:
-            raise UnknownOutcome(
-                f"no connection from {self.client} to {self.target} could be made: {error}"
-            ) from error
+        return await OpenConnection.make(self.address, f"{self.client} to {self.target}")
 
     async def heal(self) -> None:
         """Let everything pass again, what was kept included, and open the proxy.

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from lab.addresses import Address
-from lab.errors import UnknownOutcome
 from lab.substrates.base import Direction, Probe, Stream
 from lab.substrates.probe import OpenConnection, echo
 from lab.substrates.sim.machine import ACT_S
 from lab.substrates.sim.network import Pipe, Way
-
-WITNESS_TIMEOUT_S = 2.0
 
 
 class SimLink:
@@ -85,12 +82,7 @@ class SimLink:
 
     async def witness(self) -> OpenConnection:
         """A connection through the link, open and idle. Raises ``UnknownOutcome``."""
-        try:
-            return await OpenConnection.make(self.address, WITNESS_TIMEOUT_S)
-        except OSError as error:
-            raise UnknownOutcome(
-                f"no connection from {self.client} to {self.target} could be made: {error}"
-            ) from error
+        return await OpenConnection.make(self.address, f"{self.client} to {self.target}")
 
     def _pipes(self, direction: Direction) -> list[Pipe]:
         streams: tuple[Stream, ...] = ("requests", "replies") if direction == "both" else (direction,)
