@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 import traceback
-
-COLLECT_AFTER = 50_000
-"""How many new objects Python looks through at a time. With its own 700 it would look again and again at what
-imports have just made: a twentieth of the time to a simulated verdict."""
 
 DEFECT = """error: the lab itself failed; this is a defect of the lab
   hint: nothing can be said about the lock; `lab down` ends what may be left"""
@@ -18,7 +13,6 @@ DEFECT = """error: the lab itself failed; this is a defect of the lab
 
 def main() -> None:
     """Run the command line and exit."""
-    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     from lab.errors import ExitCode, LabError
 
     try:

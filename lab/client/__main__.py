@@ -6,7 +6,6 @@ It takes orders over stdin and answers over stdout (see ``protocol``); end of in
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 import traceback
@@ -24,7 +23,6 @@ class Pipes:
 
     def __init__(self, lines: asyncio.StreamReader) -> None:
         self._lines = lines
-        self._started = False
 
     @classmethod
     async def open(cls) -> Pipes:
@@ -49,10 +47,6 @@ class Pipes:
         """Print it."""
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
-        if not self._started:
-            self._started = True
-            gc.collect()
-            gc.freeze()  # what start-up left behind need not be walked again while a story runs
 
     def broke(self, error: Exception) -> None:
         """Leave the traceback in the client's log, and go, even where the disk with the log is full."""
