@@ -15,16 +15,15 @@ STATE_VARIABLE = "LOCK_LAB_STATE"
 def cache_dir() -> Path:
     """The lab's cache, an absolute path; not created.
 
-    $LOCK_LAB_CACHE, else $XDG_CACHE_HOME/lock-lab, else ~/.cache/lock-lab. A relative $XDG_CACHE_HOME is
-    ignored, as the XDG Base Directory Specification demands.
+    $LOCK_LAB_CACHE, else the user's cache directory as the XDG Base Directory Specification has it.
     Raises LabError if no home directory is known.
     """
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(os.path.abspath(os.path.expanduser(chosen)))  # noqa: PTH100, PTH111 - keeps symlinks
-    if (base := os.environ.get("XDG_CACHE_HOME")) and os.path.isabs(base):  # noqa: PTH117
-        return Path(base, "lock-lab")
+    import platformdirs
+
     try:
-        return Path.home() / ".cache" / "lock-lab"
+        return platformdirs.user_cache_path("lock-lab")
     except RuntimeError as cause:
         raise LabError(
             "no home directory is known, so there is no place for the cache",

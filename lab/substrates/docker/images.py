@@ -43,12 +43,12 @@ BASE_IMAGE = "debian:bookworm-slim"
 BUILD_TIMEOUT_S = 1800
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-_CLIENT_NEEDS = ("hiredis", "msgspec", "redis")
+_CLIENT_NEEDS = ("hiredis", "msgspec")
 """What the client process imports that is not in Python itself, nor the lab's own."""
 _CLIENT_EXTRA = "consensus"
 """Of the lab's optional packages those that a client may need, installed here or not."""
 CLIENT_ALSO = ("async-timeout==5.0.1",)
-"""What redis-py needs in the image, whose Python is older than 3.11.3."""
+"""What redis-py, for drivers of one's own, needs in the image: its Python is older than 3.11.3."""
 CLIENT_PYTHON = "3.11"
 """The Python of Debian's images."""
 _PYTHON_TAGS = (f"--python-version={CLIENT_PYTHON}", "--implementation=cp", "--abi=cp311", "--abi=none")
@@ -139,7 +139,7 @@ def requirements() -> list[str]:
         if marker.strip().replace("'", '"') == extra
     ]
     needed = [f"{name}=={importlib.metadata.version(name)}" for name in _CLIENT_NEEDS]
-    return [*needed, *CLIENT_ALSO, *optional]
+    return [*needed, "redis==8.1.0", *CLIENT_ALSO, *optional]
 
 
 NODE = Image("node", "REDIS_IMAGE", _shims)

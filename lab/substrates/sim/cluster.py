@@ -86,7 +86,7 @@ class SimCluster:
 
     def versions(self) -> dict[str, str]:
         """Return what stands in for a server's version."""
-        return {"redis-py": version("redis"), "lupa": version("lupa")}
+        return {"lupa": version("lupa")}
 
     def _next_id(self) -> int:
         return next(self._process_ids)
