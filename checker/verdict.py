@@ -74,11 +74,6 @@ class Cause:
         """The JSON form."""
         return {**{name: getattr(self, name) for name in self.__slots__}, "nodes": list(self.nodes)}
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Cause:
-        """Read the JSON form back. Raises `KeyError`, `TypeError`: not such a form."""
-        return cls(**{**data, "nodes": tuple(data["nodes"])})
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -195,38 +190,6 @@ class Verdict:
             "unknown_reasons": list(self.unknown_reasons),
             "remarks": list(self.remarks),
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
-        """Read the JSON form back.
-
-        Raises:
-            KeyError, ValueError: not such a form.
-        """
-        return cls(
-            {Property(n): _property_from(Property(n), d) for n, d in data["properties"].items()},
-            tuple(data["unknown_reasons"]),
-            tuple(data.get("remarks", ())),
-        )
-
-
-_CONVERTED = ("property", "severity", "witnesses", "clients", "evidence", "cause")
-
-
-def _property_from(name: Property, data: Mapping[str, Any]) -> PropertyVerdict:
-    findings = tuple(
-        Finding(
-            **{k: v for k, v in f.items() if k not in _CONVERTED},
-            property=Property(f["property"]),
-            severity=Severity(f["severity"]),
-            witnesses=tuple(f["witnesses"]),
-            clients=tuple(f.get("clients", ())),
-            evidence=tuple(f.get("evidence", ())),
-            cause=None if f.get("cause") is None else Cause.from_dict(f["cause"]),
-        )
-        for f in data["findings"]
-    )
-    return PropertyVerdict(name, Outcome(data["outcome"]), data["why"], findings)
 
 
 def compose(

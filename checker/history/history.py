@@ -73,12 +73,10 @@ class Fault:
     breaks: str | None
     index: int
     start_ns: int
-    receipt_index: int = NONE
     receipt_ns: int = NEVER
     receipt: dict[str, Any] | None = None
     confirmed: bool = False
     heals: str | None = None
-    heal_index: int = NONE
     until_ns: int = NEVER
 
 
@@ -199,10 +197,6 @@ class History:
         """The same record under other assumptions."""
         return replace(self, params=params)
 
-    def since_start_ms(self, time_ns: int) -> float:
-        """A stamp as milliseconds since the first event, as every sentence and picture tells it."""
-        return (time_ns - self.start_ns) / 1e6
-
 
 def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:
     """See to it that the numbers of these operations and events can be computed with.
@@ -294,7 +288,6 @@ def _faults(others: Sequence[tuple[int, Event]]) -> list[Fault]:
             at = open_at.pop(identity)
             found[at] = replace(
                 found[at],
-                receipt_index=index,
                 receipt_ns=event.time_ns,
                 receipt=event.receipt,
                 confirmed=event.type == "ok",
@@ -305,7 +298,7 @@ def _faults(others: Sequence[tuple[int, Event]]) -> list[Fault]:
 def _healed(faults: list[Fault]) -> list[Fault]:
     healings = {f.heals: f for f in faults if f.heals is not None and f.confirmed}
     return [
-        replace(fault, heal_index=healing.receipt_index, until_ns=healing.receipt_ns)
+        replace(fault, until_ns=healing.receipt_ns)
         if (healing := healings.get(fault.fault_id)) is not None and fault.heals is None
         else fault
         for fault in faults

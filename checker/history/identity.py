@@ -61,7 +61,6 @@ def identified(ops: Operations) -> Operations:
         _refuse(
             ops,
             (key != NONE) & (ops.key != NONE) & (ops.key != key),
-            "key",
             "this grant is of another key: saw {key!r}, its acquire is of {other!r}",
             key,
         )
@@ -69,9 +68,9 @@ def identified(ops: Operations) -> Operations:
     keyless = ops.key == NONE
     if keyless.any() and bool((acquire & ~keyless).any()):
         absent = "is absent, but other acquires have a key, so nobody can tell which lock this is about"
-        _refuse(ops, acquire & keyless, "key", absent)
+        _refuse(ops, acquire & keyless, absent)
         absent = "is absent, as is grant_id, so nobody can tell which grant this is about"
-        _refuse(ops, lock & keyless & (ops.grant == NONE) & (ops.status != Status.FAIL), "key", absent)
+        _refuse(ops, lock & keyless & (ops.grant == NONE) & (ops.status != Status.FAIL), absent)
     return ops
 
 
@@ -86,13 +85,13 @@ def _require_one_acquire(ops: Operations, made: Index) -> None:
         raise _error(ops, row, "grant_id", f"saw {grant!r} again, the grant of the acquire in event {first}")
 
 
-def _refuse(ops: Operations, wrong: Bools, field: str, problem: str, other: I32 | None = None) -> None:
+def _refuse(ops: Operations, wrong: Bools, problem: str, other: I32 | None = None) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         names = {"key": ops.name("key", row)}
         if other is not None:
             names["other"] = ops.names.key[int(other[row])]
-        raise _error(ops, row, field, problem.format(**names))
+        raise _error(ops, row, "key", problem.format(**names))
 
 
 def _error(ops: Operations, row: int, field: str, problem: str) -> HistoryError:

@@ -52,7 +52,6 @@ F_NAMES: Final[Mapping[str, F]] = {kind.name.lower(): kind for kind in F}
 Value = str | int | tuple[Any, ...]
 
 CODE_COLUMNS: Final = ("process", "client", "key", "grant", "token", "value", "error")
-STAMP_COLUMNS: Final = ("call_ns", "return_ns", "call_index", "return_index")
 NUMBER_COLUMNS: Final = (
     "fence",
     "ttl_ns",

@@ -64,19 +64,6 @@ class Model:
     anonymous: bool = False
 
 
-def mutex() -> Model:
-    """A lock that is free or held, no matter by whom; a try is refused while it is held."""
-
-    def step(held: State, op: Op) -> State | _Impossible:
-        if op.f == "acquire":
-            return True if not held else IMPOSSIBLE
-        if op.f == "release":
-            return False if held else IMPOSSIBLE
-        return held if held else IMPOSSIBLE
-
-    return Model("mutex", False, step, anonymous=True)
-
-
 class Hold(NamedTuple):
     """Who holds (-1: nobody), how deep, the greatest fence so far, and whether this session has shown one."""
 

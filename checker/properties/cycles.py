@@ -107,14 +107,6 @@ def components(graph: Graph) -> I64:
     return labels
 
 
-def guilty(graph: Graph) -> list[Index]:
-    """The accesses of each component with more than one access, smallest component first."""
-    labels = components(graph)[: graph.accesses]
-    order = np.argsort(labels, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-    return sorted((group for group in groups if group.size > 1), key=len)
-
-
 def shortest_cycle(accesses: Accesses, first: int, second: int, epsilon_ns: int, kind: str) -> list[Step]:
     """The shortest cycle through the edge from `first` to `second` (rows of accesses of one key).
 

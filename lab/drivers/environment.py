@@ -28,7 +28,6 @@ from lab.tools.model import Progress, SourceFailed
 from lab.tools.process import BUILD_TIMEOUT_S, run
 
 STAMP: Final = "ready"
-NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", "node_modules")
 
 
 def directory(name: str) -> Path:

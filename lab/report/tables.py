@@ -82,13 +82,13 @@ def verdict_markdown(rows: Iterable[Row]) -> str:
     return markdown_table(VERDICTS, ([text for text, _ in _cells(row)] for row in rows))
 
 
-def _claim_cells(row: ClaimRow, between: str) -> tuple[str, str, str, str, str]:
+def _claim_cells(row: ClaimRow) -> tuple[str, str, str, str, str]:
     """The cells of one claim; what tests it stands in the fourth, a line each."""
     claim = row.claim
     tested = [f"{one.scenario}: {one.verdict}" for one in row.tested]
     if claim.elsewhere or not tested:
         tested.append(claim.elsewhere or "no scenario yet")
-    return str(claim.number), claim.who, claim.claim, between.join(tested), claim.verdict
+    return str(claim.number), claim.who, claim.claim, "\n".join(tested), claim.verdict
 
 
 def claim_table(rows: Iterable[ClaimRow]) -> Table:
@@ -97,13 +97,8 @@ def claim_table(rows: Iterable[ClaimRow]) -> Table:
     for name in CLAIMS:
         table.add_column(name, overflow="fold", ratio={"claim": 3, CLAIMS[3]: 4}.get(name))
     for row in rows:
-        table.add_row(*map(Text, _claim_cells(row, "\n")))
+        table.add_row(*map(Text, _claim_cells(row)))
     return table
-
-
-def claim_markdown(rows: Iterable[ClaimRow]) -> str:
-    """The table of claims as Markdown."""
-    return markdown_table(CLAIMS, (_claim_cells(row, "; ") for row in rows))
 
 
 def markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

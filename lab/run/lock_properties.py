@@ -24,8 +24,7 @@ class LockProperties:
     ``name`` is what clients know it by. ``margin_ns`` is kept below the TTL (the checker's δ).
     ``single_attempt``: an acquire asks each node at most once, so that its lease counts from the call.
     ``node_key`` is the name under which the lock of ``{key}`` lies on the nodes. ``versions`` is what is
-    under test, by name. ``is_program``: it is a process of its own, which not every substrate can run.
-    ``extends``: it can extend a lease.
+    under test, by name. ``extends``: it can extend a lease.
     """
 
     name: str
@@ -34,7 +33,6 @@ class LockProperties:
     single_attempt: bool = False
     node_key: str = "{key}"
     versions: Mapping[str, str] = field(default_factory=dict)
-    is_program: bool = False
     extends: bool = True
 
 
@@ -71,6 +69,5 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
         single_attempt=hello.can("single-attempt"),
         node_key=hello.node_key,
         versions={hello.lib: hello.version},
-        is_program=True,
         extends=hello.can("extend"),
     )

@@ -170,8 +170,3 @@ def with_fault(trial: Trial, at: int, fault: Fault) -> Trial:
 def places(trial: Trial) -> int:
     """How many faults there are, counting each link and node on its own."""
     return sum(max(1, len(fault.nodes)) for fault in trial.faults)
-
-
-def kinds_at_places(trial: Trial) -> list[str]:
-    """The kinds of the faults, one for each place, sorted."""
-    return sorted(fault.kind for fault in trial.faults for _ in range(max(1, len(fault.nodes))))

@@ -18,11 +18,8 @@ Kind = Literal["cut", "hold", "delay", "pause", "jump", "crash", "power_cut"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 LINK_KINDS: Final = ("cut", "hold", "delay")
 """Faults on the links from one client to some nodes."""
-NODE_KINDS: Final = ("jump", "crash", "power_cut")
-"""Faults on one node."""
 
 Moment = Literal["start", "asks", "granted", "before-write", "releases"]
-MOMENTS: Final[tuple[Moment, ...]] = get_args(Moment)
 """What a fault waits for: the start, or that a client calls acquire, is granted it, has checked its lease and
 is about to write, calls release."""
 
@@ -87,8 +84,3 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""
         return msgspec.json.encode(self)
-
-
-def read_trial(text: bytes | str) -> Trial:
-    """The trial in this JSON. Raises ``msgspec.DecodeError``."""
-    return msgspec.json.decode(text, type=Trial)

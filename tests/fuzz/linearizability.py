@@ -18,7 +18,16 @@ from typing import Any
 
 from checker.linearizability import owned, unowned
 from checker.linearizability.columns import OpColumns
-from checker.linearizability.model import UNKNOWN_VALUE, Model, Op, cas_register, lock_ops, mutex, owner_mutex
+from checker.linearizability.model import (
+    IMPOSSIBLE,
+    UNKNOWN_VALUE,
+    Model,
+    Op,
+    State,
+    cas_register,
+    lock_ops,
+    owner_mutex,
+)
 from checker.linearizability.owned import check_owned
 from checker.linearizability.result import Violation
 from checker.linearizability.unowned import check_unowned
@@ -30,6 +39,19 @@ from tests.fuzz.registers import draw_register
 Check = Callable[[OpColumns], list[Violation]]
 # What one history told: the answer under test, the oracle's, and the reason of a violation.
 Answers = tuple[str, str, int]
+
+
+def mutex() -> Model:
+    """A lock that is free or held, no matter by whom; a try is refused while it is held."""
+
+    def step(held: State, op: Op) -> Any:
+        if op.f == "acquire":
+            return True if not held else IMPOSSIBLE
+        if op.f == "release":
+            return False if held else IMPOSSIBLE
+        return held if held else IMPOSSIBLE
+
+    return Model("mutex", False, step, anonymous=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from checker.history.operations import NEVER
 from checker.linearizability.columns import REFUSED, OpColumns, op_columns
-from checker.linearizability.model import mutex, owner_mutex
+from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned
 from checker.linearizability.unowned import check_unowned
 from tests.fuzz.generator import Shape, draw
-from tests.fuzz.linearizability import FAMILIES, run
+from tests.fuzz.linearizability import FAMILIES, mutex, run
 from tests.fuzzing import examples
 
 HISTORIES = 2_500

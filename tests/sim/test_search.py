@@ -19,12 +19,12 @@ from lab.scenario.model import Scenario
 from lab.search.command import REPLAYS
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.find import VARIANTS, Budget, Ended, First, Progress, Search, variant
-from lab.search.minimise import deletions, kinds_at_places, minimise, places
+from lab.search.minimise import deletions, minimise, places
 from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import found
 from lab.search.tell import scenario_of, text_of
-from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
+from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
 from tests.sim.simulated import run_in_simulation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +41,11 @@ def search(
     lock: str, finding: str, kinds: tuple[Kind, ...], schedules: int, seed: int, **more: object
 ) -> Ended:
     return Search(space(lock, kinds, **more), finding, Budget(trials=schedules), seed=seed).run()
+
+
+def kinds_at_places(trial: Trial) -> list[str]:
+    """The kinds of the faults, one for each link and node, sorted."""
+    return sorted(fault.kind for fault in trial.faults for _ in range(max(1, len(fault.nodes))))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +134,7 @@ def test_the_minimiser_leaves_only_what_is_needed() -> None:
 def test_corpus(path: Path) -> None:
     """What was found once is found still; a file says by its name which finding, or that there is none."""
     lock, _, finding = path.stem.partition("--")
-    trial = read_trial(path.read_bytes())
+    trial = msgspec.json.decode(path.read_bytes(), type=Trial)
     assert trial.lock == lock
     with trials():
         outcome = run_trial(trial)
@@ -155,7 +160,9 @@ COUNTERS = Path(__file__).parent.parent / "corpus" / "redlock-counter--fence-ord
 def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) -> None:
     """A cut that waits for a call would come too late on real nodes if the story put it after the call."""
     with trials():
-        scenario = scenario_of(read_trial(COUNTERS.read_bytes()), "fence-order", command="lab search")
+        scenario = scenario_of(
+            msgspec.json.decode(COUNTERS.read_bytes(), type=Trial), "fence-order", command="lab search"
+        )
     steps = [next(iter(step)) for step in scenario.model_dump(mode="json")["steps"]]
     assert steps[-2:] == ["cut", "do"]
     see_replays(scenario, "fence-order", tmp_path)
@@ -180,7 +187,7 @@ def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_pat
 
 def test_luck_is_taken_out_by_leaving_one_majority() -> None:
     """Without its last cut the trial depends on who answers first; it is found again, or one like it."""
-    always = read_trial(COUNTERS.read_bytes())
+    always = msgspec.json.decode(COUNTERS.read_bytes(), type=Trial)
     lucky = replace(always, faults=always.faults[:1])
 
     def count(trial: Trial, least: int) -> int:

@@ -9,6 +9,7 @@ from random import Random
 from typing import get_args
 from zlib import crc32
 
+import msgspec
 import pytest
 
 from lab.errors import LabError, UnknownOutcome
@@ -16,7 +17,7 @@ from lab.redis_model.persistence import Persistence
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
-from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When, read_trial
+from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
 from lab.search.world import ORDERS, SHARES, TrialWorld
 
 MS_NS, S_NS = 10**6, 10**9
@@ -122,7 +123,7 @@ def test_after_a_cut_replies_belong_to_what_is_asked_now() -> None:
 
 def test_a_trial_survives_json() -> None:
     for trial in drawn("redlock", 20, 3):
-        assert read_trial(trial.key()) == trial
+        assert msgspec.json.decode(trial.key(), type=Trial) == trial
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,6 @@ def _in_words(injection: Injection, number: int, span: Span) -> Fault:
         span=span,
         receipt=receipt,
         breaks=clean(injection.breaks) if injection.breaks else None,
-        healed=span.end_ns is not None,
     )
 
 

@@ -178,7 +178,7 @@ def draw_client(sheet: Sheet, client: ClientLane) -> None:
     if client.crashed_ns is not None:
         x = sheet.axis.x(client.crashed_ns)
         pen.cross(x, middle, 5, Look(edge=style.INK, line_pt=2.0, z=5.0))
-        sheet.label_after(x + 8, middle, "crashed", style.LABEL_PT, style.INK, bold=True)
+        sheet.label_after(x + 8, middle, "crashed", style.LABEL_PT, style.INK)
 
 
 def draw_bar_words(sheet: Sheet, client: ClientLane) -> None:

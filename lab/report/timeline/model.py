@@ -186,7 +186,6 @@ class Fault:
     span: Span
     receipt: str | None
     breaks: str | None = None
-    healed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

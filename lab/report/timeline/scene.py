@@ -293,7 +293,7 @@ def draw_flags(sheet: Sheet) -> None:
         )
         words = "✗ " + ", ".join(flag.names)
         row = y + 5.5
-        if sheet.label_after(x + 5, row, words, style.LABEL_PT, style.VIOLATION, bold=True, reach=90) is None:
+        if sheet.label_after(x + 5, row, words, style.LABEL_PT, style.VIOLATION, reach=90) is None:
             sheet.label(x, y + BAR_TOP_PT + BAR_PT + 13, words, color=style.VIOLATION, bold=True, reach=170)
 
 

@@ -130,14 +130,12 @@ class Sheet:
         text: str,
         size_pt: float,
         color: str,
-        *,
-        bold: bool = False,
         reach: float = 40.0,
     ) -> float | None:
-        """Write a label that starts right of ``x``, or ends left of it where the page ends."""
-        width = text_width(text, size_pt, bold)
+        """Write a bold label that starts right of ``x``, or ends left of it where the page ends."""
+        width = text_width(text, size_pt, bold=True)
         middle = x + width / 2 if x + width <= self.right else x - width / 2 - 5
-        return self.label(middle, y, text, size_pt, color, bold=bold, reach=reach)
+        return self.label(middle, y, text, size_pt, color, bold=True, reach=reach)
 
     def number(self, x: float, y: float, number: int, z: float = 9.0, radius: float = 5.0) -> None:
         """The round mark of a fault."""

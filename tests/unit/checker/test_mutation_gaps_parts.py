@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from checker.history.evidence import Evidence
 from checker.properties.lease_honesty import _held
 from checker.properties.resource import lost_updates
-from checker.verdict import Verdict
 from tests.unit.checker.story import MS, TTL, Story
 
 
@@ -81,30 +77,3 @@ def test_which_answers_are_claims(asked: list[tuple[str, str, int]], claims: lis
 
 def test_a_lease_without_an_end_cannot_be_claimed_for_too_long() -> None:
     assert answers(("ok", "g1", 5), ttl=None) == []
-
-
-def without(data: Any, *gone: str) -> Any:
-    """The JSON form as a program wrote it that did not know these words yet."""
-    if isinstance(data, dict):
-        return {key: without(value, *gone) for key, value in data.items() if key not in gone}
-    return [without(one, *gone) for one in data] if isinstance(data, list) else data
-
-
-def test_the_json_form_of_an_older_checker_can_be_read_back() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30).stall("alice", 40, 60)
-    verdict = story.verdict()
-    assert Verdict.from_dict(json.loads(json.dumps(verdict.to_dict()))).remarks == verdict.remarks
-    assert verdict.remarks
-    assert all(finding.clients for finding in verdict.findings)
-    old = Verdict.from_dict(without(json.loads(json.dumps(verdict.to_dict())), "remarks", "clients"))
-    assert old.remarks == ()
-    assert [finding.clients for finding in old.findings] == [()] * len(verdict.findings)
-    kept = without(old.to_dict(), "remarks", "clients")
-    assert kept == without(json.loads(json.dumps(verdict.to_dict())), "remarks", "clients")
-
-
-def test_what_a_finding_may_leave_out_is_nothing() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)
-    data = without(story.verdict().to_dict(), "key", "details", "broken_assumption")
-    (finding,) = Verdict.from_dict(data).named("overlap")
-    assert (finding.key, finding.details, finding.broken_assumption) == (None, {}, None)

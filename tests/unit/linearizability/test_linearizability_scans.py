@@ -22,10 +22,11 @@ from checker.linearizability.columns import (
     op_columns,
     rank_events,
 )
-from checker.linearizability.model import mutex, owner_mutex
+from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned
 from checker.linearizability.unowned import check_unowned
 from tests.fuzz.generator import Shape, draw
+from tests.fuzz.linearizability import mutex
 
 
 def many_keys(keys: int, *, owned: bool, fenced: bool = False) -> OpColumns:

@@ -10,11 +10,12 @@ import pytest
 
 from checker.history.operations import NEVER
 from checker.linearizability.columns import ACQUIRE, RELEASE, OpColumns, op_columns
-from checker.linearizability.model import mutex, owner_mutex
+from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned, keeps_identity, scan_owned
 from checker.linearizability.turns import in_turns
 from checker.linearizability.unowned import check_unowned, scan_unowned
 from tests.fuzz.generator import Shape, draw
+from tests.fuzz.linearizability import mutex
 from tests.unit.linearizability.pictures import picture
 from tests.unit.linearizability.test_linearizability_owned import ACCEPTED, REJECTED
 
