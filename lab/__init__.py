@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lab.api.lab import Lab, LabResult, LiveCluster
+    from lab.api.lab import Lab, LiveCluster, RunResult
 
-__all__ = ["Lab", "LabResult", "LiveCluster"]
+__all__ = ["Lab", "LiveCluster", "RunResult"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,33 +13,33 @@
         cluster.do("bob acquires")
     assert cluster.result.as_expected
 
-Each call is a process of its own (``python -m lab``), with the ``sys.path`` of the caller, so that a lock of
-yours is found there: the caller's clocks, threads and signals stay as they are, and so do its exit codes.
+Runs take place in a process of their own (``lab.api.child``), with the ``sys.path`` of the caller, so that a
+lock of yours is found there: the caller's clocks, threads, event loop and signals stay as they are.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from lab.api.live.cluster import LiveCluster
-from lab.api.live.ending import end_lab
-from lab.api.live.protocol import Begin
-from lab.api.result import LabResult
-from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.api import runs
+from lab.api.child import Child, environment_for
+from lab.api.live.cluster import Begin, LiveCluster
+from lab.run.request import RunRequest
+from lab.run.result import RunResult
 
-__all__ = ["Lab", "LabResult", "LiveCluster"]
+if TYPE_CHECKING:
+    from lab.report.files import Picture
+
+__all__ = ["Lab", "LiveCluster", "RunResult"]
 
 LockName = str | type
 Settings = Mapping[str, Any] | Sequence[str]
+T = TypeVar("T")
 
 
 class Lab:
@@ -48,7 +48,7 @@ class Lab:
     Args:
         out: where directories of runs are made.
         on: the substrate: auto, docker, local or sim.
-        cwd: where commands are run; by default here. Files are looked for from there.
+        cwd: where runs take place; by default here. Files are looked for from there.
     """
 
     def __init__(
@@ -57,6 +57,21 @@ class Lab:
         self.cwd = Path.cwd() if cwd is None else Path(cwd).resolve()
         self.out = (self.cwd / out).resolve()
         self.on = on
+
+    def request(
+        self,
+        scenario: str | Path,
+        *,
+        lock: LockName | None = None,
+        seed: int | None = None,
+        set: Settings = (),
+        expect: Mapping[str, Any] | None = None,
+        on: str | None = None,
+    ) -> RunRequest:
+        """What ``run`` asks for with these arguments."""
+        overrides = (*_settings(set), *([f"expect={_json(expect)}"] if expect else []))
+        name = None if lock is None else _lock_name(lock)
+        return RunRequest(str(scenario), overrides, name, seed, on or self.on, self.out)
 
     def run(
         self,
@@ -68,7 +83,7 @@ class Lab:
         expect: Mapping[str, Any] | None = None,
         on: str | None = None,
         picture: bool = False,
-    ) -> LabResult:
+    ) -> RunResult:
         """Run one scenario, as ``lab run`` does.
 
         Args:
@@ -83,51 +98,40 @@ class Lab:
         Raises:
             LabError: bad input, or the lab ended without a verdict.
         """
-        overrides = [*_settings(set), *([f"expect={_json(expect)}"] if expect else [])]
-        words = ["run", str(scenario), "--on", on or self.on, "--out", str(self.out), "--json"]
-        words += ["--picture", "always" if picture else "unexpected"]
-        words += ["--lock", _lock_name(lock)] if lock is not None else []
-        seed = secrets.randbelow(2**31) if seed is None else seed
-        words += ["--seed", str(seed)]
-        words += [word for override in overrides for word in ("--set", override)]
-        code, out, err = self._call(words, lock)
-        told = _decoded(out)
-        if told is None:
-            raise _error(code, err)
-        made = self.out.glob(f"{told['scenario']}-*-{seed}*")
-        directory = next(path for path in made if _kept(path) == out)
-        return LabResult(code, directory, str(told.get("repeat") or ""))
+        request = self.request(scenario, lock=lock, seed=seed, set=set, expect=expect, on=on)
+        return self.call(carry_out, request, "always" if picture else "unexpected", lock=lock)
 
-    def check(self, target: str | Path) -> LabResult:
+    def check(self, target: str | Path) -> RunResult:
         """Check a stored run once more, as ``lab check`` does. Raises ``LabError``."""
-        directory = (self.cwd / target).resolve()
-        directory = directory.parent if directory.is_file() else directory
-        code, out, err = self._call(["check", str(directory), "--json"])
-        if _decoded(out) is None:
-            raise _error(code, err)
-        return LabResult(code, directory)
+        return runs.check(self.cwd / target).result
 
-    def scenarios(self) -> list[dict[str, Any]]:
+    def report(self, target: str | Path) -> Path:
+        """Write the page of a stored run once more, as ``lab report`` does. Raises ``LabError``."""
+        return runs.page(self.cwd / target)
+
+    def figure(self, target: str | Path, kind: str = "timeline", out: str | Path | None = None) -> Path:
+        """Draw a figure of a stored run, as ``lab report --figure`` does. Raises ``LabError``."""
+        return runs.figure(self.cwd / target, kind, None if out is None else self.cwd / out)
+
+    def scenarios(self, *, libraries: bool = False, consensus: bool = False) -> list[dict[str, Any]]:
         """The scenarios that come with the lab, as ``lab list --json`` has them."""
-        code, out, err = self._call(["list", "--json"])
-        if code:
-            raise _error(code, err)
-        found: list[dict[str, Any]] = msgspec.json.decode(out)
+        from lab.scenario.library import summaries
+
+        found: list[dict[str, Any]] = msgspec.to_builtins(summaries(libraries=libraries, consensus=consensus))
         return found
 
-    def command(self, *words: str) -> tuple[int, Any]:
-        """Any other command with ``--json``: its exit code, and what it printed.
+    def call(self, function: Callable[..., T], *arguments: Any, lock: LockName | None = None) -> T:
+        """Call any function of the lab's modules in a process of its own.
 
-        ``lab.command("suite", "locks.yaml")``, ``lab.command("search", "--lock", "my_lock:Hasty")``,
-        ``lab.command("campaign", "healthy", "--seeds", "0:100")``, ``verdicts``, ``selftest``, ``doctor`` …
+        Args:
+            function: of a module; its arguments and what it returns are pickled.
+            lock: a class that must be found there.
 
         Raises:
-            LabError: bad input, or it ended without a word.
+            LabError: as the function does.
         """
-        code, out, err = self._call([*words, "--json"])
-        if code == ExitCode.USAGE or not out.strip():
-            raise _error(code, err)
-        return code, msgspec.json.decode(out)
+        with closing(Child(self.cwd, environment_for(lock))) as child:
+            return child.call(function, *arguments)
 
     def cluster(
         self,
@@ -166,35 +170,12 @@ class Lab:
         about["cluster"] = {**about.get("cluster", {}), "nodes": nodes}
         about["expect"] = dict(expect or {"mutual_exclusion": "ok"})
         begin = Begin(about, on or self.on, str(self.out), seed)
-        return LiveCluster(begin, self.cwd, _environment(lock))
-
-    def _call(self, words: Sequence[str], lock: LockName | None = None) -> tuple[int, bytes, str]:
-        """Run a command to its end: exit code, stdout, stderr."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lab", *words],
-            cwd=self.cwd,
-            env=_environment(lock),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # a Ctrl-C reaches it from here, once
-        )
-        try:
-            out, err = process.communicate()
-        except BaseException:
-            end_lab(process)
-            raise
-        return process.returncode, out, err.decode(errors="replace")
+        return LiveCluster(begin, self.cwd, environment_for(lock))
 
 
-def _environment(lock: LockName | None) -> dict[str, str]:
-    """The caller's environment, in which a lab imports what the caller can import."""
-    path = [str(Path(entry or ".").resolve()) for entry in sys.path]
-    if isinstance(lock, type):
-        file = getattr(sys.modules.get(lock.__module__), "__file__", None)
-        depth = lock.__module__.count(".")
-        path += [str(Path(file).resolve().parents[depth])] if file else []
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path))}
+def carry_out(request: RunRequest, picture: Picture) -> RunResult:
+    """What a child does for ``Lab.run``."""
+    return runs.run(request, picture=picture).result
 
 
 def _lock_name(lock: LockName) -> str:
@@ -211,28 +192,3 @@ def _settings(settings: Settings) -> list[str]:
             f"{key}={value if isinstance(value, str) else _json(value)}" for key, value in settings.items()
         ]
     return list(settings)
-
-
-def _kept(directory: Path) -> bytes | None:
-    """What a run kept as its verdict, which is also what it printed."""
-    with contextlib.suppress(OSError):
-        return (directory / "verdict.json").read_bytes()
-    return None
-
-
-def _decoded(out: bytes) -> dict[str, Any] | None:
-    with contextlib.suppress(msgspec.DecodeError):
-        return msgspec.json.decode(out, type=dict[str, Any])
-    return None
-
-
-def _error(code: int, err: str) -> LabError:
-    """What a lab that ended without a result says on stderr, as an exception."""
-    fields: dict[str, str] = {}
-    for line in err.splitlines():
-        name, colon, text = line.strip().partition(": ")
-        if colon and name in ("error", "where", "expected", "hint"):
-            fields[name] = text
-    seen = fields.pop("error", None) or (err.strip().splitlines() or ["no word"])[-1]
-    kind = LabError if code == ExitCode.USAGE else UnknownOutcome
-    return kind(seen, **{name: fields[name] for name in ("where", "expected", "hint") if name in fields})

@@ -8,21 +8,23 @@ event loop, threads and sockets already, which the simulation does not allow.
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from checker.verdict import Finding, Outcome, Verdict
-from lab.analysis.comparison import Stored, read_run
+from checker.verdict import Finding, Outcome
+from lab.api.child import Child, environment_for
+from lab.api.lab import carry_out
+from lab.run.request import RunRequest
+from lab.run.result import RunResult
 from lab.substrates import is_simulated
 
 if TYPE_CHECKING:
@@ -33,50 +35,39 @@ ON = os.environ.get("LOCK_LAB_ON", "sim")
 SEED = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A run to be made: a scenario's name or file, overrides as in `lab run --set`, and the seed."""
-
-    scenario: str
-    settings: tuple[str, ...] = ()
-    seed: int = SEED
-
-
-def run(scenario: str, *settings: str, lock: str | None = None, seed: int = SEED) -> Stored:
-    """Run a scenario, with overrides such as "lock.ttl=2s", and return the run, judged.
+def run(scenario: str, *settings: str, lock: str | None = None, seed: int = SEED) -> RunResult:
+    """Run a scenario, with overrides such as "lock.ttl=2s", and return its result.
 
     Raises:
         LabError: as `lab run`.
     """
-    named = (*settings, f"lock.name={lock}") if lock else settings
-    return run_all([Asked(scenario, named, seed)])[0]
+    return run_all([RunRequest(scenario, settings, lock, seed)])[0]
 
 
-def run_all(asked: Sequence[Asked]) -> list[Stored]:
-    """Run many, in the order in which they were asked for; simulated ones use all cores."""
-    if is_simulated(ON):
-        return [read_run(path) for path in _workers().map(_simulated, asked, [str(Path.cwd())] * len(asked))]
-    return [read_run(_real(one)) for one in asked]
+def run_all(asked: Sequence[RunRequest]) -> list[RunResult]:
+    """Run many, in their order, where and with the seed of all runs here; simulated ones use all cores."""
+    children = _children()
+    with ThreadPoolExecutor(children.qsize()) as pool:
+        return list(pool.map(_one, asked))
 
 
-def verdict(runs: Stored | Iterable[Stored]) -> None:
+def verdict(runs: RunResult | Iterable[RunResult]) -> None:
     """Print what came out of each property, and why where it was violated."""
-    for one in [runs] if isinstance(runs, Stored) else runs:
+    for one in [runs] if isinstance(runs, RunResult) else runs:
         words = {Outcome.VIOLATED: "VIOLATED", Outcome.ABSENT: "no fence"}
-        name = one.directory.path.name.rsplit("-", 2)[0]
-        print(f"{name}, lock {one.loaded.scenario.lock.name}:")  # noqa: T201
-        for promise, seen in one.judgement.verdict.properties.items():
+        print(f"{one.name}, lock {one.loaded.scenario.lock.name}:")  # noqa: T201
+        for promise, seen in one.verdict.properties.items():
             found = ", ".join(dict.fromkeys(finding.name for finding in seen.violations))
             shown = words.get(seen.outcome, str(seen.outcome))
             print(f"  {str(promise).replace('_', ' '):<18} {shown:<9} {found}".rstrip())  # noqa: T201
 
 
-def writes(run: Stored) -> None:
+def writes(run: RunResult) -> None:
     """Print what the store carried out, in its order: tokens announced, writes accepted, writes rejected."""
     from lab.report.timeline.data import extract
     from lab.report.timeline.words import duration
 
-    story = extract(run.history, run.judgement.verdict, run.loaded.scenario.title)
+    story = extract(run.history, run.verdict, run.loaded.scenario.title)
     told = [(one.at_ns, f"{one.client} announces its token") for one in story.announcements]
     for write in story.writes:
         done = f"accepted as version {write.version}" if write.accepted else f"REJECTED: {write.error}"
@@ -85,19 +76,18 @@ def writes(run: Stored) -> None:
         print(f"  {duration(at_ns):>9}  {words}")  # noqa: T201
 
 
-def finding(run: Stored, *names: str) -> Finding | None:
+def finding(run: RunResult, *names: str) -> Finding | None:
     """The first finding of one of these names, if there is one."""
-    found: Verdict = run.judgement.verdict
-    return next((one for name in names for one in found.named(name)), None)
+    return next((one for name in names for one in run.verdict.named(name)), None)
 
 
-def picture(run: Stored, kind: str = "timeline") -> SVG:
-    """The timeline of a run, or another figure that `lab plot` draws."""
+def picture(run: RunResult, kind: str = "timeline") -> SVG:
+    """The timeline of a run, or another figure that `lab report --figure` draws."""
     from IPython.display import SVG
 
     from lab.report.figures.draw import figure
 
-    drawn = figure(kind, run.history, run.judgement.verdict, run.loaded.scenario.title, "svg")
+    drawn = figure(kind, run.history, run.verdict, run.loaded.scenario.title, "svg")
     return SVG(data=drawn.decode())  # type: ignore[no-untyped-call]
 
 
@@ -173,35 +163,26 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
-def _workers() -> ProcessPoolExecutor:
-    # The front end interrupts whatever is there: the workers end with the notebook, and say nothing.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(os.cpu_count(), context, signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    atexit.register(pool.shutdown)
-    _scratch()
-    os.environ["LOCK_LAB_NOTEBOOK"] = _scratch().name
-    return pool
+def _children() -> SimpleQueue[Child]:
+    """The processes in which the runs of this notebook take place; each is there for one run at a time."""
+    children: SimpleQueue[Child] = SimpleQueue()
+    for _ in range((os.cpu_count() or 1) if is_simulated(ON) else 1):
+        children.put(_child())
+    return children
 
 
-def _simulated(asked: Asked, where: str) -> Path:
-    """Simulate one run, up to its history; in a process that does nothing else."""
-    from lab.run.execution import Run, RunOptions
-    from lab.scenario.load import load_scenario
-    from lab.substrates.sim.simulate import simulate
-
-    if where not in sys.path:
-        sys.path.insert(0, where)  # a lock that the notebook has written lies there
-    loaded = load_scenario(asked.scenario, asked.settings)
-    options = RunOptions(asked.seed, Path(os.environ["LOCK_LAB_NOTEBOOK"]), "", "sim")
-    return simulate(Run(loaded, options, lambda told: None).prepare(), asked.seed).directory.path
+def _child() -> Child:
+    child = Child(Path.cwd(), environment_for())
+    atexit.register(child.close)
+    return child
 
 
-def _real(asked: Asked) -> Path:
-    """Make one run on real Redis, by the command that everybody uses."""
-    out = tempfile.mkdtemp(dir=_scratch().name)
-    settings = [word for setting in asked.settings for word in ("--set", setting)]
-    words = ["run", asked.scenario, "--on", ON, "--seed", str(asked.seed), "--out", out, *settings]
-    subprocess.run(
-        [sys.executable, "-m", "lab", *words, "--picture", "unexpected"], capture_output=True, check=False
-    )
-    return Path(out, "latest")
+def _one(asked: RunRequest) -> RunResult:
+    """Make one run, where nothing else is running."""
+    seed = SEED if asked.seed is None else asked.seed
+    request = replace(asked, seed=seed, substrate=ON, out=Path(_scratch().name))
+    child = _children().get()
+    try:
+        return child.call(carry_out, request, "never")
+    finally:
+        _children().put(child if child.process.poll() is None else _child())

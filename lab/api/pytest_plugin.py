@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from lab.api.lab import Lab, LabResult
+    from lab.api.lab import Lab, RunResult
 
 MARKER = "lab(scenario, *, lock, seed, set, expect, on): run a scenario of the lock lab before the test"
 
@@ -61,7 +61,7 @@ def lock_lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
 
 
 @pytest.fixture
-def lab_result(request: pytest.FixtureRequest, lock_lab: Lab) -> LabResult:
+def lab_result(request: pytest.FixtureRequest, lock_lab: Lab) -> RunResult:
     """What came of the scenario that ``@pytest.mark.lab`` names."""
     from lab.errors import ExitCode, LabError
 

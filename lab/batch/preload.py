@@ -21,7 +21,9 @@ from typing import Final, NamedTuple
 
 PRELOADED: Final = (
     "checker.check",
-    "lab.cli.commands",
+    "lab.api.runs",
+    "lab.cli.run",
+    "lab.run.result",
     "lab.report.terminal",
     "lab.run.execution",
     "lab.scenario.load",

@@ -26,7 +26,7 @@ from lab.substrates import AUTO
 from lab.substrates.cleanup import sweep
 
 if TYPE_CHECKING:
-    from lab.analysis.comparison import Picture
+    from lab.report.files import Picture
 
 
 class Case(msgspec.Struct, frozen=True):

@@ -1,140 +1,92 @@
-"""What ``lab drivers`` and ``lab driver`` do between their arguments and their exit code."""
+"""``lab drivers``: list, install, check."""
 
 from __future__ import annotations
 
-from rich.table import Table
+from typing import Annotated
 
-from lab.drivers.registry import Row
-from lab.errors import ExitCode, LabError
-from lab.report.consoles import consoles
-from lab.tools.model import Progress
+import typer
 
-PLACES = ("local", "docker")
-"""The substrates that run drivers."""
+from lab.cli.options import Json
+
+drivers = typer.Typer(
+    name="drivers",
+    help="List or install the lock libraries that the lab has a driver for, or check a driver of your own.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+On = Annotated[str, typer.Option("--on", help="Where they are to run: local or docker.")]
 
 
-def list_drivers_command(on: str, *, as_json: bool) -> int:
-    """``lab drivers list``."""
-    from lab.drivers import PREFIX
-    from lab.drivers.place import place_for
-    from lab.drivers.registry import rows
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(drivers)
+
+
+@drivers.command("list")
+def list_drivers(on: On = "local", as_json: Json = False) -> int:
+    """List the libraries: version, licence, and whether each can be used now, or what it lacks."""
+    from rich.table import Table
+
+    from lab.api.drivers import listed
+    from lab.report.consoles import consoles
     from lab.report.tables import print_table
 
-    _check_place(on)
     data, _ = consoles()
-    states = {name: place_for(on, PREFIX + name).why_not(PREFIX + name) for name in rows()}
+    found = listed(on)
     if as_json:
-        data.print_json(
-            data=[
-                {
-                    "name": name,
-                    "library": row.library,
-                    "version": row.version or None,
-                    "registry": row.registry,
-                    "language": row.language,
-                    "licence": row.licence,
-                    "what": row.what,
-                    "needs": list(row.needs),
-                    "usable": states[name] is None,
-                    "why_not": states[name],
-                }
-                for name, row in rows().items()
-            ]
-        )
-        return ExitCode.EXPECTED
+        data.print_json(data=[one.to_dict() for one in found])
+        return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("driver", "library", "from", "licence", "what it is", "usable"):
         table.add_column(title)
-    for name, row in rows().items():
+    for name, row, why_not in found:
         library = f"{row.library} {row.version}".strip()
-        table.add_row(name, library, row.registry, row.licence, row.what, states[name] or "yes")
+        table.add_row(name, library, row.registry, row.licence, row.what, why_not or "yes")
     print_table(data, table)
-    return ExitCode.EXPECTED
+    return 0
 
 
-def install_drivers_command(names: list[str], on: str) -> int:
-    """``lab drivers install``: 0 if all that were named are there, 3 if one could not be made."""
-    from lab.drivers.registry import rows
+@drivers.command()
+def install(
+    names: Annotated[list[str], typer.Argument(help="Which (lab drivers list), or all.")], on: On = "local"
+) -> int:
+    """Install libraries, each into an environment of its own in the user's cache, or an image of its own."""
+    from lab.api import drivers
+    from lab.errors import ExitCode, LabError
+    from lab.report.consoles import consoles
 
-    _check_place(on)
     data, talk = consoles()
-    everything = names == ["all"]
-    wanted = [name for name, one in rows().items() if _possible(one)] if everything else names
-    about = {name: _about(name, on) for name in wanted}  # a misspelt one is told before anything is made
-    failed = False
+    code = ExitCode.EXPECTED
+    wanted = drivers.chosen(names, on)
     for name in wanted:
         try:
-            where = _install(name, on, lambda line: talk.print(line, markup=False, style="dim"))
+            what = drivers.install(name, on, lambda line: talk.print(line, markup=False, style="dim"))
+            data.print(f"{name}: {what}", markup=False)
         except LabError as error:
-            if not everything and len(wanted) == 1:
+            if len(wanted) == 1:
                 raise
             talk.print(error.render(), markup=False)
-            failed = True
-        else:
-            data.print(f"{name}: {about[name]} in {where}", markup=False)
-    return ExitCode.UNKNOWN if failed else ExitCode.EXPECTED
+            code = ExitCode.UNKNOWN
+    return code
 
 
-def _about(name: str, on: str) -> str:
-    """What is installed by that name. A program of somebody's own needs nothing here, but perhaps there."""
-    from lab.drivers import is_driver
-    from lab.drivers.registry import row
+@drivers.command()
+def check(
+    command: Annotated[str, typer.Argument(help="The driver: driver:NAME, ./my-driver, 'node driver.js'.")],
+    options: Annotated[
+        list[str] | None, typer.Option("--set", help="An option for it: retry_count=0. Repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Check that a driver keeps to the protocol, against five real nodes: 0 it does, 1 it does not."""
+    from lab.api import drivers
+    from lab.report.consoles import consoles
 
-    if on == "docker" and is_driver(name):
-        return "what runs it"
-    return f"{row(name).library} {row(name).version}"
-
-
-def _install(name: str, on: str, progress: Progress) -> str:
-    if on == "docker":
-        from lab.drivers import docker_images as drivers
-
-        return drivers.install(drivers.named(name), progress)
-    from lab.drivers.environment import install
-
-    return str(install(name, progress))
-
-
-def _check_place(on: str) -> None:
-    if on not in PLACES:
-        raise LabError(f"no driver runs on {on!r}", where="--on", expected=" or ".join(PLACES))
-
-
-def check_driver_command(command: str, settings: list[str], *, as_json: bool) -> int:
-    """``lab driver check``: 0 if it keeps to the protocol, 1 if not."""
-    from lab.drivers.conformance import check_driver
-    from lab.substrates.execute import Interrupted, execute
-
-    data, talk = consoles()
-    options = dict(map(_option, settings))
-
-    def tell(line: str) -> None:
-        if not as_json:
-            data.print(line, markup=False)
-
-    try:
-        report = execute(check_driver(command, options, tell))
-    except Interrupted:
-        talk.print("interrupted: everything was stopped", style="yellow")
-        return ExitCode.INTERRUPTED
+    data, _ = consoles()
+    report = drivers.check(
+        command, options or [], lambda line: None if as_json else data.print(line, markup=False)
+    )
     if as_json:
         data.print_json(data=report.to_dict())
-    return report.exit_code
-
-
-def _possible(row: Row) -> bool:
-    return not row.unavailable and not row.missing
-
-
-def _option(setting: str) -> tuple[str, str | int | float | bool]:
-    """``name=value``, the value as YAML reads it."""
-    import yaml
-
-    name, equals, text = setting.partition("=")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        value = None
-    if not (name and equals and isinstance(value, str | int | float | bool)):
-        raise LabError(f"the option {setting!r}", where="--set", expected="name=value, like retry_count=0")
-    return name, value
+    return int(report.exit_code)

@@ -1,8 +1,8 @@
 """The drivers that come with the lab: which library, which version, how it is made and started.
 
 ``registry.yaml`` is the only place where versions are pinned, apart from the lock files of other languages'
-own tools. A row with ``unavailable`` has no driver: it says what one would need. `lab docs` makes a page of
-all rows.
+own tools. A row with ``unavailable`` has no driver: it says what one would need. `python -m lab.report.docs`
+makes a page of all rows.
 """
 
 from __future__ import annotations

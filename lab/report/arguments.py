@@ -1,13 +1,19 @@
-"""Two pages of ``lab docs``: the argument about Redlock with its conclusions, and the implementations."""
+"""The argument about Redlock with its conclusions, as table and page; and the page of implementations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from lab.drivers import PREFIX
 from lab.drivers.registry import Row
 from lab.report.tables import markdown_table
-from lab.scenario.claims import ClaimRow, Conclusion
+from lab.report.words import verdict_words
+from lab.scenario.claims import ClaimRow, Conclusion, Tested
 from lab.scenario.load import LoadedScenario
 
 VERDICTS: dict[Conclusion, str] = {
@@ -16,6 +22,29 @@ VERDICTS: dict[Conclusion, str] = {
     "refuted": "it did not come out, under the assumptions of whoever claimed it",
 }
 """What the words of a conclusion mean."""
+TESTED: Final = "what tests it, and what comes out"
+CLAIMS: Final = {"#": None, "who": None, "claim": 3, TESTED: 4, "conclusion": None}
+"""The columns of the table of claims, and how wide some are beside each other."""
+
+
+def claim_table(rows: Iterable[ClaimRow]) -> Table:
+    """The table of claims for a terminal."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
+    for name, ratio in CLAIMS.items():
+        table.add_column(name, overflow="fold", ratio=ratio)
+    for row in rows:
+        claim = row.claim
+        tested = [f"{one.scenario}: {words_of(one)}" for one in row.tested]
+        if claim.elsewhere or not tested:
+            tested.append(claim.elsewhere or "no scenario yet")
+        cells = (str(claim.number), claim.who, claim.claim, "\n".join(tested), claim.verdict)
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def words_of(tested: Tested) -> str:
+    """What a scenario is expected to come to, in a few words."""
+    return verdict_words(tested.outcomes, tested.findings)
 
 
 def claims_page(rows: Iterable[ClaimRow], note: str) -> str:
@@ -53,7 +82,7 @@ def _claim(row: ClaimRow) -> Iterator[str]:
     if row.tested or claim.libraries:
         yield ""
     for one in row.tested:
-        yield f"- [{one.scenario}](scenarios/{one.scenario}.md): {one.verdict}"
+        yield f"- [{one.scenario}](scenarios/{one.scenario}.md): {words_of(one)}"
     if claim.libraries:
         links = ", ".join(f"[{name}](scenarios/{name}.md)" for name in claim.libraries)
         yield f"- in libraries as they are published: {links}"

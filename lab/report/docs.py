@@ -1,4 +1,5 @@
-"""``lab docs``: a page per story and per finding, the claims, and an index of the gallery, from the files.
+"""A page per story and per finding, the claims, and an index of the gallery, written from the files:
+``python -m lab.report.docs``.
 
 Nothing is said here that stands elsewhere: stories are told by their YAML files, findings by
 `lab.report.meanings` and by the docstring of the module in `checker` that decides them, claims by
@@ -8,6 +9,7 @@ Nothing is said here that stands elsewhere: stories are told by their YAML files
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +19,7 @@ import msgspec
 
 from lab.drivers import PREFIX, is_driver
 from lab.drivers.registry import rows
+from lab.errors import ExitCode, LabError
 from lab.paths import scenario_dir
 from lab.report.arguments import claims_page, implementations_page
 from lab.report.meanings import FINDINGS, PROMISES, Meaning
@@ -27,7 +30,7 @@ from lab.scenario.files import consensus_names, library_names, names, shipped
 from lab.scenario.library import text_of
 from lab.scenario.load import LoadedScenario, load_scenario
 
-NOTE: Final = "<!-- Written by `lab docs` from the files themselves: change those, not this page. -->"
+NOTE: Final = "<!-- Written by `lab.report.docs` from the files themselves: change those, not this page. -->"
 GALLERY: Final = Path("reports", "gallery")
 
 
@@ -221,3 +224,19 @@ def write_docs(out: Path, gallery: Path | None) -> list[Path]:
             if path not in found and NOTE in path.read_text(encoding="utf-8"):
                 path.unlink()
     return list(found)
+
+
+def main(words: list[str]) -> int:
+    """Write the pages below the directory that is named, or ``docs``."""
+    out = Path(words[0] if words else "docs")
+    try:
+        written = write_docs(out, GALLERY if GALLERY.is_dir() else None)
+    except (LabError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return ExitCode.USAGE
+    sys.stdout.write(f"{len(written)} pages below {out}\n")
+    return ExitCode.EXPECTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -16,7 +16,9 @@ from lab.report.tables import markdown_table
 
 NAME: Final = "matrix"
 """Its directory in the gallery."""
-BEGIN: Final = "<!-- The track record, written by `lab docs` from reports/gallery/matrix/matrix.json. -->"
+BEGIN: Final = (
+    "<!-- The track record, written by `lab.report.docs` from reports/gallery/matrix/matrix.json. -->"
+)
 END: Final = "<!-- The end of the track record. -->"
 HEAD: Final = ("library", "what was seen", "reproduced", "control clean", "shown by")
 

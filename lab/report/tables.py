@@ -1,4 +1,4 @@
-"""The table of verdicts and the table of claims: in a terminal, and as Markdown."""
+"""The table of verdicts, in a terminal and as Markdown; and what all tables share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from rich.text import Text
 from lab.batch.verdicts import OneRun, Row
 from lab.errors import ExitCode
 from lab.report.words import verdict_words
-from lab.scenario.claims import ClaimRow
 
 VERDICTS = ("scenario", "verdict", "its control", "as expected", "receipts", "time (beyond the story)")
-CLAIMS = ("#", "who", "claim", "what tests it, and what comes out", "conclusion")
 WIDTH_FOR_FILES = 160
 """How wide a table is drawn, in characters, where no terminal says how wide it may be."""
 
@@ -80,25 +78,6 @@ def verdict_table(rows: Iterable[Row]) -> Table:
 def verdict_markdown(rows: Iterable[Row]) -> str:
     """The table of verdicts as Markdown."""
     return markdown_table(VERDICTS, ([text for text, _ in _cells(row)] for row in rows))
-
-
-def _claim_cells(row: ClaimRow) -> tuple[str, str, str, str, str]:
-    """The cells of one claim; what tests it stands in the fourth, a line each."""
-    claim = row.claim
-    tested = [f"{one.scenario}: {one.verdict}" for one in row.tested]
-    if claim.elsewhere or not tested:
-        tested.append(claim.elsewhere or "no scenario yet")
-    return str(claim.number), claim.who, claim.claim, "\n".join(tested), claim.verdict
-
-
-def claim_table(rows: Iterable[ClaimRow]) -> Table:
-    """The table of claims for a terminal."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
-    for name in CLAIMS:
-        table.add_column(name, overflow="fold", ratio={"claim": 3, CLAIMS[3]: 4}.get(name))
-    for row in rows:
-        table.add_row(*map(Text, _claim_cells(row)))
-    return table
 
 
 def markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

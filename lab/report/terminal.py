@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -12,12 +12,14 @@ from rich.markup import escape
 from rich.text import Text
 
 from checker import Outcome, PropertyVerdict, Verdict
-from lab.analysis.comparison import Judgement
 from lab.analysis.metrics import WINDOW_NS, Measures, Spread
+from lab.durations import format_duration
 from lab.errors import ExitCode
 from lab.report.belief import belief_lines
-from lab.run.steps import Told
-from lab.substrates.cleanup import started_at
+from lab.run.request import Plan
+from lab.run.result import RunResult
+from lab.run.told import Listener, Told
+from lab.scenario.model import Scenario
 
 MOODS = {
     "ok": "green",
@@ -43,14 +45,24 @@ LIVE = ("up", "story", "heal", "down")
 """The parts of a run that take place on its substrate."""
 
 
-class StoryTeller:
-    """Prints each line of a story with the milliseconds since its first line."""
+class StoryTeller(Listener):
+    """Prints what is to be run, then each line of its story with the milliseconds since its first line.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    The verdict goes to ``data``, if there is one.
+    """
+
+    def __init__(self, console: Console, data: Console | None = None) -> None:
+        self._console, self._data = console, data
         self._start_ns: int | None = None
 
-    def __call__(self, told: Told) -> None:
+    def planned(self, plan: Plan) -> None:
+        """Print which story it is, and everything that was chosen and drawn."""
+        story = plan.loaded.scenario
+        self._console.print(f"[bold]{plan.loaded.name}[/]: {story.title}", soft_wrap=True)
+        chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why}) · {_in_short(story)}"
+        self._console.print(chosen, style="dim", markup=False)
+
+    def told(self, told: Told) -> None:
         """Print one line."""
         now_ns = time.monotonic_ns()
         self._start_ns = now_ns if self._start_ns is None else self._start_ns
@@ -61,6 +73,18 @@ class StoryTeller:
             (told.text, MOODS[told.mood]),
         )
         self._console.print(line, soft_wrap=True)
+
+    def ended(self, result: RunResult) -> None:
+        """Print the verdict."""
+        if self._data is not None:
+            print_result(self._data, result)
+
+
+def _in_short(scenario: Scenario) -> str:
+    """The lock and the nodes in a few words."""
+    lock, cluster = scenario.lock, scenario.cluster
+    kind = cluster.persistence if cluster.service == "redis" else cluster.service
+    return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {cluster.nodes} nodes, {kind}"
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:
@@ -99,23 +123,22 @@ def _evidence(seen: PropertyVerdict) -> list[str]:
     return [*lines, broken] if broken else lines
 
 
-def print_judgement(console: Console, name: str, judgement: Judgement, aborted: str | None = None) -> None:
-    """Print the verdict, then what differs from the expectation."""
-    code = ExitCode.UNKNOWN if aborted and not judgement.is_certain else judgement.exit_code
-    words, style = ENDINGS[code]
-    if code == ExitCode.UNKNOWN and judgement.verdict.outcome is not Outcome.VIOLATED:
-        proven = any(seen.outcome is Outcome.OK for seen in judgement.verdict.properties.values())
+def print_result(console: Console, result: RunResult, name: str | None = None) -> None:
+    """Print the verdict, then what differs from the expectation; ``name`` instead of the scenario's."""
+    words, style = ENDINGS[result.exit_code]
+    if result.exit_code == ExitCode.UNKNOWN and result.verdict.outcome is not Outcome.VIOLATED:
+        proven = any(seen.outcome is Outcome.OK for seen in result.verdict.properties.values())
         words = words if proven else "UNKNOWN: this run proves nothing"
-    console.print(Text.assemble((name, "bold"), ": ", (words, style)))
-    print_verdict(console, judgement.verdict)
-    if judgement.measures is not None:
-        print_measures(console, judgement.measures)
-    if judgement.belief is not None:
-        for word, text in belief_lines(judgement.belief):
+    console.print(Text.assemble((name or result.name, "bold"), ": ", (words, style)))
+    print_verdict(console, result.verdict)
+    if result.measures is not None:
+        print_measures(console, result.measures)
+    if result.belief is not None:
+        for word, text in belief_lines(result.belief):
             console.print(f"  {'belief and truth':<{LABEL_WIDTH}} {word:<9}", escape(text), soft_wrap=True)
-    for mismatch in judgement.mismatches:
+    for mismatch in result.comparison.mismatches:
         console.print(Text(f"  expected {mismatch.what}: {mismatch.expected}, saw {mismatch.seen}", "red"))
-    for reason in judgement.unknown:
+    for reason in result.comparison.unknown:
         console.print(Text(f"  unknown: {reason}", "yellow"), soft_wrap=True)
 
 
@@ -184,36 +207,27 @@ def _spread(words: str, spread: Spread | None, unit: float, name: str) -> str:
 
 def print_ending(
     console: Console,
-    directory: Path,
-    judgement: Judgement,
+    result: RunResult,
+    files: Iterable[Path],
     seconds: Mapping[str, float],
-    *,
-    simulated: bool = False,
+    age_s: float | None,
 ) -> None:
     """Print where the report is, how long each part took, and how long the process has run for all of it.
 
     Parts that were simulated took virtual time.
     """
-    pictures = ", ".join(picture.name for picture in judgement.pictures)
+    pictures = ", ".join(picture.name for picture in files)
     console.print(
-        Text(f"report: {relative(directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
+        Text(f"report: {relative(result.directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
     )
     parts = " · ".join(f"{part} {spent:.2f} s" for part, spent in seconds.items())
-    real = [spent for part, spent in seconds.items() if not (simulated and part in LIVE)]
-    age_s = process_age_s()
+    virtual = [part for part in LIVE if part in seconds] if result.simulated else []
+    real = [spent for part, spent in seconds.items() if part not in virtual]
     whole = (
         f"{sum(real):.2f} s of these parts" if age_s is None else f"{age_s:.2f} s since the process started"
     )
-    note = f" ({', '.join(LIVE)}: virtual time)" if simulated else ""
+    note = f" ({', '.join(virtual)}: virtual time)" if virtual else ""
     console.print(Text(f"time:   {parts} · {whole}{note}", "dim"), soft_wrap=True)
-
-
-def process_age_s() -> float | None:
-    """How long ago this process started, in seconds, from ``/proc``, to 10 ms; None where there is none."""
-    started = started_at(os.getpid())
-    if started is None:
-        return None
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK")
 
 
 def relative(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""One run of one scenario, from the file to the exit code; the only place where all rooms meet.
+"""One run of one scenario, from the request to the verdict; the only place where all packages meet.
 
-1 load (done by the caller) and echo every option drawn · 2 bring the cluster up and prove it healthy ·
-3 start the clients · 4 play the story · 5 heal, final reads · 6 tear down, always · 7 check · 8 report ·
-9 exit code. The history is complete on disk before the checker sees it.
+1 load, choose the substrate, draw the seed · 2 bring the cluster up and prove it healthy · 3 start the
+clients · 4 play the story · 5 heal, final reads · 6 tear down, always · 7 check. The history is complete on
+disk before the checker sees it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lab.analysis.comparison import Judgement, Picture, judge
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
 from lab.drivers.place import place_on
-from lab.durations import format_duration
-from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.errors import LabError, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.faults.nemesis import Nemesis
 from lab.locks import is_own, service_of
@@ -34,10 +32,11 @@ from lab.run.lock_properties import LockProperties, properties_of
 from lab.run.machine_clock import MachineClock
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
-from lab.run.steps import Narrator, Player, Told, needed_of, needs
+from lab.run.request import Plan
+from lab.run.steps import Player, needed_of, needs
+from lab.run.told import Listener, Narrator, Told
 from lab.run.workload import WorkloadPlayer
 from lab.scenario.draw import schedule
-from lab.scenario.load import LoadedScenario
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
 from lab.scenario.step_link import LinkStep
@@ -47,26 +46,16 @@ from lab.substrates.cleanup import sweep
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.refusals import refusal
 
+if TYPE_CHECKING:
+    from lab.run.result import RunResult
+
 RHO = 0.001
 """The bound on clock drift rate that the checker assumes: ten times what a bad quartz does."""
 EPSILON_NS = 1_000_000
 """Stamps come from one clock; what is left is that nodes count expiry in whole milliseconds."""
 
 
-@dataclass(slots=True)
-class Timings:
-    """How long each part of a run took, in seconds."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextlib.contextmanager
-    def measure(self, part: str) -> Iterator[None]:
-        """Add the time spent inside to ``part``."""
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[part] = self.seconds.get(part, 0.0) + time.monotonic() - start
+_SILENT = Listener().told
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,45 +67,19 @@ class Lived:
     aborted: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended."""
-
-    directory: Path
-    judgement: Judgement
-    exit_code: ExitCode
-    aborted: str | None
-    timings: Timings
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the command line adds to a scenario."""
-
-    seed: int
-    out: Path
-    repeat_command: str
-    substrate: str = "local"
-    picture: Picture = "always"
-
-
-def told_in_short(scenario: Scenario) -> str:
-    """The lock and the nodes in a few words."""
-    lock, cluster = scenario.lock, scenario.cluster
-    kind = cluster.persistence if cluster.service == "redis" else cluster.service
-    return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {cluster.nodes} nodes, {kind}"
-
-
 class Run:
     """Carries one scenario through on a cluster of the chosen substrate."""
 
-    def __init__(self, loaded: LoadedScenario, options: RunOptions, narrator: Narrator) -> None:
-        self._loaded = loaded
-        self._scenario: Scenario = loaded.scenario
-        self._options = options
+    def __init__(
+        self, plan: Plan, narrator: Narrator = _SILENT, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        self._plan = plan
+        self._loaded = plan.loaded
+        self._scenario: Scenario = plan.loaded.scenario
         self._tell = narrator
-        self._timings = Timings()
-        self._drawn = schedule(self._scenario, options.seed)
+        self._meanwhile = meanwhile
+        self._seconds: dict[str, float] = {}
+        self._drawn = schedule(self._scenario, plan.seed)
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
         self._imports: threading.Thread | None = None
         self._traits: LockProperties
@@ -129,15 +92,14 @@ class Run:
             asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
         """
         scenario = self._scenario
-        lock, place = scenario.lock, place_on(self._options.substrate)
+        lock, place = scenario.lock, place_on(self._plan.substrate)
         self._traits = properties_of(lock.name, lock.ttl_ns, lock.options, place)
         for swept in sweep():
             self._tell(Told("lab", swept.sentence, "plain"))
-        if not is_simulated(self._options.substrate):
-            paints = self._options.picture == "always"
-            self._imports = threading.Thread(target=_import_what_comes_last, args=(paints,), daemon=True)
+        if not is_simulated(self._plan.substrate):
+            self._imports = threading.Thread(target=self._import_what_comes_last, daemon=True)
             self._imports.start()
-        directory = RunDirectory.create(self._options.out, self._loaded.name, self._options.seed)
+        directory = RunDirectory.create(self._plan.out, self._loaded.name, self._plan.seed)
         directory.write_scenario(self._loaded.text)
         if self._scenario.workload is not None:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
@@ -158,33 +120,43 @@ class Run:
             recorder.write("lab", "info", "abort", error="interrupted")
             raise
         finally:
-            with self._timings.measure("down"):
+            with self._timed("down"):
                 await asyncio.shield(cluster.down())
             recorder.write("lab", "info", "phase", value="down")
             recorder.finish()
         return Lived(directory, {**cluster.versions(), **self._traits.versions}, aborted)
 
-    def conclude(
-        self, lived: Lived, on_verdict: Callable[[Judgement, str | None], None] | None = None
-    ) -> RunResult:
-        """Check the history and draw it; ``on_verdict`` is told the judgement, and an abort, before that.
+    def conclude(self, lived: Lived) -> RunResult:
+        """Check the history, and keep the verdict beside it. Raises ``LabError``: the history is damaged."""
+        with self._timed("check"):
+            from lab.run.result import RunResult  # the checker: imported while the cluster came up
 
-        Raises:
-            LabError: the history is damaged.
-        """
-        judgement = judge(
-            lived.directory,
-            self._loaded,
-            self._timings,
-            environment={"substrate": self._options.substrate, **lived.versions},
-            repeat_command=self._options.repeat_command,
-            picture=self._options.picture,
-            on_verdict=on_verdict and (lambda judged: on_verdict(judged, lived.aborted)),
-        )
-        exit_code = judgement.exit_code
-        if lived.aborted and not judgement.is_certain:
-            exit_code = ExitCode.UNKNOWN
-        return RunResult(lived.directory.path, judgement, exit_code, lived.aborted, self._timings)
+            result = RunResult.of(
+                lived.directory,
+                self._loaded,
+                environment={"substrate": self._plan.substrate, **lived.versions},
+                timings_s=self._seconds,
+                repeat=self._plan.repeat,
+            )
+        if lived.aborted and not result.comparison.unknown:  # the history itself may not have held it
+            result = replace(result, comparison=replace(result.comparison, unknown=(lived.aborted,)))
+        result.write()
+        return result
+
+    @contextlib.contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        """Measure the time spent inside, as this part of the run."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[part] = time.monotonic() - start
+
+    def _import_what_comes_last(self) -> None:
+        """Import the checker while the cluster comes up and there is nothing else to compute."""
+        import_module("lab.run.result")
+        if self._meanwhile is not None:
+            self._meanwhile()
 
     async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:
         """Everything between up and down; return why the run was aborted, if it was."""
@@ -194,12 +166,12 @@ class Run:
 
         clock = MachineClock()
         watches = [asyncio.create_task(watch_for_stalls(stalled))]
-        if not is_simulated(self._options.substrate):
+        if not is_simulated(self._plan.substrate):
             watches.append(asyncio.create_task(clock.watch(cluster.failed)))
         observer: Observer | None = None
         try:
             recorder.write("lab", "info", "phase", value="up")
-            with self._timings.measure("up"):
+            with self._timed("up"):
                 await cluster.up()
                 key = self._scenario.keys[0]
                 watched = cluster.nodes.values() if self._scenario.cluster.service == "redis" else ()
@@ -236,7 +208,7 @@ class Run:
         recorder.write("lab", "info", "phase", value="story")
         story = asyncio.create_task(self._play(player, cluster, recorder))
         try:
-            with self._timings.measure("story"):
+            with self._timed("story"):
                 lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 recorder.on_loss = partial(lost.set_result, None)
                 ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed, lost}
@@ -247,7 +219,7 @@ class Run:
                     raise UnknownOutcome(cluster.failed.result())
                 await story
             recorder.write("lab", "info", "phase", value="heal")
-            with self._timings.measure("heal"):
+            with self._timed("heal"):
                 await observer.observe()  # as the story left them: mended clocks would prolong the keys
                 await nemesis.heal_everything()
                 store = cluster.store_node.address
@@ -301,14 +273,14 @@ class Run:
                     fences_reads=scenario.store.fencing == "all",
                     check_before_write=scenario.clients[name].check_before_write,
                     log_path=str(recorder.client_log(name)),
-                    seed=self._options.seed,
+                    seed=self._plan.seed,
                 )
             )
             for name, client in cluster.clients.items()
         ]
 
     def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
-        chosen, place = substrate(self._options.substrate), place_on(self._options.substrate)
+        chosen, place = substrate(self._plan.substrate), place_on(self._plan.substrate)
         lock = self._scenario.lock.name
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         service = self._scenario.cluster.service
@@ -334,7 +306,7 @@ class Run:
 
     def _refuse_what_cannot_be(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
         """What the substrate cannot do, or the nodes take no part in anywhere. Raises ``LabError``."""
-        steps, chosen = tuple(steps), substrate(self._options.substrate)
+        steps, chosen = tuple(steps), substrate(self._plan.substrate)
         if missing := (needs(steps) | needed_of(scenario)) - chosen.capabilities:
             raise LabError(
                 f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
@@ -375,14 +347,6 @@ class Run:
             "unavailable_ns": scenario.unavailable_after_ns,
             "clients": list(scenario.clients),
         }
-
-
-def _import_what_comes_last(paints: bool) -> None:
-    """Import the checker and the painter while the cluster comes up and there is nothing else to compute."""
-    import_module("checker.check")
-    import_module("lab.report.page.build")
-    if paints:
-        import_module("lab.report.timeline").get_ready()
 
 
 def _size(cluster: Cluster) -> str:

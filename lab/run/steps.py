@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from lab.client_protocol import POINTS_BEFORE_GRANT, Answer, Command, Outcome, Verb
 from lab.drivers import is_driver
@@ -17,6 +16,7 @@ from lab.faults.prime import prime
 from lab.run.anchors import Anchors
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
+from lab.run.told import Narrator, Told
 from lab.scenario.actions import Action
 from lab.scenario.anchors import (
     Anchor,
@@ -49,19 +49,6 @@ VERBS: dict[str, Verb] = {
     "works": "work",
     "continues": "continue",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One line of the narration: who acts (``lab`` and ``nemesis`` included), what happened, how it went."""
-
-    actor: str
-    text: str
-    mood: str
-    """``ok``, ``fail``, ``info``, ``skipped``, ``fault`` or ``plain``."""
-
-
-Narrator = Callable[[Told], None]
 
 
 class Player:

@@ -18,7 +18,8 @@ import msgspec
 from lab.client_protocol import Answer, Command, Loop
 from lab.errors import UnknownOutcome
 from lab.run.recorder import Recorder
-from lab.run.steps import Narrator, Player, Told
+from lab.run.steps import Player
+from lab.run.told import Narrator, Told
 from lab.scenario.draw import Drawn
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel

@@ -11,9 +11,9 @@ from typing import Literal
 
 import msgspec
 
-from lab.report.words import expected_words
 from lab.scenario.files import consensus_names, names, shipped
 from lab.scenario.load import load_scenario
+from lab.scenario.model import Expect
 
 Conclusion = Literal["held", "held if", "refuted"]
 """What came of a claim: it came out; it did under a condition that is named; it did not come out."""
@@ -39,10 +39,11 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tested(msgspec.Struct, frozen=True):
-    """One scenario that tests a claim, and what it is expected to come to, in words."""
+    """One scenario that tests a claim: the outcomes and findings that it is to have, and its control."""
 
     scenario: str
-    verdict: str
+    outcomes: dict[str, str]
+    findings: tuple[str, ...]
     control: str | None
 
 
@@ -72,10 +73,15 @@ def claim_rows() -> tuple[ClaimRow, ...]:
         ClaimRow(
             claim,
             tuple(
-                Tested(story.name, expected_words(story.scenario.expect), controls.get(story.name))
+                Tested(story.name, *_expected(story.scenario.expect), controls.get(story.name))
                 for story in stories
                 if claim.number in story.scenario.claims
             ),
         )
         for claim in claims()
     )
+
+
+def _expected(expect: Expect) -> tuple[dict[str, str], tuple[str, ...]]:
+    outcomes = {str(name): str(outcome) for name, outcome in expect.outcomes.items()}
+    return outcomes, tuple(expect.findings or ())

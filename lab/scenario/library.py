@@ -30,7 +30,7 @@ class Summary:
 
 
 def text_of(path_or_name: str | Path) -> str:
-    """The file of a scenario as it was written, for `lab show`. Raises LabError if it can't be read."""
+    """The file of a scenario as it was written, for `lab list NAME`. Raises LabError if it can't be read."""
     return read(find(path_or_name))
 
 

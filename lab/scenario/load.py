@@ -21,7 +21,7 @@ from lab.scenario.yaml_data import plain
 from lab.scenario.yaml_tree import add_core_schema, compose, position
 
 _EXPECTED: Final = "a mapping with title, source, why, clients, steps and expect"
-_HINT: Final = "`lab show healthy` prints a scenario to start from"
+_HINT: Final = "`lab list healthy` prints a scenario to start from"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The JSON schema of scenario files (draft 2020-12), for editors and for `lab schema`."""
+"""The JSON schema of scenario files (draft 2020-12), for editors and for `lab list --schema`."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Self
 from checker import Verdict, load
 from checker.check import check
 from checker.history.history import History
-from lab.analysis.comparison import Judgement, compare, compare_operations
+from lab.analysis.comparison import compare
 from lab.errors import ExitCode
-from lab.run.execution import Run, RunOptions
+from lab.run.execution import Run
+from lab.run.request import Plan
 from lab.scenario.load import LoadedScenario, load_text
 from lab.search.tally import SeedResult
 from lab.substrates.sim.patches import simulating
@@ -34,8 +35,8 @@ class Simulated(NamedTuple):
 def simulated(loaded: LoadedScenario, seed: int) -> Simulated:
     """Simulate a scenario once."""
     with tempfile.TemporaryDirectory(prefix="lock-lab-campaign-") as scratch:
-        run = Run(loaded, RunOptions(seed, Path(scratch), "", "sim"), lambda told: None)
-        lived = simulate(run.prepare(), seed)
+        plan = Plan(loaded, seed, "sim", "asked for", Path(scratch), "")
+        lived = simulate(Run(plan).prepare(), seed)
         path = lived.directory.history
         history = load(path)
         return Simulated(check(history), lived.aborted, sha256(path.read_bytes()).hexdigest(), history)
@@ -63,11 +64,9 @@ class ScenarioTask:
         """Run it, and keep of its history the hash and the verdict."""
         loaded = load_text(self.text, self.name)
         verdict, aborted, digest, history = simulated(loaded, seed)
-        mismatches, unknown = compare(verdict, loaded.scenario.expect)
-        mismatches += compare_operations(history, loaded.scenario)
-        judged = Judgement(verdict, mismatches, unknown, ())
-        code = ExitCode.UNKNOWN if aborted and not judged.is_certain else judged.exit_code
-        reasons = (*(f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches), *unknown)
+        compared = compare(verdict, history, loaded.scenario)
+        code = ExitCode.UNKNOWN if aborted and not compared.is_certain else compared.exit_code
+        reasons = (*(f"{m.what}: {m.seen}, not {m.expected}" for m in compared.mismatches), *compared.unknown)
         violations = [finding for seen in verdict.properties.values() for finding in seen.violations]
         return SeedResult(
             seed,

@@ -56,7 +56,7 @@ async def test_what_is_wrong_with_a_driver_is_told(
 
 
 def test_a_driver_that_keeps_to_the_protocol_passes(lab: Lab) -> None:
-    ended = lab("driver", "check", REDIS_PY, "--set", "blocking=false")
+    ended = lab("drivers", "check", REDIS_PY, "--set", "blocking=false")
     assert ended.code == 0, ended.out + ended.err
     assert "FAILED" not in ended.out
     assert ended.out.count("ok  ") == len(ended.out.splitlines())
@@ -68,7 +68,7 @@ def test_every_driver_of_the_lab_keeps_to_the_protocol(lab: Lab, name: str) -> N
     reason = why_not(name)
     if reason is not None:
         pytest.skip(reason)
-    ended = lab("driver", "check", f"driver:{name}")
+    ended = lab("drivers", "check", f"driver:{name}")
     assert ended.code == 0, ended.out + ended.err
     assert "FAILED" not in ended.out
     assert "ok  " in ended.out
@@ -77,8 +77,8 @@ def test_every_driver_of_the_lab_keeps_to_the_protocol(lab: Lab, name: str) -> N
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["driver", "check", "./no-such-driver"], "cannot be started: No such file"),
-        (["driver", "check", "driver:no-such"], "no driver called 'no-such'"),
+        (["drivers", "check", "./no-such-driver"], "cannot be started: No such file"),
+        (["drivers", "check", "driver:no-such"], "no driver called 'no-such'"),
         (["run", "healthy", "--lock", "./no-such-driver"], "cannot be started: No such file"),
         (["run", "healthy", "--lock", toy("banner")], "no JSON"),
         (["run", "healthy", "--lock", toy("good"), "--set", "lock.options.fast=true"], "no option fast"),

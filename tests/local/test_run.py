@@ -160,7 +160,7 @@ def test_json_on_stdout_is_all_there_is(lab: Lab) -> None:
 
 
 def test_a_scenario_from_a_file_and_reports_elsewhere(lab: Lab, tmp_path: Path) -> None:
-    shown = lab("show", "partition-clockjump-control")
+    shown = lab("list", "partition-clockjump-control")
     (tmp_path / "mine.yaml").write_text(shown.out)
     run = lab("run", "mine.yaml", "--out", "elsewhere/deep")
     assert run.code == 0, run.err

@@ -10,8 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lab.run.execution import Run
+from lab.run.request import RunRequest
 from lab.substrates.sim.patches import simulating
-from tests.sim.simulated import fingerprint, lived
+from lab.substrates.sim.simulate import simulate
+from tests.sim.simulated import fingerprint
 
 
 def main(arguments: list[str]) -> None:
@@ -22,7 +25,8 @@ def main(arguments: list[str]) -> None:
             first, _, last = seeds.partition(":")
             step = 1 if int(first) <= int(last) else -1
             for seed in range(int(first), int(last) + step, step):
-                directory, _, _ = lived(name, seed, Path(scratch))
+                plan = RunRequest(name, seed=seed, substrate="sim", out=Path(scratch)).plan()
+                directory = simulate(Run(plan).prepare(), seed).directory.path
                 print(Path(name).stem, seed, fingerprint(directory), flush=True)  # noqa: T201
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.analysis.comparison import read_run
 from lab.report.demo.lanes import ASCII, Glyphs, Lanes
 from lab.report.demo.texts import told, words_for
 from lab.report.timeline.data import extract
 from lab.report.timeline.marks import scene_of
+from lab.run.stored import read_run
 from lab.scenario.load import load_scenario
 from lab.scenario.steps import Say
 from tests.lab_process import ROOT
@@ -100,7 +100,7 @@ def test_a_story_without_words_of_its_own_is_told_with_those_of_its_file() -> No
 @pytest.mark.parametrize("glyphs", [Glyphs(), ASCII], ids=["unicode", "ascii"])
 def test_the_lanes_fit_and_show_only_what_has_happened(name: str, glyphs: Glyphs) -> None:
     run = read_run(GALLERY / name)
-    scene = scene_of(extract(run.history, run.judgement.verdict, name))
+    scene = scene_of(extract(run.history, run.verdict, name))
     for width in (60, 80, 110):
         lanes = Lanes(scene, width, glyphs)
         for share in range(0, 11, 2):

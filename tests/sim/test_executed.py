@@ -11,7 +11,7 @@ from checker.history.evidence import Evidence
 from checker.history.operations import F, Status
 from lab.report.timeline.store import executions
 from lab.substrates.sim.patches import simulating
-from tests.sim.simulated import lived
+from tests.sim.simulated import run_in_simulation
 
 MS = 1_000_000
 
@@ -19,7 +19,7 @@ MS = 1_000_000
 @pytest.mark.parametrize("name", ["delayed-write", "delayed-write-fenced", "redlock-cas", "chaos-cas"])
 def test_each_answered_write_was_carried_out_once_between_call_and_return(name: str, tmp_path: Path) -> None:
     with simulating():
-        directory, _, _ = lived(name, 7, tmp_path)
+        directory = run_in_simulation(name, 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     ops = evidence.ops
     told = [one for _, one in executions(evidence) if one["f"] == "write"]
@@ -39,7 +39,7 @@ def test_each_answered_write_was_carried_out_once_between_call_and_return(name: 
 
 def test_a_held_write_is_carried_out_after_the_lease_it_was_called_in(tmp_path: Path) -> None:
     with simulating():
-        directory, _, _ = lived("delayed-write", 7, tmp_path)
+        directory = run_in_simulation("delayed-write", 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     bob, alice = (one for _, one in executions(evidence))
     assert (bob["grant_id"], alice["grant_id"]) == ("bob-1", "alice-1")
@@ -50,7 +50,7 @@ def test_a_held_write_is_carried_out_after_the_lease_it_was_called_in(tmp_path: 
 
 def test_a_token_is_announced_while_its_acquire_goes_on(tmp_path: Path) -> None:
     with simulating():
-        directory, _, _ = lived("redlock-cas", 7, tmp_path)
+        directory = run_in_simulation("redlock-cas", 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     ops = evidence.ops
     announced = {one["token"]: one["ran_ns"] for _, one in executions(evidence) if one["f"] == "announce"}

@@ -1,7 +1,10 @@
-"""``lab report`` and ``lab plot``, as their user runs them."""
+"""``lab report``, as its user runs it, and commands that have another name now."""
 
 from __future__ import annotations
 
+import pytest
+
+from lab.cli.app import MOVED
 from tests.lab_process import Lab
 
 
@@ -16,7 +19,7 @@ def test_every_run_has_its_page_and_a_stored_run_gets_it_again(lab: Lab) -> None
     again = lab("report", "reports/latest")
     assert (again.code, again.out.strip()) == (0, str(page)), again.err
     assert page.read_bytes() == first
-    drawn = lab("plot", "reports/latest", "--kind", "fencing", "--out", "fences.pdf")
+    drawn = lab("report", "reports/latest", "--figure", "fencing", "--out", "fences.pdf")
     assert (drawn.code, drawn.out) == (0, "fences.pdf\n"), drawn.err
     assert (lab.directory / "fences.pdf").read_bytes().startswith(b"%PDF")
 
@@ -26,3 +29,9 @@ def test_bad_input_is_told_once(lab: Lab) -> None:
     assert run.code == 2
     assert "no such run" in run.err
     assert "hint:" in run.err
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_a_former_command_names_the_one_that_does_its_work(lab: Lab, old: str, new: str) -> None:
+    run = lab(old, "--help")
+    assert (run.code, run.out, run.err) == (2, "", f"error: lab {old} is now: {new}\n")

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.publish import COMMANDS, kept
 from lab.batch.verdicts import Case, OneRun, Row, cases, exit_code
 from lab.errors import ExitCode
+from lab.report.arguments import claims_page, words_of
 from lab.report.tables import run_words, verdict_markdown
 from lab.report.words import verdict_words
 from lab.scenario.claims import Claim, ClaimRow, claim_rows, claims
@@ -93,7 +94,7 @@ def test_a_claim_is_tested_or_says_what_it_lacks(number: int) -> None:
 
 @pytest.mark.parametrize(("number", "story"), [(1, "pause"), (2, "delayed-write"), (3, "pause")])
 def test_claims_about_every_lock_service_are_tested_on_some(number: int, story: str) -> None:
-    told = {one.scenario: one.verdict for one in rows_by_number()[number].tested}
+    told = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
     for service in ("etcd", "zookeeper", "postgres"):
         assert told[f"{service}-{story}-fenced"] == "clean, fenced"
 
@@ -102,7 +103,7 @@ def test_claims_about_every_lock_service_are_tested_on_some(number: int, story: 
 def test_that_no_lock_service_prevents_it_is_shown_where_the_store_checks_nothing(
     number: int, service: str
 ) -> None:
-    told = {one.scenario: one.verdict for one in rows_by_number()[number].tested}
+    told = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
     assert told[f"{service}-pause"].startswith("fencing, resource violated")
 
 
@@ -142,12 +143,14 @@ def test_claims_that_rest_on_benchmarks_quote_their_tables() -> None:
 
 def test_what_comes_out_is_told_from_the_files() -> None:
     rows = rows_by_number()
-    told = {one.scenario: one.verdict for row in rows.values() for one in row.tested}
+    told = {one.scenario: words_of(one) for row in rows.values() for one in row.tested}
     assert told["partition-clockjump"] == (
         "exclusion, fencing, resource violated (overlap, unfenced-write, lost-update)"
     )
     assert told["gc-pause-in-flight"] == "clean, no fence"
     assert "partition-clockjump-control" not in told, "a control tests no claim by itself"
+    page = claims_page(rows.values(), "")
+    assert all(row.claim.claim in page for row in rows.values())
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def line(*words: str | st.SearchStrategy[str]) -> st.SearchStrategy[list[str]]:
 lines = st.one_of(
     line("run", nonsense),
     line("check", nonsense),
+    line("list", nonsense),
     line("show", nonsense),
     line("verdicts", nonsense),
     line("campaign", nonsense, "--seeds", numbers),

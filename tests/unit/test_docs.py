@@ -32,7 +32,7 @@ def test_they_are_current() -> None:
         for path in (ROOT / "docs").rglob("*.md")
         if path.name not in MEASURED
     }
-    assert pages(ROOT / GALLERY) == kept, "lab docs writes them anew"
+    assert pages(ROOT / GALLERY) == kept, "python -m lab.report.docs writes them anew"
 
 
 def test_every_finding_and_property_has_its_words() -> None:

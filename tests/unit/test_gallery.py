@@ -12,14 +12,14 @@ import pytest
 
 from checker import load
 from checker.check import check
-from lab.analysis.comparison import compare, read_run
+from lab.analysis.comparison import Comparison
 from lab.report.docs import gallery_index
 from lab.report.meanings import headline
 from lab.report.page import PAGE
 from lab.report.timeline.data import extract
 from lab.report.timeline.marks import scene_of
 from lab.report.timeline.words import duration
-from lab.scenario.load import load_scenario
+from lab.run.stored import read_run
 from tests.unit.report.test_page import Read
 
 GALLERY = Path(__file__).resolve().parents[2] / "reports" / "gallery"
@@ -29,17 +29,16 @@ RUNS = sorted(path.parent for path in GALLERY.glob("*/history.jsonl"))
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_the_verdict_is_still_the_same(run: Path) -> None:
     kept = json.loads((run / "verdict.json").read_text(encoding="utf-8"))
-    verdict = check(load(run / "history.jsonl"))
-    assert verdict.to_dict() == kept["verdict"]
-    mismatches, unknown = compare(verdict, load_scenario(run / "scenario.yaml").scenario.expect)
-    assert (mismatches, unknown) == ((), ())
+    result = read_run(run)
+    assert result.verdict.to_dict() == kept["verdict"]
+    assert result.comparison == Comparison((), ())
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_the_page_shows_what_the_history_says(run: Path) -> None:
     """Headline and outcomes, which marks are red, whose keys are drawn, where the store's marks stand."""
     stored = read_run(run)
-    verdict = stored.judgement.verdict
+    verdict = stored.verdict
     kept = Read((run / PAGE).read_text(encoding="utf-8"))
     anew = f"lab report {run} writes it anew"
     told = " ".join(" ".join(kept.texts).split())
@@ -75,7 +74,7 @@ def test_the_picture_accuses_as_the_page_does(run: Path) -> None:
     """The SVG on paper names every finding that the page's marks are red for."""
     stored = read_run(run)
     words = (run / "timeline.svg").read_text(encoding="utf-8")
-    for finding in stored.judgement.verdict.findings:
+    for finding in stored.verdict.findings:
         if finding.severity == "violation":
             assert finding.name in words, f"lab report {run} draws it anew"
 
@@ -93,7 +92,9 @@ def test_the_readme_tells_of_the_run_whose_picture_it_shows() -> None:
 
 
 def test_the_index_is_current() -> None:
-    assert gallery_index(GALLERY) == (GALLERY / "README.md").read_text(encoding="utf-8"), "lab docs"
+    assert gallery_index(GALLERY) == (GALLERY / "README.md").read_text(encoding="utf-8"), (
+        "python -m lab.report.docs"
+    )
 
 
 def test_there_is_something_to_check() -> None:

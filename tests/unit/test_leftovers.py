@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab.cli.commands import down_command
+from lab.cli.app import call
 from lab.errors import ExitCode
 from lab.substrates import cleanup as leftovers
 from lab.substrates.cleanup import RunFile, Swept, sweep
@@ -154,10 +154,10 @@ def test_a_damaged_run_file_is_kept_while_an_engine_is_silent(
 def test_down_does_not_say_that_nothing_is_left_if_it_could_not_ask(
     silent_engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert down_command() == ExitCode.EXPECTED
+    assert call(["down"]) == ExitCode.EXPECTED
     assert "nothing was left running" in capsys.readouterr().out
     monkeypatch.setenv("DOCKER_HOST", silent_engine)
-    assert down_command() == ExitCode.UNKNOWN
+    assert call(["down"]) == ExitCode.UNKNOWN
     told = capsys.readouterr()
     assert "whether containers were left is not known" in told.out
     assert "nothing was left running" not in told.out

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from lab.api.live.run import LiveRun
+from lab.api.live.run import LiveRun, loaded_story
 from lab.errors import LabError
-from lab.run.execution import RunOptions
+from lab.run.request import Plan
 from lab.run.steps import Player
 
 ABOUT = {
@@ -41,7 +41,8 @@ async def test_a_step_that_cannot_be_is_refused_and_not_kept(
         played.append(one)
 
     player = cast("Player", SimpleNamespace(missed=[], play_one=play_one))
-    run = LiveRun(ABOUT, RunOptions(1, tmp_path, "", on))
+    plan = Plan(loaded_story(ABOUT, []), 1, on, "", tmp_path, "")
+    run = LiveRun(ABOUT, plan, lambda answer: None)
     with pytest.raises(LabError, match=words):
         await run._one(json.dumps(step).encode(), player)
     assert played == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab.analysis.comparison import compare_operations
+from checker import Verdict
+from lab.analysis.comparison import compare
 from lab.analysis.outcomes import outcomes
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
@@ -74,7 +75,6 @@ def test_a_new_life_after_an_unknown_outcome_is_the_same_client() -> None:
 )
 def test_what_differs_is_told(expected: object, told: list[tuple[str, str, str]]) -> None:
     story = Story().acquire("bob", "g1", 0, 10, "fail").acquire("bob", "g2", 20, 30, "fail")
-    mismatches = compare_operations(
-        story.history(), scenario("bob acquires", "bob acquires", bob_acquires=expected)
-    )
-    assert [(m.what, m.expected, m.seen) for m in mismatches] == told
+    wanted = scenario("bob acquires", "bob acquires", bob_acquires=expected)
+    compared = compare(Verdict({}), story.history(), wanted)
+    assert [(m.what, m.expected, m.seen) for m in compared.mismatches] == told

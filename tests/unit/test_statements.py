@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,14 +11,15 @@ from rich.console import Console
 
 from checker import Outcome, Property, PropertyVerdict, Verdict
 from lab.analysis.belief import CrossCheck
-from lab.analysis.comparison import Judgement, compare
+from lab.analysis.comparison import Comparison, compare_properties
 from lab.client.log import Recording
 from lab.client.worker import Worker
 from lab.client_protocol import Command
 from lab.errors import ExitCode
 from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.report.belief import belief_lines
-from lab.report.terminal import print_judgement
+from lab.report.terminal import print_result
+from lab.run.result import RunResult
 from lab.scenario.model import Expect
 from lab.store import StoreClient
 from tests.unit.checker.story import MS, Story
@@ -31,11 +33,14 @@ def judged(
     """The exit code, and what is printed, of a run with these outcomes."""
     properties = {name: PropertyVerdict(name, Outcome(outcome), "why") for name, outcome in seen.items()}
     verdict = Verdict(properties, unknown)
-    mismatches, reasons = compare(verdict, Expect.model_validate(expected))
-    judgement = Judgement(verdict, mismatches, reasons, ())
+    result = RunResult(Path(), "story", verdict, compared(verdict, expected))
     text = io.StringIO()
-    print_judgement(Console(file=text, width=200), "story", judgement)
-    return judgement.exit_code, text.getvalue()
+    print_result(Console(file=text, width=200), result)
+    return result.exit_code, text.getvalue()
+
+
+def compared(verdict: Verdict, expected: dict[str, str]) -> Comparison:
+    return Comparison(*compare_properties(verdict, Expect.model_validate(expected)))
 
 
 def test_a_violation_that_nobody_expected_decides_whatever_else_is_unknown() -> None:
@@ -66,8 +71,8 @@ def test_a_violation_is_a_headline_with_its_evidence_below() -> None:
     story = Story().acquire("alice", "a", 0, 10, ttl=10_000).acquire("bob", "b", 20, 30, ttl=10_000)
     verdict = story.verdict()
     text = io.StringIO()
-    judgement = Judgement(verdict, *compare(verdict, Expect.model_validate({"fencing": "absent"})), ())
-    print_judgement(Console(file=text, width=200), "story", judgement)
+    result = RunResult(Path(), "story", verdict, compared(verdict, {"fencing": "absent"}))
+    print_result(Console(file=text, width=200), result)
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     assert lines[0] == "story: NOT as expected"
     at = next(i for i, line in enumerate(lines) if line.startswith("  mutual exclusion"))

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.analysis.comparison import judge_again
 from lab.errors import ExitCode, LabError
-from lab.run.execution import Timings
+from lab.run.stored import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY, GOLDEN, CORPUS = ROOT / "reports" / "gallery", ROOT / "tests" / "golden", ROOT / "tests" / "corpus"
@@ -30,8 +29,9 @@ def test_a_run_of_the_gallery_is_whole(run: Path) -> None:
 def test_checking_a_stored_run_again_changes_nothing_that_was_decided(run: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run, tmp_path / run.name))
     kept = json.loads((copy / "verdict.json").read_text())
-    _, judgement = judge_again(copy, Timings())
-    assert judgement.exit_code == kept["exit_code"] == ExitCode.EXPECTED
+    result = read_run(copy)
+    result.write()
+    assert result.exit_code == kept["exit_code"] == ExitCode.EXPECTED
     again = json.loads((copy / "verdict.json").read_text())
     for name in ("scenario", "expected", "mismatches", "unknown", "verdict"):
         assert again[name] == kept[name], name
@@ -46,7 +46,7 @@ def test_a_history_that_was_changed_is_noticed(tmp_path: Path) -> None:
     (copy / "history.jsonl").write_text("".join([*lines[:bob], *told]))
     code = ExitCode.USAGE
     with contextlib.suppress(LabError):  # refused as damaged, or judged: a pass it must not be
-        code = judge_again(copy, Timings())[1].exit_code
+        code = read_run(copy).exit_code
     assert code != ExitCode.EXPECTED
 
 

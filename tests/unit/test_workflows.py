@@ -46,11 +46,9 @@ def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
 
 
 def test_what_it_says_of_lab_is_so() -> None:
-    from typer.main import get_command
+    from lab.cli.app import command
 
-    from lab.cli.app import app
-
-    known: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    known: dict[str, Any] = command().commands  # type: ignore[attr-defined]
     lines = [line for path in FILES for line in commands(path) if line.startswith("lab ")]
     assert lines
     for line in lines:

@@ -1,30 +1,38 @@
-"""``python -m lab.api.live``: one cluster, told over stdin what happens; see ``lab.api.live.protocol``."""
+"""``python -m lab.api.live``: one cluster, told over stdin what happens; see ``lab.api.live.cluster``."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from lab.api.live.protocol import Answer, Begin
+from lab.api.child import answers
+from lab.api.live.cluster import Begin
+from lab.errors import ExitCode, LabError
+
+if TYPE_CHECKING:
+    from lab.api.live.run import Answer
+    from lab.run.result import RunResult
 
 
 def main() -> int:
     """Serve one cluster, from its beginning to its verdict."""
-    from lab.errors import LabError
     from lab.substrates.execute import Interrupted
 
+    answer = answers()
     try:
-        return _serve(msgspec.json.decode(_first_line(), type=Begin))
+        answer(_served(msgspec.json.decode(_first_line(), type=Begin), answer))
     except LabError as error:
-        from lab.api.live.run import problem, tell
+        from lab.api.live.run import in_the_words_of_python
 
-        tell(Answer(error=problem(error)))
+        answer(in_the_words_of_python(error))
         return int(error.exit_code)
     except (Interrupted, asyncio.CancelledError):  # nobody tells on
-        return 130
+        return ExitCode.INTERRUPTED
+    return ExitCode.EXPECTED
 
 
 def _first_line() -> bytes:
@@ -35,33 +43,27 @@ def _first_line() -> bytes:
     return line
 
 
-def _serve(begin: Begin) -> int:
+def _served(begin: Begin, answer: Answer) -> RunResult:
     from pathlib import Path
 
-    from lab.api.live.run import LiveRun, loaded_story, tell
-    from lab.drivers.place import refusal
-    from lab.errors import LabError
-    from lab.run.execution import RunOptions
-    from lab.run.steps import needed_of
-    from lab.substrates import choose, is_simulated
+    from lab.api.live.run import LiveRun, loaded_story
+    from lab.api.runs import report
+    from lab.run.request import RunRequest
+    from lab.substrates import is_simulated
     from lab.substrates.execute import execute
 
-    about = loaded_story(begin.scenario, []).scenario
-    service, refuses = about.cluster.service, refusal(about.lock.name)
-    on, _ = choose(begin.on, needed_of(about), service=service, refuses=refuses)
-    if is_simulated(on):
+    about = loaded_story(begin.scenario, [])
+    plan = RunRequest(about, seed=begin.seed, substrate=begin.on, out=Path(begin.out)).plan()
+    if is_simulated(plan.substrate):
         raise LabError(
             "a simulated cluster has a time of its own, and no program outside can act in it",
             where="on",
             expected="local or docker",
             hint='Lab().run(scenario, on="sim") simulates a story that is known beforehand',
         )
-    story = LiveRun(begin.scenario, RunOptions(begin.seed, Path(begin.out), "", on, "unexpected"))
+    story = LiveRun(begin.scenario, plan, answer)
     lived = execute(story.prepare()())
-    story.keep_story(lived.directory)
-    result = story.conclude(lived)
-    tell(Answer(directory=str(result.directory), exit_code=int(result.exit_code)))
-    return int(result.exit_code)
+    return report(story.conclude(lived), "unexpected").result
 
 
 if __name__ == "__main__":

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
-from lab.api.live.protocol import Answer, Problem, Said
-from lab.errors import LabError, UnknownOutcome
-from lab.run.directory import RunDirectory
-from lab.run.execution import Run, RunOptions
+from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.run.execution import Lived, Run
 from lab.run.recorder import Recorder
-from lab.run.steps import Player, Told
+from lab.run.request import Plan
+from lab.run.result import RunResult
+from lab.run.steps import Player
+from lab.run.told import Told
 from lab.scenario.load import LoadedScenario, load_text
 from lab.scenario.step_base import StepModel
 from lab.substrates import substrate
 from lab.substrates.base import Capability, Cluster
 
 NAME: Final = "live"
+Answer = Callable[[object], None]
 PLACEHOLDER: Final = {"say": "A story told from Python"}
 
 
@@ -30,16 +34,11 @@ def loaded_story(scenario: dict[str, Any], steps: list[dict[str, Any]]) -> Loade
     return load_text(text, NAME)
 
 
-def problem(error: LabError) -> Problem:
+def in_the_words_of_python(error: LabError) -> LabError:
     """What the caller is to know of an error; places in a text that nobody wrote mean nothing."""
     where = error.where.partition("key ")[2] if error.where and "key " in error.where else error.where
-    return Problem(error.seen, where or None, error.expected, error.hint, int(error.exit_code))
-
-
-def tell(answer: Answer) -> None:
-    """Print one answer."""
-    sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-    sys.stdout.buffer.flush()
+    kind = LabError if error.exit_code == ExitCode.USAGE else UnknownOutcome
+    return kind(error.seen, where=where or None, expected=error.expected, hint=error.hint)
 
 
 class Lines:
@@ -63,18 +62,18 @@ class Lines:
 class LiveRun(Run):
     """A run that takes its steps from stdin; otherwise as any other."""
 
-    def __init__(self, scenario: dict[str, Any], options: RunOptions) -> None:
-        self._about = scenario
+    def __init__(self, scenario: dict[str, Any], plan: Plan, answer: Answer) -> None:
+        self._about, self._tell_caller = scenario, answer
         self._steps: list[dict[str, Any]] = []
-        self._said: list[Said] = []
-        super().__init__(loaded_story(scenario, []), options, self._note)
+        self._said: list[Told] = []
+        super().__init__(plan, self._note)
 
     def _note(self, told: Told) -> None:
-        self._said.append(Said(told.actor, told.text, told.mood))
+        self._said.append(told)
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
         """Whatever the substrate has: nobody knows yet what will happen."""
-        return substrate(self._options.substrate).capabilities
+        return substrate(self._plan.substrate).capabilities
 
     async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
         """Play what is told, until the story ends. Raises ``asyncio.CancelledError`` if nobody tells on."""
@@ -85,13 +84,13 @@ class LiveRun(Run):
             try:
                 await self._one(line, player)
             except UnknownOutcome as failed:
-                self._answer(problem(failed))
+                self._answer(failed)
                 raise
             except LabError as wrong:
                 error = wrong
             if player.missed:  # what follows would tell another story
                 error = UnknownOutcome(f"never seen: {player.missed[0]}", hint="the run proves nothing")
-            self._answer(problem(error) if error is not None else None)
+            self._answer(error)
         if line is None:
             raise asyncio.CancelledError
         await player.play(())
@@ -106,10 +105,13 @@ class LiveRun(Run):
         self._loaded, self._scenario = loaded, loaded.scenario
         await player.play_one(loaded.scenario.steps[-1])
 
-    def _answer(self, error: Problem | None = None) -> None:
-        tell(Answer(self._said, error))
-        self._said = []
+    def _answer(self, error: LabError | None = None) -> None:
+        said, self._said = self._said, []
+        self._tell_caller(said if error is None else in_the_words_of_python(error))
 
-    def keep_story(self, directory: RunDirectory) -> None:
-        """Keep the scenario as it was told."""
-        directory.write_scenario(self._loaded.text)
+    def conclude(self, lived: Lived) -> RunResult:
+        """Keep the scenario as it was told, which is what repeats it, and check the history."""
+        lived.directory.write_scenario(self._loaded.text)
+        words = ["lab", "run", str(lived.directory.scenario), "--seed", str(self._plan.seed)]
+        self._plan = replace(self._plan, repeat=shlex.join([*words, "--on", self._plan.substrate]))
+        return super().conclude(lived)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from lab.analysis.comparison import compare, compare_operations
+from lab.analysis.comparison import compare
 from lab.analysis.outcomes import outcomes
 from lab.batch.selftest.changes import Change, Vary, changes, scenario_of, wrong_versions
 from lab.durations import UNITS_NS
@@ -56,14 +56,13 @@ class _Seen(NamedTuple):
 
 def _seen(name: str, scenario: Scenario) -> _Seen:
     verdict, aborted, _, history = simulated(LoadedScenario(name, None, _impatient(scenario), ()), SEED)
-    mismatches, unknown = compare(verdict, scenario.expect)
-    mismatches += compare_operations(history, scenario)
+    compared = compare(verdict, history, scenario)
     found = [each.name for seen in verdict.properties.values() for each in seen.violations]
     return _Seen(
         (
-            *(f"{m.what}: {m.seen}, not {m.expected}" for m in mismatches),
+            *(f"{m.what}: {m.seen}, not {m.expected}" for m in compared.mismatches),
             *((aborted,) if aborted else ()),
-            *unknown,
+            *compared.unknown,
         ),
         {str(property_): str(seen.outcome) for property_, seen in verdict.properties.items()},
         tuple(dict.fromkeys(found)),

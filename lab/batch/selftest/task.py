@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from checker import Finding, Verdict
 from checker.verdict import Severity
-from lab.analysis.comparison import compare
+from lab.analysis.comparison import compare_properties
 from lab.batch.selftest.model import Result, Row
 from lab.locks.broken import MUTANTS, Mutant, place
 from lab.scenario.load import LoadedScenario, load_scenario
@@ -121,7 +121,7 @@ def _judged(
 
     A violation that the story does not expect is certain, whatever else is unknown.
     """
-    mismatches, unknown = compare(verdict, loaded.scenario.expect)
+    mismatches, unknown = compare_properties(verdict, loaded.scenario.expect)
     hits = _hits(verdict, mutant.finding)
     if aborted or (unknown and not (hits and mismatches)):
         return "unknown", (aborted,) if aborted else unknown
@@ -138,7 +138,7 @@ def _clean(story: str, lock: str, seed: int) -> tuple[str, ...]:
     """Why the real lock is not clean in this story; nothing if it is."""
     loaded = _loaded(story, lock)
     verdict, aborted, *_ = simulated(loaded, seed)
-    mismatches, unknown = compare(verdict, loaded.scenario.expect)
+    mismatches, unknown = compare_properties(verdict, loaded.scenario.expect)
     violations = [each.why for each in verdict.findings if each.severity is Severity.VIOLATION]
     told = [f"{m.what}: {m.seen}, expected {m.expected}" for m in mismatches]
     reasons = [*([aborted] if aborted else []), *unknown, *told, *violations]

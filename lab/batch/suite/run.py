@@ -21,7 +21,7 @@ from lab.scenario.problems import nearest, shown
 from lab.substrates import is_simulated
 
 if TYPE_CHECKING:
-    from lab.analysis.comparison import Picture
+    from lab.report.files import Picture
 
 _SHARD: Final = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from lab.run.steps import Told
+from lab.run.told import Listener, Told
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Say
 
@@ -31,13 +31,13 @@ class Scene:
         return max((line.time_ns for line in self.lines), default=0)
 
 
-class Listener:
+class Narration(Listener):
     """Keeps what a run tells, with the time; the recorder stamps its events by the same clock."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
 
-    def __call__(self, told: Told) -> None:
+    def told(self, told: Told) -> None:
         """Keep one line."""
         self.lines.append(Line(time.monotonic_ns(), told))
 

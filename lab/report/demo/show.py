@@ -12,9 +12,6 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from checker.history.history import History
-from checker.verdict import Verdict
-from lab.analysis.comparison import Judgement
 from lab.report.demo.lanes import ASCII, Glyphs, Lanes
 from lab.report.demo.scenes import Scene
 from lab.report.demo.texts import Words
@@ -22,6 +19,7 @@ from lab.report.terminal import MOODS, OUTCOMES
 from lab.report.timeline.data import extract
 from lab.report.timeline.marks import scene_of
 from lab.report.timeline.words import duration
+from lab.run.result import RunResult
 
 FRAMES = 14
 FRAME_S = 0.07
@@ -33,19 +31,16 @@ class Show:
 
     Args:
         console: where to; it may be a file.
-        history: the record of the run.
-        verdict: the checker's verdict on it.
-        title: the story's title.
+        result: the run.
         wait: called at the end of every scene.
     """
 
-    def __init__(
-        self, console: Console, history: History, verdict: Verdict, title: str, wait: Callable[[], None]
-    ) -> None:
-        self._console, self._wait = console, wait
+    def __init__(self, console: Console, result: RunResult, wait: Callable[[], None]) -> None:
+        self._console, self._result, self._wait = console, result, wait
         self._width = min(console.width, WIDTH_MAX)
-        self._start_ns = history.start_ns
-        self._scene = scene_of(extract(history, verdict, title))
+        self._start_ns = result.history.start_ns
+        title = result.loaded.scenario.title
+        self._scene = scene_of(extract(result.history, result.verdict, title))
         unicode = (console.encoding or "").lower().startswith("utf")
         self._lanes = Lanes(self._scene, self._width, Glyphs() if unicode else ASCII)
 
@@ -102,9 +97,9 @@ class Show:
             lines.append(text)
         return Padding(Group(*lines), (0, 0, 1, 0)) if lines else Text("")
 
-    def conclude(self, judgement: Judgement) -> None:
+    def conclude(self) -> None:
         """Say what came out of each property, and why where it was violated."""
-        for name, seen in judgement.verdict.properties.items():
+        for name, seen in self._result.verdict.properties.items():
             word, look = OUTCOMES[seen.outcome]
             self._console.print(Text.assemble(f"  {str(name).replace('_', ' ')}: ", (word, look)))
             if seen.violations:

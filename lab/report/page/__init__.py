@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lab.report.page.build import Subject
+    from lab.run.result import RunResult
 
 __all__ = ["PAGE", "write_page"]
 
 PAGE = "index.html"
 
 
-def write_page(subject: Subject, directory: Path) -> Path:
+def write_page(result: RunResult, directory: Path) -> Path:
     """Write ``index.html`` into a directory; the file needs nothing else, neither beside it nor from afar.
 
     Args:
-        subject: the run.
+        result: the run.
         directory: an existing directory; links lead to those of the run's files that are in it.
 
     Raises:
@@ -26,5 +26,5 @@ def write_page(subject: Subject, directory: Path) -> Path:
     from lab.report.page.build import page  # the template engine is not needed by most commands
 
     path = directory / PAGE
-    path.write_text(page(subject, directory), encoding="utf-8")
+    path.write_text(page(result, directory), encoding="utf-8")
     return path

@@ -8,17 +8,13 @@ every request.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from checker.history.history import History
 from checker.verdict import Outcome, Verdict
-from lab.analysis.comparison import Judgement
 from lab.errors import ExitCode
 from lab.report.belief import belief_lines
 from lab.report.figures.views import Views, views_of
@@ -30,7 +26,7 @@ from lab.report.timeline.data import extract
 from lab.report.timeline.marks import Scene, scene_of, when
 from lab.report.timeline.model import Timeline
 from lab.report.timeline.words import clean
-from lab.scenario.model import Scenario
+from lab.run.result import RunResult
 
 SCRIPTS = ("dom.js", "store.js", "timeline.js", "control.js", "plots.js")
 _SIGNS = {"violated": "✗", "unknown": "?", "absent": "–", "ok": "✓"}
@@ -46,42 +42,30 @@ _FILES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A run, as its page tells of it. `kept` is what stands in verdict.json."""
-
-    name: str
-    scenario: Scenario
-    scenario_text: str
-    history: History
-    judgement: Judgement
-    kept: Mapping[str, Any]
-
-
-def page(subject: Subject, directory: Path) -> str:
+def page(result: RunResult, directory: Path) -> str:
     """The whole page; `directory` only tells which files there are to link to."""
-    verdict = subject.judgement.verdict
-    story = extract(subject.history, verdict, subject.scenario.title)
-    views, scene = views_of(subject.history, verdict), scene_of(story)
+    verdict, scenario = result.verdict, result.loaded.scenario
+    story = extract(result.history, verdict, scenario.title)
+    views, scene = views_of(result.history, verdict), scene_of(story)
     script = "\n".join(asset(name) for name in SCRIPTS)
     sheet = _style()
     return template("page.html.jinja").render(
-        name=clean(subject.name, 120),
+        name=clean(result.name, 120),
         title=story.title,
-        **_ending(subject),
+        **_ending(result),
         properties=_properties(verdict),
         notes=story.notes,
         findings=_findings(story, scene),
-        belief=belief_lines(subject.judgement.belief) if subject.judgement.belief else [],
+        belief=belief_lines(result.belief) if result.belief else [],
         remarks=verdict.remarks,
         faults=[{**msgspec.to_builtins(fault), "when": when(fault.span)} for fault in story.faults],
         figures=_figures(views),
-        measures=measure_lines(subject.judgement.measures) if subject.judgement.measures else [],
-        why=[part for part in subject.scenario.why.strip().split("\n\n") if part],
-        source=subject.scenario.source,
-        repeat=str(subject.kept.get("repeat") or f"lab run {shlex.quote(subject.name)}"),
-        facts=_facts(subject),
-        scenario=subject.scenario_text,
+        measures=measure_lines(result.measures) if result.measures else [],
+        why=[part for part in scenario.why.strip().split("\n\n") if part],
+        source=scenario.source,
+        repeat=result.repeat or f"lab run {shlex.quote(result.name)}",
+        facts=_facts(result),
+        scenario=result.loaded.text,
         files=[name for name in _FILES if name == "verdict.json" or (directory / name).exists()],
         style=sheet,  # our own files may stand as they are
         style_hash=sha256(sheet),
@@ -127,23 +111,20 @@ def _json(data: object) -> str:
     return text
 
 
-def _ending(subject: Subject) -> dict[str, Any]:
+def _ending(result: RunResult) -> dict[str, Any]:
     """The verdict in two sentences: was it as expected, and what happened."""
-    judged, verdict = subject.judgement, subject.judgement.verdict
+    verdict, compared = result.verdict, result.comparison
     violated = any(seen.outcome is Outcome.VIOLATED for seen in verdict.properties.values())
-    code = judged.exit_code
-    if any(record.f == "abort" for record in subject.history.lab) and not judged.is_certain:
-        code = ExitCode.UNKNOWN
     ending, mood = {
         ExitCode.EXPECTED: ("As expected.", "bad" if violated else "fine"),
         ExitCode.UNEXPECTED: ("Not as expected.", "bad"),
-    }.get(code, ("Unknown: not everything that was expected could be decided.", "doubt"))
+    }.get(result.exit_code, ("Unknown: not everything that was expected could be decided.", "doubt"))
     return {
         "ending": ending,
         "headline": headline(verdict),
         "mood": mood,
-        "mismatches": [f"expected {m.what}: {m.expected}; seen: {m.seen}" for m in judged.mismatches],
-        "unknown": [clean(reason, 400) for reason in judged.unknown],
+        "mismatches": [f"expected {m.what}: {m.expected}; seen: {m.seen}" for m in compared.mismatches],
+        "unknown": [clean(reason, 400) for reason in compared.unknown],
     }
 
 
@@ -204,13 +185,12 @@ def _figures(views: Views) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(subject: Subject) -> str:
+def _facts(result: RunResult) -> str:
     """The seed, where it ran, and on what."""
-    words = shlex.split(str(subject.kept.get("repeat") or ""))
+    words = shlex.split(result.repeat or "")
     seed = words[words.index("--seed") + 1] if "--seed" in words[:-1] else None
-    environment = subject.kept.get("environment") or {}
-    lock, cluster = subject.scenario.lock, subject.scenario.cluster
+    lock, cluster = result.loaded.scenario.lock, result.loaded.scenario.cluster
     facts = [f"seed {seed}"] if seed is not None else []
     facts += [f"lock {lock.name}", f"{cluster.nodes} nodes, {cluster.persistence}"]
-    facts += [f"{name} {version}" for name, version in environment.items()]
+    facts += [f"{name} {version}" for name, version in result.environment.items()]
     return clean(" · ".join(facts), 600)

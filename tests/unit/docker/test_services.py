@@ -12,7 +12,8 @@ import pytest
 from lab import substrates
 from lab.errors import LabError
 from lab.paths import compose_dir
-from lab.run.execution import Run, RunOptions
+from lab.run.execution import Run
+from lab.run.request import Plan
 from lab.run.steps import needed_of
 from lab.scenario.load import load_scenario
 from lab.substrates.base import Capability, Service
@@ -147,7 +148,7 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
 def test_a_story_that_cuts_servers_off_from_each_other_is_refused(tmp_path: Path, name: str) -> None:
     """They share a network namespace, and nothing lies between them."""
     story = load_scenario(name)
-    run = Run(story, RunOptions(1, tmp_path, "", "docker"), lambda told: None)
+    run = Run(Plan(story, 1, "docker", "", tmp_path, ""))
     with pytest.raises(LabError) as caught:
         run._refuse_what_cannot_be(story.scenario, story.scenario.steps)
     assert (

@@ -79,7 +79,7 @@ def test_it_is_small() -> None:
 def test_the_track_record_in_the_readme_is_that_of_the_matrix() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert BEGIN in text
-    assert with_record(text, GALLERY) == text, "lab docs writes it"
+    assert with_record(text, GALLERY) == text, "python -m lab.report.docs writes it"
     table = text.partition(BEGIN)[2].partition(END)[0]
     stories = {name for name in library_names() if not name.endswith("-control")}
     assert set(re.findall(r"`lab run ([a-z0-9-]+)`", table)) == stories

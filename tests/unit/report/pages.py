@@ -10,9 +10,10 @@ from checker.check import check
 from checker.formats import load
 from checker.history.history import History
 from checker.verdict import Verdict
-from lab.analysis.comparison import Judgement, read_run
-from lab.report.page.build import Subject
-from lab.scenario.load import load_scenario, load_text
+from lab.analysis.comparison import Comparison
+from lab.run.result import RunResult
+from lab.run.stored import read_run
+from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from tests.unit.report.conftest import DATA
 
 GALLERY = Path(__file__).resolve().parents[3] / "reports" / "gallery"
@@ -33,19 +34,23 @@ class Harm:
     target: str = f"C {SCRIPT}"
 
 
-def stored(name: str) -> Subject:
+def stored(name: str) -> RunResult:
     """A run of the gallery."""
-    run = read_run(GALLERY / name)
-    return Subject(name, run.loaded.scenario, run.loaded.text, run.history, run.judgement, run.kept)
+    return read_run(GALLERY / name)
 
 
-def by_hand(history: History, verdict: Verdict) -> Subject:
+def by_hand(history: History, verdict: Verdict) -> RunResult:
     """A history without a run, told as if it were one of `healthy`."""
-    loaded = load_scenario("healthy")
-    return Subject(loaded.name, loaded.scenario, loaded.text, history, Judgement(verdict, (), (), ()), {})
+    return _with(RunResult(Path(), "healthy", verdict), history, load_scenario("healthy"))
 
 
-def harmful(directory: Path) -> Subject:
+def _with(result: RunResult, history: History, loaded: LoadedScenario) -> RunResult:
+    """The result of a run that has no directory."""
+    result.__dict__.update(history=history, loaded=loaded)
+    return result
+
+
+def harmful(directory: Path) -> RunResult:
     """The hand-written story with texts that mean harm wherever a user, or a client, can write one."""
     harm = Harm()
     text = (DATA / "partition-clockjump.jsonl").read_text(encoding="utf-8")
@@ -58,9 +63,15 @@ def harmful(directory: Path) -> Subject:
         f"title: {json.dumps(harm.title)}",
     )
     loaded = load_text(scenario, "harmful.yaml")
-    kept = {"repeat": f"lab run '{SCRIPT}' --seed 7", "environment": {"substrate": SCRIPT}}
-    judged = Judgement(check(history), (), (f"because {SCRIPT}",), ())
-    return Subject(f"harmful {SCRIPT}", loaded.scenario, loaded.text, history, judged, kept)
+    result = RunResult(
+        directory,
+        f"harmful {SCRIPT}",
+        check(history),
+        Comparison(unknown=(f"because {SCRIPT}",)),
+        repeat=f"lab run '{SCRIPT}' --seed 7",
+        environment={"substrate": SCRIPT},
+    )
+    return _with(result, history, loaded)
 
 
 def _spoilt(part: dict[str, object], harm: Harm) -> dict[str, object]:

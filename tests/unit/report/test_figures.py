@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from lab.analysis.comparison import read_run
 from lab.analysis.metrics import windows
 from lab.report.figures.draw import figure
 from lab.report.figures.views import WINDOWS_MAX, views_of
+from lab.run.stored import read_run
 from tests.unit.report.conftest import history_of, verdict_of
 from tests.unit.report.pages import GALLERY
 
@@ -27,7 +27,7 @@ def drawn(kind: str, story: str, suffix: str = "svg") -> bytes:
 
 def drawn_anew(kind: str, story: str, suffix: str = "svg") -> bytes:
     run = read_run(GALLERY / story)
-    return figure(kind, run.history, run.judgement.verdict, run.loaded.scenario.title, suffix)
+    return figure(kind, run.history, run.verdict, run.loaded.scenario.title, suffix)
 
 
 def words(picture: bytes) -> str:
@@ -78,7 +78,7 @@ def test_strange_histories_have_figures_too(name: str) -> None:
 def test_availability_counts_as_the_measures_do() -> None:
     """The figure has finer windows than the measures, and the same way to count them."""
     run = read_run(GALLERY / "gc-pause-fenced")
-    shown = views_of(run.history, run.judgement.verdict).availability
+    shown = views_of(run.history, run.verdict).availability
     rows = dict(shown.rows)
     assert set(rows) == {"anybody", "alice", "bob"}
     assert rows["anybody"].count("#") == 2
@@ -95,8 +95,8 @@ def test_windows_may_begin_before_the_first_call() -> None:
 @pytest.mark.parametrize("story", ["partition-clockjump", "gc-pause-after-acquire", "power-cut-everysec"])
 def test_the_graph_of_a_lost_update_names_the_writes_rightly(story: str) -> None:
     run = read_run(GALLERY / story)
-    shown = views_of(run.history, run.judgement.verdict).graph
-    (lost,) = run.judgement.verdict.named("lost-update")
+    shown = views_of(run.history, run.verdict).graph
+    (lost,) = run.verdict.named("lost-update")
     vertices = {one.id: one for one in shown.vertices}
     first = vertices[shown.edges[0].source]
     assert first.client == lost.clients[0]

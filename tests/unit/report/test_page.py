@@ -54,15 +54,15 @@ def test_the_page_of_a_run_tells_all(name: str, tmp_path: Path) -> None:
     path = write_page(subject, tmp_path)
     read = Read(path.read_text(encoding="utf-8"))
     told = " ".join(read.texts)
-    assert subject.scenario.title in told
-    for seen in subject.judgement.verdict.properties.values():
+    assert subject.loaded.scenario.title in told
+    for seen in subject.verdict.properties.values():
         assert seen.why in told
-    assert str(subject.kept["repeat"]) in told
+    assert str(subject.repeat) in told
     assert "seed" in told
     marks = read.data["scene"]["marks"]
     lanes = {lane["id"] for lane in read.data["scene"]["lanes"]}
     assert {part for mark in marks for part in mark["lane"].split("\n")} <= {*lanes, ""}
-    for finding in subject.judgement.verdict.findings:
+    for finding in subject.verdict.findings:
         if finding.severity == "violation":
             assert ("article", "id", f"finding-{finding.name}") in read.attributes
             assert any(finding.name in mark["findings"] for mark in marks), finding.name

@@ -34,7 +34,7 @@ def error_in(text: str) -> LabError:
 def test_what_is_no_mapping_is_refused(text: str, seen: str, where: str) -> None:
     found = error_in(text)
     assert (found.seen, found.where, found.expected) == (seen, where, MAPPING)
-    assert found.hint == "`lab show healthy` prints a scenario to start from"
+    assert found.hint == "`lab list healthy` prints a scenario to start from"
 
 
 @pytest.mark.parametrize(

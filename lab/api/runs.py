@@ -1,0 +1,131 @@
+"""One run with what is drawn of it, and what can be made of a stored one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lab import run as runs
+from lab.errors import LabError
+from lab.substrates.cleanup import started_at
+
+if TYPE_CHECKING:
+    from lab.report.files import Picture
+    from lab.run.request import RunRequest
+    from lab.run.result import RunResult
+    from lab.run.told import Listener
+
+FORMATS: Final = ("svg", "png", "pdf")
+
+
+class Reported(NamedTuple):
+    """A run with what was drawn of it, and how long each part took, in seconds."""
+
+    result: RunResult
+    files: tuple[Path, ...]
+    seconds: Mapping[str, float]
+
+
+def run(request: RunRequest, listener: Listener | None = None, *, picture: Picture = "always") -> Reported:
+    """Run one scenario, write its page and draw it, if that is wanted. Raises as ``lab.run.run``."""
+    from lab.report.files import get_ready
+
+    return report(runs.run(request, listener, partial(get_ready, picture)), picture)
+
+
+def report(
+    result: RunResult, picture: Picture = "always", seconds: Mapping[str, float] | None = None
+) -> Reported:
+    """Write the page of a run that ended, and draw it; what of that fails does not cost the verdict."""
+    from lab.report.files import write_files
+
+    began = time.monotonic()
+    files = write_files(result, picture)
+    parts = result.timings_s if seconds is None else seconds
+    return Reported(result, files, {**parts, "report": time.monotonic() - began})
+
+
+def is_no_run(target: Path) -> bool:
+    """Whether a path is no run's directory nor its history: the checker says what is wrong with it."""
+    try:
+        return target.exists() and not target.is_dir() and target.name != "history.jsonl"
+    except OSError:
+        return True
+
+
+def check(target: Path) -> Reported:
+    """Check a stored run once more, and keep verdict, page and picture anew. Raises ``LabError``."""
+    from lab.run.stored import read_run
+
+    began = time.monotonic()
+    try:
+        result = read_run(target)
+    except OSError as error:
+        raise LabError(
+            f"the run cannot be read: {error.strerror or error}",
+            where=str(error.filename or target),
+            hint="`ls -l` shows who may read it",
+        ) from None
+    result.write()
+    return report(result, seconds={"check": time.monotonic() - began})
+
+
+def page(target: Path) -> Path:
+    """Write the page of a stored run once more. Raises ``LabError``."""
+    from lab.report.page import write_page
+    from lab.run.stored import read_run
+
+    result = read_run(target)
+    try:
+        return write_page(result, result.directory)
+    except OSError as error:
+        raise _cannot_write("page", result.directory, error) from error
+
+
+def figure(target: Path, kind: str, out: Path | None = None) -> Path:
+    """Draw one figure of a stored run into a file; its suffix says the format.
+
+    Raises:
+        LabError: it is no run's directory, its files are damaged, or the file cannot be written.
+    """
+    from lab.run.stored import read_run
+
+    result = read_run(target)
+    path = out or result.directory / f"{kind}.svg"
+    suffix = path.suffix.lstrip(".").lower()
+    if suffix not in FORMATS:
+        raise LabError(
+            f"no figure can be written as {path.suffix or 'a file without a suffix'}",
+            where=str(path),
+            expected="a name that ends in .svg, .png or .pdf",
+            hint=f"lab report RUN --figure {kind} --out {kind}.pdf",
+        )
+    from lab.report.figures.draw import figure as draw  # matplotlib is heavy
+
+    picture = draw(kind, result.history, result.verdict, result.loaded.scenario.title, suffix)
+    try:
+        path.write_bytes(picture)
+    except OSError as error:
+        raise _cannot_write("figure", path, error) from error
+    return path
+
+
+def process_age_s() -> float | None:
+    """How long ago this process started, in seconds, from ``/proc``, to 10 ms; None where there is none."""
+    started = started_at(os.getpid())
+    if started is None:
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK")
+
+
+def _cannot_write(what: str, path: Path, error: OSError) -> LabError:
+    return LabError(
+        f"the {what} cannot be written: {error.strerror or error}",
+        where=str(path),
+        expected="a file in a directory that exists and can be written",
+        hint="choose another with --out" if what == "figure" else None,
+    )

@@ -1,0 +1,38 @@
+"""``lab demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.cli.options import On, Out, Seed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def demo(
+        scenario: Annotated[
+            str, typer.Argument(help="A scenario's name (lab list), or a YAML file.")
+        ] = "partition-clockjump",
+        auto: Annotated[
+            bool, typer.Option("--auto", help="Go on by itself, as for a recording, instead of at Enter.")
+        ] = False,
+        seed: Seed = None,
+        on: On = "auto",
+        out: Out = Path("reports"),
+    ) -> int:
+        """Run a story and tell it scene by scene, beside what the article says of it."""
+        from rich.console import Console
+
+        from lab.api.demo import show_run
+        from lab.run.request import RunRequest
+
+        screen, talk = (Console(stderr=talk, emoji=False, highlight=False) for talk in (False, True))
+        result = show_run(RunRequest(scenario, seed=seed, substrate=on, out=out), screen, talk, auto=auto)
+        if not result.as_expected:
+            talk.print(f"repeat: {result.repeat}", markup=False, soft_wrap=True)
+        return result.exit_code

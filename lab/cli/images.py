@@ -1,0 +1,77 @@
+"""``lab images``: build, list, rm."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lab.cli.options import Json
+
+images = typer.Typer(
+    name="images",
+    help="Build, list or remove the images that docker runs need.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(images)
+
+
+@images.command()
+def build(
+    redis_image: Annotated[
+        str | None,
+        typer.Option(
+            help="The image the nodes are built on, from now on: redis:8, valkey/valkey:8 …; first Debian's."
+        ),
+    ] = None,
+    consensus: Annotated[
+        bool, typer.Option("--consensus", help="Also those of etcd, ZooKeeper and Postgres.")
+    ] = False,
+) -> int:
+    """Build what is lacking or does not fit this version of the lab, the nodes' image always."""
+    from lab.report.consoles import consoles
+    from lab.substrates.docker.images import build
+
+    data, talk = consoles()
+    told = build(redis_image, lambda line: talk.print(line, markup=False, style="dim"), consensus=consensus)
+    for name in told:
+        data.print(name, markup=False)
+    return 0
+
+
+@images.command("list")
+def list_images(as_json: Json = False) -> int:
+    """List the lab's images that the engine has."""
+    from dataclasses import asdict
+
+    from lab.report.consoles import consoles
+    from lab.substrates.docker.images import present
+
+    data, _ = consoles()
+    found = present()
+    if as_json:
+        data.print_json(data=[asdict(image) for image in found])
+        return 0
+    width = max((len(image.name) for image in found), default=0)
+    for image in found:
+        data.print(f"{image.name:<{width}}  {image.size_bytes // 10**6:>4} MB  on {image.base}", markup=False)
+    if not found:
+        data.print("none: lab images build makes them")
+    return 0
+
+
+@images.command()
+def rm() -> int:
+    """Remove all of the lab's images."""
+    from lab.report.consoles import consoles
+    from lab.substrates.docker.images import remove
+
+    data, _ = consoles()
+    for name in remove():
+        data.print(f"removed {name}", markup=False)
+    return 0

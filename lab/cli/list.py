@@ -1,0 +1,83 @@
+"""``lab list``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lab.cli.options import Json, exclude
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command("list")
+    def list_scenarios(
+        name: Annotated[
+            str | None, typer.Argument(help="Print this scenario as YAML, checked, with every default.")
+        ] = None,
+        schema: Annotated[
+            bool, typer.Option("--schema", help="Print the JSON schema of scenario files, for editors.")
+        ] = False,
+        claims: Annotated[
+            bool, typer.Option("--claims", help="Show who claims what, and which scenario tests it.")
+        ] = False,
+        libraries: Annotated[
+            bool, typer.Option("--libraries", help="List those about other people's libraries instead.")
+        ] = False,
+        consensus: Annotated[
+            bool,
+            typer.Option("--consensus", help="List those about etcd, ZooKeeper and Postgres instead."),
+        ] = False,
+        as_json: Json = False,
+    ) -> int:
+        """List the scenarios that come with the lab, or the claims that they test; or print one."""
+        sets = {"--libraries": libraries, "--consensus": consensus}
+        exclude({"a scenario": name is not None, "--schema": schema, "--claims": claims, **sets})
+        if name is not None:
+            from lab.scenario.load import load_scenario
+
+            sys.stdout.write(load_scenario(name).text)
+        elif schema:
+            from lab.scenario.schema import json_schema
+
+            _print_json(json_schema())
+        elif claims:
+            _claims(as_json=as_json)
+        else:
+            _scenarios(libraries=libraries, consensus=consensus, as_json=as_json)
+        return 0
+
+
+def _scenarios(*, libraries: bool, consensus: bool, as_json: bool) -> None:
+    from lab.scenario.library import summaries
+
+    rows = summaries(libraries=libraries, consensus=consensus)
+    if as_json:
+        _print_json(rows)
+        return
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        control = f" (control: {row.control})" if row.control else ""
+        sys.stdout.write(f"{row.name:<{width}}  {row.title}{control}\n")
+
+
+def _claims(*, as_json: bool) -> None:
+    from lab.report.arguments import claim_table
+    from lab.report.consoles import consoles
+    from lab.report.tables import print_table
+    from lab.scenario.claims import claim_rows
+
+    rows = claim_rows()
+    if as_json:
+        _print_json(rows)
+    else:
+        print_table(consoles()[0], claim_table(rows))
+
+
+def _print_json(told: object) -> None:
+    import msgspec
+
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")

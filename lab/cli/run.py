@@ -1,0 +1,50 @@
+"""``lab run``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from lab.cli.options import Json, On, Out, Seed, Set
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def run(
+        scenario: Annotated[str, typer.Argument(help="A scenario's name (lab list), or a YAML file.")],
+        settings: Set = None,
+        lock: Annotated[
+            str | None,
+            typer.Option(help="The lock under test: a name, package.module:Class, or a driver."),
+        ] = None,
+        seed: Seed = None,
+        on: On = "auto",
+        out: Out = Path("reports"),
+        picture: Annotated[
+            Literal["always", "unexpected", "never"],
+            typer.Option(help="Which runs are drawn; lab check draws any later."),
+        ] = "always",
+        as_json: Json = False,
+    ) -> int:
+        """Run one scenario: one story, one verdict, one report."""
+        from lab.api import runs
+        from lab.report.consoles import consoles
+        from lab.report.terminal import StoryTeller, print_ending
+        from lab.run.request import RunRequest
+
+        data, talk = consoles()
+        request = RunRequest(scenario, tuple(settings or ()), lock, seed, on, out)
+        teller = StoryTeller(talk, None if as_json else data)
+        result, files, seconds = runs.run(request, teller, picture=picture)
+        if as_json:
+            sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
+        else:
+            print_ending(data, result, files, seconds, runs.process_age_s())
+        if not result.as_expected:
+            talk.print(f"repeat: {result.repeat}", markup=False, soft_wrap=True)
+        return result.exit_code

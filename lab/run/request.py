@@ -1,0 +1,65 @@
+"""What is to be run: as it is asked for, and with everything chosen and drawn."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.scenario.load import LoadedScenario, load_scenario
+from lab.substrates import AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One run, as it is asked for. It is data only, so that another process can be asked for it.
+
+    Args:
+        scenario: a scenario's name, its file, or one that is loaded already (overrides included).
+        overrides: as ``--set`` takes them: ``lock.ttl=2s``.
+        lock: the lock under test, in place of the scenario's: a name, ``package.module:Class``, or a driver.
+        seed: of every random choice; drawn if absent.
+        substrate: its name, or ``auto``.
+        out: where the run's directory is made.
+    """
+
+    scenario: str | Path | LoadedScenario
+    overrides: tuple[str, ...] = ()
+    lock: str | None = None
+    seed: int | None = None
+    substrate: str = AUTO
+    out: Path = Path("reports")
+
+    def plan(self) -> Plan:
+        """Load the scenario, choose the substrate, draw the seed. Raises ``LabError``: it cannot be run."""
+        from lab.drivers.place import refusal
+        from lab.run.steps import needed_of
+        from lab.substrates import choose
+
+        overrides = (*self.overrides, *((f"lock.name={self.lock}",) if self.lock else ()))
+        given = self.scenario
+        loaded = given if isinstance(given, LoadedScenario) else load_scenario(given, overrides)
+        story = loaded.scenario
+        service, refuses = story.cluster.service, refusal(story.lock.name)
+        substrate, why = choose(self.substrate, needed_of(story), service=service, refuses=refuses)
+        seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+        name = loaded.name if isinstance(given, LoadedScenario) else str(given)
+        words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
+        words += [word for override in overrides for word in ("--set", override)]
+        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request with everything chosen and drawn.
+
+    ``why`` says why this substrate was chosen; ``repeat`` is the command that repeats the run.
+    """
+
+    loaded: LoadedScenario
+    seed: int
+    substrate: str
+    why: str
+    out: Path
+    repeat: str

@@ -1,0 +1,158 @@
+"""How a run ended: its verdict, held against what was expected, and where everything about it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from checker import HistoryError, load
+from checker.history.history import History
+from checker.verdict import Verdict
+from lab.analysis.analyse import analyse
+from lab.analysis.belief import CrossCheck
+from lab.analysis.comparison import Comparison
+from lab.analysis.metrics import Measures
+from lab.errors import ExitCode, LabError
+from lab.run.directory import RunDirectory
+from lab.scenario.load import LoadedScenario, load_scenario
+from lab.substrates import is_simulated
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run that ended, and what the checker says about it.
+
+    Args:
+        directory: the run's directory: scenario, history, verdict, pictures.
+        name: the scenario's.
+        verdict: the checker's.
+        comparison: what in it differs from the expectation, and what is unknown.
+        measures: how soon and how often the lock was got; of a workload only.
+        belief: what the clients believed against where their tokens lay; it decides nothing.
+        environment: the substrate, and the versions of what ran.
+        timings_s: how long each part took, in seconds.
+        repeat: the command that repeats it; None where it is not known.
+    """
+
+    directory: Path
+    name: str
+    verdict: Verdict
+    comparison: Comparison = field(default_factory=Comparison)
+    measures: Measures | None = None
+    belief: CrossCheck | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timings_s: Mapping[str, float] = field(default_factory=dict)
+    repeat: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        directory: RunDirectory,
+        loaded: LoadedScenario,
+        *,
+        name: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timings_s: Mapping[str, float] | None = None,
+        repeat: str | None = None,
+    ) -> RunResult:
+        """Check the history in a run's directory against its scenario. Raises ``LabError``: it is damaged."""
+        history = load_history(directory)
+        found = analyse(history, loaded.scenario)
+        about = environment or {}, timings_s or {}, repeat
+        result = cls(directory.path, name or loaded.name, *found, *about)
+        result.__dict__.update(history=history, loaded=loaded)  # as the cached properties below would
+        return result
+
+    @cached_property
+    def history(self) -> History:
+        """The history: operations, faults with their receipts, observations. Raises ``LabError``."""
+        return load_history(RunDirectory.existing(self.directory))
+
+    @cached_property
+    def loaded(self) -> LoadedScenario:
+        """The scenario as it was run. Raises ``LabError``."""
+        return load_scenario(self.directory / "scenario.yaml")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to another process: history and scenario are read there from the directory."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """As of ``lab run``: 0 as expected, 1 not, 3 unknown."""
+        return self.comparison.exit_code
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it took place in virtual time."""
+        return is_simulated(self.environment.get("substrate", ""))
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it came out as its scenario says; ``unknown`` never does."""
+        return self.exit_code == ExitCode.EXPECTED
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """Property → ok, violated, unknown or absent."""
+        return {str(name): str(seen.outcome) for name, seen in self.verdict.properties.items()}
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The names of the violations that were found, each once."""
+        found = (one.name for seen in self.verdict.properties.values() for one in seen.violations)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        """The history as it was written, without its first and last line. Raises ``LabError``."""
+        lines = RunDirectory.existing(self.directory).history.read_bytes().splitlines()
+        return [event for event in map(msgspec.json.decode, lines) if "process" in event]
+
+    def explain(self) -> str:
+        """Why it came out as it did, a line for each property, and where to look."""
+        words = {0: "as expected", 1: "NOT as expected"}.get(self.exit_code, "UNKNOWN")
+        lines = [f"{self.name}: {words}"]
+        for name, seen in self.verdict.properties.items():
+            lines.append(f"  {str(name).replace('_', ' ')}: {seen.outcome}: {seen.why}")
+        lines += [f"  unknown: {reason}" for reason in self.comparison.unknown]
+        lines += [f"  report: {self.directory}"]
+        return "\n".join([*lines, f"  repeat: {self.repeat}"] if self.repeat else lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What stands in ``verdict.json``."""
+        told: dict[str, Any] = {
+            "scenario": self.name,
+            "exit_code": int(self.exit_code),
+            "expected": dict(self.loaded.scenario.expect.outcomes),
+            "mismatches": [msgspec.to_builtins(one) for one in self.comparison.mismatches],
+            "unknown": list(self.comparison.unknown),
+            "verdict": self.verdict.to_dict(),
+            "environment": dict(self.environment),
+            "timings_s": {part: round(seconds, 3) for part, seconds in self.timings_s.items()},
+            "repeat": self.repeat,
+        }
+        if self.measures is not None:
+            told["measures"] = self.measures.to_dict()
+            told["schedule"] = RunDirectory.existing(self.directory).read_schedule()
+        if self.belief is not None:
+            told["belief_and_truth"] = self.belief.to_dict()
+        return told
+
+    def write(self) -> None:
+        """Keep the verdict beside the history."""
+        text = msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2)
+        RunDirectory.existing(self.directory).verdict.write_bytes(text + b"\n")
+
+
+def load_history(directory: RunDirectory) -> History:
+    """The history of a run. Raises ``LabError``: it is damaged."""
+    try:
+        return load(directory.history)
+    except HistoryError as error:
+        raise LabError(str(error), hint="the history was changed after the run: run it again") from error

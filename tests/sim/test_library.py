@@ -1,0 +1,54 @@
+"""The lab as a library: each run is a process of its own, and comes back as a typed result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lab import Lab
+from lab.api.child import Child, environment_for
+from lab.errors import ExitCode, LabError, UnknownOutcome
+
+
+async def test_a_run_leaves_its_caller_alone_even_one_with_an_event_loop(tmp_path: Path) -> None:
+    before = time.monotonic, signal.getsignal(signal.SIGINT)
+    result = Lab(tmp_path, on="sim").run("partition-clockjump", seed=7)
+    assert (time.monotonic, signal.getsignal(signal.SIGINT)) == before
+    assert result.as_expected, result.explain()
+    assert result.findings == ("overlap", "unfenced-write", "lost-update")
+    assert result.repeat == "lab run partition-clockjump --seed 7 --on sim"
+    assert result.directory.parent == tmp_path
+    assert result.history.faults
+    assert result.loaded.scenario.clients.keys() == {"alice", "bob"}
+
+
+def test_what_a_child_raises_is_raised_here(tmp_path: Path) -> None:
+    labs = Lab(tmp_path, on="sim")
+    with pytest.raises(LabError) as caught:
+        labs.run("healthy", set={"lock.ttl": "2 parsecs"})
+    assert "lock.ttl" in str(caught.value.where)
+    assert caught.value.exit_code == ExitCode.USAGE
+    with pytest.raises(UnknownOutcome, match="the lab itself failed: ZeroDivisionError"):
+        labs.call(divmod, 1, 0)
+    with pytest.raises(UnknownOutcome, match="ended without a result: exit code 9"):
+        labs.call(os._exit, 9)
+
+
+def test_what_is_printed_in_a_child_is_not_taken_for_its_answer(tmp_path: Path) -> None:
+    assert Lab(tmp_path).call(os.system, "echo one line") == 0
+
+
+def test_an_interrupted_call_ends_its_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    child = Child(tmp_path, environment_for())
+    monkeypatch.setattr(child, "receive", interrupted)
+    with pytest.raises(KeyboardInterrupt), closing(child):
+        child.call(time.sleep, 600.0)
+    assert child.process.returncode in (ExitCode.INTERRUPTED, -signal.SIGINT)
