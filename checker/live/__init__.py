@@ -14,10 +14,8 @@ taken as released at the moment, so that nothing that comes later can take an ac
 | resource | `lost-update` | cycles; writes of unknown outcome |
 | deadlock-freedom, fault tolerance | none | all: what excuses a lock (stalls, receipts) comes later |
 
-Sound: what is reported here is violated offline as well, with one exception. An extension that asks for
-another TTL than its grant, is called after the report, and whose outcome is unknown or which overlaps another
-extension, makes the offline check count on the shortest TTL for the whole grant, and may so shorten a
-guaranteed window that had ended before. The report stays right: an extension changes nothing before its call.
+Sound: what is reported here is violated offline as well. What comes later changes nothing before its call: an
+extension that is under way counts as one of unknown outcome, which is the most that it may take away.
 
 Exact for these findings where every grant has an id, outcomes are known, TTLs of a grant are equal, times do
 not go back from line to line, and nothing that mattered was forgotten. The end of the report says where one

@@ -83,9 +83,11 @@ def violations(
         ops=pair(columns), params=params, start_ns=start_ns, end_ns=last if now_ns is None else now_ns
     )
     evidence = Evidence(history.with_others(list(others)), params.model or "lease")
-    closed = (
-        "" if now_ns is None else f"until {evidence.at(now_ns - params.epsilon_ns)} (it called release then)"
-    )
+    ends = {event.time_ns for event in made_up}
+    closed = {
+        f"until {evidence.at(end - params.epsilon_ns)} (it called release then)": end == now_ns
+        for end in sorted(ends)
+    }
     return [
         _as_of_now(finding, closed)
         for finding in _CHECKS[property](evidence)
@@ -94,10 +96,10 @@ def violations(
 
 
 def _closing(grants: Sequence[Grant], now_ns: int | None) -> Iterable[Event]:
-    """A release of unknown outcome for each grant that nobody released, by a process of its own."""
+    """A release of unknown outcome for each grant that nobody released before, by a process of its own."""
     for number, grant in enumerate(grants):
         end = min(grant.closed_ns, NEVER if now_ns is None else now_ns)
-        if grant.release is None and end < NEVER:
+        if end < (NEVER if grant.release is None else grant.release.call.time_ns):
             yield Event(
                 time_ns=end,
                 process=f"release of {number}",
@@ -138,11 +140,16 @@ def _uncertain(grants: Sequence[Grant], loose: Iterable[Operation]) -> Iterable[
         yield from (at for at, event in write.events() if event.version_read is not None)
 
 
-def _as_of_now(finding: Finding, closed: str) -> Finding:
-    """The finding without what was made up; `closed` are the words on the end that a window was given."""
-    witnesses = tuple(at for at in finding.witnesses if at < _MADE_UP)
-    if not closed or closed not in finding.why:
-        return replace(finding, witnesses=witnesses)
-    so_far = closed.replace("it called release then", "at least; it had not released it so far")
-    lines = tuple(line.replace(closed, so_far) for line in finding.evidence)
-    return replace(finding, witnesses=witnesses, why=finding.why.replace(closed, so_far), evidence=lines)
+def _as_of_now(finding: Finding, closed: Mapping[str, bool]) -> Finding:
+    """The finding without what was made up.
+
+    `closed` are the words on the ends that windows were given, and whether that is the moment.
+    """
+    finding = replace(finding, witnesses=tuple(at for at in finding.witnesses if at < _MADE_UP))
+    for words, now in closed.items():
+        if words in finding.why:
+            truly = "it had not released it so far" if now else "what came then may have ended it"
+            so_far = words.replace("it called release then", f"at least; {truly}")
+            lines = tuple(line.replace(words, so_far) for line in finding.evidence)
+            finding = replace(finding, why=finding.why.replace(words, so_far), evidence=lines)
+    return finding

@@ -16,7 +16,7 @@ from checker.errors import HistoryError
 from checker.history.events import LAB, NEMESIS, Event, Params
 from checker.history.history import require_numbers
 from checker.history.operations import F_NAMES, NEVER
-from checker.history.pairing import is_client_event, unknown_kind
+from checker.history.pairing import client_of, is_client_event, unknown_kind
 from checker.live.confirm import JUDGED, violations
 from checker.live.doubts import Doubts
 from checker.live.window import Grant, Key, Operation
@@ -120,7 +120,7 @@ class Judge:
             return []
         grant = self._grants.get(event.grant_id or "")
         if grant is None:
-            return self._unnamed(event) if event.f == "release" and event.grant_id is None else []
+            return self._unnamed(event)
         if event.f == "extend":
             grant.extensions.append(operation)
         elif event.f == "write":
@@ -134,11 +134,23 @@ class Judge:
         return []
 
     def _unnamed(self, event: Event) -> list[Finding]:
-        """A release that does not say of what: any grant of its key may be the one."""
-        self.doubts.count("releases do not name their grant")
-        for key in self._keys if event.key is None else [event.key]:
-            for grant in self._keys[key].held.values() if key in self._keys else ():
-                grant.closed_ns = min(grant.closed_ns, event.time_ns)
+        """A release or an extension that does not say of what: any grant of its key may be the one.
+
+        A release that names a grant which is not known may be of any grant of its client.
+        """
+        if event.f == "write" or (event.f == "extend" and event.grant_id is not None):
+            return []
+        self.doubts.count("releases or extensions do not name a grant that is known")
+        for name in list(self._keys) if event.key is None else [event.key]:
+            key = self._key(name)
+            key.unnamed_ns = event.time_ns
+            key.late += 1
+            if event.f == "extend":
+                self._forget(key.clear())
+                continue
+            for grant in key.held.values():
+                if event.grant_id is None or client_of(event.process, event.client) == grant.client:
+                    grant.closed_ns = min(grant.closed_ns, event.time_ns)
         return []
 
     def _completed(self, event: Event, at: int) -> list[Finding]:
@@ -156,6 +168,9 @@ class Judge:
             return self._acquired(operation, name)
         if grant is not None and event.f == "extend" and operation not in grant.extensions:
             grant.extensions.append(operation)  # named by its completion only
+        if grant is None and event.type != "info" and event.f in ("release", "extend"):
+            for key in self._keys.values() if event.key is None else [self._key(event.key)]:
+                key.late = max(key.late - 1, 0)
         if grant is None or not operation.ok or event.f == "release":
             return []
         if event.f == "extend":
@@ -194,7 +209,9 @@ class Judge:
             name, key, operation, operation.call.time_ns, self._now_ns, self._over(operation, self._now_ns)
         )
         self._grants[name] = grant
-        self._join(self._key(key), grant)
+        state = self._key(key)
+        grant.closed_ns = state.open_from(grant)
+        self._join(state, grant)
         return grant
 
     def _extended(self, operation: Operation, grant: Grant) -> list[Finding]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from checker.history.events import Event
 from checker.history.operations import NEVER
+from checker.history.pairing import client_of
 
 RELEASED_MAX: Final = 64
 """Released grants that are kept per key."""
@@ -49,9 +50,9 @@ class Grant:
     """A grant that its client was told of, and what was done under it.
 
     `closed_ns` is from when on the grant is not counted on any more although no release names it: somebody
-    released without saying which grant. `over_ns` is when its lease is over at the latest. `last_version` is
-    the largest version that a write under it that had read before was given; `writing` holds its writes that
-    are under way or of unknown outcome.
+    released without saying which grant, or an extension for another TTL was forgotten. `over_ns` is when its
+    lease is over at the latest. `last_version` is the largest version that a write under it that had read
+    before was given; `writing` holds its writes that are under way or of unknown outcome.
     """
 
     id: str
@@ -71,6 +72,11 @@ class Grant:
     keys: list[Key] = field(default_factory=list)
 
     @property
+    def client(self) -> str:
+        """The client that acquired it."""
+        return client_of(self.acquire.call.process, self.acquire.call.client)
+
+    @property
     def held(self) -> bool:
         """Whether nobody released it so far."""
         return self.release is None and self.closed_ns == NEVER
@@ -85,6 +91,8 @@ class Grant:
             dropped = self.extensions.pop(0)
             if self.longest is None or _until(dropped) > _until(self.longest):
                 self.longest = dropped
+            if dropped.get("ttl_ns") not in (None, self.acquire.get("ttl_ns")):
+                self.closed_ns = min(self.closed_ns, dropped.call.time_ns)
             cut = True
         if len(self.writing) > OPERATIONS_MAX:
             self.writing.pop(0)
@@ -111,6 +119,8 @@ class Key:
 
     `loose` holds the last accepted writes under no grant that is known. `based` is the largest version that a
     write was based on. `deferred`: a lost update could not be judged while a grant was writing once more.
+    `unnamed_ns` is when a release or an extension that names no known grant was called last, and `late`
+    counts those of them that may still take effect.
     """
 
     held: dict[str, Grant] = field(default_factory=dict)
@@ -125,6 +135,12 @@ class Key:
     version: int | None = None
     based: int | None = None
     deferred: bool = False
+    unnamed_ns: int = -NEVER
+    late: int = 0
+
+    def open_from(self, grant: Grant) -> int:
+        """From when on a new grant may be gone for what named none; `NEVER` if nothing did."""
+        return grant.called_ns if self.late or self.unnamed_ns >= grant.called_ns else NEVER
 
     def add(self, grant: Grant) -> bool:
         """Keep a grant; whether it is new here."""
@@ -155,6 +171,14 @@ class Key:
         if len(self.held) <= HELD_MAX:
             return None
         return self.held.pop(next(iter(self.held)))
+
+    def clear(self) -> list[Grant]:
+        """Forget all grants; returns them."""
+        forgotten = self.grants()
+        self.held.clear()
+        self.released.clear()
+        self.fenced = self.newest = None
+        return forgotten
 
     def grants(self) -> list[Grant]:
         """All that are kept, each once."""

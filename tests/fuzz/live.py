@@ -49,13 +49,14 @@ class _Client:
     process: str
     lives: int = 0
     pending: Event | None = None
+    named: str | None = None  # the grant that `pending` is about, where it does not say so
     grants: list[tuple[str, str]] = field(default_factory=list)
 
 
 def draw(random: Random, length: int, *, certain: bool, keys: int = 2) -> tuple[list[Event], Params]:
     """A history of up to `length` events and the completions that are missing then.
 
-    `certain`: every outcome is known, every TTL the same.
+    `certain`: every outcome is known, every TTL the same, and every release and extension names its grant.
     """
     params = Params(
         epsilon_ns=random.choice([0, 0, MS]),
@@ -114,12 +115,19 @@ class _Drawn:
                 asked["version_read"] = max(0, self.version[key] - random.choice([0, 0, 0, 1]))
             if random.random() < 0.7:
                 asked["fence"] = self.fence - random.choice([0, 0, 0, 1])
-        client.pending = self._event(client, type="invoke", f=f, key=key, grant_id=grant, **asked)
+        named: str | None = grant
+        if f in ("release", "extend") and not self.certain and random.random() < 0.1:
+            named = random.choice([None, "nobody's"])
+            client.named = grant
+        client.pending = self._event(client, type="invoke", f=f, key=key, grant_id=named, **asked)
 
     def complete(self, client: _Client, call: Event) -> None:
         """What a client began ends, one way or another."""
         random, key, grant = self.random, str(call.key), str(call.grant_id)
         client.pending = None
+        named, client.named = client.named, None
+        if named is not None:
+            grant = named
         outcome = random.choice(["ok"] * 6 + ["fail"] + ["info"] * (not self.certain))
         told: dict[str, Any] = {}
         if call.f == "acquire" and outcome == "ok":
@@ -133,7 +141,7 @@ class _Drawn:
             told = {"claimed_ns": random.choice([50, 100, 300, 400]) * MS}
         elif call.f == "release" and random.random() < 0.8:
             client.grants.remove((grant, key))
-        self._event(client, type=outcome, f=call.f, key=key, grant_id=grant, **told)
+        self._event(client, type=outcome, f=call.f, key=key, grant_id=call.grant_id, **told)
         if outcome == "info":
             client.lives += 1
             client.process = f"{client.name}/{client.lives}"

@@ -72,7 +72,38 @@ def test_a_release_that_names_no_grant_may_be_of_any() -> None:
     story.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
     judge = Judge(story.params)
     assert [f for event in story.events() for f in judge.feed(event)] == judge.end() == []
-    assert judge.doubts.left_out() == ["1 releases do not name their grant"]
+    assert judge.doubts.left_out() == ["1 releases or extensions do not name a grant that is known"]
+
+
+def test_a_release_without_a_grant_counts_although_a_named_one_follows() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).op("alice", "release", 15, 16, "info")
+    story.acquire("bob", "g2", 20, 30).release("alice/1", "g1", 200, 210)
+    story.acquire("carol", "g3", 1_021, 1_022).write("carol", "g3", 1_040, 1_050, 0, 1)
+    assert offline(story.history()) == {}
+    assert told(story) == []
+
+
+def test_a_release_of_a_grant_that_nobody_acquired_may_be_of_any_of_its_client() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).release("alice", "g9", 15, 16)
+    story.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
+    assert offline(story.history()) == {}
+    assert told(story) == []
+
+
+def test_an_extension_that_names_no_grant_may_be_of_any() -> None:
+    story = Story().acquire("alice", "g1", 0, 10).op("alice", "extend", 15, 16, asked={"ttl_ns": 20 * MS})
+    story.acquire("bob", "g2", 200, 210).write("bob", "g2", 220, 230, 0, 1)
+    assert offline(story.history()) == {}
+    assert told(story) == []
+
+
+def test_a_short_extension_counts_however_many_follow() -> None:
+    story = Story().acquire("alice", "g1", 0, 1).extend("alice", "g1", 2, 3, ttl=100)
+    for number in range(100):
+        story.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
+    story.acquire("bob", "g2", 1_200, 1_210).write("bob", "g2", 1_220, 1_230, 0, 1)
+    assert offline(story.history()) == {}
+    assert told(story) == []
 
 
 def test_a_grant_that_was_just_extended_and_one_that_is_released_do_not_overlap() -> None:

@@ -71,6 +71,21 @@ def test_extensions_whose_order_is_open_count_with_the_shortest_ttl() -> None:
     assert guaranteed(story) == [(0, 10, 150)]
 
 
+def test_an_extension_of_unknown_outcome_may_shorten_a_lease_from_its_call_on() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110, "info", ttl=50)
+    assert guaranteed(story) == [(0, 10, 150)]
+    story.extend("alice/2", "g", 120, 130)  # the node may execute the shorter one last
+    assert guaranteed(story) == [(0, 10, 170)]
+
+
+def test_an_extension_takes_nothing_back_that_was_guaranteed_before_its_call() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510)
+    story.extend("alice", "g", 1400, 1410, "info", ttl=20)
+    assert guaranteed(story) == [(0, 10, 1420)]
+    over = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 1400, 1410, "info", ttl=20)
+    assert guaranteed(over) == [(0, 10, 1000)]
+
+
 @pytest.mark.parametrize("outcome", ["fail", "info"])
 def test_an_extension_that_did_not_succeed_guarantees_nothing(outcome: str) -> None:
     story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510, outcome)
