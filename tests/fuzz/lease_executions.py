@@ -5,7 +5,11 @@ nodes, measure how long that took on clocks that err as much, and give up what c
 any time, clients stand still anywhere, and a recorder, whose clock errs too, stamps calls and returns within
 ε. That is within the assumptions, so no such execution may be accused.
 
-Beyond them a node forgets its keys, or its clock jumps. Then two clients may hold the lock at once.
+With `mixed` a client extends several times, each time for a long or a short TTL, which nodes set whatever
+time was left; it goes on after an extension of unknown outcome, of which commands may still be under way.
+
+Beyond the assumptions a node forgets its keys, or its clock jumps. Then two clients may hold the lock at
+once.
 `Execution.overlap_ns` tells for how long, by the true times: from the later return to the earlier end, of
 which each is the call of a release, or the end of a lease by the fastest clock that is allowed.
 """
@@ -23,8 +27,12 @@ from checker.history.events import Event
 RHO = 0.01
 EPSILON_NS = 1_000_000
 TTL_NS = 1_000_000_000
-DRIFT_NS = int(TTL_NS * 2.5 * RHO) + 2_000_000
-"""What a client takes off its lease: both clocks may err by ρ, and nodes count in whole milliseconds."""
+
+
+def drift_ns(rho: float = RHO) -> int:
+    """What a client takes off its lease: both clocks may err by ρ, and nodes count in whole milliseconds."""
+    return int(TTL_NS * 2.5 * rho) + 2_000_000
+
 
 Fault = Literal["forget", "jump"]
 
@@ -54,6 +62,13 @@ class Node:
         if self.token != token or self.now(true_ns) >= self.until_ns:
             return False
         self.until_ns = max(self.until_ns, self.now(true_ns) + ttl_ns)
+        return True
+
+    def expire(self, token: str, ttl_ns: int, true_ns: float) -> bool:
+        """Extend or shorten, if it is still this token's: PEXPIRE."""
+        if self.token != token or self.now(true_ns) >= self.until_ns:
+            return False
+        self.until_ns = self.now(true_ns) + ttl_ns
         return True
 
     def delete(self, token: str) -> None:
@@ -88,14 +103,18 @@ class Execution:
 class World:
     """Plays one execution: a heap of what happens next, in true nanoseconds."""
 
-    def __init__(self, random: Random, key: str, fault: Fault | None) -> None:
-        self.random, self.key, self.fault = random, key, fault
-        self.nodes = [Node(random.uniform(1 - RHO, 1 + RHO)) for _ in range(random.choice([1, 3, 3, 5]))]
-        self.recorder_rate = random.uniform(1 - RHO, 1 + RHO)
+    def __init__(self, random: Random, key: str, fault: Fault | None, *, mixed: bool, rho: float) -> None:
+        self.random, self.key, self.fault, self.mixed, self.rho = random, key, fault, mixed, rho
+        self.nodes = [Node(self.rate()) for _ in range(random.choice([1, 3, 3, 5]))]
+        self.recorder_rate = self.rate()
         self.execution = Execution()
         self.heap: list[tuple[float, int, Iterator[float]]] = []
         self.number = 0
         self.now = 0.0
+
+    def rate(self) -> float:
+        """How fast a clock runs."""
+        return self.random.uniform(1 - self.rho, 1 + self.rho)
 
     def run(self) -> Execution:
         """Play until nobody has anything left to do."""
@@ -124,11 +143,12 @@ class World:
     def record(self, client: str, type: Any, f: str, grant: str, **told: Any) -> None:
         """Stamp an event within ε on the recorder's clock."""
         stamp = self.now * self.recorder_rate + self.random.uniform(-EPSILON_NS, EPSILON_NS)
-        mine = [e.time_ns for e in self.execution.events if e.process == client]
-        ordered = max(int(stamp) + 10 * EPSILON_NS, *mine, 0)
+        mine = [e for e in self.execution.events if e.client == client]
+        ordered = max(int(stamp) + 10 * EPSILON_NS, *(e.time_ns for e in mine), 0)
+        lives = sum(e.type == "info" for e in mine)
         event = Event(
             time_ns=ordered,
-            process=client,
+            process=f"{client}/{lives}" if lives else client,
             client=client,
             type=type,
             f=f,
@@ -143,7 +163,7 @@ class World:
         if self.fault == "forget":
             node.token = None
         else:
-            node.offset_ns += 2 * TTL_NS
+            node.offset_ns += self.random.uniform(0.2, 2) * TTL_NS
         yield from ()
 
     def ask(self, act: Any) -> Iterator[float]:
@@ -163,7 +183,7 @@ class World:
 
     def client(self, name: str) -> Iterator[float]:
         """Acquire, perhaps extend, perhaps release; a few times over."""
-        rate = self.random.uniform(1 - RHO, 1 + RHO)
+        rate = self.rate()
         for turn in range(self.random.randint(1, 3)):
             token = f"{name}-{turn}"
             called = self.now
@@ -171,7 +191,7 @@ class World:
             yield from self.ask(lambda node, at, token=token: node.set(token, TTL_NS, at))
             yes = self.yes
             elapsed = (self.now - called) * rate
-            if yes * 2 <= len(self.nodes) or elapsed + DRIFT_NS >= TTL_NS:
+            if yes * 2 <= len(self.nodes) or elapsed + drift_ns(self.rho) >= TTL_NS:
                 yield from self.ask(lambda node, _, token=token: node.delete(token))
                 self.record(name, "fail", "acquire", token)
                 yield self.delay()
@@ -182,15 +202,17 @@ class World:
 
     def hold(self, name: str, token: str, called: float, rate: float) -> Iterator[float]:
         """What a client does with a lock that it got."""
-        shortest = TTL_NS / (1 + RHO)
+        shortest = TTL_NS / (1 + self.rho)
         held = Hold(name, self.now, called + shortest)
         self.execution.holds.append(held)
         yield self.delay()
-        if self.random.random() < 0.4:
+        if self.mixed:
+            yield from self.change(name, token, held, rate)
+        elif self.random.random() < 0.4:
             asked = self.now
             self.record(name, "invoke", "extend", token, ttl_ns=TTL_NS)
             yield from self.ask(lambda node, at: node.prolong(token, TTL_NS, at))
-            granted = self.yes * 2 > len(self.nodes) and (self.now - asked) * rate + DRIFT_NS < TTL_NS
+            granted = self.yes * 2 > len(self.nodes) and self.in_time(asked, rate, TTL_NS)
             self.record(name, "ok" if granted else "info", "extend", token)
             if granted and asked < held.end_ns:
                 held.end_ns = asked + shortest
@@ -204,9 +226,26 @@ class World:
             self.record(name, "ok", "release", token)
             yield self.delay()
 
+    def in_time(self, asked: float, rate: float, ttl_ns: int) -> bool:
+        """Whether a client's clock says that what it asked for has not ended."""
+        return (self.now - asked) * rate + drift_ns(self.rho) < ttl_ns
 
-def executions(seed: int, number: int, fault: Fault | None = None) -> Iterator[Execution]:
-    """So many executions, each on a key of its own."""
+    def change(self, name: str, token: str, held: Hold, rate: float) -> Iterator[float]:
+        """Extend a few times, for longer and for shorter, whatever comes of it."""
+        for _ in range(self.random.randint(1, 4)):
+            asked, ttl_ns = self.now, self.random.choice([TTL_NS, TTL_NS // 4])
+            self.record(name, "invoke", "extend", token, ttl_ns=ttl_ns)
+            yield from self.ask(lambda node, at, ttl_ns=ttl_ns: node.expire(token, ttl_ns, at))
+            granted = self.yes * 2 > len(self.nodes) and self.in_time(asked, rate, ttl_ns)
+            self.record(name, "ok" if granted else "info", "extend", token)
+            held.end_ns = min(held.end_ns, asked)  # what is certain from here on, the checker has to say
+            yield self.delay()
+
+
+def executions(
+    seed: int, number: int, fault: Fault | None = None, *, mixed: bool = False, rho: float = RHO
+) -> Iterator[Execution]:
+    """So many executions, each on a key of its own; all clocks run at a rate of 1 ± `rho`."""
     random = Random(seed)
     for at in range(number):
-        yield World(random, f"k{at}", fault).run()
+        yield World(random, f"k{at}", fault, mixed=mixed, rho=rho).run()
