@@ -20,7 +20,7 @@ from checker.formats import load
 from checker.history.evidence import Evidence
 from checker.verdict import Severity
 from lab.report.meanings import FINDINGS
-from tests.unit.checker.story import Story
+from tests.unit.checker.story import MS, Story
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 VIOLATED = sorted(path.name.removesuffix(".jsonl") for path in GOLDEN.glob("*-violated.jsonl"))
@@ -89,6 +89,26 @@ def test_who_may_have_held_the_lock_stays_when_refusals_are_the_point() -> None:
         row for row in range(len(history.ops)) if history.ops.f[row] == 0 and history.ops.status[row] != 1
     ]
     assert {int(history.ops.call_index[row]) for row in held} <= set(witness.ops.call_index.tolist())
+
+
+def test_an_earlier_grant_stays_that_may_explain_a_leak_away_and_one_of_another_key_goes() -> None:
+    story = Story(grace_ns=1_000 * MS).acquire("carol", "earlier", 0, 10).release("carol", "earlier", 20, 30)
+    story.acquire("carol", "other", 40, 50, key="other").op(
+        "carol", "release", 60, 70, grant_id="other", key="other"
+    )
+    story.acquire("alice", "lost", 100, 110)
+    for number in range(50):
+        at = 200 + 100 * number
+        story.acquire("bob", f"b{number}", at, at + 50, "fail", error="held")
+    history = story.history()
+    (finding,) = check(history).named("leak")
+    rows = np.arange(len(history.ops))
+    without = rows[[history.ops.name("grant", int(row)) not in ("earlier", "other") for row in rows]]
+    assert shows(replace(history, ops=history.ops.take(without), source=None), finding, "lease")
+    witness = shortest_witness(history, finding)
+    kept = {witness.ops.name("grant", row) for row in range(len(witness.ops))}
+    assert {"earlier", "lost"} <= kept
+    assert "other" not in kept
 
 
 def test_values_of_a_register_go_together() -> None:
