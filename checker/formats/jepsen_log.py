@@ -26,7 +26,7 @@ ABSENT: Final = "nil"
 MISMATCH: Final = "mismatch"
 START: Final = "start"  # the process that writes the first value
 
-LINE_NS: Final = 1_000_000  # a line counts as a millisecond, so that `t=+43.000 ms` is line 43
+LINE_NS: Final = 1_000_000_000  # a line counts as a second, so that `43.00 s` is line 43
 
 _LINE: Final = re.compile(
     r"(?:.*?\s)?(?P<process>:?[\w/-]+)\s+:(?P<type>invoke|ok|fail|info)\s+:(?P<f>[\w/-]+)(?:\s+(?P<value>.*))?"

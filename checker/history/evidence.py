@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Oper
 from checker.history.sightings import Sightings
 from checker.history.windows import Answers, Segments, believed, guaranteed
 from checker.history.writes import Writes, accepted_writes
+from checker.renaming import Renaming, open_ends, renaming, told
 from checker.verdict import Cause, Finding, Property, Severity
 from checker.words import instant
 
@@ -35,10 +36,14 @@ class Interval:
 
 
 class Evidence:
-    """A history prepared for the checks; everything is derived once, on first use."""
+    """A history prepared for the checks; everything is derived once, on first use.
 
-    def __init__(self, history: History, model: str | None = None) -> None:
+    With `by_process` a release is of what its own process acquired last, unless the record says otherwise.
+    """
+
+    def __init__(self, history: History, model: str | None = None, *, by_process: bool = False) -> None:
         self.history = history
+        self.by_process = by_process
         self.params: Params = history.params
         self.model: str = model or self.params.model or _likely_model(history.ops)
         self.ops: Operations = with_grants(history.ops)
@@ -52,6 +57,27 @@ class Evidence:
     def _accepted(self) -> tuple[Writes, Grants]:
         grants = grants_of(self.ops, unnamed_releases(self.history.ops))
         return accepted_writes(self.history, self.ops, grants)
+
+    @cached_property
+    def renamed(self) -> Renaming | None:
+        """Which processes may go on for the client of another, as far as the record leaves it open."""
+        return renaming(self.history.ops)
+
+    def open_ends(self, acquires: Index) -> tuple[I64, Index]:
+        """`checker.renaming.open_ends` of some acquires; nothing with `by_process`."""
+        if self.by_process:
+            return np.full(acquires.size, NEVER, np.int64), np.full(acquires.size, NONE, np.int64)
+        return open_ends(self.history.ops, self.ops, acquires)
+
+    @cached_property
+    def _open(self) -> tuple[I64, Index]:
+        return self.open_ends(self.grants.row)
+
+    def open_why(self) -> str | None:
+        """Why it is open when a grant ended, although the record seems to say it; None if it is not."""
+        by = self._open[1]
+        by = by[by != NONE]
+        return told(self.ops, self.renamed, int(by[0]), self.at) if by.size else None
 
     @property
     def writes(self) -> Writes:
@@ -85,7 +111,7 @@ class Evidence:
     @cached_property
     def guaranteed(self) -> Segments:
         """The segments of G; those without TTL end where a client was killed."""
-        return guaranteed(self.grants, self.params, self._deaths_ns)
+        return guaranteed(self.grants, self.params, self._deaths_ns, self._open[0])
 
     @cached_property
     def believed(self) -> Segments:
@@ -266,8 +292,6 @@ def limited(findings: list[Finding], count: int) -> list[Finding]:
     """The findings with the true number of such noted in each, if there are more than are listed."""
     if count <= len(findings):
         return findings
-    from dataclasses import replace
-
     return [replace(f, details={**f.details, "count": count}) for f in findings]
 
 

@@ -110,12 +110,17 @@ def owners(ops: Operations) -> npt.NDArray[np.int32]:
         owner = np.where(owner == NONE, len(ops.names.client) + ops.process, owner).astype(np.int32)
     if not bool((ops.grant != NONE).any()):
         return owner
+    return owner[origins(ops)].astype(np.int32, copy=False)
+
+
+def origins(ops: Operations) -> Index:
+    """The row of the acquire that asked for the grant that each operation names, else its own; shape (n,)."""
     rows = ops.rows(F.ACQUIRE)
     asked = acquires_by_grant(ops)
     failed = rows[(ops.grant[rows] != NONE) & (asked[ops.grant[rows]] == NONE)]
     asked[ops.grant[failed]] = failed
     origin = asked[ops.grant]
-    return np.where(origin != NONE, owner[origin], owner).astype(np.int32)
+    return np.where(origin != NONE, origin, np.arange(len(ops)))
 
 
 def threaded(ops: Operations) -> Bools:

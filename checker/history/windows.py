@@ -20,9 +20,9 @@ B and G come in segments, P in one piece.
 
 An extension may set the time that is left to its TTL, whether that is more or less than before: that is how
 most libraries extend. A command that a node has not executed yet may be executed later, even after the
-operation returned, since a majority is enough for that. So G does not count on the TTL of an extension where
-a shorter one of the same grant was called before it, nor where one of unknown outcome is shorter: see
-`_cautious_ttls`.
+operation returned, since a majority is enough for that. So an extension counts with the shortest TTL that
+any extension of its grant asked for up to its call, and one of unknown outcome may move the deadline back to
+where its own TTL ends, never on. Neither changes anything before its call.
 """
 
 from __future__ import annotations
@@ -49,28 +49,34 @@ class Segments:
         return int(self.grant.size)
 
 
-def guaranteed(grants: Grants, params: Params, deaths_ns: I64 | None = None) -> Segments:
+def guaranteed(
+    grants: Grants, params: Params, deaths_ns: I64 | None = None, open_ends_ns: I64 | None = None
+) -> Segments:
     """The segments of G of every certain grant.
 
     `deaths_ns`, shape (number of grants,), is when the client of each may have died at the earliest, `NEVER`
-    if it lived on: there a lock without TTL may end.
+    if it lived on: there a lock without TTL may end. `open_ends_ns` is from when on each may be gone
+    otherwise (`checker.renaming.open_ends`).
     """
     extensions = grants.extensions
-    ttl, extension_ttl = _cautious_ttls(grants)
+    ttl = grants.ttl_ns
     deadline = plus(grants.called_ns, shorter(ttl, params.rho) - np.where(ttl < NEVER, params.delta_ns, 0))
-    moved = shorter(extension_ttl, params.rho) - np.where(extension_ttl < NEVER, params.delta_ns, 0)
-    done = extensions.status == Status.OK
+    cautious, counts = _cautious(grants)
+    moved = shorter(cautious, params.rho) - np.where(cautious < NEVER, params.delta_ns, 0)
     segments = _segments(
         grants.held,
         grants.acquired_ns,
         deadline,
-        extensions.grant[done],
-        in_time_ns=extensions.call_ns[done],
-        reopen_ns=extensions.return_ns[done],
-        deadline_ns=plus(extensions.call_ns[done], moved[done]),
+        extensions.grant[counts],
+        in_time_ns=extensions.call_ns[counts],
+        reopen_ns=extensions.return_ns[counts],
+        deadline_ns=plus(extensions.call_ns[counts], moved[counts]),
+        certain_ones=extensions.status[counts] == Status.OK,
     )
     epsilon = params.epsilon_ns
     end = np.minimum(segments.end_ns, grants.release_call_ns[segments.grant])
+    if open_ends_ns is not None:
+        end = np.minimum(end, open_ends_ns[segments.grant])
     if deaths_ns is not None:
         endless = segments.end_ns >= NEVER
         end = np.where(endless, np.minimum(end, deaths_ns[segments.grant]), end)
@@ -167,31 +173,25 @@ def possible(grants: Grants, params: Params) -> Segments:
     return Segments(np.arange(len(grants)), grants.called_ns - params.epsilon_ns, end)
 
 
-def _cautious_ttls(grants: Grants) -> tuple[I64, I64]:
-    """TTLs of acquires and extensions that G may count on.
+def _cautious(grants: Grants) -> tuple[I64, Bools]:
+    """The TTL with which each extension counts for G, and which of them count, shape (extensions,) each.
 
-    An extension counts for no more than the shortest that was called before it, since a node may execute that
-    one last. Where one of unknown outcome asked for another TTL than the rest, it may be executed at any
-    later time: then the shortest counts for all of its grant. Extensions that failed had no effect.
+    A node may execute an earlier extension last, so each counts for no more than the shortest that was called
+    up to it. Those that failed had no effect. One of unknown outcome can only end a lease earlier, and that
+    only where TTLs differ.
     """
     extensions = grants.extensions
-    if not len(extensions):
-        return grants.ttl_ns, extensions.ttl_ns
+    certain = extensions.status == Status.OK
     may = np.flatnonzero(extensions.status != Status.FAIL)
     grant, asked = extensions.grant[may], extensions.ttl_ns[may]
     differs = np.zeros(len(grants), bool)
     differs[grant[asked != grants.ttl_ns[grant]]] = True
     if not differs.any():
-        return grants.ttl_ns, extensions.ttl_ns
-    counted = extensions.ttl_ns.copy()
-    counted[may] = -running_max(-asked, grant)
-    unknown = np.zeros(len(grants), bool)
-    unknown[grant[extensions.status[may] == Status.INFO]] = True
-    mixed = differs & unknown
-    shortest = grants.ttl_ns.copy()
-    np.minimum.at(shortest, grant, asked)
-    ttl = np.where(mixed, shortest, grants.ttl_ns)
-    return ttl, np.where(mixed[extensions.grant], shortest[extensions.grant], counted)
+        return extensions.ttl_ns, certain
+    ttl = extensions.ttl_ns.copy()
+    ttl[may] = -running_max(-asked, grant)
+    unsure = (extensions.status == Status.INFO) & differs[extensions.grant]
+    return ttl, certain | unsure
 
 
 def _segments(
@@ -203,11 +203,13 @@ def _segments(
     in_time_ns: I64,
     reopen_ns: I64,
     deadline_ns: I64,
+    certain_ones: Bools | None = None,
 ) -> Segments:
     """Walk through the extensions of all grants at once, the k-th of each in round k.
 
     An extension with `in_time_ns` before the running deadline moves it to `deadline_ns`, a later one closes
-    the segment and opens the next at `reopen_ns`. Extensions are ordered by grant, then call.
+    the segment and opens the next at `reopen_ns`. Where `certain_ones` is False an extension may only move
+    the running deadline back. Extensions are ordered by grant, then call.
     """
     start, end = start_ns.copy(), first_deadline_ns.copy()
     closed: list[tuple[Index, I64, I64]] = []
@@ -219,10 +221,16 @@ def _segments(
             at = alive + turn
             grant = extended[at]
             late = in_time_ns[at] >= end[grant]
+            moved = deadline_ns[at]
+            if certain_ones is not None and not certain_ones[at].all():
+                unsure = ~certain_ones[at]
+                moved = np.where(unsure, np.minimum(moved, end[grant]), moved)
+                moved = np.where(unsure & late, end[grant], moved)
+                late &= ~unsure
             over = grant[late]
             closed.append((over, start[over], end[over]))
             start[over] = reopen_ns[at][late]
-            end[grant] = deadline_ns[at]
+            end[grant] = moved
             turn += 1
             more = counts > turn
             alive, counts = alive[more], counts[more]

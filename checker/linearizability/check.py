@@ -5,6 +5,7 @@
 | mutex | lazy earliest-deadline-first (`unowned`) | exact |
 | owner-, reentrant-, fenced-, reentrant-fenced-mutex | disjoint cores (`owned`) | exact |
 | the same, on a key where that may be wrong (see `owners`) | search (`wgl`) | exact or unknown |
+| the same, where the record leaves open who released (see `owners`) | the same, and a plain mutex | sound |
 | lease | cores, where every lease was released before it could end by itself | exact there |
 | cas-register | search (`wgl`) | exact or unknown |
 
@@ -20,23 +21,24 @@ sound and incomplete.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.history.operations import NONE, F, Operations
+from checker.history.operations import NEVER, NONE, F, Operations
 from checker.linearizability.adapter import lock_columns, register_ops, without_empty_cores
 from checker.linearizability.columns import OpColumns
 from checker.linearizability.lease import may_end_by_itself
 from checker.linearizability.model import UNKNOWN_VALUE, Model, Op, cas_register, lock_ops, owner_mutex
 from checker.linearizability.owned import check_owned
-from checker.linearizability.owners import by_client, by_owner, to_be_searched
+from checker.linearizability.owners import before, by_client, by_owner, doubts, to_be_searched
 from checker.linearizability.result import Result, Violation
 from checker.linearizability.sentences import Narrator, blocked_sentence, owned_sentence, unowned_sentence
 from checker.linearizability.unowned import check_unowned
 from checker.linearizability.wgl import DEFAULT_BUDGET_STEPS, search
+from checker.renaming import renaming, told
 
 UNLIMITED_DEPTH: Final = 2**31 - 1
 MODELS: Final = (
@@ -120,14 +122,55 @@ def _locks(tell: Narrator, model: str, assume: Assumptions) -> list[Result]:
     if model == "lease":
         aside |= may_end_by_itself(by_client(tell.ops), columns.keys, assume.rho, assume.delta_ns)
         results |= {int(key): _left_to_windows(tell, int(key)) for key in np.flatnonzero(aside & present)}
-    if owned:
-        searched = to_be_searched(columns, _depth(model, assume), fenced="fenced" in model) & ~aside
-        results |= _fallback(tell, columns, searched, model, assume)
-        aside |= searched
     if bool(aside.any()):
         columns = columns.select(~aside[columns.key])
-    results |= _scanned(tell, columns, present & ~aside, model, assume)
+    results |= _decided(tell, columns, model, assume)
+    if owned and len(columns):
+        results |= _reconsidered(tell, columns, results, model, assume)
     return [results[key] for key in sorted(results)]
+
+
+def _decided(tell: Narrator, columns: OpColumns, model: str, assume: Assumptions) -> dict[int, Result]:
+    """One result per key, taking `columns.process` for the owners."""
+    if not len(columns):
+        return {}
+    present = np.bincount(columns.key, minlength=columns.keys) > 0
+    searched = np.zeros(columns.keys, np.bool_)
+    if model != "mutex":
+        searched = to_be_searched(columns, _depth(model, assume), fenced="fenced" in model)
+    results = _fallback(tell, columns, searched, model, assume)
+    if bool(searched.any()):
+        columns = columns.select(~searched[columns.key])
+    return results | _scanned(tell, columns, present & ~searched, model, assume)
+
+
+def _reconsidered(
+    tell: Narrator, columns: OpColumns, results: dict[int, Result], model: str, assume: Assumptions
+) -> dict[int, Result]:
+    """Results of keys on which a process may have gone on for the client of another, where that matters.
+
+    A violation stands if it was there before the first such operation, or if a plain mutex is violated
+    whoever releases it. Else it is unknown, as is that a reentrant lock refused nobody who held it.
+    """
+    depth, renamed = _depth(model, assume), renaming(tell.ops)
+    if renamed is None:
+        return {}
+    columns = columns.ranked()
+    since, first, refused = doubts(columns, tell.ops, renamed, depth)
+    found: dict[int, Result] = {}
+    for key in np.flatnonzero(since < NEVER).tolist():
+        mine = columns.select(columns.key == key)
+        open_ok = depth > 1 and bool(refused[key])
+        if results[key].outcome == "unknown" or (results[key].outcome == "ok" and not open_ok):
+            continue
+        definite = _decided(tell, before(mine, int(since[key])), model, assume)
+        if depth == 1 and all(result.outcome != "violated" for result in definite.values()):
+            definite = _decided(tell, mine, "mutex", assume)
+        violated = [result for result in definite.values() if result.outcome == "violated"]
+        why = told(tell.ops, renamed, int(first[key]), tell.at)
+        unknown = Result("unknown", model, results[key].algorithm, why, key=results[key].key)
+        found[key] = replace(violated[0], model=model) if violated else unknown
+    return found
 
 
 def _scanned(

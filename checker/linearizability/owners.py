@@ -12,6 +12,11 @@ scan finds none has an order, unless
 - acquires in one session may repeat its fence, and it is open where a session ends.
 
 Keys of this kind are left to the search, if an owner on them did two things at once; all others are scanned.
+
+Where the record names neither clients nor grants, an owner may be part of a client (`checker.renaming`), that
+goes on as another owner after an operation of unknown outcome. Parts for owners ask more than a lock
+promises. What they answer for a plain mutex depends on it only where a part releases more than it acquired;
+for a reentrant one it may with anything that a later part does (`doubts`).
 """
 
 from __future__ import annotations
@@ -21,11 +26,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.history.arrays import dense, running_max
-from checker.history.identity import owners, unknown_grants
-from checker.history.operations import NEVER, F, Operations
+from checker.history.arrays import dense, group_starts, running_max
+from checker.history.identity import origins, owners, unknown_grants
+from checker.history.operations import NEVER, NONE, F, Operations
 from checker.linearizability.columns import ACQUIRE, NO_FENCE, REFUSED, RELEASE, OpColumns
 from checker.linearizability.owned import keeps_identity
+from checker.renaming import Renaming
 
 
 def by_client(ops: Operations) -> Operations:
@@ -79,11 +85,16 @@ def _does_two_things_at_once(columns: OpColumns) -> NDArray[np.bool_]:
 
 def _has_excess_release(columns: OpColumns, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Shape (keys,): True where a release was called when its owner held nothing for certain."""
+    return _has(columns, excess_releases(columns, among))
+
+
+def excess_releases(columns: OpColumns, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Shape (n,): releases on some keys, called when their owner held nothing for certain. O(n log n)."""
     acquire, release = columns.kind == ACQUIRE, columns.kind == RELEASE
     rows = np.flatnonzero(among[columns.key] & ((acquire & columns.certain) | release))
     when = np.where(acquire[rows], columns.returned[rows], columns.called[rows])
     order = rows[np.lexsort((when, columns.process[rows], columns.key[rows]))]
-    found = np.zeros(columns.keys, np.bool_)
+    found = np.zeros(len(columns), np.bool_)
     if not order.size:
         return found
     group = _groups(columns, order)
@@ -94,9 +105,52 @@ def _has_excess_release(columns: OpColumns, among: NDArray[np.bool_]) -> NDArray
     lowest = np.minimum(-running_max(-total, group), 0)
     before = np.zeros(order.size, np.int64)
     before[1:] = np.where(group[1:] == group[:-1], lowest[:-1], 0)
-    excess = release[order] & (total < before)
-    found[columns.key[order[excess]]] = True
+    found[order[release[order] & (total < before)]] = True
     return found
+
+
+def doubts(
+    columns: OpColumns, ops: Operations, renamed: Renaming, depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """By key, the first operation with which a process may have used what another acquired for its client.
+
+    Its rank, `NEVER` where there is none, its row, and whether any such operation was a refused try; shape
+    (keys,) each. `columns` are ranked, by owner.
+    """
+    process = ops.process[origins(ops)][columns.row]
+    acquire, certain = columns.kind == ACQUIRE, columns.certain
+    since, row = np.full(columns.keys, NEVER, np.int64), np.full(columns.keys, NONE, np.int64)
+    gone = renamed.retired[process] < NEVER
+    order = np.flatnonzero(gone & (acquire | ((columns.kind == RELEASE) & certain)))
+    order = order[np.lexsort((process[order], columns.key[order]))]
+    starts = group_starts(columns.key[order].astype(np.int64) * (int(ops.process.max()) + 1) + process[order])
+    left = np.add.reduceat(np.where(acquire[order], 1, -1), starts) > 0 if starts.size else starts > 0
+    excess = excess_releases(columns, np.ones(columns.keys, np.bool_))
+    holders, late = _earliest(columns, renamed, process, order[starts[left]]), excess & gone
+    later = renamed.begins[process] > holders[columns.key]
+    if depth == 1:
+        later &= excess
+    later |= renamed.begins[process] > _earliest(columns, renamed, process, np.flatnonzero(late))[columns.key]
+    rows = np.flatnonzero(later)
+    rows = rows[np.argsort(columns.called[rows])][::-1]
+    since[columns.key[rows]], row[columns.key[rows]] = columns.called[rows], columns.row[rows]
+    return since, row, _has(columns, later & (columns.kind == REFUSED))
+
+
+def _earliest(
+    columns: OpColumns, renamed: Renaming, process: NDArray[np.int32], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Shape (keys,): when the first of the processes of some rows retired, `NEVER` if none did."""
+    found = np.full(columns.keys, NEVER, np.int64)
+    np.minimum.at(found, columns.key[rows], renamed.retired[process[rows]])
+    return found
+
+
+def before(columns: OpColumns, rank: int) -> OpColumns:
+    """What was called before a call, as it was known then."""
+    columns = columns.select(columns.called < rank)
+    cut = replace(columns, returned=np.where(columns.returned < rank, columns.returned, NEVER))
+    return cut.select((cut.kind != REFUSED) | cut.certain)
 
 
 def _groups(columns: OpColumns, order: NDArray[np.int64]) -> NDArray[np.int64]:

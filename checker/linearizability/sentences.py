@@ -1,4 +1,4 @@
-"""One plain sentence for what a check found; times in ms relative to the history's first event."""
+"""One plain sentence for what a check found; times count from the history's first event."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from checker.history.operations import NEVER, F, Operations, Status
 from checker.linearizability import owned, unowned
+from checker.words import instant
 
 _NO_ROOM = "and no {kind} called by {end} is left to go between them"
 
@@ -18,8 +19,8 @@ class Narrator:
     start_ns: int
 
     def at(self, time_ns: int) -> str:
-        """A stamp as `t=+12.345 ms`."""
-        return f"t=+{(time_ns - self.start_ns) / 1e6:.3f} ms"
+        """A stamp in seconds: `10.19 s`."""
+        return instant(time_ns - self.start_ns)
 
     def called(self, row: int) -> str:
         """When the operation was called."""

@@ -37,6 +37,7 @@ from checker.history.arrays import group_starts, plus, shorter
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
 from checker.history.windows import possible
+from checker.properties.mutual_exclusion import unless_open
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
 
@@ -75,11 +76,15 @@ def check(evidence: Evidence) -> PropertyVerdict:
     capacity = _capacity(evidence)
     weight = weights(evidence)
     findings = over_capacity(evidence, weight, capacity)
-    findings += refused_with_room(evidence, weight, capacity)
+    if evidence.open_why() is None:
+        findings += refused_with_room(evidence, weight, capacity)
     held = int((evidence.ops.status[evidence.ops.rows(F.ACQUIRE)] == Status.OK).sum())
     what = "readers and writers" if evidence.model == READ_WRITE else f"more than {capacity} permits"
     why = f"{held} grants, and {what} of one key can never have been held at the same time"
-    return judge(EXCLUSION, findings, why=why)
+    verdict = judge(EXCLUSION, findings, why=why)
+    if verdict.violations:
+        return verdict
+    return unless_open(evidence, verdict, lambda by_process: bool(check(by_process).violations))
 
 
 def _capacity(evidence: Evidence) -> int:
@@ -153,7 +158,7 @@ def _bare_holds(evidence: Evidence, weight: I64) -> Holds:
     released, order = _grouped(ops, back, ops.call_ns[back])
     ended = _matched(group, released, ops.call_ns[back[order]])
     deadline = plus(ops.call_ns[taken], _lease(ops, taken, params.rho, params.delta_ns))
-    end = np.minimum(ended, deadline) - params.epsilon_ns
+    end = np.minimum(np.minimum(ended, deadline), evidence.open_ends(taken)[0]) - params.epsilon_ns
     start = ops.return_ns[taken] + params.epsilon_ns
     turns = (ended[:-1] <= ops.call_ns[taken[1:]]) | (group[1:] != group[:-1])
     turns = np.append(turns, True) & (ended >= ops.return_ns[taken])

@@ -23,6 +23,7 @@ import numpy as np
 from checker.history.arrays import largest_before, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import MISSING, F, Index, Status
+from checker.renaming import told
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
 MODEL: Final = "leader-election"
@@ -38,7 +39,29 @@ def check(evidence: Evidence) -> PropertyVerdict:
         return judge(EXCLUSION, [], otherwise=Outcome.UNKNOWN, why=why)
     findings = shared_terms(evidence, rows) + term_orders(evidence, rows)
     why = f"{rows.size} elections, no term with two leaders, and every later election has a later term"
+    doubt = None if findings else _doubt(evidence)
+    if doubt is not None:
+        return judge(EXCLUSION, [], otherwise=Outcome.UNKNOWN, why=doubt)
     return judge(EXCLUSION, findings, why=why)
+
+
+def _doubt(evidence: Evidence) -> str | None:
+    """Why the outcome is open: who led twice may be one client or two, and the record does not say it."""
+    if evidence.by_process or evidence.renamed is None:
+        return None
+    by_process = check(Evidence(evidence.history, evidence.model, by_process=True)).violations
+    if not by_process:
+        return None
+    later = int(np.flatnonzero(evidence.ops.return_index == by_process[0].witnesses[-1])[0])
+    return told(evidence.ops, evidence.renamed, later, evidence.at)
+
+
+def _may_be_one(evidence: Evidence, first: int, second: int) -> bool:
+    """Whether the process of the second operation may go on for the client of the first."""
+    renamed, process = evidence.renamed, evidence.ops.process
+    if renamed is None or evidence.by_process:
+        return False
+    return bool(renamed.retired[process[first]] < renamed.begins[process[second]])
 
 
 def shared_terms(evidence: Evidence, rows: Index) -> list[Finding]:
@@ -46,9 +69,10 @@ def shared_terms(evidence: Evidence, rows: Index) -> list[Finding]:
     ops = evidence.ops
     order = rows[np.lexsort((ops.return_index[rows], ops.fence[rows], ops.key[rows]))]
     same = (ops.key[order[1:]] == ops.key[order[:-1]]) & (ops.fence[order[1:]] == ops.fence[order[:-1]])
-    other = np.flatnonzero(same & (ops.client[order[1:]] != ops.client[order[:-1]]))
+    other = np.flatnonzero(same & (ops.client[order[1:]] != ops.client[order[:-1]])).tolist()
+    other = [at for at in other if not _may_be_one(evidence, int(order[at]), int(order[at + 1]))]
     findings = [_shared(evidence, int(order[at]), int(order[at + 1])) for at in other[:LISTED_MAX]]
-    return limited(findings, other.size)
+    return limited(findings, len(other))
 
 
 def _shared(evidence: Evidence, first: int, second: int) -> Finding:
@@ -71,7 +95,8 @@ def term_orders(evidence: Evidence, rows: Index) -> list[Finding]:
     for at in late.tolist():
         row = int(rows[at])
         earlier = int(rows[which_before(key, done, term, int(key[at]), int(ops.call_ns[row]) - margin)])
-        again = ops.fence[earlier] == ops.fence[row] and ops.client[earlier] == ops.client[row]
+        one = ops.client[earlier] == ops.client[row] or _may_be_one(evidence, earlier, row)
+        again = ops.fence[earlier] == ops.fence[row] and one
         if not again:
             findings.append(_order(evidence, earlier, row))
     return limited(findings[:LISTED_MAX], len(findings))

@@ -145,16 +145,19 @@ def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) 
         row, late = int(uses[i]), int(ops.call_ns[uses[i]] - lease_end[i])
         verb = "wrote to" if ops.f[row] == F.WRITE else "read"
         grant = int(evidence.grants.of(ops.grant[row : row + 1])[0])
-        why = (
-            f"{evidence.client(row)} {verb} {evidence.key(int(ops.key[row]))!r} at "
-            f"{evidence.at(ops.call_ns[row])}, {in_words(late)} after its lease was over"
+        who, name = evidence.client(row), evidence.key(int(ops.key[row]))
+        headline = f"{who} {verb} {name!r} {in_words(late)} after its lease was over"
+        line = (
+            f"{who}: lease over at {evidence.at(int(lease_end[i]))} at the latest, called at "
+            f"{evidence.at(ops.call_ns[row])}"
         )
         findings.append(
             evidence.finding(
                 "stale-use",
                 FENCING,
                 Severity.WARNING,
-                why,
+                headline=headline,
+                evidence=(line,),
                 key=int(ops.key[row]),
                 witnesses=(evidence.told(int(evidence.grants.row[grant])), evidence.called(row)),
                 clients=(evidence.client(row),),

@@ -12,6 +12,7 @@ from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import COLUMNS, F, Operations, Status
 from checker.linearizability.custom import CustomModel, CustomResult
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge, worst
+from checker.words import listed
 
 WINDOWED: Final = frozenset(("lease", "owner-mutex", "fenced-mutex"))
 """Models whose grants belong to one holder at a time, so that windows of grants mean something."""
@@ -40,16 +41,16 @@ def by_model(
     last = [rows[at] for at in result.order[-1:]]
     kind = type(model).__name__
     what = str(F(int(evidence.ops.f[blocked])).name).lower()
-    why = (
+    headline = (
         f"no order of the operations explains {evidence.client(blocked)}'s {what} at "
-        f"{evidence.at(evidence.ops.return_ns[blocked])} by the model {kind}: "
-        f"{len(result.order)} others can be put in order, it cannot"
+        f"{evidence.at(evidence.ops.return_ns[blocked])} by the model {kind}"
     )
     return evidence.finding(
         "not-linearizable",
         property,
         Severity.VIOLATION,
-        why,
+        headline=headline,
+        evidence=[f"{len(result.order)} other operations can be put in order, this one cannot"],
         key=int(evidence.ops.key[blocked]),
         witnesses=[e for row in (*last, blocked) for e in (evidence.called(row), evidence.told(row))],
         clients=[evidence.client(row) for row in (*last, blocked)],
@@ -79,12 +80,16 @@ def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
     findings: list[Finding] = []
     for result in violated[:LISTED_MAX]:
         rows = [row for row in result.witness if row < len(evidence.ops)]
+        who = listed(dict.fromkeys(evidence.client(row) for row in rows))
+        named = "" if result.key is None else f" on {result.key!r}"
         findings.append(
             evidence.finding(
                 "not-linearizable",
                 property,
                 Severity.VIOLATION,
                 result.why,
+                headline=f"no order of the operations{named} explains what {who} saw ({result.model})",
+                evidence=[result.why.removesuffix(".")],
                 key=int(evidence.ops.key[rows[0]]) if rows else -1,
                 witnesses=[e for row in rows for e in (evidence.called(row), evidence.told(row))],
                 clients=[evidence.client(row) for row in rows],

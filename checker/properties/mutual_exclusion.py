@@ -8,6 +8,7 @@ cores of an owner-aware mutex, and the test is exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from checker.history.evidence import LISTED_MAX, Evidence, limited, spread
 from checker.history.operations import I64, MISSING, NEVER, Index, Status
 from checker.history.windows import Segments, possible
 from checker.properties.cause import cause_of
-from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
+from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
 
 EXCLUSION = Property.MUTUAL_EXCLUSION
@@ -47,7 +48,25 @@ def check(evidence: Evidence) -> PropertyVerdict:
             "believed "
             "that they held it at once"
         )
-    return judge(EXCLUSION, findings, why=why)
+    verdict = judge(EXCLUSION, findings, why=why)
+    return verdict if verdict.violations else unless_open(evidence, verdict, _overlaps_by_process)
+
+
+def unless_open(
+    evidence: Evidence, verdict: PropertyVerdict, violated: Callable[[Evidence], bool]
+) -> PropertyVerdict:
+    """Unknown in place of this verdict, if all depends on which grant an operation without a grant was about.
+
+    `violated` decides on the same history as if each was about the last of its own process.
+    """
+    doubt = evidence.open_why()
+    if doubt is None or not violated(Evidence(evidence.history, evidence.model, by_process=True)):
+        return verdict
+    return judge(EXCLUSION, verdict.findings, otherwise=Outcome.UNKNOWN, why=doubt)
+
+
+def _overlaps_by_process(evidence: Evidence) -> bool:
+    return meetings(evidence.guaranteed, evidence.grants.key, 1).count > 0
 
 
 def meetings(segments: Segments, key: np.ndarray, limit: int) -> Meetings:
@@ -134,6 +153,8 @@ def _until(evidence: Evidence, g: int) -> str:
         return "held until it released it, which it never did"
     called = end == evidence.grants.release_call_ns[g] - evidence.params.epsilon_ns
     why = "it called release then" if called else "its TTL ends then at the earliest"
+    if end == evidence.open_ends(evidence.grants.row[[g]])[0][0] - evidence.params.epsilon_ns:
+        why = "a release or an extension then may have been of it"
     return f"guaranteed until {evidence.at(end)} ({why})"
 
 
@@ -201,16 +222,18 @@ def possible_overlaps(evidence: Evidence) -> list[Finding]:
         return []
     g, h = int(found.first[0]), int(found.second[0])
     a, b = evidence.holder(g), evidence.holder(h)
-    why = (
-        f"{found.count} grants may have begun while an earlier one was held, as far as stamps can tell; "
-        f"the first are {a} and {b} at {evidence.at(found.start_ns[0])}. Nothing follows from it"
+    begun = "1 grant may have" if found.count == 1 else f"{found.count} grants may have"
+    lines = (
+        f"the first are {a} and {b}, at {evidence.at(found.start_ns[0])}",
+        "only the times in which each may have held it meet, so nothing follows from it",
     )
     return [
         evidence.finding(
             "possible-overlap",
             EXCLUSION,
             Severity.INFORMATION,
-            why,
+            headline=f"{begun} begun while an earlier one was held",
+            evidence=lines,
             key=int(grants.key[g]),
             witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
             clients=(a, b),
@@ -240,18 +263,19 @@ def continuity_losses(evidence: Evidence) -> list[Finding]:
             which_before(key, acquired, called, int(grants.key[g]), int(extensions.call_ns[at]) - margin)
         ]
         a, b = evidence.holder(g), evidence.holder(int(h))
-        why = (
-            f"{a}'s extension of {evidence.key(int(grants.key[g]))!r}, called at "
-            f"{evidence.at(extensions.call_ns[at])}, succeeded although {b} had been granted the lock "
-            f"{_within(evidence, int(h))}, after {a}'s grant at {evidence.at(own[at])}: "
-            "it was a new acquisition under an old name"
+        name = evidence.key(int(grants.key[g]))
+        lines = (
+            f"{a}: acquired at {evidence.at(own[at])}, extended at {evidence.at(extensions.call_ns[at])} · "
+            f"{b}: acquired {_within(evidence, int(h))}",
+            "the extension was a new acquisition under an old name",
         )
         findings.append(
             evidence.finding(
                 "continuity-loss",
                 EXCLUSION,
                 Severity.VIOLATION,
-                why,
+                headline=f"{a} extended its lease on {name!r} although {b} had been granted it in between",
+                evidence=lines,
                 key=int(grants.key[g]),
                 witnesses=(
                     evidence.told(int(grants.row[g])),

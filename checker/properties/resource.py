@@ -11,7 +11,7 @@ import numpy as np
 from checker.history.accesses import Accesses, accesses_of, based_on, contradictions
 from checker.history.arrays import sort_grouped
 from checker.history.evidence import LISTED_MAX, Evidence, limited
-from checker.history.operations import MISSING, Index
+from checker.history.operations import MISSING, NEVER, Index
 from checker.properties.cycles import Step, shortest_cycle
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
@@ -56,17 +56,21 @@ def lost_updates(evidence: Evidence) -> tuple[list[Finding], Index]:
         one, two = (int(writes.row[w]) for w in pair)
         a, b = evidence.client(one), evidence.client(two)
         versions = [int(v) for v in writes.version_written[pair]]
-        of = f" (versions {versions[0]} and {versions[1]})" if MISSING not in versions else ""
-        why = (
-            f"{a} and {b} both changed version {based[order[i]]} of {evidence.key(int(ops.key[one]))!r}{of}: "
-            f"{b} overwrote {a}'s update without having seen it"
+        name = evidence.key(int(ops.key[one]))
+        wrote = [f", wrote version {v}" if v != MISSING else "" for v in versions]
+        line = " · ".join(
+            f"{who}: read version {based[order[i]]}{made} at {evidence.at(ops.return_ns[row])}"
+            if ops.return_ns[row] < NEVER
+            else f"{who}: read version {based[order[i]]}{made}"
+            for who, made, row in zip((a, b), wrote, (one, two), strict=True)
         )
         findings.append(
             evidence.finding(
                 "lost-update",
                 RESOURCE,
                 Severity.VIOLATION,
-                why,
+                headline=f"{b} overwrote {a}'s update of {name!r} without having seen it",
+                evidence=(line,),
                 key=int(ops.key[one]),
                 witnesses=(evidence.told(one), evidence.told(two)),
                 clients=(a, b),
@@ -96,12 +100,12 @@ def _cycle(evidence: Evidence, accesses: Accesses, steps: list[Step]) -> Finding
     sentences = [_sentence(evidence, accesses, step) for step in steps]
     rows = [int(accesses.row[step.source]) for step in steps]
     key = int(accesses.key[steps[0].source])
-    why = f"no order explains the operations on {evidence.key(key)!r}: " + "; ".join(sentences)
     return evidence.finding(
         "cycle",
         RESOURCE,
         Severity.VIOLATION,
-        why,
+        headline=f"no order explains the operations on {evidence.key(key)!r}",
+        evidence=sentences,
         key=key,
         witnesses=[evidence.told(row) for row in rows],
         clients=[evidence.client(row) for row in rows],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from checker.words import in_words, instant
 from lab.analysis.belief import CrossCheck, Held
 from lab.analysis.key_presence import Loss
 
@@ -71,26 +72,26 @@ def _enough(check: CrossCheck) -> str:
 def _parted(check: CrossCheck, held: Held) -> str:
     least, most = check.ms(held.first_ns), check.ms(held.last_ns)
     lacking = "a majority" if check.needed > 1 else "it"
-    without = f"{_between(held.sure_ns / 1e6, held.possible_ns / 1e6)} ms of belief without {lacking}"
+    without = f"{_lasted(held.sure_ns, held.possible_ns)} of belief without {lacking}"
     if held.most < check.needed:
         truth = f"of no moment is it known that the token lay on {_enough(check)}"
     else:
-        truth = f"the token lay on {_enough(check)} only until t=+{_between(least, most)} ms"
+        truth = f"the token lay on {_enough(check)} only until {_between(least, most)}"
     return f"{_believed(check, held)}, but {truth}{_why(held)}: {without}"
 
 
 def _unsure(check: CrossCheck, held: Held) -> str:
     return (
         f"{_believed(check, held)}; whether the token lay on {_enough(check)} all the while is not known for "
-        f"{_ms(held.possible_ns / 1e6)} ms, from t=+{_ms(check.ms(held.first_ns))} ms on{_why(held)}"
+        f"{in_words(held.possible_ns)}, from {_at(check.ms(held.first_ns))} on{_why(held)}"
     )
 
 
 def _believed(check: CrossCheck, held: Held) -> str:
     last = held.believed[-1].end_ns
     story = ", where the story ended" if last == check.end_ns else ""
-    start_ms, end_ms = _ms(check.ms(held.believed[0].start_ns)), _ms(check.ms(last))
-    return f"{held.client} believed in {held.grant_id} from t=+{start_ms} ms to t=+{end_ms} ms{story}"
+    start, end = _at(check.ms(held.believed[0].start_ns)), _at(check.ms(last))
+    return f"{held.client} believed in {held.grant_id} from {start} to {end}{story}"
 
 
 def _why(held: Held) -> str:
@@ -105,9 +106,16 @@ def _lost(loss: Loss) -> str:
 
 
 def _between(least: float | None, most: float | None) -> str:
-    first, last = _ms(least), _ms(most)
+    return _range(_at(least), _at(most))
+
+
+def _lasted(least_ns: int, most_ns: int) -> str:
+    return _range(in_words(least_ns), in_words(most_ns))
+
+
+def _range(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _ms(value: float | None) -> str:
-    return "?" if value is None else f"{value:.1f}"
+def _at(since_start_ms: float | None) -> str:
+    return "?" if since_start_ms is None else instant(round(since_start_ms * 1e6))

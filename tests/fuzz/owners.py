@@ -50,21 +50,25 @@ class Drawn:
             if d.certain or d.kind != "refused acquire"
         ]
 
-    def history(self) -> History:
-        """What the checker reads."""
+    def history(self, *, numbered: bool = False) -> History:
+        """What the checker reads; `numbered`: as Jepsen records it, without clients, under new numbers."""
         events = []
+        clients = 1 + max(draft.client for draft in self.drafts)
         for at, (op, back) in enumerate(self.events):
             draft = self.drafts[op]
             refused = draft.kind == "refused acquire"
             type_: Literal["invoke", "ok", "fail", "info"] = "invoke"
             if back:
                 type_ = "info" if not draft.certain else "fail" if refused else "ok"
+            process = draft.process
+            if numbered:
+                process = str(draft.client + clients * int(process.partition("/")[2] or 0))
             fence = draft.fence if type_ == "ok" and draft.fence != NO_FENCE else None
             events.append(
                 Event(
                     time_ns=at,
-                    process=draft.process,
-                    client=f"c{draft.client}",
+                    process=process,
+                    client=None if numbered else f"c{draft.client}",
                     type=type_,
                     f="release" if draft.kind == "release" else "acquire",
                     key="k",
@@ -177,12 +181,12 @@ def _same(drawn: Drawn, event: int, op: int) -> bool:
     return drawn.drafts[drawn.events[event][0]].client == drawn.drafts[op].client
 
 
-def judged(drawn: Drawn, depth: int, fenced: bool) -> tuple[str, str]:
-    """The checker's answer and that of brute force."""
+def judged(drawn: Drawn, depth: int, fenced: bool, *, numbered: bool = False) -> tuple[str, str]:
+    """The checker's answer and that of brute force, which always knows the clients."""
     model = {(1, False): "owner-mutex", (1, True): "fenced-mutex"}.get((depth, fenced))
     model = model or ("reentrant-fenced-mutex" if fenced else "reentrant-mutex")
     results = check_linearizability(
-        drawn.history().ops, model, assume=Assumptions(depth=depth, refusals=("held",))
+        drawn.history(numbered=numbered).ops, model, assume=Assumptions(depth=depth, refusals=("held",))
     )
     right = brute.possible(drawn.ops(), brute.owned_rule(depth, fenced), brute.OWNED_START)
     return results[0].outcome if results else "ok", "ok" if right else "violated"

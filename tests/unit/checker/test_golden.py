@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,7 @@ def test_golden(case: str) -> None:
     outcomes = {name: p["outcome"] for name, p in told["properties"].items()}
     found = sorted({f["name"] for p in told["properties"].values() for f in p["findings"]})
     assert (outcomes, found) == (expected["outcomes"], expected["findings"]), verdict
+    for finding in verdict.findings:
+        assert finding.evidence, finding.name
+        words = " ".join((finding.headline, *finding.evidence))
+        assert not re.search(r"\d{5}|\.\d{3}|t=\+", words), words

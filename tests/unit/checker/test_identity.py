@@ -238,3 +238,67 @@ def test_durations_without_end_stay_so_on_any_clock() -> None:
             assert clock(np.array([NEVER]), 0.9).tolist() == [NEVER]
     assert longer(np.array([10**10]), 0.01).tolist() == [10_202_020_203]
     assert shorter(np.array([10**10]), 0.01).tolist() == [9_801_980_198]
+
+
+def numbered(model: str, *, later: str = "8") -> History:
+    """Process 3 of 5 takes the lock, its write has an unknown outcome, and process 8 gives the lock back."""
+    story = Story(rho=0.0, model=model).acquire("3", "g1", 0, 10, fence=1, ttl=None)
+    story.op("4", "read", 0, 5).write("3", "g1", 20, 30, 0, None, type="info")
+    story.op(later, "release", 40, 50).acquire("4", "g2", 60, 70, fence=2, ttl=None)
+    story.op("4", "release", 80, 90)
+    return History.from_events([replace(e, grant_id=None, client=None) for e in story.events()], story.params)
+
+
+@pytest.mark.parametrize("model", ["lease", *OWNED, "semaphore"])
+def test_a_new_process_number_may_be_the_client_of_the_old_one(model: str) -> None:
+    history = numbered(model)
+    if model == "semaphore":
+        history = history.with_params(replace(history.params, permits=1))
+    verdict = check(history).properties[Property.MUTUAL_EXCLUSION]
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "process 8 released 'k' at 0.04 s" in verdict.why
+    assert "may be the client of process 3" in verdict.why
+
+
+@pytest.mark.parametrize("model", OWNED)
+def test_a_process_that_was_there_before_is_another_client(model: str) -> None:
+    assert exclusion(numbered(model, later="4")) is Outcome.VIOLATED
+
+
+@pytest.mark.parametrize("model", ["lease", "owner-mutex", "fenced-mutex"])
+def test_what_happened_before_a_process_was_renamed_stays_violated(model: str) -> None:
+    story = (
+        Story(rho=0.0, model=model).acquire("3", "g1", 0, 10, ttl=None).acquire("4", "g2", 11, 12, ttl=None)
+    )
+    story.write("3", "g1", 20, 30, 0, None, type="info").op("8", "release", 40, 50)
+    events = [replace(e, grant_id=None, client=None) for e in story.events()]
+    assert exclusion(History.from_events(events, story.params)) is Outcome.VIOLATED
+
+
+@pytest.mark.parametrize("model", ["owner-mutex", "fenced-mutex"])
+def test_two_that_hold_a_lock_at_once_are_accused_whoever_was_renamed(model: str) -> None:
+    story = Story(rho=0.0, model=model).acquire("3", "g1", 0, 10, ttl=None, fence=1)
+    story.write("3", "g1", 20, 30, 0, None, type="info").op("8", "release", 40, 50)
+    story.acquire("4", "g2", 60, 70, ttl=None, fence=2).acquire("5", "g3", 61, 71, ttl=None, fence=3)
+    story.op("4", "release", 80, 90).op("5", "release", 81, 91)
+    events = [replace(e, grant_id=None, client=None) for e in story.events()]
+    assert exclusion(History.from_events(events, story.params)) is Outcome.VIOLATED
+
+
+def test_a_late_release_without_a_grant_may_end_a_later_grant_of_its_client() -> None:
+    story = (
+        Story(rho=0.0, model="lease").op("alice", "release", 0, 10, "info").acquire("alice/1", "g", 20, 30)
+    )
+    story.acquire("bob", "h", 40, 50)
+    verdict = check(unnamed(story)).properties[Property.MUTUAL_EXCLUSION]
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "may have ended any later grant of the same client" in verdict.why
+
+
+def test_a_leader_that_is_told_of_its_term_again_under_a_new_number_is_one_leader() -> None:
+    story = Story(rho=0.0, model="leader-election").acquire("3", "g1", 0, 10, fence=7)
+    story.op("3", "read", 20, 30, "info").acquire("8", "g2", 40, 50, fence=7)
+    events = [replace(e, grant_id=None, client=None) for e in story.events()]
+    assert exclusion(History.from_events(events, story.params)) is Outcome.UNKNOWN
+    named = [replace(e, client=f"client of {e.process}") for e in events]
+    assert exclusion(History.from_events(named, story.params)) is Outcome.VIOLATED

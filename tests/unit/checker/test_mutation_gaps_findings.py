@@ -130,7 +130,8 @@ def test_a_use_is_stale_only_for_certain(called: float, stale: bool) -> None:
 def test_a_stale_use_says_what_it_was_and_how_late() -> None:
     story = Story(**EXACT).acquire("alice", "g1", 0, 10).read("alice", "g1", 1_500, 1_510, 0)
     finding = only(story, "stale-use")
-    assert finding.why == "alice read 'k' at 1.50 s, 490 ms after its lease was over"
+    assert finding.headline == "alice read 'k' 490 ms after its lease was over"
+    assert finding.evidence == ("alice: lease over at 1.01 s at the latest, called at 1.50 s",)
     assert finding.details["late_ns"] == 490 * MS
     written = Story(**EXACT).acquire("alice", "g1", 0, 10).write("alice", "g1", 1_500, 1_510, 0, 1)
     assert only(written, "stale-use").why.startswith("alice wrote to 'k'")
@@ -195,7 +196,10 @@ def test_who_overwrote_whom_is_told_by_versions() -> None:
     story = Story().write("alice", None, 0, 50, 0, 2).write("bob", None, 10, 20, 0, 1)
     finding = only(story, "lost-update")
     assert finding.details["versions_written"] == [1, 2]
-    assert finding.why.endswith("(versions 1 and 2): alice overwrote bob's update without having seen it")
+    assert finding.headline == "alice overwrote bob's update of 'k' without having seen it"
+    assert (
+        "wrote version 1 at 0.02 s · alice: read version 0, wrote version 2 at 0.05 s" in finding.evidence[0]
+    )
 
 
 def test_a_lost_update_without_versions_is_told_without_them() -> None:

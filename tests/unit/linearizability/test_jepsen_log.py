@@ -44,7 +44,7 @@ def test_lines_become_operations(tmp_path: Path) -> None:
         ("1", 6, 1, (2, 4), "mismatch"),
         ("1", 4, 1, None, "timed-out"),
     ]
-    assert int(ops.call_ns[1]) - history.start_ns == 2_000_000  # line 2
+    assert int(ops.call_ns[1]) - history.start_ns == 2_000_000_000  # line 2
     assert [r.outcome for r in check_linearizability(ops, "cas-register")] == ["ok"]
 
 
