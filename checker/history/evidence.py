@@ -14,10 +14,10 @@ from checker.history.events import LAB, Params
 from checker.history.grants import Grants, grants_of, unnamed_releases, with_grants
 from checker.history.history import History
 from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.history.renaming import Renaming, open_ends, renaming, told
 from checker.history.sightings import Sightings
 from checker.history.windows import Answers, Segments, believed, guaranteed
 from checker.history.writes import Writes, accepted_writes
-from checker.renaming import Renaming, open_ends, renaming, told
 from checker.verdict import Cause, Finding, Property, Severity
 from checker.words import instant
 
@@ -64,7 +64,7 @@ class Evidence:
         return renaming(self.history.ops)
 
     def open_ends(self, acquires: Index) -> tuple[I64, Index]:
-        """`checker.renaming.open_ends` of some acquires; nothing with `by_process`."""
+        """`checker.history.renaming.open_ends` of some acquires; nothing with `by_process`."""
         if self.by_process:
             return np.full(acquires.size, NEVER, np.int64), np.full(acquires.size, NONE, np.int64)
         return open_ends(self.history.ops, self.ops, acquires)

@@ -56,7 +56,7 @@ def guaranteed(
 
     `deaths_ns`, shape (number of grants,), is when the client of each may have died at the earliest, `NEVER`
     if it lived on: there a lock without TTL may end. `open_ends_ns` is from when on each may be gone
-    otherwise (`checker.renaming.open_ends`).
+    otherwise (`checker.history.renaming.open_ends`).
     """
     extensions = grants.extensions
     ttl = grants.ttl_ns

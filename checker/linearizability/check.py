@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.history.operations import NEVER, NONE, F, Operations
+from checker.history.renaming import renaming, told
 from checker.linearizability.adapter import lock_columns, register_ops, without_empty_cores
 from checker.linearizability.columns import OpColumns
 from checker.linearizability.lease import may_end_by_itself
@@ -38,7 +39,6 @@ from checker.linearizability.result import Result, Violation
 from checker.linearizability.sentences import Narrator, blocked_sentence, owned_sentence, unowned_sentence
 from checker.linearizability.unowned import check_unowned
 from checker.linearizability.wgl import DEFAULT_BUDGET_STEPS, search
-from checker.renaming import renaming, told
 
 UNLIMITED_DEPTH: Final = 2**31 - 1
 MODELS: Final = (

@@ -13,10 +13,10 @@ scan finds none has an order, unless
 
 Keys of this kind are left to the search, if an owner on them did two things at once; all others are scanned.
 
-Where the record names neither clients nor grants, an owner may be part of a client (`checker.renaming`), that
-goes on as another owner after an operation of unknown outcome. Parts for owners ask more than a lock
-promises. What they answer for a plain mutex depends on it only where a part releases more than it acquired;
-for a reentrant one it may with anything that a later part does (`doubts`).
+Where the record names neither clients nor grants, an owner may be part of a client
+(`checker.history.renaming`), that goes on as another owner after an operation of unknown outcome. Parts for
+owners ask more than a lock promises. What they answer for a plain mutex depends on it only where a part
+releases more than it acquired; for a reentrant one it may with anything that a later part does (`doubts`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from checker.history.arrays import dense, group_starts, running_max
 from checker.history.identity import origins, owners, unknown_grants
 from checker.history.operations import NEVER, NONE, F, Operations
+from checker.history.renaming import Renaming
 from checker.linearizability.columns import ACQUIRE, NO_FENCE, REFUSED, RELEASE, OpColumns
 from checker.linearizability.owned import keeps_identity
-from checker.renaming import Renaming
 
 
 def by_client(ops: Operations) -> Operations:

@@ -23,7 +23,7 @@ import numpy as np
 from checker.history.arrays import largest_before, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import MISSING, F, Index, Status
-from checker.renaming import told
+from checker.history.renaming import told
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
 MODEL: Final = "leader-election"

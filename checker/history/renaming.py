@@ -83,11 +83,11 @@ def _stated(ops: Operations, last: Index, used: Index) -> Index:
 def open_ends(raw: Operations, ops: Operations, acquires: Index) -> tuple[I64, Index]:
     """From when on each of some acquires may be undone though its process did not release, and by which row.
 
-    `NEVER` and -1 where nothing may. `raw` is as recorded, `ops` is the same with every release given to the
-    last acquire of its process (`checker.history.grants.with_grants`). There are two ways: a process that may go on
-    for the same client releases or extends; or an operation without a grant, whose outcome is unknown, takes
-    effect late, since it had nothing to release when it was called, or a lease that may have ended by itself,
-    or it is an extension. O(n log n).
+    `NEVER` and -1 where nothing may. `raw` is as recorded, `ops` is the same with every release given to
+    the last acquire of its process (`checker.history.grants.with_grants`). There are two ways: a process
+    that may go on for the same client releases or extends; or an operation without a grant, whose outcome
+    is unknown, takes effect late, since it had nothing to release when it was called, or a lease that may
+    have ended by itself, or it is an extension. O(n log n).
     """
     ends, by = np.full(acquires.size, NEVER, np.int64), np.full(acquires.size, NONE, np.int64)
     bare = (raw.grant == NONE) | (unknown_grants(raw) & (raw.f == F.RELEASE))
