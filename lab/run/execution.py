@@ -97,7 +97,8 @@ class Run:
         for swept in sweep():
             self._tell(Told("lab", swept.sentence, "plain"))
         if not is_simulated(self._plan.substrate):
-            self._imports = threading.Thread(target=self._import_what_comes_last, daemon=True)
+            # No daemon: an interpreter that ends while a thread imports NumPy may end by SIGSEGV.
+            self._imports = threading.Thread(target=self._import_what_comes_last)
             self._imports.start()
         directory = RunDirectory.create(self._plan.out, self._loaded.name, self._plan.seed)
         directory.write_scenario(self._loaded.text)

@@ -7,12 +7,16 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lab.substrates.real.ports import free_ports, is_port_free
-from tests.lab_process import Lab, alive, children_of, part
+from tests.lab_process import ROOT, Lab, alive, children_of, part
+
+pytestmark = pytest.mark.full
 
 WAITS = "steps=[{do: alice acquires}, {wait: 30s}]"
 
@@ -52,6 +56,28 @@ def test_a_paused_client_does_not_survive_an_interrupt(lab: Lab) -> None:
     lab.wait_for_event("pause")
     process.send_signal(signal.SIGINT)
     assert lab.ended(process).code == 130
+
+
+ENDS_EARLY = """
+import pathlib, time
+import lab.run.execution
+from lab.scenario.load import load_scenario
+
+def imports(paints):
+    time.sleep(1)
+    pathlib.Path("imported").touch()
+
+lab.run.execution._import_what_comes_last = imports
+options = lab.run.execution.RunOptions(1, pathlib.Path("reports"), "", "local")
+lab.run.execution.Run(load_scenario("healthy"), options, lambda told: None).prepare()
+"""
+
+
+def test_a_run_that_ends_early_waits_for_what_it_imports(tmp_path: Path) -> None:
+    """An interpreter that ends while a thread imports NumPy may end by SIGSEGV: the exit code was -11."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", ENDS_EARLY], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "imported").exists()
 
 
 def test_what_a_killed_lab_leaves_is_ended_by_down(lab: Lab) -> None:

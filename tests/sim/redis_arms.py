@@ -300,6 +300,10 @@ class RealArm:
         wire = self.connect()
         return fields(ask(wire, "INFO", section))
 
+    def unwritten(self) -> int:
+        """Bytes that it answered for and has not yet given to the kernel: with everysec they may wait."""
+        return int(self._info("persistence").get("aof_buffer_length", 0))
+
     def connect(self) -> RealWire:
         wire = RealWire(self.port)
         self._wires.append(wire)
