@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import get_args
+
+import pytest
 
 from checker.history.events import Model
 from checker.verdict import Property
@@ -26,13 +29,19 @@ NO_FINDINGS = {
 """Other words with a hyphen in the checker: faults, errors, edges, an algorithm, a format, events."""
 
 
+@cache
+def written(*, gallery: bool) -> dict[str, str]:
+    """The pages that the files give, with what they show of the gallery or without."""
+    return pages(ROOT / GALLERY if gallery else None)
+
+
 def test_they_are_current() -> None:
     kept = {
         str(path.relative_to(ROOT / "docs")): path.read_text(encoding="utf-8")
         for path in (ROOT / "docs").rglob("*.md")
         if path.name not in MEASURED
     }
-    assert pages(ROOT / GALLERY) == kept, "python -m lab.report.docs writes them anew"
+    assert written(gallery=True) == kept, "python -m lab.report.docs writes them anew"
 
 
 def test_every_finding_and_property_has_its_words() -> None:
@@ -44,7 +53,7 @@ def test_every_finding_and_property_has_its_words() -> None:
 
 
 def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
-    found = pages(None)
+    found = written(gallery=False)
     stories = [
         name
         for name in (*names(), *library_names(), *consensus_names())
@@ -61,7 +70,7 @@ def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
 
 
 def test_every_claim_and_every_implementation_is_told() -> None:
-    found = pages(None)
+    found = written(gallery=False)
     for claim in claims():
         assert f"## Claim {claim.number}\n" in found["claims.md"]
         assert f"**Conclusion: {claim.verdict}.** {claim.conclusion}" in found["claims.md"]
@@ -79,14 +88,15 @@ def test_every_claim_and_every_implementation_is_told() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    found = pages(ROOT / GALLERY)
+    found = written(gallery=True)
     for name, text in found.items():
         for link in re.findall(r"\]\(([^)#]+)\)", text):
             target = (ROOT / "docs" / name).parent / link
             assert target.resolve().exists(), f"{name}: {link}"
 
 
-def test_pages_of_what_is_gone_are_removed(tmp_path: Path) -> None:
+def test_pages_of_what_is_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.report.docs.pages", lambda _: written(gallery=False))
     write_docs(tmp_path, None)
     old, own = tmp_path / "scenarios" / "gone.md", tmp_path / "scenarios" / "by-hand.md"
     old.write_text((tmp_path / "scenarios" / "healthy.md").read_text())

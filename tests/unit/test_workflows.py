@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.house.test_rules import ROOT
+from tests.rules.test_rules import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))

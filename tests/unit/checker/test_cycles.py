@@ -66,6 +66,7 @@ def test_positions_components_and_brute_force_agree(a: Accesses) -> None:
     assert by_position == by_components == by_force
 
 
+@pytest.mark.full
 @FUZZ
 @given(accesses())
 def test_every_witness_is_a_cycle_of_real_steps(a: Accesses) -> None:
@@ -79,6 +80,7 @@ def test_every_witness_is_a_cycle_of_real_steps(a: Accesses) -> None:
             assert graph.has_edge(one.source, one.target)
 
 
+@pytest.mark.full
 @FUZZ
 @given(accesses())
 def test_scipy_and_networkx_find_the_same_components(a: Accesses) -> None:

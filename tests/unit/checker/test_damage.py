@@ -17,6 +17,8 @@ from tests.unit.checker.story import Story
 
 TEXTS = (".jsonl", ".edn")
 ALL = (*TEXTS, ".parquet")
+EVERYWHERE = (".jsonl", pytest.param(".edn", marks=pytest.mark.full))
+"""Where every place of a file is tried: a second or more for each format."""
 PASSED = {Outcome.OK, Outcome.ABSENT}
 
 
@@ -70,21 +72,21 @@ def flipped(whole: bytes, step: int = 1) -> Iterator[bytes]:
         yield bytes(data)
 
 
-@pytest.mark.parametrize("suffix", TEXTS)
+@pytest.mark.parametrize("suffix", EVERYWHERE)
 def test_a_text_cut_anywhere_never_passes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"h{suffix}"
     whole = written(path)
     refuse(path, whole, (whole[:at] for at in range(1, len(whole))))
 
 
-@pytest.mark.parametrize("suffix", TEXTS)
+@pytest.mark.parametrize("suffix", EVERYWHERE)
 def test_a_text_without_its_beginning_never_passes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"h{suffix}"
     whole = written(path)
     refuse(path, whole, (whole[at:] for at in range(1, len(whole))))
 
 
-@pytest.mark.parametrize("suffix", TEXTS)
+@pytest.mark.parametrize("suffix", EVERYWHERE)
 def test_a_text_with_a_bit_flipped_anywhere_never_passes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"h{suffix}"
     whole = written(path)
@@ -105,6 +107,7 @@ def test_a_line_lost_doubled_or_moved_never_passes(tmp_path: Path, suffix: str) 
     refuse(path, b"".join(lines), changed())
 
 
+@pytest.mark.full
 def test_parquet_cut_or_flipped_never_passes(tmp_path: Path) -> None:
     """Every file is refused before polars sees it, or, without its digest, read by another process."""
     path = tmp_path / "h.parquet"

@@ -37,18 +37,21 @@ def correct() -> Story:
     return story.write("bob", "g2", 40, 50, 1, 2, fence=2).release("bob", "g2", 60, 70)
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: str(path.relative_to(ROOT)))
-def test_agrees_with_the_offline_check_on_every_stored_history(path: Path) -> None:
-    history = load(path)
-    if not history.has_header:
-        pytest.skip("the live form reads histories of the lab's own format")
-    live, judge = judged(history.events(), history.params)
-    known = offline(history)
-    assert set(live) <= set(known)
-    for name, (finding, *_) in live.items():
-        assert any(set(finding.witnesses) <= set(one.witnesses) for one in known[name]), finding
-    missed = {name for name, _ in set(known) - set(live)}
-    assert not missed or judge.doubts.left_out(), missed
+def test_agrees_with_the_offline_check_on_every_stored_history() -> None:
+    compared = 0
+    for path in STORED:
+        history = load(path)
+        if not history.has_header:
+            continue  # the live form reads histories of the lab's own format
+        live, judge = judged(history.events(), history.params)
+        known = offline(history)
+        assert set(live) <= set(known), path
+        for name, (finding, *_) in live.items():
+            assert any(set(finding.witnesses) <= set(one.witnesses) for one in known[name]), (path, finding)
+        missed = {name for name, _ in set(known) - set(live)}
+        assert not missed or judge.doubts.left_out(), (path, missed)
+        compared += 1
+    assert compared > 100
 
 
 def told(story: Story) -> list[tuple[int, str]]:

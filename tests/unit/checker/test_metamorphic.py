@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,6 +109,7 @@ def going_on_as_others(story: Story, changes: list[bool], *, named: bool) -> His
     return History.from_events(events, story.params)
 
 
+@pytest.mark.full
 @FUZZ
 @given(
     stories(keys=("k", "l")),
@@ -127,6 +129,7 @@ def found(verdict: Verdict) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(f.name, str(f.severity), f.witnesses) for f in verdict.findings]
 
 
+@pytest.mark.full
 @FUZZ
 @given(stories(keys=("k", "l", "m")))
 def test_keys_apart_equal_keys_together(story: Story) -> None:
@@ -176,6 +179,7 @@ def test_ok_turned_into_info_never_creates_a_violation(story: Story, data: st.Da
     assert coarse(unsure) <= coarse(history)
 
 
+@pytest.mark.full
 @FUZZ
 @given(stories())
 def test_more_uncertainty_never_creates_a_violation(story: Story) -> None:
@@ -191,6 +195,7 @@ def test_more_uncertainty_never_creates_a_violation(story: Story) -> None:
         assert coarse(history.with_params(changed)) <= found
 
 
+@pytest.mark.full
 def test_the_fuzzer_reaches_every_violation_of_windows_fences_and_resource() -> None:
     seen: set[str] = set()
 

@@ -55,9 +55,9 @@ def compare(text: bytes, *, compiled: bool = False) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_known_histories_are_read_alike(path: Path) -> None:
-    assert compare(path.read_bytes()), "events of this package are plain"
+def test_known_histories_are_read_alike() -> None:
+    left = [path.name for path in GOLDEN if not compare(path.read_bytes())]
+    assert left == [], "events of this package are plain"
 
 
 @pytest.mark.parametrize("info", [0.0, 0.1])

@@ -235,6 +235,7 @@ def some_grants(draw: st.DrawFn) -> list[Grant]:
     return grants
 
 
+@pytest.mark.full
 @settings(max_examples=examples(600), deadline=None)
 @given(some_grants())
 def test_no_execution_explains_what_is_called_a_violation(grants: list[Grant]) -> None:
@@ -250,6 +251,7 @@ def test_for_two_grants_the_windows_are_exact(second: int, first_takes: int, sec
     assert ("overlap" in told(grants)) == (not feasible(grants))
 
 
+@pytest.mark.full
 def test_the_oracle_meets_both_answers() -> None:
     seen: set[str | bool] = set()
 

@@ -80,6 +80,7 @@ def test_a_release_under_way_explains_a_refusal_on_every_key() -> None:
     assert check_owned(op_columns(kinds, processes, called, returned, key=[0, 0, 0, 1, 1, 1])) == []
 
 
+@pytest.mark.full
 @pytest.mark.skipif(compiled._numba() is None, reason="numba (extra 'scale') is not installed")
 @pytest.mark.parametrize("family", ["unowned", "owned", "fenced"])
 def test_compiled_and_interpreted_scans_agree(family: str, monkeypatch: pytest.MonkeyPatch) -> None:

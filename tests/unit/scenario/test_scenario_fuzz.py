@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lab.errors import LabError
-from lab.scenario import library
 from lab.scenario.load import LoadedScenario, load_text
 from lab.scenario.steps import STEPS
 from tests.fuzzing import examples
+from tests.shipped import TEXTS
 
-SHIPPED = [library.text_of(name) for name in library.names()]
+SHIPPED = list(TEXTS.values())
 PIECES = (
     *(
         "[",
@@ -119,6 +120,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
     return [path, *(place for key, child in inner for place in places(child, (*path, key)))]
 
 
+@pytest.mark.full
 @bounded
 @given(st.sampled_from(SHIPPED), st.data())
 def test_shipped_scenarios_with_a_value_replaced(text: str, data: st.DataObject) -> None:

@@ -103,9 +103,8 @@ def shipped(name: str) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("name", library.names())
-def test_the_shipped_scenarios_are_valid(name: str) -> None:
-    assert valid(shipped(name), SCHEMA)
+def test_the_shipped_scenarios_are_valid() -> None:
+    assert [name for name in library.names() if not valid(shipped(name), SCHEMA)] == []
 
 
 def test_it_is_json_and_names_its_dialect() -> None:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import cache
 
 from lab.scenario import library
-from lab.scenario.load import load_scenario, load_text
+from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from lab.scenario.model import Scenario
 
 NAMES = (*library.names(), *library.consensus_names())
 CLEAN = {"ok", "absent"}
+JUDGED = {"mutual_exclusion", "lease_honesty", "fencing", "resource", "deadlock_freedom"}
+
+
+@cache
+def loaded(name: str) -> LoadedScenario:
+    """Each file is read once for all rules."""
+    return load_scenario(name)
 
 
 def scenario(name: str) -> Scenario:
-    return load_scenario(name).scenario
+    return loaded(name).scenario
+
+
+@cache
+def controls() -> dict[str, str]:
+    """Control → its story."""
+    return {name: str(scenario(name).control_of) for name in NAMES if scenario(name).control_of}
 
 
 def test_the_stories_that_must_exist_do() -> None:
@@ -21,49 +34,40 @@ def test_the_stories_that_must_exist_do() -> None:
     assert {"healthy", *stories, *(f"{story}-control" for story in stories)} <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_says_what_it_is(name: str) -> None:
-    loaded = scenario(name)
-    assert loaded.title.strip()
-    assert "\n" not in loaded.title
-    assert loaded.source.strip()
-    sentences = [part for part in loaded.why.replace("\n", " ").split(". ") if part.strip()]
-    assert 3 <= len(sentences) <= 6, sentences
-    assert all(1 <= claim <= 21 for claim in loaded.claims)
+def test_each_says_what_it_is() -> None:
+    for name in NAMES:
+        told = scenario(name)
+        assert told.title.strip(), name
+        assert "\n" not in told.title, name
+        assert told.source.strip(), name
+        sentences = [part for part in told.why.replace("\n", " ").split(". ") if part.strip()]
+        assert 3 <= len(sentences) <= 6, (name, sentences)
+        assert all(1 <= claim <= 21 for claim in told.claims), name
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "healthy"])
-def test_a_story_has_a_control_and_a_control_a_story(name: str) -> None:
-    loaded = scenario(name)
-    if loaded.control_of is None:
-        assert [other for other in NAMES if scenario(other).control_of == name] == [f"{name}-control"]
-    else:
-        assert name == f"{loaded.control_of}-control"
-        assert scenario(loaded.control_of).control_of is None
+def test_each_story_has_one_control_of_its_name() -> None:
+    stories = {name for name in NAMES if name not in controls() and name != "healthy"}
+    assert controls() == {f"{story}-control": story for story in stories}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name == "healthy" or scenario(name).control_of])
-def test_what_must_be_clean_expects_nothing_else(name: str) -> None:
-    expect = scenario(name).expect
-    assert set(expect.outcomes.values()) <= CLEAN
-    assert expect.findings is None
-    judged = {"mutual_exclusion", "lease_honesty", "fencing", "resource", "deadlock_freedom"}
-    assert judged <= set(expect.outcomes)
+def test_what_must_be_clean_expects_nothing_else() -> None:
+    for name in ("healthy", *controls()):
+        expect = scenario(name).expect
+        assert set(expect.outcomes.values()) <= CLEAN, name
+        assert expect.findings is None, name
+        assert set(expect.outcomes) >= JUDGED, name
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if scenario(name).control_of])
-def test_a_control_differs_in_its_steps_only(name: str) -> None:
-    control = scenario(name)
-    story = scenario(str(control.control_of))
-    for part in ("cluster", "lock", "store", "clients", "key"):
-        assert getattr(control, part) == getattr(story, part), part
-    assert control.workload == story.workload
-    assert (control.steps, control.faults) != (story.steps, story.faults)
+def test_a_control_differs_in_its_steps_only() -> None:
+    for name, of in controls().items():
+        control, story = scenario(name), scenario(of)
+        for part in ("cluster", "lock", "store", "clients", "key", "workload"):
+            assert getattr(control, part) == getattr(story, part), (name, part)
+        assert (control.steps, control.faults) != (story.steps, story.faults), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_stored_of_a_run_loads_again(name: str) -> None:
-    loaded = load_scenario(name)
-    again = load_text(loaded.text, "scenario.yaml")
-    assert again.scenario == loaded.scenario
-    assert again.text == loaded.text
+def test_what_is_stored_of_a_run_loads_again() -> None:
+    for name in NAMES:
+        again = load_text(loaded(name).text, "scenario.yaml")
+        assert again.scenario == scenario(name), name
+        assert again.text == loaded(name).text, name

@@ -38,8 +38,12 @@ def loaded(directory: Path, text: str) -> LoadedSuite:
     return load_suite(file)
 
 
-def test_a_case_is_a_product(tmp_path: Path) -> None:
-    suite = loaded(tmp_path, GOOD)
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> LoadedSuite:
+    return loaded(tmp_path_factory.mktemp("good"), GOOD)
+
+
+def test_a_case_is_a_product(suite: LoadedSuite) -> None:
     assert (suite.name, suite.title) == ("mine", "a suite")
     ids = [entry.id for entry in suite.entries]
     assert ids[:4] == [
@@ -191,8 +195,8 @@ def test_whatever_bytes_the_file_has_it_is_a_suite_or_an_error(
         refused.render().encode()
 
 
-def test_the_shards_are_the_whole(tmp_path: Path) -> None:
-    entries = loaded(tmp_path, GOOD).entries
+def test_the_shards_are_the_whole(suite: LoadedSuite) -> None:
+    entries = suite.entries
     for parts in (1, 2, 3, 5, 20):
         pieces = [shard(entries, f"{part}/{parts}") for part in range(1, parts + 1)]
         assert sorted(entry.id for piece in pieces for entry in piece) == sorted(e.id for e in entries)
@@ -205,8 +209,8 @@ def test_a_shard_that_is_none(text: str) -> None:
         shard((), text)
 
 
-def test_only(tmp_path: Path) -> None:
-    entries = loaded(tmp_path, GOOD).entries
+def test_only(suite: LoadedSuite) -> None:
+    entries = suite.entries
     assert len(only(entries, ["healthy"])) == 4
     assert len(only(entries, ["redlock-sequential"])) == 4
     assert len(only(entries, ["*/redlock/local"])) == 2
@@ -216,8 +220,8 @@ def test_only(tmp_path: Path) -> None:
     assert caught.value.hint == 'did you mean "healthy"?'
 
 
-def test_since_failure(tmp_path: Path) -> None:
-    entries = loaded(tmp_path, GOOD).entries
+def test_since_failure(suite: LoadedSuite) -> None:
+    entries = suite.entries
     well = {entry.id: 0 for entry in entries}
     assert since_failure(entries, {}) == entries
     assert since_failure(entries, well) == entries
@@ -226,5 +230,5 @@ def test_since_failure(tmp_path: Path) -> None:
     assert since_failure(entries, well) == (entries[1],)
 
 
-def test_repeated_multiplies(tmp_path: Path) -> None:
-    assert [entry.repeat for entry in repeated(loaded(tmp_path, GOOD).entries[7:], 2)] == [2, 6, 6, 2]
+def test_repeated_multiplies(suite: LoadedSuite) -> None:
+    assert [entry.repeat for entry in repeated(suite.entries[7:], 2)] == [2, 6, 6, 2]

@@ -79,6 +79,7 @@ def test_a_wheel_from_a_local_index(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         wheels.download("thing==2.0", empty, lambda _: None, tags=tags)
 
 
+@pytest.mark.full
 def test_what_has_no_wheel_for_the_other_interpreter_is_built_if_it_fits_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

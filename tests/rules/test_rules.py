@@ -1,14 +1,13 @@
-"""The house rules, as tests: sizes, walls between rooms, nothing in the repository that is not ours."""
+"""Rules of the tree, one test each: sizes, which package imports which, nothing that is not ours."""
 
 from __future__ import annotations
 
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE_LINES_MAX = 400
@@ -28,38 +27,59 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def sources(*rooms: str) -> list[Path]:
+@dataclass(frozen=True)
+class Read:
+    """What the rules ask of a Python file; its syntax tree is not kept."""
+
+    imports: tuple[tuple[str, bool], ...]
+    """The absolute modules it imports, and whether it does so at the top level (not for types only)."""
+    functions: tuple[tuple[str, int], ...]
+    """Its functions, by line and name, and how many lines each has."""
+
+
+@cache
+def read(path: Path) -> Read:
+    """Each file is parsed once for all rules."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported: list[tuple[str, bool]] = []
+    functions: list[tuple[str, int]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported += ((alias.name, node in tree.body) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            imported += ((module, node in tree.body) for module in modules)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            functions.append((f"{node.lineno} {node.name}", lines))
+    return Read(tuple(imported), tuple(functions))
+
+
+def sources(*directories: str) -> list[Path]:
     """Python files below the given directories."""
-    return [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
+    return [path for name in directories for path in sorted((ROOT / name).rglob("*.py"))]
+
+
+def named(path: Path) -> str:
+    """The path as seen from the root of the repository."""
+    return str(path.relative_to(ROOT))
 
 
 ALL_PYTHON = sources("lab", "checker", "tests", "benchmarks")
 
 
-@pytest.mark.parametrize("path", ALL_PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
-def test_file_and_functions_are_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= FILE_LINES_MAX
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+def test_files_are_short() -> None:
+    lengths = {named(path): path.read_text(encoding="utf-8").count("\n") for path in ALL_PYTHON}
+    assert {name: lines for name, lines in lengths.items() if lines > FILE_LINES_MAX} == {}
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """The absolute modules a file imports, and whether it does so at the top level (not for types only)."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for parent in ast.walk(tree):
-        for node in ast.iter_child_nodes(parent):
-            if isinstance(node, ast.Import):
-                yield from ((alias.name, parent is tree) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                yield node.module, parent is tree
-                yield from ((f"{node.module}.{alias.name}", parent is tree) for alias in node.names)
+def test_functions_are_short() -> None:
+    lengths = {f"{named(path)}:{name}": lines for path in ALL_PYTHON for name, lines in read(path).functions}
+    assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES_MAX} == {}
 
 
-WALLS = {
-    # room: what it must not import
+MUST_NOT_IMPORT = {
+    # package: what it must not import
     "checker": ["lab"],
     "lab/locks": [
         "lab.substrates",
@@ -110,19 +130,21 @@ WALLS = {
 }
 
 
-@pytest.mark.parametrize("room", WALLS)
-def test_walls_between_rooms(room: str) -> None:
-    for path in sources(room):
-        for module, _ in imports(path):
-            for forbidden in WALLS[room]:
-                wrong = module == forbidden or module.startswith(forbidden + ".")
-                assert not wrong, f"{path.relative_to(ROOT)} imports {module}"
+def test_no_package_imports_what_it_must_not_know() -> None:
+    wrong = [
+        f"{named(path)} imports {module}"
+        for package, forbidden in MUST_NOT_IMPORT.items()
+        for path in sources(package)
+        for module, _ in read(path).imports
+        if any(module == one or module.startswith(f"{one}.") for one in forbidden)
+    ]
+    assert wrong == []
 
 
 def test_only_run_brings_the_substrate_and_the_locks_together() -> None:
     both = []
     for path in sources("lab"):
-        modules = {module for module, _ in imports(path)}
+        modules = {module for module, _ in read(path).imports}
         substrate = "lab.substrates.substrate" in modules or any(
             module.startswith(("lab.substrates.local", "lab.substrates.docker", "lab.substrates.sim"))
             for module in modules
@@ -131,13 +153,13 @@ def test_only_run_brings_the_substrate_and_the_locks_together() -> None:
             module.startswith("lab.locks.") for module in modules
         )
         if substrate and (lock or "lab.locks" in modules) and "substrates" not in path.parts:
-            both.append(str(path.relative_to(ROOT)))
+            both.append(named(path))
     assert both == ["lab/run/execution.py"]
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
     for path in sources("lab/cli"):
-        modules = {module for module, top in imports(path) if top}
+        modules = {module for module, top in read(path).imports if top}
         modules = {module for module in modules if not module.startswith(("lab.cli.options", "lab.errors"))}
         assert {module.split(".")[0] for module in modules} <= {
             "__future__",
@@ -155,14 +177,15 @@ def test_the_command_line_imports_nothing_heavy() -> None:
 HEAVY = ("matplotlib", "networkx", "scipy", "numba", "polars", "docker", "hypothesis")
 
 
-@pytest.mark.parametrize("room", ["lab", "checker"])
-def test_heavy_packages_are_imported_lazily(room: str) -> None:
-    for path in sources(room):
-        for module, top in imports(path):
-            if top and path.parent.name != "timeline" and "linearizability" not in path.parts:
-                assert module.split(".")[0] not in HEAVY, (
-                    f"{path.relative_to(ROOT)} imports {module} at the top"
-                )
+def test_heavy_packages_are_imported_lazily() -> None:
+    at_the_top = [
+        f"{named(path)} imports {module}"
+        for path in sources("lab", "checker")
+        for module, top in read(path).imports
+        if top and module.split(".")[0] in HEAVY
+        if path.parent.name != "timeline" and "linearizability" not in path.parts
+    ]
+    assert at_the_top == []
 
 
 def test_no_large_blobs() -> None:
@@ -179,11 +202,11 @@ MACHINE_PATH = re.compile(r"/(home|Users)/[a-z]|/(work|root)/")
 
 
 def test_no_machine_paths_and_no_download_addresses() -> None:
-    guilty = []
+    wrong = []
     for path in tracked():
         if path.suffix in {".png", ".gz", ".parquet", ".pdf"} or path == Path(__file__):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if ADDRESS.search(text) or MACHINE_PATH.search(text):
-            guilty.append(str(path.relative_to(ROOT)))
-    assert guilty == []
+            wrong.append(named(path))
+    assert wrong == []

@@ -1,4 +1,4 @@
-"""Parts of checks by themselves, where whole histories did not tell the checker from mutants of itself."""
+"""Functions of single checks, alone: what whole histories cannot tell apart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Small histories that tell the checker from mutants of itself that the other tests let live.
-
-First the windows: every margin on its side, and leases whose extensions ask for other TTLs.
-"""
+"""Windows of grants at their edges: every margin on its side, and extensions that ask for other TTLs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Findings: small histories that tell the checker from mutants of itself that the other tests let live.
-
-Mostly the second key of two, stamps that are uncertain by exactly as much as it takes, and witnesses.
-"""
+"""Findings and their witnesses: the second key of two, and stamps that are just uncertain enough."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Liveness and availability: small histories that tell the checker from mutants of itself.
-
-Each is at the edge of a condition that the other tests meet only from one side.
-"""
+"""Leaks, refusals and unavailability at the edge of each condition; `test_liveness.py` has the cases."""
 
 from __future__ import annotations
 

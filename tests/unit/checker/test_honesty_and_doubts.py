@@ -1,4 +1,4 @@
-"""Lease honesty, standstills and reasons to doubt: histories that tell the checker from mutants of itself."""
+"""Lease honesty, standstills and reasons to doubt, at the edge of each condition."""
 
 from __future__ import annotations
 

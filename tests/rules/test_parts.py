@@ -1,0 +1,23 @@
+"""What `make test` must run whatever else is moved to the part that takes longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.locks.broken import MUTANTS
+from lab.scenario.files import names
+
+MAIN_JOB = "tests/local/test_run.py::test_partition_clockjump_is_violated_as_expected"
+CAUGHT = "tests/known_bad/test_mutants.py::test_a_mutant_is_caught_by_the_finding_it_must_give[{}]"
+SIMULATED = "tests/sim/test_scenarios.py::test_it_comes_out_as_its_file_says[{}]"
+
+
+def test_the_main_job_every_known_bad_lock_and_every_scenario_are_in_the_first_part(
+    request: pytest.FixtureRequest,
+) -> None:
+    first = {item.nodeid for item in request.session.items if not item.get_closest_marker("full")}
+    directories = {name.split("/")[1] for name in first}
+    if request.config.option.keyword or not directories >= {"unit", "known_bad", "fuzz", "sim", "local"}:
+        pytest.skip("not all directories were asked for")
+    wanted = {MAIN_JOB, *map(CAUGHT.format, MUTANTS), *map(SIMULATED.format, names())}
+    assert wanted - first == set()
