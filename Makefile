@@ -1,9 +1,12 @@
 # Two commands do everything: `make run` sets up and runs the main job, `make test` sets up and passes the tests.
+# `make test-all` runs all tests: also the long series on real processes, containers, a browser, and long random ones.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test images check format bench mutants clean
+PYTEST = $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10
+
+.PHONY: run test test-all test-rest images check format bench mutants clean
 
 run: $(VENV)/.base
 	$(BIN)/lab setup
@@ -12,14 +15,25 @@ run: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/lab setup
 	$(BIN)/python -m compileall -q lab checker tests  # once, and not in each of a thousand processes
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10
+	$(PYTEST) -m "not full"
+
+test-all: $(VENV)/.dev
+	$(BIN)/lab setup
+	$(BIN)/python -m compileall -q lab checker tests
+	$(PYTEST)
+
+# What `make test` leaves out; .ci/run calls both.
+test-rest: $(VENV)/.dev
+	$(BIN)/lab setup
+	$(BIN)/python -m compileall -q lab checker tests
+	$(PYTEST) -m full
 
 # For `lab run --on docker`: needs a container engine.
 images: $(VENV)/.dev
 	$(BIN)/lab images build
 
 check: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/house
+	$(BIN)/python -m pytest tests/rules
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

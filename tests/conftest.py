@@ -1,4 +1,4 @@
-"""What all tests share: their order (fast failures first), the switch for slow ones, where run files lie."""
+"""What all tests share: their order (fast failures first), which part they belong to, where run files lie."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from hypothesis import settings
 
 from lab.paths import STATE_VARIABLE
 from lab.substrates.cleanup import processes_of, sweep
+from lab.substrates.sim.patches import simulating
 from tests import fuzzing
 from tests.lab_process import MARK, Lab
 
 settings.load_profile(fuzzing.DEFAULT)
 
-ORDER = ("house", "unit", "known_bad", "fuzz", "golden", "sim", "notebooks", "browser", "local", "docker")
-ON_THIS_MACHINE = ("browser", "local", "docker")
-"""Rooms whose tests fail where the machine stands still; they get a second try, and the report tells."""
+ORDER = ("rules", "unit", "known_bad", "fuzz", "sim", "notebooks", "browser", "local", "docker")
+FULL = ("notebooks", "browser", "docker")
+"""Directories of which no test is part of `make test`; in the others the marker `full` says so."""
 ROOT = Path(__file__).resolve().parents[1]
 STATE = pytest.StashKey[Path]()
 
@@ -43,14 +44,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the workers share the tests out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
-        room = item.path.relative_to(ROOT / "tests").parts[0]
-        return ORDER.index(room) if room in ORDER else len(ORDER)
-
-    items.sort(key=rank)
+    directories = {path: path.relative_to(ROOT / "tests").parts[0] for path in {item.path for item in items}}
+    ranks = {path: ORDER.index(name) if name in ORDER else len(ORDER) for path, name in directories.items()}
+    items.sort(key=lambda item: ranks[item.path])
     for item in items:
-        if item.path.relative_to(ROOT / "tests").parts[0] in ON_THIS_MACHINE:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        if directories[item.path] in FULL or "slow" in item.keywords:
+            item.add_marker(pytest.mark.full)
     if not config.getoption("--slow"):
         skip = pytest.mark.skip(reason="slow: run with --slow")
         for item in items:
@@ -70,3 +69,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     left = processes_of(labs.mark, MARK)
     sweep()
     assert left == []
+
+
+@pytest.fixture(scope="module")
+def _patched() -> Iterator[None]:
+    """Prepare this process for simulated runs once for a whole module: that takes longer than a run."""
+    with simulating():
+        yield

@@ -13,17 +13,21 @@ from lab.drivers import PREFIX
 from lab.drivers import docker_images as drivers
 from lab.errors import LabError
 from lab.scenario.files import library_names
-from lab.scenario.library import summaries
 from lab.substrates.docker import images
 from tests.docker.conftest import of_lab
 from tests.lab_process import Lab
 from tests.local.test_drivers import NOT_BLOCKING, STORY
+from tests.shipped import summaries
 
 pytestmark = pytest.mark.timeout(900)
 TOY = Path(__file__).parents[1] / "local" / "toy_driver.py"
-LOCKS = {one.name: one.lock for one in summaries(libraries=True)}
 ALWAYS = ["redis-py-lost-reply"]
 """One library, whose image takes half a minute. The others run on demand."""
+
+
+def lock_of(story: str) -> str:
+    """The driver that a story about a library is about."""
+    return summaries(libraries=True)[story].lock
 
 
 @pytest.fixture
@@ -31,11 +35,11 @@ def library(engine: Any, request: pytest.FixtureRequest) -> str:
     """A story's name; its library is in an image, or the test is skipped with the reason."""
     name: str = request.param
     place = drivers.Containers()
-    if place.why_not(LOCKS[name]) is not None:
+    if place.why_not(lock_of(name)) is not None:
         try:
-            drivers.install(LOCKS[name], lambda line: None)
+            drivers.install(lock_of(name), lambda line: None)
         except LabError as error:
-            pytest.skip(f"{LOCKS[name].removeprefix(PREFIX)} cannot be had: {error.seen}")
+            pytest.skip(f"{lock_of(name).removeprefix(PREFIX)} cannot be had: {error.seen}")
     return name
 
 
@@ -61,7 +65,7 @@ def test_what_happens_to_a_client_happens_to_its_driver(
 ) -> None:
     (tmp_path / "both.yaml").write_text(STORY)
     run = docker_lab(
-        *("run", "both.yaml", "--on", "docker", "--lock", LOCKS[library], "--set", NOT_BLOCKING),
+        *("run", "both.yaml", "--on", "docker", "--lock", lock_of(library), "--set", NOT_BLOCKING),
         *("--picture", "unexpected"),
     )
     assert run.code == 0, run.out + run.err

@@ -41,15 +41,11 @@ def test_a_story(docker_lab: Lab, servers: None, name: str) -> None:
     assert run.verdict["environment"][service][0].isdigit(), "the version that ran"
 
 
-OTHERS = [
-    name
-    for name in consensus_names()
-    if name not in ALWAYS and needed_of(load_scenario(name).scenario) <= SUBSTRATE.capabilities
-]
-
-
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", [name for name in consensus_names() if name not in ALWAYS])
 def test_every_other_story(docker_lab: Lab, servers: None, name: str) -> None:
+    lacking = needed_of(load_scenario(name).scenario) - SUBSTRATE.capabilities
+    if lacking:
+        pytest.skip(f"containers cannot do: {', '.join(sorted(lacking))}")
     run = docker_lab("run", name, "--on", "docker", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
 

@@ -12,6 +12,7 @@ from tests.local.test_readme import blocks, commands, expected_code, needs_engin
 
 @pytest.mark.timeout(300)
 def test_every_command_of_the_readme_about_containers_works(docker_lab: Lab) -> None:
+    docker_lab.draws = True
     listed = [arguments for arguments in commands("lab") if needs_engine(arguments)]
     assert len(listed) >= 2
     for arguments in listed:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lab.scenario.library import summaries
 from tests.docker.conftest import can_make_namespaces
 from tests.lab_process import Ended, Lab
+from tests.shipped import STORIES, summaries
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -19,12 +19,11 @@ ALWAYS = [
     "failover-race",  # replication, crash, promote
 ]
 """The others run on demand: together they take a quarter of an hour."""
-STORIES = [row.name for row in summaries() if row.control_of is None]
 
 
 def story_and_control(lab: Lab, name: str) -> list[Ended]:
     """Both at once: two labs side by side don't collide."""
-    control = next(row.control for row in summaries() if row.name == name)
+    control = summaries()[name].control
     names = [name, *([control] if control else [])]
     started = [
         lab.start("run", one, "--on", "docker", "--out", f"reports-{number}")

@@ -16,6 +16,8 @@ from checker.verdict import Outcome, Property
 from tests.fuzz.brute import possible
 from tests.fuzzing import examples
 
+pytestmark = pytest.mark.full
+
 WRITER = 100
 HISTORIES = 1_200
 

@@ -12,6 +12,8 @@ from tests.fuzz.lease_counts import PROMISES, beyond, judged, within
 from tests.fuzz.lease_executions import RHO, TTL_NS, Fault, drift_ns, executions
 from tests.fuzzing import DEFAULT, examples
 
+pytestmark = pytest.mark.full
+
 TOGETHER = 400 if settings.get_current_profile_name() == DEFAULT else 1_000
 """Executions in one history: keys are independent, and one check of many costs less than many checks."""
 

@@ -20,6 +20,8 @@ from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import FAMILIES, mutex, run
 from tests.fuzzing import examples
 
+pytestmark = pytest.mark.full
+
 HISTORIES = 2_500
 LEAST_SHARE = 0.05
 relaxed = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))

@@ -11,6 +11,8 @@ from checker.history.history import History
 from checker.verdict import Finding
 from tests.fuzz.live import NAMES, Told, draw, judged, offline
 
+pytestmark = pytest.mark.full
+
 HISTORIES = 80
 SEVERAL = frozenset(("stale-write", "unfenced-write", "fence-breach", "fence-order"))
 """Findings for which the offline check may choose another witness that came later."""

@@ -15,6 +15,8 @@ from tests.fuzz.owners import draw, judged
 from tests.fuzz.renamed import Kind
 from tests.fuzzing import examples
 
+pytestmark = pytest.mark.full
+
 HISTORIES = 1_000
 LEAST = 20
 

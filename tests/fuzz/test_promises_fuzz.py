@@ -6,11 +6,15 @@ from itertools import permutations
 from random import Random
 from typing import Any
 
+import pytest
+
 from checker.check import check
 from checker.history.events import Event, Params
 from checker.history.history import History
 from checker.verdict import Outcome, Property
 from tests.fuzzing import examples
+
+pytestmark = pytest.mark.full
 
 HISTORIES = 1_500
 Session = tuple[int, int, int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,10 +21,15 @@ from lab.scenario.load import load_scenario
 from tests.lab_process import ROOT, Lab
 
 STORIES = sorted(path.stem for path in mutant_story_dir().glob("*.yaml"))
-ON_SERVERS = ("bare-del", "extend-reacquires", "store-ignores-fence")
-"""Mutants that are run on real servers each time; the others are on demand."""
+ON_SERVERS: dict[str, Any] = {
+    "bare-del": (),
+    "extend-reacquires": pytest.mark.full,
+    "store-ignores-fence": pytest.mark.full,
+}
+"""Mutants that are run on real servers in both parts of the tests; the others are on demand."""
 
 
+@pytest.mark.usefixtures("_patched")
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
     row = by_story(MUTANTS[name], 1)
@@ -51,7 +57,7 @@ def test_a_search_catches_it_as_well(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in ON_SERVERS else pytest.mark.slow) for n in MUTANTS]
+    "name", [pytest.param(n, marks=ON_SERVERS.get(n, pytest.mark.slow)) for n in MUTANTS]
 )
 def test_a_mutant_is_caught_on_real_servers(lab: Lab, name: str) -> None:
     mutant = MUTANTS[name]
@@ -75,12 +81,14 @@ def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
     return mutant
 
 
+@pytest.mark.usefixtures("_patched")
 def test_a_lock_that_is_not_broken_survives(harmless: Mutant) -> None:
     row = by_story(harmless, 1)
     assert (row.result, row.exit_code) == ("survived", ExitCode.UNEXPECTED)
     assert "overlap was not found, only: nothing" in row.reasons[0]
 
 
+@pytest.mark.usefixtures("_patched")
 def test_another_finding_does_not_count() -> None:
     other = Mutant("quorum-off-by-one", "grants:QuorumOffByOne", "two-minorities", "leak")
     row = by_story(other, 1)
@@ -88,6 +96,7 @@ def test_another_finding_does_not_count() -> None:
     assert "leak was not found, only: overlap" in row.reasons[0]
 
 
+@pytest.mark.usefixtures("_patched")
 def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
     real = MUTANTS["quorum-off-by-one"].lock
     other = Mutant("counts-silence", "grants:CountsSilence", "two-minorities", "overlap", real)
@@ -95,6 +104,7 @@ def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
     assert (row.result, row.exit_code) == ("control", ExitCode.UNEXPECTED)
 
 
+@pytest.mark.usefixtures("_patched")
 def test_a_run_without_a_verdict_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Mutant("set-without-expiry", "grants:SetWithoutExpiry", "after-the-keys", "leak")
     row = by_story(late, 1)  # its keys never go, so the story never comes to its end
@@ -127,6 +137,7 @@ def test_the_stories_within_the_assumptions_expect_nothing_bad() -> None:
     assert "chaos" not in stories
 
 
+@pytest.mark.full
 def test_the_command_tells_it_all(lab: Lab) -> None:
     run = lab(
         "selftest",

@@ -1,12 +1,11 @@
 """Each step of each scenario makes a difference, or has its reason; the page that is kept says the same.
 
-All scenarios are tried by `lab selftest --scenarios`, as CI does, and with `--slow`; a part of them here.
+`make test` tries some of the scenarios, `make test-all` all of them, as `lab selftest --scenarios` does.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,30 +15,28 @@ from lab.batch.selftest.explained import Explanations, concluded, explanations
 from lab.errors import ExitCode
 from lab.scenario.load import load_scenario, load_text
 from lab.scenario.outcomes import actions
-from lab.substrates.sim.patches import simulating
 from tests.lab_process import ROOT, Lab
+from tests.shipped import TEXTS
 
-NAMES = told_in_steps()
-TRIED = NAMES[::9]
-"""Scenarios that are tried with each run of the tests."""
-
-
-@pytest.fixture(scope="module")
-def _patched() -> Iterator[None]:
-    with simulating():
-        yield
+NAMES = [name for name, text in TEXTS.items() if "\nsteps:" in text]
+TRIED = NAMES[::24]
+"""Scenarios that `make test` tries."""
 
 
 @pytest.mark.usefixtures("_patched")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.slow) for name in NAMES]
+    "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.full) for name in NAMES]
 )
 def test_all_of_it_makes_a_difference_or_has_its_reason(name: str) -> None:
     task = ChangeTask((name,))
     ended = concluded((name,), task.rows(task(0)), 0.0)
     assert (ended.holes, ended.outdated) == ((), ())
     assert ended.exit_code == ExitCode.EXPECTED
+
+
+def test_all_that_can_be_changed_are_tried() -> None:
+    assert tuple(NAMES) == told_in_steps()
 
 
 def test_the_page_that_is_kept_has_every_line() -> None:
@@ -100,6 +97,7 @@ def test_a_file_that_is_changed_is_loaded_as_such() -> None:
     assert load_text(text, "again.yaml").scenario == load_scenario("majority-down").scenario
 
 
+@pytest.mark.full
 def test_the_command_tells_it_all(lab: Lab) -> None:
     run = lab("selftest", "--scenarios", "--only", "healthy", "--json", "--markdown", "page.md")
     assert run.code == 0, run.out + run.err

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.lab_process import Ended, Lab
+
+pytestmark = pytest.mark.full
 
 
 def compared(run: Ended) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from benchmarks.split_vote import VARIANTS
 from lab.drivers.environment import why_not
 from tests.lab_process import ROOT
 
+pytestmark = pytest.mark.full
+
 
 def is_there(name: str) -> bool:
     """Whether a contender of the peers can be measured here; the others are left out, with a reason."""

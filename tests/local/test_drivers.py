@@ -15,6 +15,8 @@ from lab.drivers.environment import why_not
 from lab.drivers.registry import HERE, rows
 from tests.lab_process import Lab
 
+pytestmark = pytest.mark.full
+
 TOY = Path(__file__).with_name("toy_driver.py")
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
 """The driver of redis-py, run by the lab's own Python, which has that library."""

@@ -17,6 +17,8 @@ from lab.substrates.local.node import LocalNode
 from lab.substrates.local.processes import Child
 from tests.local.faulty import Broken, broken, step, stopped_before_the_sync
 
+pytestmark = pytest.mark.full
+
 POWER = frozenset({Capability.POWER_CUTS})
 
 

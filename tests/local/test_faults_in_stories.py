@@ -9,6 +9,8 @@ import pytest
 
 from tests.lab_process import Ended, Lab
 
+pytestmark = pytest.mark.full
+
 HEAD = "title: t\nsource: s\nwhy: w\nclients: [alice, bob]\nexpect: {mutual_exclusion: %s}\n"
 
 

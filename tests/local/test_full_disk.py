@@ -15,6 +15,8 @@ from lab.errors import UnknownOutcome
 from lab.run.recorder import HISTORY, Recorder, recover
 from tests.lab_process import Lab
 
+pytestmark = pytest.mark.full
+
 DISK_BYTES = 4 << 20
 READS = "[{do: alice acquires}" + ", {wait: 300ms}, {do: alice reads}" * 400 + "]"
 CAROL = READS.replace("alice", "carol")

@@ -12,7 +12,7 @@ import pytest
 from lab.run.recorder import HISTORY
 from tests.lab_process import Ended, Lab, children_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 CLIENTS = 500
 SOAK = "10m"
 GROWTH_MAX_BYTES = 64 << 20

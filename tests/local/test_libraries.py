@@ -12,26 +12,28 @@ from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.drivers.registry import HERE
 from lab.scenario.files import library_names
-from lab.scenario.library import summaries
 from tests.lab_process import Lab
+from tests.shipped import summaries
+
+pytestmark = pytest.mark.full
 
 HOLDS = ("redsync-", "redisson-fenced-pause", "redisson-fenced-delayed-write")
 """Stories in which the library does what it promises: redsync is the strongest, a fence stops a write."""
-STORIES = {one.name: one for one in summaries(libraries=True)}
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_a_story_names_its_library_and_has_a_control(name: str) -> None:
-    one = STORIES[name]
-    assert one.lock.startswith(PREFIX)
-    assert name.startswith(one.lock.removeprefix(PREFIX).split("-")[0])
-    if one.control_of is None:
-        assert one.control == f"{name}-control"
-        assert ("violated" in one.expected.values()) is not name.startswith(HOLDS)
-    else:
-        assert "violated" not in one.expected.values()
-        assert STORIES[one.control_of].lock == one.lock
+def test_a_story_names_its_library_and_has_a_control() -> None:
+    stories = summaries(libraries=True)
+    assert list(stories) == sorted(library_names())
+    for name, one in stories.items():
+        assert one.lock.startswith(PREFIX), name
+        assert name.startswith(one.lock.removeprefix(PREFIX).split("-")[0]), name
+        if one.control_of is None:
+            assert one.control == f"{name}-control", name
+            assert ("violated" in one.expected.values()) is not name.startswith(HOLDS), name
+        else:
+            assert "violated" not in one.expected.values(), name
+            assert stories[one.control_of].lock == one.lock, name
 
 
 @pytest.mark.parametrize("name", ["redis-py-lost-reply", "redis-py-lost-reply-control"])
@@ -56,7 +58,7 @@ def test_a_library_is_installed_on_demand(lab: Lab, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 @pytest.mark.parametrize("name", library_names())
 def test_every_story_comes_out_as_expected(lab: Lab, name: str) -> None:
-    reason = why_not(STORIES[name].lock.removeprefix(PREFIX))
+    reason = why_not(summaries(libraries=True)[name].lock.removeprefix(PREFIX))
     if reason is not None:
         pytest.skip(reason)
     ended = lab("run", name, "--picture", "unexpected")
@@ -68,5 +70,5 @@ def test_a_skipped_library_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
     monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path))
     told: list[str] = []
-    assert usable(STORIES.values(), "local", told.append) == ()
+    assert usable(summaries(libraries=True).values(), "local", told.append) == ()
     assert "skipped: the stories about pottery: it is not installed: lab drivers install pottery" in told

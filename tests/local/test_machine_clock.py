@@ -14,6 +14,8 @@ from lab.shims import CLOCK_VARIABLE, ClockFile, preload
 from lab.tools import require
 from tests.lab_process import Lab
 
+pytestmark = pytest.mark.full
+
 HOUR_NS = 3600 * 10**9
 WAITS = "steps=[{do: alice acquires}, {wait: 300s}]"
 PATIENT = "lock={name: redlock, ttl: 120s, options: {node_timeout: 30s}}"

@@ -14,6 +14,8 @@ from checker import load
 from checker.check import check
 from tests.lab_process import ROOT, Lab, children_of
 
+pytestmark = pytest.mark.full
+
 SMALL = """
 title: Two locks in two scenarios
 cases:

@@ -24,6 +24,8 @@ from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
 from tests.local.faulty import step
 
+pytestmark = pytest.mark.full
+
 ESTABLISHED = "01"
 
 

@@ -18,6 +18,8 @@ from lab.substrates.cleanup import processes_of
 from tests.lab_process import MARK, ROOT, children_of
 from tests.local.test_readme import blocks
 
+pytestmark = pytest.mark.full
+
 PLUGIN = "lab.api.pytest_plugin"
 INSTALLED = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
 """An environment that was made before the plugin was does not know it yet."""

@@ -21,6 +21,8 @@ from lab.redis_model.persistence import Persistence
 from lab.substrates.base import Capability
 from tests.local.faulty import Broken, broken, stopped_before_the_sync
 
+pytestmark = pytest.mark.full
+
 IMAGE_BYTES = 64 << 20
 
 

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab_process import Lab
+from lab.substrates.cleanup import processes_of
+from tests.lab_process import MARK, Ended, Lab
 
 CLEAN = {"ok", "absent"}
+PAUSES = ("gc-pause-after-acquire", "gc-pause-in-flight", "pause-before-write")
 
 
-def test_partition_clockjump_is_violated_as_expected(lab: Lab) -> None:
-    run = lab("run", "partition-clockjump", "--seed", "7")
+@pytest.fixture(scope="module")
+def clockjump(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Ended]]:
+    """One run of the main job, for all tests that only look at what it left."""
+    lab = Lab(tmp_path_factory.mktemp("clockjump"))
+    lab.draws = True
+    yield lab, lab("run", "partition-clockjump", "--seed", "7")
+    assert processes_of(lab.mark, MARK) == []
+
+
+def test_partition_clockjump_is_violated_as_expected(clockjump: tuple[Lab, Ended]) -> None:
+    _, run = clockjump
     assert run.code == 0, run.err
     assert run.outcomes["mutual_exclusion"] == "violated"
     assert run.outcomes["fencing"] == "violated"
@@ -35,6 +47,7 @@ def test_partition_clockjump_is_violated_as_expected(lab: Lab) -> None:
     assert not (run.directory / "events").exists()
 
 
+@pytest.mark.full
 def test_who_runs_many_draws_only_the_unexpected(lab: Lab) -> None:
     expected = lab("run", "healthy", "--picture", "unexpected")
     assert expected.code == 0
@@ -46,8 +59,8 @@ def test_who_runs_many_draws_only_the_unexpected(lab: Lab) -> None:
     assert len(list(surprise.directory.glob("timeline.*"))) == 2
 
 
-def test_the_receipts_prove_that_the_faults_took_effect(lab: Lab) -> None:
-    run = lab("run", "partition-clockjump")
+def test_the_receipts_prove_that_the_faults_took_effect(clockjump: tuple[Lab, Ended]) -> None:
+    _, run = clockjump
     receipts = {
         event["f"]: event["receipt"]
         for event in run.events
@@ -73,11 +86,9 @@ def test_the_receipts_prove_that_the_faults_took_effect(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "control",
     [
-        "healthy",
         "partition-clockjump-control",
-        "gc-pause-after-acquire-control",
-        "gc-pause-in-flight-control",
-        "pause-before-write-control",
+        pytest.param("healthy", marks=pytest.mark.full),
+        *(pytest.param(f"{name}-control", marks=pytest.mark.full) for name in PAUSES),
     ],
 )
 def test_controls_come_out_clean(lab: Lab, control: str) -> None:
@@ -87,6 +98,7 @@ def test_controls_come_out_clean(lab: Lab, control: str) -> None:
     assert run.outcomes["mutual_exclusion"] == run.outcomes["resource"] == "ok"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("story", ["gc-pause-after-acquire", "pause-before-write"])
 def test_a_pause_ends_in_a_stale_write(lab: Lab, story: str) -> None:
     run = lab("run", story)
@@ -98,6 +110,7 @@ def test_a_pause_ends_in_a_stale_write(lab: Lab, story: str) -> None:
     assert stalls, "the paused client's own heartbeat must show the gap"
 
 
+@pytest.mark.full
 def test_a_pause_in_flight_is_caught_by_the_look_at_the_clock(lab: Lab) -> None:
     run = lab("run", "gc-pause-in-flight")
     assert run.code == 0, run.out + run.err
@@ -119,20 +132,22 @@ def test_a_wrong_expectation_is_exit_1_and_says_how_to_repeat(lab: Lab) -> None:
     assert "'expect={mutual_exclusion: ok}'" in last
 
 
+@pytest.mark.full
 def test_what_is_not_mentioned_must_not_be_violated(lab: Lab) -> None:
     run = lab("run", "partition-clockjump", "--set", "expect={lease_honesty: ok}")
     assert run.code == 1
     assert "expected mutual_exclusion: not violated" in run.out
 
 
+@pytest.mark.full
 def test_the_sequential_lock_falls_the_same_way(lab: Lab) -> None:
     run = lab("run", "partition-clockjump", "--lock", "redlock-sequential")
     assert run.code == 0, run.out + run.err
     assert run.outcomes["mutual_exclusion"] == "violated"
 
 
-def test_check_repeats_the_verdict_of_a_stored_run(lab: Lab) -> None:
-    run = lab("run", "partition-clockjump")
+def test_check_repeats_the_verdict_of_a_stored_run(clockjump: tuple[Lab, Ended]) -> None:
+    lab, run = clockjump
     before = json.loads((run.directory / "verdict.json").read_text())
     again = lab("check", str(run.directory))
     assert again.code == 0, again.out + again.err
@@ -144,6 +159,7 @@ def test_check_repeats_the_verdict_of_a_stored_run(lab: Lab) -> None:
     assert json.loads(history.out)["verdict"] == before["verdict"]
 
 
+@pytest.mark.full
 def test_two_labs_side_by_side(lab: Lab) -> None:
     first = lab.start("run", "partition-clockjump")
     second = lab.start("run", "partition-clockjump-control")
@@ -153,15 +169,18 @@ def test_two_labs_side_by_side(lab: Lab) -> None:
     assert len(runs) == 2
 
 
+@pytest.mark.full
 def test_json_on_stdout_is_all_there_is(lab: Lab) -> None:
     run = lab("run", "healthy", "--json")
     assert json.loads(run.out)["exit_code"] == 0
     assert run.code == 0
 
 
+@pytest.mark.full
 def test_a_scenario_from_a_file_and_reports_elsewhere(lab: Lab, tmp_path: Path) -> None:
     shown = lab("list", "partition-clockjump-control")
     (tmp_path / "mine.yaml").write_text(shown.out)
+    lab.draws = True
     run = lab("run", "mine.yaml", "--out", "elsewhere/deep")
     assert run.code == 0, run.err
     assert (tmp_path / "elsewhere/deep/latest/timeline.png").stat().st_size > 10_000

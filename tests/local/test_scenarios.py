@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from lab.scenario.files import names
-from lab.scenario.library import summaries
 from lab.substrates.cleanup import processes_of
 from tests.lab_process import MARK, Lab
+from tests.shipped import summaries
+
+pytestmark = pytest.mark.full
 
 JOBS = 3
 UNTIL_IT_STARTS_S = 60
@@ -37,7 +39,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         and isinstance(item, pytest.Function)
         and "scenario" in getattr(getattr(item, "callspec", None), "params", {})
     ]
-    stories = {summary.name: summary.control_of or summary.name for summary in summaries()}
+    stories = {summary.name: summary.control_of or summary.name for summary in summaries().values()}
     return table(Lab(tmp_path_factory.mktemp("runs")), dict.fromkeys(stories[name] for name in wanted))
 
 

@@ -14,6 +14,8 @@ from lab.substrates.cleanup import processes_of
 from lab.tools import Missing
 from tests.lab_process import MARK, Ended, Lab
 
+pytestmark = pytest.mark.full
+
 QUICK = {f"{service}-pause-fenced" for service in tools.SERVICES}
 CUT_OFF = ("etcd-leader-cut-off", "zookeeper-leader-cut-off")
 STORIES = [

@@ -11,6 +11,8 @@ import pytest
 
 from tests.lab_process import Lab, children_of
 
+pytestmark = pytest.mark.full
+
 MIXED = """
 title: one of each
 cases:

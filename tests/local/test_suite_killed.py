@@ -12,6 +12,8 @@ import pytest
 
 from tests.lab_process import Lab, alive, below, children_of, part
 
+pytestmark = pytest.mark.full
+
 PATIENT = "lock={name: redlock, ttl: 120s, options: {node_timeout: 30s}}"
 """However slow the machine is, the lock can be had."""
 WAITS = "steps=[{do: carol acquires}, {wait: 300s}]"

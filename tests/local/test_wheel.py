@@ -12,6 +12,8 @@ import pytest
 
 from tests.lab_process import ROOT
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -13,6 +13,8 @@ import yaml
 
 from tests.lab_process import Ended, Lab, children_of
 
+pytestmark = pytest.mark.full
+
 HEAD: dict[str, Any] = {
     "title": "A workload",
     "source": "ours",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from lab.cli.app import call
+from lab.errors import ExitCode, LabError
 from tests.lab_process import Lab
 
 SLEEPY = """
@@ -28,6 +32,7 @@ class Broken(Redlock):
 
 
 def test_a_run_and_its_repetition(lab: Lab) -> None:
+    lab.draws = True
     first = lab("run", "partition-clockjump", "--on", "sim", "--seed", "7")
     assert first.code == 0, first.out + first.err
     assert first.outcomes["mutual_exclusion"] == "violated"
@@ -38,10 +43,11 @@ def test_a_run_and_its_repetition(lab: Lab) -> None:
     assert first.verdict["repeat"] == "lab run partition-clockjump --seed 7 --on sim"
     directory = first.directory
     history = (directory / "history.jsonl").read_bytes()
-    again = lab("run", "partition-clockjump", "--on", "sim", "--seed", "7")
+    without = ("--on", "sim")
+    again = lab("run", "partition-clockjump", "--seed", "7", *without)
     assert again.directory != directory
     assert (again.directory / "history.jsonl").read_bytes() == history
-    other = lab("run", "partition-clockjump", "--on", "sim", "--seed", "8")
+    other = lab("run", "partition-clockjump", "--seed", "8", *without)
     assert (other.directory / "history.jsonl").read_bytes() != history
 
 
@@ -84,8 +90,11 @@ def test_a_client_that_breaks_ends_the_run(lab: Lab) -> None:
         ("campaign", "healthy", "--lock", "./my-driver", "--seeds", "0:2"),
     ],
 )
-def test_a_driver_is_a_process_and_cannot_be_simulated(lab: Lab, words: tuple[str, ...]) -> None:
-    run = lab(*words)
-    assert run.code == 2, run.out + run.err
-    assert "a process cannot be" in run.err
-    assert not list(lab.directory.iterdir())
+def test_a_driver_is_a_process_and_cannot_be_simulated(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LabError, match="a process cannot be") as caught:
+        call([*words])
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert not list(tmp_path.iterdir())

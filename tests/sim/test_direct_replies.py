@@ -15,6 +15,8 @@ from lab.search.direct import direct_wire
 from lab.substrates.sim.simulate import simulate
 from tests.sim.hosts import another
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 
 def test_a_timer_that_a_reply_sets_goes_off() -> None:
     async def work() -> list[Any]:

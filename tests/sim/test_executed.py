@@ -10,16 +10,17 @@ from checker.formats import load
 from checker.history.evidence import Evidence
 from checker.history.operations import F, Status
 from lab.report.timeline.store import executions
-from lab.substrates.sim.patches import simulating
 from tests.sim.simulated import run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 MS = 1_000_000
+CHAOS = pytest.param("chaos-cas", marks=pytest.mark.full)
 
 
-@pytest.mark.parametrize("name", ["delayed-write", "delayed-write-fenced", "redlock-cas", "chaos-cas"])
+@pytest.mark.parametrize("name", ["delayed-write", "delayed-write-fenced", "redlock-cas", CHAOS])
 def test_each_answered_write_was_carried_out_once_between_call_and_return(name: str, tmp_path: Path) -> None:
-    with simulating():
-        directory = run_in_simulation(name, 7, tmp_path).directory
+    directory = run_in_simulation(name, 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     ops = evidence.ops
     told = [one for _, one in executions(evidence) if one["f"] == "write"]
@@ -38,8 +39,7 @@ def test_each_answered_write_was_carried_out_once_between_call_and_return(name: 
 
 
 def test_a_held_write_is_carried_out_after_the_lease_it_was_called_in(tmp_path: Path) -> None:
-    with simulating():
-        directory = run_in_simulation("delayed-write", 7, tmp_path).directory
+    directory = run_in_simulation("delayed-write", 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     bob, alice = (one for _, one in executions(evidence))
     assert (bob["grant_id"], alice["grant_id"]) == ("bob-1", "alice-1")
@@ -49,8 +49,7 @@ def test_a_held_write_is_carried_out_after_the_lease_it_was_called_in(tmp_path: 
 
 
 def test_a_token_is_announced_while_its_acquire_goes_on(tmp_path: Path) -> None:
-    with simulating():
-        directory = run_in_simulation("redlock-cas", 7, tmp_path).directory
+    directory = run_in_simulation("redlock-cas", 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     ops = evidence.ops
     announced = {one["token"]: one["ran_ns"] for _, one in executions(evidence) if one["f"] == "announce"}

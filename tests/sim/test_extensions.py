@@ -12,6 +12,8 @@ from lab.locks.redlock import EXTEND_SCRIPT
 from lab.redis_model import RedisModel
 from tests.sim.simulated import run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 STORY = Path(__file__).with_name("late_extension.yaml")
 
 

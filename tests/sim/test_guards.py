@@ -23,9 +23,11 @@ from datetime import UTC, datetime
 from time import monotonic_ns as captured_monotonic_ns
 
 import pytest
+import redis.asyncio
 
 from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS
 from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.patches import simulating
 from lab.substrates.sim.simulate import simulate
 
 SYSTEM = random.SystemRandom()
@@ -68,25 +70,32 @@ MONOTONIC: dict[str, Callable[[], float]] = {
 }
 
 
-@pytest.mark.parametrize("way", MONOTONIC)
-def test_monotonic_time_is_the_hosts_however_it_was_captured(way: str) -> None:
-    async def look() -> tuple[float, float]:
-        before = MONOTONIC[way]()
+def test_monotonic_time_is_the_hosts_however_it_was_captured() -> None:
+    async def look() -> tuple[dict[str, float], dict[str, float]]:
+        before = {way: read() for way, read in MONOTONIC.items()}
         await asyncio.sleep(1000)
-        return before, MONOTONIC[way]()
+        return before, {way: read() for way, read in MONOTONIC.items()}
 
-    assert simulate(look, 1) == (MONOTONIC_START_NS, MONOTONIC_START_NS + 1000 * S_NS)
+    before, after = simulate(look, 1)
+    assert before == dict.fromkeys(MONOTONIC, MONOTONIC_START_NS)
+    assert after == dict.fromkeys(MONOTONIC, MONOTONIC_START_NS + 1000 * S_NS)
 
 
-@pytest.mark.parametrize(
-    "look", [time.time_ns, PARTIAL, lambda: time.time() * S_NS, lambda: Holder.attribute() * S_NS]
-)
-def test_wall_time_is_the_hosts(look: Callable[[], int]) -> None:
-    async def work() -> float:
-        return look()
+WALL: dict[str, Callable[[], float]] = {
+    "function": time.time_ns,
+    "partial": PARTIAL,
+    "module": lambda: time.time() * S_NS,
+    "attribute": lambda: Holder.attribute() * S_NS,
+}
 
-    assert 0 <= simulate(work, 1) - WALL_START_NS < S_NS
-    assert abs(time.time_ns() - look()) < 3600 * S_NS, "outside it is the real one again"
+
+def test_wall_time_is_the_hosts_however_it_was_captured() -> None:
+    async def look() -> dict[str, float]:
+        return {way: read() - WALL_START_NS for way, read in WALL.items()}
+
+    assert [way for way, passed in simulate(look, 1).items() if not 0 <= passed < S_NS] == []
+    outside = {way: abs(time.time_ns() - read()) for way, read in WALL.items()}
+    assert [way for way, off in outside.items() if off >= 3600 * S_NS] == [], "outside it is the real one"
 
 
 def test_calendar_time_is_the_hosts_too() -> None:
@@ -133,17 +142,16 @@ DATES: dict[str, Callable[[], datetime]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.*utcnow:DeprecationWarning")
-@pytest.mark.parametrize("way", DATES)
-def test_dates_are_the_hosts_however_they_were_captured(way: str) -> None:
-    async def look() -> tuple[datetime, datetime]:
-        before = DATES[way]()
+def test_dates_are_the_hosts_however_they_were_captured() -> None:
+    async def look() -> dict[str, tuple[datetime, datetime]]:
+        before = {way: read() for way, read in DATES.items()}
         await asyncio.sleep(1000)
-        return before, DATES[way]()
+        return {way: (before[way], read()) for way, read in DATES.items()}
 
-    before, after = simulate(look, 1)
-    assert after - before == datetimes.timedelta(seconds=1000)
-    assert 0 <= before.timestamp() - WALL_START_NS / S_NS < 1
-    assert abs(DATES[way]().timestamp() - time.time()) < 3600, "outside it is the real one again"
+    for way, (before, after) in simulate(look, 1).items():
+        assert after - before == datetimes.timedelta(seconds=1000), way
+        assert 0 <= before.timestamp() - WALL_START_NS / S_NS < 1, way
+        assert abs(DATES[way]().timestamp() - time.time()) < 3600, f"{way}: outside it is the real one again"
 
 
 def test_simulated_dates_are_ordinary_ones() -> None:
@@ -184,16 +192,15 @@ ENTROPY: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("source", ENTROPY)
-def test_entropy_comes_from_the_seed(source: str) -> None:
-    async def draw() -> list[object]:
-        return [ENTROPY[source]() for _ in range(3)]
+def test_entropy_comes_from_the_seed() -> None:
+    async def draw() -> dict[str, list[object]]:
+        return {source: [take() for _ in range(3)] for source, take in ENTROPY.items()}
 
-    first = simulate(draw, 1)
-    assert first == simulate(draw, 1)
-    assert first != simulate(draw, 2)
-    assert len({str(each) for each in first}) == 3
-    assert ENTROPY[source]() != ENTROPY[source](), "outside it is the real one again"
+    first, again, other = simulate(draw, 1), simulate(draw, 1), simulate(draw, 2)
+    for source, take in ENTROPY.items():
+        assert first[source] == again[source] != other[source], source
+        assert len({str(each) for each in first[source]}) == 3, source
+        assert take() != take(), f"{source}: outside it is the real one again"
 
 
 FORBIDDEN: dict[str, Callable[[], object]] = {
@@ -209,19 +216,20 @@ FORBIDDEN: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
 @pytest.mark.parametrize("swallowed", [False, True], ids=["raised", "swallowed"])
-def test_what_leads_out_of_the_simulation_fails_with_the_place(what: str, swallowed: bool) -> None:
-    async def reach_out() -> None:
+def test_what_leads_out_of_the_simulation_fails_with_the_place(swallowed: bool) -> None:
+    async def reach_out(out: Callable[[], object]) -> None:
         with contextlib.suppress(Exception) if swallowed else contextlib.nullcontext():
-            done = FORBIDDEN[what]()
+            done = out()
             if asyncio.iscoroutine(done):
                 await done
 
-    with pytest.raises(SimulationError, match=what) as caught:
-        simulate(reach_out, 1)
-    assert caught.value.where is not None
-    assert __file__ in caught.value.where, "it says where"
+    with simulating():
+        for what, out in FORBIDDEN.items():
+            with pytest.raises(SimulationError, match=what) as caught:
+                simulate(functools.partial(reach_out, out), 1)
+            assert caught.value.where is not None, what
+            assert __file__ in caught.value.where, f"{what}: it says where"
 
 
 def test_other_threads_stay_in_real_time() -> None:
@@ -272,6 +280,7 @@ def test_everything_is_as_it_was_afterwards() -> None:
     ]
 
     async def fail() -> None:
+        assert "__hash__" in vars(redis.asyncio.Redis), "an order of its own in sets, while it lasts"
         raise ValueError("of its own")
 
     with pytest.raises(ValueError, match="of its own"):
@@ -288,3 +297,4 @@ def test_everything_is_as_it_was_afterwards() -> None:
     assert HOLDER.slot is time.perf_counter_ns
     assert PARTIAL.func is time.time_ns
     assert "set" not in vars(asyncio.tasks)
+    assert "__hash__" not in vars(redis.asyncio.Redis)

@@ -43,6 +43,7 @@ def test_a_clients_process_imports_little() -> None:
     assert imported("import lab.client.__main__", NOT_FOR_CLIENTS) == "[]"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(NOT_FOR_CLIENTS - {"dask", "polars", "numba"}))
 def test_what_is_looked_for_would_be_seen(name: str) -> None:
     assert imported(f"import {name}", {name}) == f"['{name}']"

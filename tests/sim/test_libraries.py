@@ -16,6 +16,8 @@ from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.node import PORT, SimNode
 from lab.substrates.sim.simulate import simulate
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 Log = list[tuple[float, str, str]]
 Client = Callable[[str, Log], Coroutine[Any, Any, None]]
 

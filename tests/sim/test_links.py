@@ -14,6 +14,8 @@ from lab.substrates.sim.node import PORT
 from lab.substrates.sim.simulate import simulate
 from tests.sim.hosts import linked_node
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 BREAKS: dict[str, Callable[[SimLink, Direction], Coroutine[Any, Any, None]]] = {
     "cut": lambda link, direction: link.cut(direction, refused=False),
     "hold": lambda link, direction: link.hold(direction),

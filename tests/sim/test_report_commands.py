@@ -6,6 +6,7 @@ import pytest
 
 from lab.cli.app import MOVED
 from tests.lab_process import Lab
+from tests.unit.report.test_page import Read
 
 
 def test_every_run_has_its_page_and_a_stored_run_gets_it_again(lab: Lab) -> None:
@@ -13,12 +14,13 @@ def test_every_run_has_its_page_and_a_stored_run_gets_it_again(lab: Lab) -> None
     assert run.code == 0, run.err
     assert "(index.html)" in run.out
     page = run.directory / "index.html"
-    first = page.read_bytes()
-    assert b"lab run gc-pause-fenced --seed 7 --on sim" in first
+    first = Read(page.read_text(encoding="utf-8"))
+    assert "lab run gc-pause-fenced --seed 7 --on sim" in " ".join(first.texts)
     page.unlink()
     again = lab("report", "reports/latest")
     assert (again.code, again.out.strip()) == (0, str(page)), again.err
-    assert page.read_bytes() == first
+    shown = Read(page.read_text(encoding="utf-8"))
+    assert (shown.texts, shown.data) == (first.texts, first.data)
     drawn = lab("report", "reports/latest", "--figure", "fencing", "--out", "fences.pdf")
     assert (drawn.code, drawn.out) == (0, "fences.pdf\n"), drawn.err
     assert (lab.directory / "fences.pdf").read_bytes().startswith(b"%PDF")

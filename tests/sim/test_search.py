@@ -93,6 +93,7 @@ def test_a_lock_inside_its_assumptions_is_not_accused() -> None:
     assert ended.progress.covered
 
 
+@pytest.mark.full
 def test_random_draws_other_trials_than_guided() -> None:
     budget = Budget(trials=15)
     one, other = (
@@ -168,6 +169,7 @@ def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) ->
     see_replays(scenario, "fence-order", tmp_path)
 
 
+@pytest.mark.full
 def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_path: Path) -> None:
     """Bob's undo goes out when its acquire has timed out, and must find the link healed: 100 ms later."""
     cut = Fault("cut", When(), "bob", ("A",), lasts_ns=S_NS)
@@ -185,6 +187,7 @@ def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_pat
     see_replays(scenario, "overlap", tmp_path)
 
 
+@pytest.mark.full
 def test_luck_is_taken_out_by_leaving_one_majority() -> None:
     """Without its last cut the trial depends on who answers first; it is found again, or one like it."""
     always = msgspec.json.decode(COUNTERS.read_bytes(), type=Trial)
@@ -248,6 +251,7 @@ def test_where_nothing_can_be_confirmed_nothing_is_searched(
     assert "engine" in error.value.seen
 
 
+@pytest.mark.full
 def test_the_command_finds_and_saves(tmp_path: Path) -> None:
     file = tmp_path / "found.yaml"
     words = (
@@ -272,6 +276,7 @@ def test_the_command_finds_and_saves(tmp_path: Path) -> None:
     assert scenario.why.endswith("Replayed in simulation: reproduced with each of 8 seeds.")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("replays", [True, False])
 def test_whether_the_story_comes_out_as_the_search_saw_it_is_said(
     replays: bool,
@@ -313,6 +318,7 @@ def test_whether_the_story_comes_out_as_the_search_saw_it_is_said(
     assert (f"reproduced with only {len(seeds)} of {REPLAYS} seeds" in why) is not replays
 
 
+@pytest.mark.full
 def test_the_command_tells_that_nothing_was_found(tmp_path: Path) -> None:
     ended = lab("--lock", "redlock", "--faults", "cut", "--schedules", "20", "--budget", "1h")
     assert ended.returncode == 0
@@ -320,6 +326,7 @@ def test_the_command_tells_that_nothing_was_found(tmp_path: Path) -> None:
     assert "20 schedules" in ended.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(15))
 def test_from_what_the_minimiser_leaves_nothing_can_be_deleted(seed: int) -> None:
     """For any violation: here one that needs some kinds of faults at some places, and one client."""
@@ -341,6 +348,7 @@ def test_from_what_the_minimiser_leaves_nothing_can_be_deleted(seed: int) -> Non
     assert not any(violates(smaller) for smaller in deletions(small) if places(smaller) < places(small))
 
 
+@pytest.mark.full
 def test_a_pause_is_told_and_replays(tmp_path: Path) -> None:
     pause = Fault("pause", When("before-write", "alice"), "alice", lasts_ns=2500 * MS_NS)
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(2200 * MS_NS, 0),)}

@@ -20,6 +20,8 @@ from lab.search.suspicion import LOOKS, named, suspect
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
 from lab.search.world import ORDERS, SHARES, TrialWorld
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 MS_NS, S_NS = 10**6, 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
 TWO: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 3 * S_NS),), "bob": (Round(300 * MS_NS, 3 * S_NS),)}
@@ -128,7 +130,12 @@ def test_a_trial_survives_json() -> None:
 
 @pytest.mark.parametrize(
     ("lock", "seed"),
-    [("redlock", 2), ("redlock-counter", 2), ("fixed-value", 3), ("redlock-fenced", 5)],
+    [
+        ("redlock", 2),
+        pytest.param("redlock-counter", 2, marks=pytest.mark.full),
+        pytest.param("fixed-value", 3, marks=pytest.mark.full),
+        pytest.param("redlock-fenced", 5, marks=pytest.mark.full),
+    ],
 )
 def test_the_first_look_never_misses(lock: str, seed: int) -> None:
     seen: Counter[str] = Counter()

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lab.substrates.sim.patches import simulating
 from tests.sim.simulated import run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 FIXED = ["lock.options.retry_jitter=0ms"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _patched() -> Iterator[None]:
-    with simulating():
-        yield
 
 
 def events(directory: Path) -> list[dict[str, object]]:

@@ -20,6 +20,8 @@ from lab.substrates.sim.simulate import simulate
 from lab.substrates.sim.world import World
 from tests.sim.hosts import another, here, linked_node
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 
 def test_events_of_one_instant_happen_in_the_order_in_which_they_were_arranged() -> None:
     world, seen = World(1), list[int]()
@@ -251,4 +253,3 @@ def test_clients_of_redis_py_in_a_set_have_an_order_of_their_own() -> None:
     first = simulate(work, 1)
     assert first == simulate(work, 1)
     assert first != simulate(work, 2)
-    assert "__hash__" not in vars(redis.asyncio.Redis)

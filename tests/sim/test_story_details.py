@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.substrates.sim.patches import simulating
 from tests.sim.simulated import Simulated, run_in_simulation
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _patched() -> Iterator[None]:
-    with simulating():
-        yield
+pytestmark = pytest.mark.usefixtures("_patched")
 
 
 def events(run: Simulated) -> list[dict[str, Any]]:
