@@ -20,9 +20,8 @@ from typing import Any, Final
 from checker.history.events import Event
 from checker.history.history import Fault, History
 from checker.history.operations import NEVER
+from lab.scenario.registry import effect_of
 
-DOWN: Final = frozenset(("crash", "shutdown", "power_cut"))
-CLOCKS: Final = frozenset(("jump", "drift", "strobe"))
 LOOKS: Final = frozenset(("key-set", "key-deleted", "key-observed"))
 TOUCHED: Final = "key-touched"
 ENDS: Final = frozenset(("node-down", "node-left"))
@@ -109,9 +108,10 @@ class NodeRecord:
         self._rho, self._epsilon_ns = history.params.rho, history.params.epsilon_ns
         faults = [f for f in history.faults if node in f.targets and f.heals is None]
         healings = {f.heals: f for f in history.faults if f.heals is not None}
-        self._wrong = [(Piece(f.start_ns, f.until_ns), f.f) for f in faults if f.f in CLOCKS]
-        self._moves = [m for f in faults if f.f in CLOCKS for m in _moves(f, healings.get(f.fault_id))]
-        self._falls = [f for f in faults if f.f in DOWN]
+        clocks = [f for f in faults if effect_of(f.f) == "clock"]
+        self._wrong = [(Piece(f.start_ns, f.until_ns), f.f) for f in clocks]
+        self._moves = [move for f in clocks for move in _moves(f, healings.get(f.fault_id))]
+        self._falls = [f for f in faults if effect_of(f.f) == "down"]
         self._down = [d for f in self._falls for d in _down(f, healings.get(f.fault_id), node)]
         ups = [event.time_ns for event in events if event.f == "node-up"]
         self._unwatched = [

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lab import tools
 from lab.errors import ExitCode, LabError
+from lab.faults.base import all_faults
 from lab.shims import CLOCK_VARIABLE, ClockFile, preload
 from lab.tools import Found, Missing, Progress
 from lab.tools.shims import Compiler, compiler
@@ -34,22 +35,13 @@ _PROBE_TIMEOUT_S = 20.0
 _PROBE_SHIFT_NS = 86_400 * 10**9
 
 _LOCAL = ("redis-server", "toxiproxy-server")
-_CLOCK = ("clock-shim", _PRELOAD)
-_FAULT_NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("cut", "hold", "delay", "bandwidth", "reset", "pause"), ()),
-    **dict.fromkeys(("jump", "drift", "strobe"), _CLOCK),
-    **dict.fromkeys(("crash", "shutdown", "client_crash", "promote"), ()),
-    "power_cut": ("sync-shim", _PRELOAD),
-}
-"""What each fault needs on the local substrate, beyond what every local run needs."""
+_SHIMS = ("clock-shim", "sync-shim")
 
 _ALLOWS = {
     "python": "the lab itself",
     "redis-server": "local runs: nodes and store",
     "toxiproxy-server": "local runs: every link",
     "cc": "building the shims (or a wheel's compiler)",
-    "clock-shim": "jump, drift, strobe",
-    "sync-shim": "power_cut",
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
     _IMAGES: "docker runs: nodes, links, clients",
@@ -111,9 +103,11 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     """Look at this machine, in a second or so. Nothing is downloaded or built."""
     found = {name: tools.find(name) for name in tools.NAMES}
     rows = [Row("python", "ok", platform.python_version(), None, sys.executable, _ALLOWS["python"])]
-    rows += [_tool_row(name, found[name]) for name in _LOCAL]
+    rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in _LOCAL]
     rows.append(_compiler_row())
-    rows += [_tool_row(name, found[name]) for name in ("clock-shim", "sync-shim")]
+    for shim in _SHIMS:
+        allows = ", ".join(fault.KEY for fault in all_faults() if shim in fault.TOOLS)
+        rows.append(_tool_row(shim, found[shim], allows))
     rows += [_preload_row(found["clock-shim"]), *_engine_rows(), _lua_row()]
     rows += [_service_row(name, tools.find(name)) for name in tools.SERVICES]
     ok = {row.item for row in rows if row.status == "ok"}
@@ -124,7 +118,7 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
 
     docker = available("docker", (_ENGINE, _IMAGES))
     substrates = (available("local", _LOCAL), docker, available("sim", (_LUA,)))
-    faults = tuple(available(name, _LOCAL + needs) for name, needs in _FAULT_NEEDS.items())
+    faults = tuple(available(fault.KEY, _LOCAL + fault.TOOLS) for fault in all_faults())
     return Diagnosis(tuple(rows), substrates, faults, failures)
 
 
@@ -182,17 +176,17 @@ def _availability(of: Availability) -> str:
     return "available" if of.available else f"not available (lacking: {', '.join(of.lacks)})"
 
 
-def _tool_row(name: str, found: Found | Missing) -> Row:
+def _tool_row(name: str, found: Found | Missing, allows: str) -> Row:
     if isinstance(found, Found):
-        return Row(name, "ok", found.version, found.origin, str(found.path), _ALLOWS[name])
+        return Row(name, "ok", found.version, found.origin, str(found.path), allows)
     status: Status = "missing" if found.refused is None else "old"
-    return Row(name, status, found.refused, None, None, _ALLOWS[name], found.reason, found.hint)
+    return Row(name, status, found.refused, None, None, allows, found.reason, found.hint)
 
 
 def _service_row(name: str, found: Found | Missing) -> Row:
     """Of a server that `lab setup` does not provide: its lack is no lack of the lab's."""
     if isinstance(found, Found):
-        return _tool_row(name, found)
+        return _tool_row(name, found, _ALLOWS[name])
     return Row(name, "missing", None, None, None, _ALLOWS[name], f"{found.reason}: {found.hint}")
 
 

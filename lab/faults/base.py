@@ -1,28 +1,24 @@
-"""What a fault is: an injection through the ``Cluster`` protocol, and the receipt that proves it took effect.
+"""What a fault is: a step that injects it through the ``Cluster`` protocol, with a receipt that it did.
 
-A fault without a receipt proves nothing, so a run that has one is ``unknown``. A new fault is one file beside
-this one, and its class in ``FAULTS``.
+A fault without a receipt proves nothing, so a run that has one is ``unknown``.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from lab.redis_model.persistence import Persistence
-from lab.scenario.step_base import StepModel
+from lab.scenario.fault_step import FaultStep
+from lab.scenario.registry import steps
 from lab.substrates.base import STORE, Capability, Cluster, Link, Machine, Node
-
-StepT = TypeVar("StepT", bound=StepModel, contravariant=True)
 
 PROBE_TIMEOUT_S = 0.05
 """How long a probe through a broken link waits before it counts as unanswered."""
 AROUND_TIMEOUT_S = 2.0
 """How long a probe waits where an answer is expected."""
-
-Ending = Literal["heal", "resume", "correct", "restart", "itself", "nothing"]
-"""What ends a fault: a step of this name, the fault itself once it has its receipt, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +58,58 @@ class Tolerance:
     persistence: Persistence = "aof-always"
 
 
-class Fault(Protocol[StepT]):
-    """One kind of fault. ``f`` is its name in the history."""
+class Fault(FaultStep):
+    """One kind of fault, and as an object one fault of a story or of a schedule."""
 
-    f: ClassVar[str]
-    ended_by: ClassVar[Ending]
+    NEEDS: ClassVar[Capability]
+    """What a substrate must be able to do."""
+    BREAKS: ClassVar[str | None] = None
+    """The assumption that it always breaks, if it breaks one."""
+    PASSES: ClassVar[bool] = False
+    """Whether it is over as soon as it has its receipt."""
+    RULES_OUT: ClassVar[tuple[str, ...]] = ()
+    """Keys of the steps that end what lasts on its target, and can't any more."""
+    TOOLS: ClassVar[tuple[str, ...]] = ()
+    """What it needs on this machine beyond what every local run needs: items of ``lab doctor``."""
 
-    def needs(self, step: StepT) -> Capability:
-        """Say what a substrate must be able to do."""
-        ...
+    @property
+    def needs(self) -> Capability:
+        """What a substrate must be able to do for this one."""
+        return self.NEEDS
 
-    def target(self, step: StepT, cluster: Cluster) -> Target:
-        """Say whom this step hits."""
-        ...
+    @abstractmethod
+    def target(self, cluster: Cluster) -> Target:
+        """Say whom it hits."""
 
-    def breaks(self, step: StepT, tolerance: Tolerance) -> str | None:
-        """Name the assumption that this step breaks, if it breaks one."""
-        ...
+    def breaks(self, tolerance: Tolerance) -> str | None:
+        """Name the assumption that this one breaks, if it breaks one."""
+        return self.BREAKS
 
-    async def inject(self, step: StepT, cluster: Cluster) -> Receipt:
+    @abstractmethod
+    async def inject(self, cluster: Cluster) -> Receipt:
         """Do it, and observe that it was done."""
-        ...
+
+    def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
+        """Its parts, if they are ended one by one; else none."""
+        return ()
+
+    @property
+    def kills(self) -> str | None:
+        """The client that is killed: nobody waits for what it was doing."""
+        return None
+
+    def looked_at_before(self, cluster: Cluster) -> tuple[str, ...]:
+        """The nodes whose state is to be recorded just before, since they take it with them."""
+        return ()
+
+    def looked_at_after(self) -> tuple[str, ...]:
+        """The nodes whose state is to be recorded just after."""
+        return ()
 
 
-@dataclass(slots=True)
-class Open:
-    """A fault that lasts until it is ended. A part of it that is ended leaves one with fewer ``ends``."""
-
-    fault_id: str
-    f: str
-    ended_by: Ending
-    target: Target
-    breaks: str | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+def all_faults() -> list[type[Fault]]:
+    """Every kind of fault, by its key."""
+    return [step for step in steps().values() if issubclass(step, Fault)]
 
 
 def node_names(nodes: str | tuple[str, ...] | None, cluster: Cluster) -> tuple[str, ...]:

@@ -5,34 +5,46 @@ The receipt is that none of its processes is left.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
 
-from lab.faults.base import Ending, Receipt, Target, Tolerance
-from lab.scenario.step_machine import ClientCrash
+from lab.faults.base import Fault, Receipt, Target
+from lab.scenario.fault_step import Drawing, Sign
+from lab.scenario.story import Found, Told
+from lab.scenario.types import ClientName
 from lab.substrates.base import Capability, Cluster
 
 
-class ClientCrashFault:
-    """A client that is killed."""
+class ClientCrash(Fault):
+    """Kill a client at once (SIGKILL); it does not come back, and what it was doing never ends."""
 
-    f: ClassVar[str] = "client_crash"
-    ended_by: ClassVar[Ending] = "nothing"
+    KEY = "client_crash"
+    EXAMPLE = "{client: alice}"
+    NEEDS = Capability.KILL_CLIENTS
+    RULES_OUT = ("resume",)
+    DRAWN = Drawing("client")
+    SIGN = Sign("down")
 
-    def needs(self, step: ClientCrash) -> Capability:
-        """Clients that can be killed."""
-        return Capability.KILL_CLIENTS
+    client: ClientName
+    """The client that is killed."""
 
-    def target(self, step: ClientCrash, cluster: Cluster) -> Target:
+    @property
+    def kills(self) -> str | None:
         """The client."""
-        return Target(step.client, (step.client,))
+        return self.client
 
-    def breaks(self, step: ClientCrash, tolerance: Tolerance) -> str | None:
-        """Break nothing: clients do crash, and a lease is there for that."""
-        return None
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Refuse a client that was killed."""
+        yield from told.unless_killed(self.client, ("client",))
+        told.dead.add(self.client)
+        told.busy.discard(self.client)
 
-    async def inject(self, step: ClientCrash, cluster: Cluster) -> Receipt:
+    def target(self, cluster: Cluster) -> Target:
+        """The client."""
+        return Target(self.client, (self.client,))
+
+    async def inject(self, cluster: Cluster) -> Receipt:
         """Kill its process group and look for survivors."""
-        client = cluster.clients[step.client]
+        client = cluster.clients[self.client]
         before = client.states()
         await client.kill()
         after = client.states()

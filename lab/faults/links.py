@@ -1,11 +1,9 @@
-"""``cut`` and ``hold``: what happens on the way between two ends, and how it ends.
+"""The links between a client and nodes or the store, a replica and its master, or two servers of a service.
 
-The ends are a client and a node or the store, a replica and its master, or two servers of one service. A cut
-loses what is sent; a hold keeps it in the network until it is healed and then delivers it. The receipt is a
-probe through the link that gets no answer, one around it that does, and the server's own count of probes,
-which tells whether the request or only the reply was stopped. Of a replication link it also shows that the
-replica falls behind. Two servers of one service are asked on the ports for their peers, on the way of each of
-them to the other.
+What ``cut`` and ``hold`` share is their receipt: a probe through the link that gets no answer, one around it
+that does, and the server's own count of probes, which tells whether the request or only the reply was
+stopped. Of a replication link it also shows that the replica falls behind. Two servers of one service are
+asked on the ports for their peers, on the way of each of them to the other.
 When the server can't answer anybody (it is down, or stands still), the receipt is what the link's carrier
 says of it.
 """
@@ -13,15 +11,17 @@ says of it.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
 
 from lab.faults.base import (
     AROUND_TIMEOUT_S,
     PROBE_TIMEOUT_S,
-    Ending,
+    Fault,
     Receipt,
     Target,
-    Tolerance,
     answers,
     is_awake,
     ms,
@@ -29,83 +29,117 @@ from lab.faults.base import (
     server_behind,
     together,
 )
-from lab.scenario.step_link import Cut, Hold, LinkStep
-from lab.substrates.base import STORE, Capability, Cluster, Direction, Link, Node, Probe
+from lab.scenario.problems import problem
+from lab.scenario.step_base import StepModel
+from lab.scenario.story import Found, Told
+from lab.scenario.types import ClientName, NodeName, Nodes
+from lab.substrates.base import STORE, Cluster, Direction, Link, Node, Probe
 
-RELINK_TIMEOUT_S = 10.0
-"""How long a replica may take to find its master again: it tries once a second."""
-ARROWS: dict[str, str] = {"both": "⇎", "requests": "↛", "replies": "↚"}
-
-
-def near_end(step: LinkStep) -> str:
-    """Return the near end of the links that a step means: a client, or a node."""
-    return step.client or step.node or ""
+_SHAPES: Final = (("client", "nodes"), ("client", "store"), ("node", "from"))
 
 
-def far_ends(step: LinkStep, cluster: Cluster) -> tuple[str, ...]:
-    """Return the far ends of the links that a step means: nodes, the store, or a master or peer."""
-    if step.from_node is not None:
-        return (step.from_node,)
-    return (STORE,) if step.store else node_names(step.nodes, cluster)
+def _one_shape(schema: dict[str, Any]) -> None:
+    """Says in the JSON schema what `_one_of_the_shapes` checks."""
+    schema["oneOf"] = [{"required": list(shape)} for shape in _SHAPES]
 
 
-def links_of(step: LinkStep, cluster: Cluster) -> list[Link]:
-    """Return the links that a step means."""
-    return [cluster.link(near_end(step), end) for end in far_ends(step, cluster)]
+class LinkStep(StepModel):
+    """What steps on links share: which. A client's to nodes or the store, or one between two nodes.
+
+    Between nodes there are links from a replica to its master, and between the servers of one service.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_one_shape)
+
+    client: ClientName | None = None
+    """The client at the near end."""
+    nodes: Nodes | None = None
+    """The nodes at the far end; either these or `store`."""
+    store: Literal[True] | None = None
+    """The store is at the far end."""
+    node: NodeName | None = None
+    """A replica, whose link to its master is meant, or a server of a service; goes with `from`."""
+    from_node: NodeName | None = Field(default=None, alias="from")
+    """The master of that replica, or another server of the service."""
+
+    @model_validator(mode="after")
+    def _one_of_the_shapes(self) -> Self:
+        self.check_ends()
+        return self
+
+    def check_ends(self) -> None:
+        """Raises a problem unless exactly one of the three shapes is there."""
+        named = {
+            "client": self.client is not None,
+            "nodes": self.nodes is not None,
+            "store": self.store is not None,
+            "node": self.node is not None,
+            "from": self.from_node is not None,
+        }
+        given = tuple(word for word, there in named.items() if there)
+        if given not in _SHAPES:
+            raise problem(_what_is_wrong(given), f"one of them, as in {self.EXAMPLE}")
+
+    @property
+    def near(self) -> str:
+        """The near end of the links: a client, or a node."""
+        return self.client or self.node or ""
+
+    def far(self, cluster: Cluster) -> tuple[str, ...]:
+        """The far ends of the links: nodes, the store, or a master or peer."""
+        if self.from_node is not None:
+            return (self.from_node,)
+        return (STORE,) if self.store else node_names(self.nodes, cluster)
+
+    def links(self, cluster: Cluster) -> list[Link]:
+        """The links themselves."""
+        return [cluster.link(self.near, end) for end in self.far(cluster)]
+
+    def target(self, cluster: Cluster) -> Target:
+        """The links, and what is wrong with them."""
+        ends = self.far(cluster)
+        return Target(self.words(",".join(ends)), ends, self.near)
+
+    def words(self, far: str) -> str:
+        """The links in words, given those for their far ends."""
+        return f"{self.near} ⇄ {far}"
+
+    @property
+    def fits_servers(self) -> bool:
+        """Whether it can be done to a link between two servers of one service."""
+        return False
+
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Refuse links of killed clients, and those that there are not."""
+        yield from told.unless_killed(self.client, ("client",))
+        if self.node is None:
+            return
+        stage = told.stage
+        if (self.node, self.from_node) not in stage.links:
+            pairs = " or ".join(f"{{node: {one}, from: {other}}}" for one, other in stage.links[:3])
+            seen = f"there is no link from {self.node} to {self.from_node}"
+            if stage.service == "redis":
+                seen = f"{self.node} is no replica of {self.from_node}, so there is no link between them"
+            yield ("node",), problem(seen, pairs or "a cluster with replicas, like {B: A}")
+        elif stage.service != "redis" and not self.fits_servers:
+            seen = f"the links between servers of {stage.service} can be cut only, and in both directions"
+            yield ("node",), problem(seen, f"{{cut: {{node: {self.node}, from: {self.from_node}}}}}")
 
 
-class CutFault:
-    """A partition between a client and some servers, or between two nodes."""
-
-    f: ClassVar[str] = "cut"
-    ended_by: ClassVar[Ending] = "heal"
-
-    def needs(self, step: Cut) -> Capability:
-        """Links that can be cut."""
-        return Capability.CUT_LINKS
-
-    def target(self, step: Cut, cluster: Cluster) -> Target:
-        """The near end, and whom it cannot reach any more."""
-        near, ends = near_end(step), far_ends(step, cluster)
-        return Target(f"{near} {ARROWS[step.direction]} {','.join(ends)}", ends, near)
-
-    def breaks(self, step: Cut, tolerance: Tolerance) -> str | None:
-        """Break nothing: every distributed lock must live with partitions."""
-        return None
-
-    async def inject(self, step: Cut, cluster: Cluster) -> Receipt:
-        """Cut every link, then probe each of them."""
-        links = links_of(step, cluster)
-        refused = step.mode == "refused"
-        await asyncio.gather(*(link.cut(step.direction, refused=refused) for link in links))
-        return await links_are_broken(links, "both" if refused else step.direction, cluster)
+def _what_is_wrong(given: tuple[str, ...]) -> str:
+    if "nodes" in given and "store" in given:
+        return "both nodes and the store are named"
+    if given == ("client",):
+        return "neither nodes nor the store are named"
+    if not given:
+        return "no link is named"
+    return f"{' and '.join(given)} name no link"
 
 
-class HoldFault:
-    """Packets that sit in the network."""
+class LinkFault(LinkStep, Fault):
+    """What faults of links share that last until they are healed."""
 
-    f: ClassVar[str] = "hold"
-    ended_by: ClassVar[Ending] = "heal"
-
-    def needs(self, step: Hold) -> Capability:
-        """Links that can hold packets."""
-        return Capability.HOLD_LINKS
-
-    def target(self, step: Hold, cluster: Cluster) -> Target:
-        """The near end and the far ends of the links."""
-        near, ends = near_end(step), far_ends(step, cluster)
-        what = "requests of" if step.direction == "requests" else "replies to"
-        return Target(f"{what} {near} ({','.join(ends)})", ends, near)
-
-    def breaks(self, step: Hold, tolerance: Tolerance) -> str | None:
-        """Break the bound on network delay."""
-        return "bounded network delay"
-
-    async def inject(self, step: Hold, cluster: Cluster) -> Receipt:
-        """Hold every link, then probe each of them."""
-        links = links_of(step, cluster)
-        await asyncio.gather(*(link.hold(step.direction) for link in links))
-        return await links_are_broken(links, step.direction, cluster)
+    ENDED_BY = "heal"
 
 
 async def links_are_broken(links: list[Link], direction: Direction, cluster: Cluster) -> Receipt:
@@ -191,51 +225,3 @@ async def _bytes_behind(link: Link, cluster: Cluster) -> int:
     await master.ripple()
     await asyncio.sleep(PROBE_TIMEOUT_S)
     return (await master.role()).offset - (await replica.role()).offset
-
-
-async def heal_links(near: str, ends: tuple[str, ...], cluster: Cluster) -> Receipt:
-    """Undo what was done to these links; confirmed when each of them answers again."""
-    links = [cluster.link(near, end) for end in ends]
-    await asyncio.gather(*(link.heal() for link in links))
-    shown = await asyncio.gather(*(_one_is_whole(link, cluster) for link in links))
-    return together(dict(zip(ends, shown, strict=True)))
-
-
-async def _one_is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
-    if link.ways:
-        return await _servers_are_together(link, cluster)
-    if not await answers(server_behind(link, cluster)):
-        troubles = await link.troubles()
-        return not troubles, {"probe_around_ms": None, "link": troubles or "whole"}
-    probe = await link.probe(AROUND_TIMEOUT_S)
-    evidence: dict[str, Any] = {"probe_through_link_ms": ms(probe.round_trip_ns) if probe.reached else None}
-    if probe.reached and link.client in cluster.nodes:
-        linked = await _is_linked_again(link, cluster)
-        return linked is not False, evidence | {"replica_linked": linked}
-    return probe.reached, evidence
-
-
-async def _servers_are_together(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
-    troubles = await link.troubles()
-    if not all(is_awake(cluster.nodes[way.target]) for way in link.ways):
-        return not troubles, {"probe_through_link_ms": None, "link": troubles or "whole"}
-    probe = await link.probe(AROUND_TIMEOUT_S)
-    answered_ms = ms(probe.round_trip_ns) if probe.reached else None
-    return probe.reached, {"probe_through_link_ms": answered_ms, "link": troubles or "whole"}
-
-
-async def _is_linked_again(link: Link, cluster: Cluster) -> bool | None:
-    """Wait until the replica hears its master; None if it is down, or none any more."""
-    replica = cluster.nodes[link.client]
-    loop = asyncio.get_running_loop()
-    give_up = loop.time() + RELINK_TIMEOUT_S
-    while await answers(replica):
-        role = await replica.role()
-        if role.name != "replica":
-            break
-        if role.linked:
-            return True
-        if loop.time() > give_up:
-            return False
-        await asyncio.sleep(0.02)
-    return None

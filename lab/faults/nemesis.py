@@ -7,141 +7,106 @@ it again for the rest, so that the history says exactly what was broken when.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Protocol
 
-from lab.durations import format_duration
 from lab.errors import UnknownOutcome
-from lab.faults import FAULTS
-from lab.faults.base import Ending, Open, Receipt, Target, Tolerance, node_names
-from lab.faults.clock import correct_clock
-from lab.faults.down import AT_ONCE, Delay, restart
-from lab.faults.links import far_ends, heal_links, near_end
-from lab.faults.pause import resume
-from lab.run.recorder import Recorder
+from lab.faults.base import Fault, Receipt, Target, Tolerance
+from lab.scenario.registry import steps
 from lab.scenario.step_base import StepModel
-from lab.scenario.step_link import Heal
-from lab.scenario.step_machine import ClientCrash, Correct, Restart, Resume
 from lab.substrates.base import Cluster
 
 Action = Callable[[], Awaitable[Receipt]]
-LASTING: Final = ("heal", "resume", "correct", "restart")
+
+
+class Record(Protocol):
+    """Where it is written down."""
+
+    def write(self, process: str, kind: str, f: str, **fields: Any) -> None:
+        """Append an event, now."""
+        ...
+
+
+@dataclass(slots=True)
+class Open:
+    """A fault that lasts until it is ended. A part of it that is ended leaves one with fewer ``ends``."""
+
+    fault_id: str
+    f: str
+    ended_by: str
+    target: Target
+    breaks: str | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+class End(StepModel):
+    """A step that ends faults: those that name its key."""
+
+    SAYS: ClassVar[str]
+    """What the nemesis does, around the words for what it does it to: ``heals {}``."""
+    TURN: ClassVar[int] = 0
+    """Where it comes when a story is over and everything is ended."""
+
+    @abstractmethod
+    async def end(self, nemesis: Nemesis) -> tuple[str, bool]:
+        """End them; return what was ended in words, and whether every receipt came."""
+
+    @classmethod
+    @abstractmethod
+    async def end_all(cls, nemesis: Nemesis) -> None:
+        """End all of them, when a story is over."""
+
+    def brings_up(self, cluster: Cluster) -> tuple[str, ...]:
+        """The nodes that are up again when it is done, and must be watched again."""
+        return ()
 
 
 class Nemesis:
     """The one who breaks things, and mends them."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder, tolerance: Tolerance) -> None:
-        self._cluster = cluster
-        self._recorder = recorder
+    def __init__(self, cluster: Cluster, record: Record, tolerance: Tolerance) -> None:
+        self.cluster = cluster
+        self._history = record
         self._tolerance = tolerance
         self._count = 0
         self._open: list[Open] = []
-        self._returning: dict[str, asyncio.Task[Receipt]] = {}
-        self._hurry = asyncio.Event()
+        self.returning: dict[str, asyncio.Task[Receipt]] = {}
+        """By node, what goes on beside the story and brings it back."""
+        self.hurry = asyncio.Event()
+        """Set when the story is over, and nothing is to be waited for any more."""
 
-    async def inject(self, step: StepModel) -> tuple[str, Receipt]:
-        """Inject the fault of a step; return it in words, with its receipt."""
-        fault = FAULTS[type(step)]
-        target = fault.target(step, self._cluster)
-        if fault.ended_by != "restart":
-            return target.words, await self._inject(step)
-        # Nodes come back one by one, so each of them has a fault of its own.
-        alone = [step.model_copy(update={"nodes": (name,)}) for name in target.ends]
-        receipts = await asyncio.gather(*(self._inject(one) for one in alone))
+    async def inject(self, fault: Fault) -> tuple[str, Receipt]:
+        """Inject a fault; return its target in words, with its receipt."""
+        target, parts = fault.target(self.cluster), fault.parts(self.cluster)
+        if not parts:
+            return target.words, await self._inject(fault)
+        receipts = await asyncio.gather(*(self._inject(one) for one in parts))
         evidence = {name: value for receipt in receipts for name, value in receipt.evidence.items()}
         return target.words, Receipt(all(receipt.confirmed for receipt in receipts), evidence)
 
-    async def _inject(self, step: StepModel) -> Receipt:
-        fault = FAULTS[type(step)]
-        target, breaks = fault.target(step, self._cluster), fault.breaks(step, self._tolerance)
-        fault_id, receipt = await self._record(
-            fault.f, target, breaks, partial(fault.inject, step, self._cluster)
-        )
-        if isinstance(step, ClientCrash):
-            # What was killed does not stand still any more, and can't go on.
-            self._open = [f for f in self._open if f.ended_by != "resume" or f.target.ends != target.ends]
-        if fault.ended_by in LASTING:
-            self._open.append(Open(fault_id, fault.f, fault.ended_by, target, breaks, receipt.evidence))
-        elif fault.ended_by == "itself" and receipt.confirmed:
-            await self._record("heal", target, None, partial(_again, receipt), heals=fault_id)
+    async def _inject(self, fault: Fault) -> Receipt:
+        target, breaks = fault.target(self.cluster), fault.breaks(self._tolerance)
+        fault_id, receipt = await self.record(fault.KEY, target, breaks, partial(fault.inject, self.cluster))
+        # What was killed does not stand still any more, and can't go on.
+        self._open = [
+            f for f in self._open if f.ended_by not in fault.RULES_OUT or f.target.ends != target.ends
+        ]
+        if fault.ENDED_BY is not None:
+            self._open.append(Open(fault_id, fault.KEY, fault.ENDED_BY, target, breaks, receipt.evidence))
+        elif fault.PASSES and receipt.confirmed:
+            await self.record("heal", target, None, partial(once_more, receipt), heals=fault_id)
         return receipt
 
-    async def heal(self, step: Heal) -> tuple[str, bool]:
-        """End what is done to links; return what was healed in words and whether every receipt came.
-
-        All links are healed at once, whoever's they are: what is held is let go together, and no client's
-        packets arrive while another's wait for receipts.
-        """
-        ends = None if step.everything else far_ends(step, self._cluster)
-        healed: list[tuple[Open, Target]] = []
-        for fault in self._of("heal"):
-            near = fault.target.near or ""
-            now = tuple(end for end in fault.target.ends if ends is None or end in ends)
-            if now and (step.everything or near == near_end(step)):
-                healed.append((fault, Target(f"{near} ⇄ {','.join(now)}", now, near)))
-        receipts = await asyncio.gather(
-            *(
-                self._end(
-                    fault, "heal", target, partial(heal_links, target.near or "", target.ends, self._cluster)
-                )
-                for fault, target in healed
-            )
-        )
-        words = dict.fromkeys(target.words for _, target in healed)
-        return "; ".join(words) or "nothing was broken", all(receipt.confirmed for receipt in receipts)
-
-    async def resume(self, step: Resume) -> tuple[str, Receipt]:
-        """Let what is paused go on."""
-        target = Target(step.name, (step.name,))
-        paused = [fault for fault in self._of("resume") if fault.target.ends == target.ends]
-        action = partial(resume, step.name, self._cluster)
-        if paused:
-            return step.name, await self._end(paused[-1], "resume", target, action)
-        return step.name, (await self._record("resume", target, None, action))[1]
-
-    async def correct(self, step: Correct) -> tuple[str, bool]:
-        """Set clocks right; return whose in words, and whether every receipt came."""
-        wrong = [f for f in self._of("correct") if step.everything or f.target.ends == (step.name,)]
-        receipts: dict[str, Receipt] = {}
-        for fault in wrong:
-            (name,) = fault.target.ends
-            target = Target(f"clock of {name}", (name,))
-            # One correction ends all that is wrong with one clock.
-            action = (
-                partial(_again, receipts[name])
-                if name in receipts
-                else partial(correct_clock, name, self._cluster)
-            )
-            receipts[name] = await self._end(fault, "correct", target, action)
-        words = ", ".join(f"the clock of {name}" for name in receipts) or "no clock, since none was wrong"
-        return words, all(receipt.confirmed for receipt in receipts.values())
-
-    async def restart(self, step: Restart) -> tuple[str, bool]:
-        """Start nodes again, or see to it that they start later; words, and whether the receipts came.
-
-        A delayed start goes on beside the story; ``until_up`` waits for it.
-        """
-        names = node_names(step.nodes, self._cluster)
-        down = [fault for fault in self._of("restart") if fault.target.ends[0] in names]
-        down.sort(key=lambda fault: names.index(fault.target.ends[0]))
-        words = f"node {', '.join(fault.target.ends[0] for fault in down)}" if down else "no node"
-        if step.after_ns:
-            for fault in down:
-                self._returning[fault.target.ends[0]] = asyncio.create_task(
-                    self._bring_back(fault, Delay(step.after_ns, step.clock, step.by))
-                )
-            await asyncio.sleep(0)  # so that each has written down that it begins
-            whose = "its own" if step.by is None else f"{step.by}'s"
-            clock = "clock" if step.clock == "wall" else f"{step.clock} clock"
-            return f"{words} in {format_duration(step.after_ns)} by {whose} {clock}", bool(down)
-        receipts = await asyncio.gather(*(self._bring_back(fault, AT_ONCE) for fault in down))
-        return words, bool(down) and all(receipt.confirmed for receipt in receipts)
+    async def end(self, step: End) -> tuple[str, bool]:
+        """End what a step ends; return what that was in words, and whether every receipt came."""
+        return await step.end(self)
 
     async def until_up(self, names: Iterable[str], timeout_s: float) -> bool:
         """Wait until each of these nodes is up; False: it did not come back in time."""
-        returning = [self._returning[name] for name in names if name in self._returning]
+        returning = [self.returning[name] for name in names if name in self.returning]
         if returning:
             await asyncio.wait(returning, timeout=timeout_s)
         return all(task.done() and task.result().confirmed for task in returning)
@@ -151,46 +116,42 @@ class Nemesis:
 
         Nodes that are down come back as well, and those with a delay at once; killed clients stay dead.
         """
-        self._hurry.set()
-        await asyncio.gather(*self._returning.values())
-        await asyncio.gather(*(self._bring_back(fault, AT_ONCE) for fault in self._of("restart")))
-        for fault in self._of("resume"):
-            (name,) = fault.target.ends
-            await self.resume(Resume(node=name) if name in self._cluster.nodes else Resume(client=name))
-        await self.correct(Correct())
-        await self.heal(Heal())
+        self.hurry.set()
+        ends = [step for step in steps().values() if issubclass(step, End)]
+        for end in sorted(ends, key=lambda end: end.TURN):
+            await end.end_all(self)
 
     async def abandon(self) -> None:
         """Stop what goes on beside the story; used when a run ends early."""
-        for task in self._returning.values():
+        for task in self.returning.values():
             task.cancel()
-        await asyncio.gather(*self._returning.values(), return_exceptions=True)
+        await asyncio.gather(*self.returning.values(), return_exceptions=True)
 
-    async def _bring_back(self, fault: Open, delay: Delay) -> Receipt:
-        (name,) = fault.target.ends
-        self._open.remove(fault)  # from now on it is somebody's task to end it
-        action = partial(restart, fault.target.ends, delay, fault.evidence, self._hurry, self._cluster)
-        return await self._end(fault, "restart", Target(f"node {name}", (name,)), action)
+    def lasting(self, key: str) -> list[Open]:
+        """The faults that last and are ended by steps with this key, the oldest first."""
+        return [fault for fault in self._open if fault.ended_by == key]
 
-    def _of(self, ended_by: Ending) -> list[Open]:
-        return [fault for fault in self._open if fault.ended_by == ended_by]
+    def take(self, fault: Open) -> None:
+        """Leave it to the caller to end this fault."""
+        self._open.remove(fault)
 
-    async def _end(self, fault: Open, f: str, target: Target, action: Action) -> Receipt:
+    async def close(self, fault: Open, f: str, target: Target, action: Action) -> Receipt:
         """End a fault for the target's ends; it lasts on, under another id, for those that are left."""
-        _, receipt = await self._record(f, target, None, action, heals=fault.fault_id)
+        _, receipt = await self.record(f, target, None, action, heals=fault.fault_id)
         if fault in self._open:
             self._open.remove(fault)
         rest = tuple(end for end in fault.target.ends if end not in target.ends)
         if rest:
             words = fault.target.words.replace(",".join(fault.target.ends), ",".join(rest))
             left = Target(words, rest, fault.target.near)
-            fault_id, _ = await self._record(fault.f, left, fault.breaks, partial(_told, fault.fault_id))
+            fault_id, _ = await self.record(fault.f, left, fault.breaks, partial(_told, fault.fault_id))
             self._open.append(Open(fault_id, fault.f, fault.ended_by, left, fault.breaks, fault.evidence))
         return receipt
 
-    async def _record(
+    async def record(
         self, f: str, target: Target, breaks: str | None, action: Action, heals: str | None = None
     ) -> tuple[str, Receipt]:
+        """Do something and write down that it was done, with its receipt; return the id it has there."""
         self._count += 1
         fault_id = f"{f}-{self._count}"
         about: dict[str, Any] = {
@@ -200,14 +161,14 @@ class Nemesis:
             "breaks": breaks,
             "heals": heals,
         }
-        self._recorder.write("nemesis", "invoke", f, **about)
+        self._history.write("nemesis", "invoke", f, **about)
         try:
             receipt = await action()
         except UnknownOutcome as error:
-            self._recorder.write("nemesis", "fail", f, **about, error=error.seen)
+            self._history.write("nemesis", "fail", f, **about, error=error.seen)
             raise
         kind = "ok" if receipt.confirmed else "fail"
-        self._recorder.write("nemesis", kind, f, **about, receipt=dict(receipt.evidence))
+        self._history.write("nemesis", kind, f, **about, receipt=dict(receipt.evidence))
         return fault_id, receipt
 
 
@@ -215,5 +176,6 @@ async def _told(fault_id: str) -> Receipt:
     return Receipt(True, {"continues": fault_id})
 
 
-async def _again(receipt: Receipt) -> Receipt:
+async def once_more(receipt: Receipt) -> Receipt:
+    """A receipt that is there already, as an action."""
     return receipt

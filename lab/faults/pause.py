@@ -1,4 +1,4 @@
-"""``pause`` and ``resume``: the whole process group of a client or a node is stopped and later goes on.
+"""``pause``: the whole process group of a client or a node is stopped.
 
 That is what a stop-the-world garbage collection looks like from outside: the kernel goes on receiving for
 the process, and the process does not notice that time passed. The receipt is the state in /proc, ``T``, and
@@ -7,69 +7,63 @@ of a node also that it leaves a probe without an answer.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-from lab.faults.base import (
-    AROUND_TIMEOUT_S,
-    PROBE_TIMEOUT_S,
-    Ending,
-    Receipt,
-    Target,
-    Tolerance,
-    machine,
-    ms,
-)
-from lab.scenario.step_machine import Pause
+from lab.faults.base import PROBE_TIMEOUT_S, Fault, Receipt, Target, machine
+from lab.faults.machine import MachineStep
+from lab.scenario.fault_step import Drawing, Sign
+from lab.scenario.problems import problem
+from lab.scenario.story import Found, Told
 from lab.substrates.base import Capability, Cluster
 
 
-class PauseFault:
-    """A client or a node that stands still."""
+class Pause(MachineStep, Fault):
+    """Stop a process, as a long garbage collection does; its kernel goes on receiving."""
 
-    f: ClassVar[str] = "pause"
-    ended_by: ClassVar[Ending] = "resume"
+    KEY = "pause"
+    EXAMPLE = "{client: alice}"
+    BREAKS = "bounded process pauses"
+    ENDED_BY = "resume"
+    DRAWN = Drawing("machine", stops=True)
+    SIGN = Sign("pause")
 
-    def needs(self, step: Pause) -> Capability:
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Refuse what is paused, down or killed."""
+        word = "client" if self.node is None else "node"
+        if self.name in told.dead:
+            yield from super().impossible(told)
+            return
+        if self.name in told.paused:
+            yield (word,), problem(f"{self.name} is paused already", "one pause, then one resume")
+        elif self.name in told.down:
+            yield (word,), problem(f"node {self.name} is down, so it can't be paused", "a restart before it")
+        told.paused.add(self.name)
+
+    @property
+    def needs(self) -> Capability:
         """Processes that can be stopped."""
-        return Capability.PAUSE_CLIENTS if step.node is None else Capability.PAUSE_NODES
+        return Capability.PAUSE_CLIENTS if self.node is None else Capability.PAUSE_NODES
 
-    def target(self, step: Pause, cluster: Cluster) -> Target:
+    def target(self, cluster: Cluster) -> Target:
         """The client or the node."""
-        return Target(step.name if step.node is None else f"node {step.node}", (step.name,))
+        return Target(self.name if self.node is None else f"node {self.node}", (self.name,))
 
-    def breaks(self, step: Pause, tolerance: Tolerance) -> str | None:
-        """Break the bound on process pauses."""
-        return "bounded process pauses"
-
-    async def inject(self, step: Pause, cluster: Cluster) -> Receipt:
+    async def inject(self, cluster: Cluster) -> Receipt:
         """Stop it and look at the state of its processes."""
-        stopped = machine(step.name, cluster)
+        stopped = machine(self.name, cluster)
         before = stopped.states()
         await stopped.pause()
         after = stopped.states()
         stands = bool(after) and all(state == "T" for state in after.values())
-        evidence: dict[str, Any] = {"states_before": _words(before), "states_after": _words(after)}
-        if step.node is not None:
-            probe = await cluster.nodes[step.node].probe(PROBE_TIMEOUT_S)
+        evidence: dict[str, Any] = {"states_before": state_words(before), "states_after": state_words(after)}
+        if self.node is not None:
+            probe = await cluster.nodes[self.node].probe(PROBE_TIMEOUT_S)
             evidence["probe"] = "answered" if probe.reached else "no answer"
             stands = stands and not probe.reached
         return Receipt(stands, evidence)
 
 
-async def resume(name: str, cluster: Cluster) -> Receipt:
-    """Let it go on; confirmed when none of its processes is stopped any more, and a node answers."""
-    stopped = machine(name, cluster)
-    before = stopped.states()
-    await stopped.resume()
-    after = stopped.states()
-    goes_on = bool(after) and not any(state == "T" for state in after.values())
-    evidence: dict[str, Any] = {"states_before": _words(before), "states_after": _words(after)}
-    if name in cluster.nodes:
-        probe = await cluster.nodes[name].probe(AROUND_TIMEOUT_S)
-        evidence["probe_ms"] = ms(probe.round_trip_ns) if probe.reached else None
-        goes_on = goes_on and probe.reached
-    return Receipt(goes_on, evidence)
-
-
-def _words(states: dict[int, str]) -> str:
+def state_words(states: dict[int, str]) -> str:
+    """The state letters of all processes, in the order of their ids."""
     return " ".join(states[pid] for pid in sorted(states))

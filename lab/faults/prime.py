@@ -10,10 +10,14 @@ the same second.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, Final
 
 from lab.faults.base import Receipt, ms, node_names, together
-from lab.scenario.step_machine import Prime
+from lab.scenario.problems import problem
+from lab.scenario.step_base import StepModel
+from lab.scenario.story import Found, Told
+from lab.scenario.types import Nodes
 from lab.substrates.base import Cluster, Node
 
 S_NS: Final = 1_000_000_000
@@ -24,11 +28,27 @@ TRIES: Final = 4
 POLL_S: Final = 0.002
 
 
-async def prime(step: Prime, cluster: Cluster) -> Receipt:
-    """Prime each node; confirmed if each has synced, early in the second that is still going on."""
-    names = node_names(step.nodes, cluster)
-    shown = await asyncio.gather(*(_prime_one(cluster.nodes[name]) for name in names))
-    return together(dict(zip(names, shown, strict=True)))
+class Prime(StepModel):
+    """Bring nodes just past a sync to disk: with `aof-everysec` the next write stays unsynced a while."""
+
+    KEY = "prime"
+    EXAMPLE = "{nodes: [C]}"
+
+    nodes: Nodes
+    """The nodes that are brought there."""
+
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Refuse nodes that are down, or do not sync by the second."""
+        yield from told.unless_down(self.nodes)
+        if told.stage.persistence != "aof-everysec":
+            seen = f"with persistence {told.stage.persistence} no write is left to the next sync"
+            yield ("nodes",), problem(seen, "cluster.persistence: aof-everysec")
+
+    async def prime(self, cluster: Cluster) -> Receipt:
+        """Prime each node; confirmed if each has synced, early in the second that is still going on."""
+        names = node_names(self.nodes, cluster)
+        shown = await asyncio.gather(*(_prime_one(cluster.nodes[name]) for name in names))
+        return together(dict(zip(names, shown, strict=True)))
 
 
 async def _prime_one(node: Node) -> tuple[bool, dict[str, Any]]:

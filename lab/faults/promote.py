@@ -6,35 +6,44 @@ loses.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
 
-from lab.faults.base import Ending, Receipt, Target, Tolerance, answers
+from lab.faults.base import Fault, Receipt, Target, answers
 from lab.faults.down import NOT_DURABLE
-from lab.scenario.step_machine import Promote
+from lab.scenario.fault_step import Sign
+from lab.scenario.problems import problem
+from lab.scenario.story import Found, Told
+from lab.scenario.types import NodeName
 from lab.substrates.base import Capability, Cluster
 
 
-class PromoteFault:
-    """A failover to a replica."""
+class Promote(Fault):
+    """Make a replica a master (`REPLICAOF NO ONE`), as a failover does, whatever it has missed."""
 
-    f: ClassVar[str] = "promote"
-    ended_by: ClassVar[Ending] = "nothing"
+    KEY = "promote"
+    EXAMPLE = "{node: B}"
+    NEEDS = Capability.REPLICATION
+    BREAKS = NOT_DURABLE  # replication is asynchronous, so an acknowledged write may be lost
+    SIGN = Sign("promotion")
 
-    def needs(self, step: Promote) -> Capability:
-        """Nodes that replicate others."""
-        return Capability.REPLICATION
+    node: NodeName
+    """The replica that becomes a master."""
 
-    def target(self, step: Promote, cluster: Cluster) -> Target:
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Refuse a node that is no replica, or down."""
+        if self.node not in told.stage.replicas or self.node in told.promoted:
+            yield ("node",), problem(f"{self.node} is no replica", "a node from cluster.replicas")
+        elif self.node in told.down:
+            yield ("node",), problem(f"{self.node} is down", "a restart before it")
+        told.promoted.add(self.node)
+
+    def target(self, cluster: Cluster) -> Target:
         """The replica."""
-        return Target(f"node {step.node}", (step.node,))
+        return Target(f"node {self.node}", (self.node,))
 
-    def breaks(self, step: Promote, tolerance: Tolerance) -> str | None:
-        """Break durability: replication is asynchronous, so an acknowledged write may be lost."""
-        return NOT_DURABLE
-
-    async def inject(self, step: Promote, cluster: Cluster) -> Receipt:
+    async def inject(self, cluster: Cluster) -> Receipt:
         """Promote it, and compare it with the last that is known of its master."""
-        replica, master = cluster.nodes[step.node], cluster.nodes[cluster.replicas[step.node]]
+        replica, master = cluster.nodes[self.node], cluster.nodes[cluster.replicas[self.node]]
         if await answers(master):
             await master.role()
         before = await replica.role()

@@ -23,6 +23,7 @@ from lab.drivers import is_driver
 from lab.drivers.place import place_on
 from lab.errors import LabError, UnknownOutcome
 from lab.faults.base import Tolerance
+from lab.faults.links import LinkStep
 from lab.faults.nemesis import Nemesis
 from lab.locks import is_own, service_of
 from lab.locks.heartbeat import STALL_NS, watch_for_stalls
@@ -39,7 +40,6 @@ from lab.run.workload import WorkloadPlayer
 from lab.scenario.draw import schedule
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
-from lab.scenario.step_link import LinkStep
 from lab.substrates import is_simulated, substrate
 from lab.substrates.base import STORE, Capability, Cluster
 from lab.substrates.cleanup import sweep

@@ -9,10 +9,10 @@ from lab.client_protocol import POINTS_BEFORE_GRANT, Answer, Command, Outcome, V
 from lab.drivers import is_driver
 from lab.durations import format_duration
 from lab.errors import UnknownOutcome
-from lab.faults import FAULTS
-from lab.faults.base import node_names
-from lab.faults.nemesis import Nemesis
-from lab.faults.prime import prime
+from lab.faults.base import Fault
+from lab.faults.links import LinkStep
+from lab.faults.nemesis import End, Nemesis
+from lab.faults.prime import Prime
 from lab.run.anchors import Anchors
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
@@ -30,8 +30,6 @@ from lab.scenario.anchors import (
 )
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
-from lab.scenario.step_link import Heal, LinkStep
-from lab.scenario.step_machine import ClientCrash, Correct, Crash, Jump, Prime, Restart, Resume, Shutdown
 from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
 from lab.substrates.base import Capability, Client, Cluster
 
@@ -127,17 +125,10 @@ class Player:
             case Finish():
                 for client in step.clients:
                     await self._finish(client)
-            case Heal():
-                words, confirmed = await self._nemesis.heal(step)
-                self._tell(Told("nemesis", f"heals {words}", "fault" if confirmed else "fail"))
-            case Resume():
-                words, receipt = await self._nemesis.resume(step)
-                self._tell(Told("nemesis", f"lets {words} go on", "fault" if receipt.confirmed else "fail"))
-            case Correct():
-                words, confirmed = await self._nemesis.correct(step)
-                self._tell(Told("nemesis", f"sets right {words}", "fault" if confirmed else "fail"))
-            case Restart():
-                await self._restart(step)
+            case Fault():
+                await self._inject(step)
+            case End():
+                await self._end(step)
             case Prime():
                 await self._prime(step)
             case Until():
@@ -148,28 +139,28 @@ class Player:
             case Say():
                 self._tell(Told("lab", step.text, "plain"))
             case _:
-                await self._inject(step)
+                raise TypeError(f"the step {step.KEY} is neither a fault nor the end of one")
 
-    async def _inject(self, step: StepModel) -> None:
+    async def _inject(self, fault: Fault) -> None:
         # A client that is to be killed leaves what it was doing without an end: nobody waits for it.
-        left = self._pending.pop(step.client, None) if isinstance(step, ClientCrash) else None
-        if isinstance(step, Crash | Shutdown):
-            await self._observer.observe(node_names(step.nodes, self._cluster))  # what they take with them
-        words, receipt = await self._nemesis.inject(step)
+        left = self._pending.pop(fault.kills, None) if fault.kills is not None else None
+        if before := fault.looked_at_before(self._cluster):
+            await self._observer.observe(before)
+        words, receipt = await self._nemesis.inject(fault)
         if left is not None:
             left.cancel()
             await asyncio.gather(left, return_exceptions=True)
-        name = FAULTS[type(step)].f
         missing = "" if receipt.confirmed else " (NO RECEIPT: it did not take effect)"
-        self._tell(Told("nemesis", f"{name}: {words}{missing}", "fault" if receipt.confirmed else "fail"))
-        if isinstance(step, Jump) and step.node is not None:
-            await self._observer.observe([step.node])
+        mood = "fault" if receipt.confirmed else "fail"
+        self._tell(Told("nemesis", f"{fault.KEY}: {words}{missing}", mood))
+        if after := fault.looked_at_after():
+            await self._observer.observe(after)
 
-    async def _restart(self, step: Restart) -> None:
-        words, confirmed = await self._nemesis.restart(step)
-        self._tell(Told("nemesis", f"restarts {words}", "fault" if confirmed else "fail"))
-        names = node_names(step.nodes, self._cluster)
-        if not step.after_ns and not await self._observer.until_watching(names, WATCH_TIMEOUT_S):
+    async def _end(self, step: End) -> None:
+        words, confirmed = await self._nemesis.end(step)
+        self._tell(Told("nemesis", step.SAYS.format(words), "fault" if confirmed else "fail"))
+        names = step.brings_up(self._cluster)
+        if names and not await self._observer.until_watching(names, WATCH_TIMEOUT_S):
             raise UnknownOutcome(f"node {', '.join(names)} came back and can't be watched")
 
     def _begin(self, action: Action) -> None:
@@ -220,7 +211,7 @@ class Player:
             self._miss(words, f"{words}{waited}")
 
     async def _prime(self, step: Prime) -> None:
-        receipt = await prime(step, self._cluster)
+        receipt = await step.prime(self._cluster)
         names = list(receipt.evidence)
         words = f"node {', '.join(names)} just past a sync to disk"
         if not receipt.confirmed:
@@ -246,7 +237,7 @@ def _looks_once(anchor: Anchor) -> bool:
 def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
     """Return the capabilities a substrate must have for these steps."""
     steps = tuple(played)
-    needed = {FAULTS[type(step)].needs(step) for step in steps if type(step) in FAULTS}
+    needed = {step.needs for step in steps if isinstance(step, Fault)}
     if any(isinstance(step, Prime) or _looks_at_disks(step) for step in steps):
         needed.add(Capability.POWER_CUTS)
     if any(isinstance(step, Until) and isinstance(step.anchor, ON_KEYS) for step in steps):

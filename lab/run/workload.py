@@ -160,10 +160,10 @@ class WorkloadPlayer:
             clients = await self._clients(drawn)
             if clients is None or self._over.is_set():
                 return None
-            if drawn.plan.family == "client":
+            if drawn.plan.drawing.hits == "client":
                 self._crashed.update(clients)
             await self._play(drawn.begin(clients))
-            stops_holder = drawn.wants_holder and drawn.plan.family == "pause"
+            stops_holder = drawn.wants_holder and drawn.plan.drawing.stops
             if not stops_holder or held_since_ns(self._recorder.client_log(clients[0])) is not None:
                 return clients
             await self._play(drawn.end(clients))
@@ -186,7 +186,7 @@ class WorkloadPlayer:
             if holder is None:
                 return None
             clients = (holder,)
-        dead = self._crashed & set(clients) if drawn.plan.family != "link" else set()
+        dead = self._crashed & set(clients) if drawn.plan.drawing.hits != "links" else set()
         return None if dead else clients
 
     async def _holder(self, within_ns: int) -> str | None:

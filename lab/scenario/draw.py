@@ -5,7 +5,7 @@ change to one leaves what is drawn for the others alone.
 
 Two faults never last on the same thing at the same time (a link, the process or the clock of a client or a
 node; a node that is down takes its links with it), because neither would have a receipt that is worth
-anything. Nor is a client paused while packets to or from it are kept (see `KEEPING`). The later one is put
+anything. Nor is a client paused while packets to or from it are kept (`Drawing.keeps`). The later one is put
 off until the earlier one is over; what would then begin after the workload's end is dropped. A fault that
 comes `during` another is drawn with it, and left out if something else lasts on its things all that while.
 """
@@ -27,9 +27,6 @@ GAP_NS: Final = 300_000_000
 """Time for injecting and ending a fault, with their receipts, before the next one on the same thing."""
 LEAST_GAP, MOST_GAP = 0.1, 4.0
 """How far from the mean the time between two faults may be, as factors."""
-KEEPING: Final = ("hold", "delay", "bandwidth")
-"""Faults that keep packets. A client that is paused meanwhile gives its connection up when it wakes, and a
-proxy may freeze when it is to deliver to a connection that is dead (Shopify/toxiproxy issue 558)."""
 HOLDER: Final = "holder"
 STORE: Final = "store"
 
@@ -168,7 +165,7 @@ def _nodes(plan: FaultPlan, random: Random, known: tuple[str, ...]) -> tuple[str
     if not plan.hits_nodes:
         return ()
     majority = len(known) // 2 + 1
-    match plan.nodes or ("minority" if plan.family == "link" else "one"):
+    match plan.nodes or ("minority" if plan.drawing.hits == "links" else "one"):
         case "one":
             count = 1
         case "minority":
@@ -205,11 +202,11 @@ def _things(
     plan: FaultPlan, clients: tuple[str, ...], nodes: tuple[str, ...], everybody: tuple[str, ...]
 ) -> frozenset[str]:
     who = everybody if clients == (HOLDER,) else clients
-    if plan.family == "link":
+    if plan.drawing.hits == "links":
         ends = (STORE,) if plan.store else nodes
         links = {f"{client}~{end}" for client in who for end in ends}
-        return frozenset(links | set(who) if plan.fault in KEEPING else links)
+        return frozenset(links | set(who) if plan.drawing.keeps else links)
     things = {*who, *nodes}
-    if plan.family in ("node", "pause"):
+    if plan.drawing.stops:
         things |= {f"{client}~{node}" for client in everybody for node in nodes}
     return frozenset(things)

@@ -15,6 +15,8 @@ from lab.scenario.described import descriptions
 from lab.scenario.locate import Place, locate
 from lab.scenario.model import Scenario
 from lab.scenario.problems import Loc, choice, kind, nearest, shown
+from lab.scenario.registry import steps
+from lab.scenario.step_base import StepModel
 from lab.scenario.types import Model
 from lab.scenario.yaml_tree import OneLine
 
@@ -105,6 +107,8 @@ _SHAPES: Mapping[str, str] = {
 
 def _models(annotation: Any) -> list[type[Model]]:
     """The models inside a type: the members of a union, the items of a list, the values of a mapping."""
+    if annotation is StepModel:
+        return list(steps().values())
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return [annotation]
     parts = (part for part in get_args(annotation) if not isinstance(part, str))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -10,6 +11,9 @@ from pydantic_core import CoreSchema
 
 from lab.scenario.problems import kind, problem
 from lab.scenario.types import Model
+
+if TYPE_CHECKING:
+    from lab.scenario.story import Found, Told
 
 
 class StepModel(Model):
@@ -35,6 +39,10 @@ class StepModel(Model):
     def body_schema(cls, fields: JsonSchemaValue) -> JsonSchemaValue:
         """The JSON schema of the body, given that of the fields."""
         return fields
+
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Say what can't happen of it, in a story that was `told` so far, and add what it changes there."""
+        return iter(())
 
     @model_validator(mode="before")
     @classmethod
@@ -80,6 +88,36 @@ class Sole(StepModel):
     def body_schema(cls, fields: JsonSchemaValue) -> JsonSchemaValue:
         """The schema of the field."""
         return dict(fields["properties"][cls.FIELD])
+
+
+class AllOrOne(StepModel):
+    """A step whose body is the word "all", or names a client or a node: `heal: all`."""
+
+    WHOSE: ClassVar[str]
+    """What a body must say, in an error."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether all is meant."""
+        return getattr(self, "client", None) is None and getattr(self, "node", None) is None
+
+    @classmethod
+    def unpack(cls, body: Any) -> Any:
+        """No fields for the word "all"."""
+        if body == "all":
+            return {}
+        if not isinstance(body, dict) or not (body.get("client") or body.get("node")):
+            raise problem(f"{kind(body)} does not say {cls.WHOSE}", cls.EXAMPLE)
+        return body
+
+    def pack(self, fields: dict[str, Any]) -> Any:
+        """The word "all", or the fields."""
+        return "all" if self.everything else fields
+
+    @classmethod
+    def body_schema(cls, fields: JsonSchemaValue) -> JsonSchemaValue:
+        """The word "all", or a mapping."""
+        return {"anyOf": [{"const": "all"}, fields]}
 
 
 class Series(Sole):

@@ -1,70 +1,23 @@
-"""The steps of a story. A step is a mapping with exactly one key; that key names one class of the registry.
+"""The steps of a story: what clients do, what is waited for, what is said.
 
-A new fault is one small class in `step_link` or `step_machine`, `KEY`, `EXAMPLE` and fields, and its name in
-`Step` here. Clients and nodes in fields of type `ClientName`, `NodeName` and `Nodes` are checked against the
-scenario without another line.
+A step is a mapping with exactly one key; that key names one class of `lab.scenario.registry`, which also has
+the steps that break and mend things: each has a file of its own in `lab.faults`. Clients and nodes in fields
+of type `ClientName`, `NodeName` and `Nodes` are checked against the scenario without another line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Union, get_args
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Tag
 
 from lab.scenario.actions import Action
 from lab.scenario.anchors import AnyAnchor
 from lab.scenario.problems import Loc, choice, kind, nearest, problem, shown
+from lab.scenario.registry import FromRegistry, steps
 from lab.scenario.step_base import Series, Sole, StepModel
-from lab.scenario.step_link import Bandwidth, Cut, Delay, Heal, Hold, Reset
-from lab.scenario.step_machine import (
-    ClientCrash,
-    Correct,
-    Crash,
-    Drift,
-    Jump,
-    Pause,
-    PowerCut,
-    Prime,
-    Promote,
-    Restart,
-    Resume,
-    Shutdown,
-    Strobe,
-)
 from lab.scenario.types import ClientName, PositiveNs, Refers, Text
-
-__all__ = [
-    "STEPS",
-    "AnyStep",
-    "Bandwidth",
-    "ClientCrash",
-    "Correct",
-    "Crash",
-    "Cut",
-    "Delay",
-    "Do",
-    "Drift",
-    "Finish",
-    "Heal",
-    "Hold",
-    "Jump",
-    "Pause",
-    "PowerCut",
-    "Prime",
-    "Promote",
-    "Reset",
-    "Restart",
-    "Resume",
-    "Say",
-    "Shutdown",
-    "Start",
-    "Step",
-    "Strobe",
-    "Until",
-    "Wait",
-    "references",
-]
 
 
 class Do(Series):
@@ -133,47 +86,14 @@ class Say(Sole):
     """The sentence."""
 
 
-Step = (
-    Do
-    | Start
-    | Finish
-    | Cut
-    | Hold
-    | Delay
-    | Bandwidth
-    | Reset
-    | Heal
-    | Pause
-    | Resume
-    | Jump
-    | Drift
-    | Strobe
-    | Correct
-    | Crash
-    | Shutdown
-    | PowerCut
-    | Restart
-    | ClientCrash
-    | Promote
-    | Prime
-    | Until
-    | Wait
-    | Say
-)
-"""The registry: a step that isn't named here doesn't exist."""
-
-STEPS: Final[dict[str, type[StepModel]]] = {step.KEY: step for step in get_args(Step)}
-"""The steps by their key in a file."""
-
-
 def _checked(value: Any) -> Any:
     """Refuses what is no mapping with exactly one key, the name of a step."""
     if isinstance(value, StepModel):
         return value
     if not isinstance(value, dict):
         hint = None
-        if isinstance(value, str) and value in STEPS:
-            hint = f"write {value}: {STEPS[value].EXAMPLE}"
+        if isinstance(value, str) and value in steps():
+            hint = f"write {value}: {steps()[value].EXAMPLE}"
         raise problem(
             f"{kind(value)} is not a step", "a mapping with one key, like {do: alice acquires}", hint
         )
@@ -183,8 +103,8 @@ def _checked(value: Any) -> Any:
             seen, "exactly one key per step", "begin each step with its own hyphen" if value else None
         )
     (word,) = value
-    if word not in STEPS:
-        raise problem(f"unknown step {shown(word)}", choice(STEPS), nearest(word, STEPS))
+    if word not in steps():
+        raise problem(f"unknown step {shown(word)}", choice(steps()), nearest(word, steps()))
     return value
 
 
@@ -192,14 +112,12 @@ def _tag(value: Any) -> str:
     return value.KEY if isinstance(value, StepModel) else str(next(iter(value)))
 
 
-if TYPE_CHECKING:
-    AnyStep = Step
-else:
-    AnyStep = Annotated[
-        Union[tuple(Annotated[step, Tag(key)] for key, step in STEPS.items())],  # noqa: UP007 - built from a registry
-        Discriminator(_tag),
-        BeforeValidator(_checked),
-    ]
+def _one_of_the_steps() -> Any:
+    tagged = tuple(Annotated[step, Tag(key)] for key, step in steps().items())
+    return Annotated[Union[tagged], Discriminator(_tag), BeforeValidator(_checked)]  # noqa: UP007 - of a registry
+
+
+AnyStep = Annotated[StepModel, FromRegistry(_one_of_the_steps)]
 """A step as a field's type: told apart by its only key."""
 
 

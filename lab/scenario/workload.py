@@ -12,31 +12,14 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJs
 from pydantic_core import PydanticCustomError
 
 from lab.durations import PATTERN, UNITS_NS, DurationError, format_duration, parse_duration_ns
+from lab.scenario.fault_step import Drawing, FaultStep
 from lab.scenario.problems import Loc, choice, kind, problem, problems, unknown_word
+from lab.scenario.registry import FromRegistry, fault_steps, steps
 from lab.scenario.step_base import StepModel
-from lab.scenario.steps import STEPS
 from lab.scenario.types import CLIENT_NAME, NODE_NAMES, DurationNs, Int, Model, PositiveNs
 
 KEYS_MAX: Final = 1000
 
-Family = Literal["link", "clock", "pause", "node", "client"]
-LinkFault = Literal["cut", "hold", "delay", "bandwidth", "reset"]
-MachineFault = Literal["pause", "jump", "drift", "strobe"]
-FinalFault = Literal["crash", "shutdown", "power_cut", "client_crash"]
-FAMILIES: Final[Mapping[str, Family]] = {
-    **dict.fromkeys(("cut", "hold", "delay", "bandwidth", "reset"), "link"),
-    **dict.fromkeys(("jump", "drift", "strobe"), "clock"),
-    **dict.fromkeys(("crash", "shutdown", "power_cut"), "node"),
-    "pause": "pause",
-    "client_crash": "client",
-}
-"""What each fault hits: links of clients, a machine's clock, its process, nodes, or a client for good."""
-ENDS: Final[Mapping[Family, str]] = {"link": "heal", "clock": "correct", "pause": "resume", "node": "restart"}
-"""The step that ends a fault of each family."""
-MOMENTARY: Final = ("reset", "client_crash")
-"""Faults that nothing ends."""
-MAY_STAY: Final = (*MOMENTARY, "jump", "drift")
-"""Faults that may go without `lasts`; a clock that is wrong is set right when the run is over."""
 TARGET_FIELDS: Final = ("client", "nodes", "node", "store", "from")
 """Fields of a step that the entry's own words stand for."""
 OWN_NAMES: Final[Mapping[str, str]] = {"period": "every"}
@@ -114,6 +97,14 @@ TargetNodes = Annotated[
 ]
 
 
+def _drawable() -> Any:
+    """The type of a field that names a fault which a workload can draw."""
+    return Literal[tuple(key for key, step in fault_steps().items() if step.DRAWN is not None)]
+
+
+DrawnFault = Annotated[str, FromRegistry(_drawable)]
+
+
 class Workload(Model):
     """What every client does, over and over: acquire, read, compute, check, write, release, think."""
 
@@ -138,11 +129,11 @@ class FaultPlan(Model):
 
     model_config = ConfigDict(extra="allow")
 
-    fault: LinkFault | MachineFault | FinalFault
+    fault: DrawnFault
     """Which fault: the word of its step."""
     every_ns: PositiveNs | None = Field(default=None, alias="every")
     """The mean time from one to the next; exponential, from a tenth of it to four times as long."""
-    during: LinkFault | MachineFault | FinalFault | None = None
+    during: DrawnFault | None = None
     """Instead of `every`: once in each fault of this other kind, as soon as that has taken effect."""
     lasts_ns: RangeNs | None = Field(default=None, alias="lasts")
     """How long each lasts before it is ended, or a range. A jump or a drift without it stays to the end."""
@@ -154,21 +145,33 @@ class FaultPlan(Model):
     """On the clients' links to the store, instead of those to nodes."""
 
     @property
-    def family(self) -> Family:
-        """What the fault hits."""
-        return FAMILIES[self.fault]
+    def step(self) -> type[FaultStep]:
+        """The step that injects it."""
+        return fault_steps()[self.fault]
+
+    @property
+    def drawing(self) -> Drawing:
+        """How it is drawn."""
+        drawing = self.step.DRAWN
+        assert drawing is not None
+        return drawing
 
     @property
     def hits_nodes(self) -> bool:
         """Whether nodes are drawn for it."""
-        if self.family in ("clock", "pause"):
-            return self.nodes is not None or (self.family == "clock" and self.clients is None)
-        return self.family == "node" or (self.family == "link" and not self.store)
+        match self.drawing.hits:
+            case "machine":
+                return self.nodes is not None or (self.drawing.nodes_first and self.clients is None)
+            case "links":
+                return not self.store
+            case hits:
+                return hits == "nodes"
 
     @property
     def hits_clients(self) -> bool:
         """Whether clients are drawn for it."""
-        return self.family in ("link", "client") or (self.family != "node" and not self.hits_nodes)
+        hits = self.drawing.hits
+        return hits in ("links", "client") or (hits == "machine" and not self.hits_nodes)
 
     @property
     def others(self) -> dict[str, Any]:
@@ -188,7 +191,8 @@ class FaultPlan(Model):
 
     def _misfits(self) -> Iterator[tuple[Loc, PydanticCustomError]]:
         own = {name: word for word, name in OWN_NAMES.items()}
-        fields = [info.alias or name for name, info in STEPS[self.fault].model_fields.items()]
+        fields = [info.alias or name for name, info in self.step.model_fields.items()]
+        hits = self.drawing.hits
         free = [own.get(name, name) for name in fields if name not in TARGET_FIELDS]
         for name in self.__pydantic_extra__ or {}:
             if name not in free:
@@ -197,18 +201,19 @@ class FaultPlan(Model):
         if (self.every_ns is None) == (self.during is None):
             seen = "says neither how often nor during what" if self.during is None else "says both"
             yield (), problem(f"this fault {seen}", "every: the mean time between two, or during: a fault")
-        if self.lasts_ns is None and self.fault not in MAY_STAY:
+        lasts = self.step.ENDED_BY is not None
+        if self.lasts_ns is None and lasts and not self.drawing.may_stay:
             expected = f"lasts: how long each {self.fault} lasts, like 1s or [200ms, 3s]"
             yield (), problem("nothing says how long this fault lasts", expected)
-        if self.lasts_ns is not None and self.fault in MOMENTARY:
+        if self.lasts_ns is not None and not lasts:
             yield ("lasts",), problem(f"a {self.fault} does not last", "no such key here")
-        if self.clients is not None and self.family == "node":
+        if self.clients is not None and hits == "nodes":
             yield ("clients",), problem(f"a {self.fault} hits nodes, not clients", "nodes")
-        if self.nodes is not None and self.family == "client":
+        if self.nodes is not None and hits == "client":
             yield ("nodes",), problem(f"a {self.fault} hits clients, not nodes", "clients")
-        if self.nodes is not None and self.clients is not None and self.family in ("clock", "pause"):
+        if self.nodes is not None and self.clients is not None and hits == "machine":
             yield ("nodes",), problem("both clients and nodes are named", "one of them")
-        if self.store and (self.family != "link" or self.nodes is not None):
+        if self.store and (hits != "links" or self.nodes is not None):
             seen = "both nodes and the store are named" if self.nodes else f"a {self.fault} has no link"
             yield ("store",), problem(seen, "nodes, or a fault on links to the store")
 
@@ -217,20 +222,22 @@ class FaultPlan(Model):
     ) -> tuple[StepModel, ...]:
         """The steps that inject it on these clients and nodes. Raises pydantic's `ValidationError`."""
         return tuple(
-            STEPS[self.fault].model_validate({self.fault: {**others, **body}})
+            self.step.model_validate({self.fault: {**others, **body}})
             for body in self._bodies(clients, nodes)
         )
 
     def end(self, clients: tuple[str, ...], nodes: tuple[str, ...]) -> tuple[StepModel, ...]:
         """The steps that end it."""
-        word = ENDS[self.family]
-        return tuple(STEPS[word].model_validate({word: body}) for body in self._bodies(clients, nodes))
+        word = self.step.ENDED_BY
+        if word is None:
+            return ()
+        return tuple(steps()[word].model_validate({word: body}) for body in self._bodies(clients, nodes))
 
     def _bodies(self, clients: tuple[str, ...], nodes: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         """The targets as fields of steps: one step per client or machine, but one for all crashed nodes."""
-        if self.family == "node":
+        if self.drawing.hits == "nodes":
             yield {"nodes": list(nodes)}
-        elif self.family == "link":
+        elif self.drawing.hits == "links":
             end: dict[str, Any] = {"store": True} if self.store else {"nodes": list(nodes)}
             yield from ({"client": client, **end} for client in clients)
         else:

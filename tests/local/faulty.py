@@ -14,11 +14,9 @@ from typing import Any
 from lab.client_protocol import Setup
 from lab.faults.base import Receipt, Tolerance
 from lab.faults.nemesis import Nemesis
-from lab.faults.prime import prime
 from lab.redis_model.persistence import Persistence
 from lab.run.recorder import Recorder
-from lab.scenario.step_base import StepModel
-from lab.scenario.steps import STEPS
+from lab.scenario.registry import steps
 from lab.substrates.base import STORE, Capability
 from lab.substrates.cleanup import processes_of
 from lab.substrates.local.cluster import LocalCluster
@@ -31,7 +29,7 @@ MS = 1_000_000
 def step(**body: Any) -> Any:
     """One step as a file has it: `step(jump={"node": "A", "by": "+11s"})`."""
     ((key, value),) = body.items()
-    return STEPS[key].model_validate({key: value})
+    return steps()[key].model_validate({key: value})
 
 
 @dataclass
@@ -45,8 +43,7 @@ class Broken:
 
     async def inject(self, **body: Any) -> Receipt:
         """Inject the fault of one step."""
-        one: StepModel = step(**body)
-        return (await self.nemesis.inject(one))[1]
+        return (await self.nemesis.inject(step(**body)))[1]
 
     def events(self) -> list[dict[str, Any]]:
         """What the lab has recorded so far."""
@@ -95,13 +92,13 @@ async def stopped_before_the_sync(lab: Broken, key: str = "k") -> bytes:
     word = b"$%d\r\n%s\r\n" % (len(key), key.encode())
     node = lab.cluster.nodes["A"]
     for _ in range(20):
-        receipt = await prime(step(prime={"nodes": ["A"]}), lab.cluster)
+        receipt = await step(prime={"nodes": ["A"]}).prime(lab.cluster)
         await node.ask("SET", key, "v")
         await lab.inject(pause={"node": "A"})
         unsynced = (await node.disk()).unsynced
         if receipt.confirmed and word in unsynced:
             return unsynced
-        await lab.nemesis.resume(step(resume={"node": "A"}))
+        await lab.nemesis.end(step(resume={"node": "A"}))
     raise AssertionError(f"a write was always synced at once: {receipt.evidence}")
 
 

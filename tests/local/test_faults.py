@@ -46,7 +46,7 @@ LINK_FAULTS: list[dict[str, Any]] = [
 async def test_a_broken_link(lab_: Broken, fault: dict[str, Any]) -> None:
     receipt = await lab_.inject(**fault)
     assert receipt.confirmed, receipt.evidence
-    words, healed = await lab_.nemesis.heal(step(heal="all"))
+    words, healed = await lab_.nemesis.end(step(heal="all"))
     assert healed, words
     (heal,) = lab_.of("heal")
     assert heal["heals"] == lab_.of(next(iter(fault)))[0]["fault_id"]
@@ -82,13 +82,13 @@ async def test_a_link_that_is_slow_becomes_more_so_or_less(
         assert not (await lab_.inject(**second)).confirmed
     receipt = await lab_.inject(**second)
     assert receipt.confirmed, receipt.evidence
-    assert (await lab_.nemesis.heal(step(heal="all")))[1]
+    assert (await lab_.nemesis.end(step(heal="all")))[1]
 
 
 async def test_refused_connections(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
     cut = {"client": "alice", "nodes": ["A"], "mode": "refused"}
     assert (await lab_.inject(cut=cut)).confirmed
-    assert (await lab_.nemesis.heal(step(heal={"client": "alice", "nodes": ["A"]})))[1]
+    assert (await lab_.nemesis.end(step(heal={"client": "alice", "nodes": ["A"]})))[1]
     monkeypatch.setattr(ToxiproxyLink, "cut", nothing)
     assert not (await lab_.inject(cut=cut)).confirmed
 
@@ -97,13 +97,13 @@ async def test_a_heal_that_heals_nothing_is_seen(lab_: Broken, monkeypatch: pyte
     await lab_.inject(cut={"client": "alice", "nodes": ["A"]})
     with monkeypatch.context() as patched:
         patched.setattr(ToxiproxyLink, "heal", nothing)
-        patched.setattr("lab.faults.links.AROUND_TIMEOUT_S", 0.1)
-        assert not (await lab_.nemesis.heal(step(heal="all")))[1]
+        patched.setattr("lab.faults.heal.AROUND_TIMEOUT_S", 0.1)
+        assert not (await lab_.nemesis.end(step(heal="all")))[1]
 
 
 async def test_a_part_of_a_cut_is_healed_and_the_rest_goes_on(lab_: Broken) -> None:
     await lab_.inject(cut={"client": "alice", "nodes": ["A", "B"]})
-    assert (await lab_.nemesis.heal(step(heal={"client": "alice", "nodes": ["A"]})))[1]
+    assert (await lab_.nemesis.end(step(heal={"client": "alice", "nodes": ["A"]})))[1]
     whole, rest = lab_.of("cut")
     assert rest["targets"] == ["alice", "B"]
     assert rest["receipt"] == {"continues": whole["fault_id"]}
@@ -116,7 +116,7 @@ async def test_a_link_to_a_node_that_is_down_is_cut_and_healed(lab_: Broken) -> 
     receipt = await lab_.inject(cut={"client": "alice", "nodes": ["A"]})
     assert receipt.confirmed
     assert receipt.evidence["A"]["link"] == ["cut-downstream", "cut-upstream"]
-    assert (await lab_.nemesis.heal(step(heal="all")))[1]
+    assert (await lab_.nemesis.end(step(heal="all")))[1]
 
 
 async def test_a_reset(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ async def test_a_reset(lab_: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {shown["open_connection"] for shown in receipt.evidence.values()} <= {"reset", "closed"}
     assert lab_.of("heal")[0]["heals"] == lab_.of("reset")[0]["fault_id"]
     monkeypatch.setattr(ToxiproxyLink, "reset", nothing)
-    monkeypatch.setattr("lab.faults.slow.RESET_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("lab.faults.reset.RESET_TIMEOUT_S", 0.2)
     assert not (await lab_.inject(reset={"client": "alice", "nodes": "all"})).confirmed
 
 
@@ -142,7 +142,7 @@ async def test_a_reset_of_a_link_to_a_paused_node(lab_: Broken, monkeypatch: pyt
     await lab_.inject(pause={"node": "A"})
     assert (await lab_.inject(reset={"client": "alice", "nodes": ["A"]})).confirmed
     monkeypatch.setattr(ToxiproxyLink, "reset", nothing)
-    monkeypatch.setattr("lab.faults.slow.RESET_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("lab.faults.reset.RESET_TIMEOUT_S", 0.2)
     assert not (await lab_.inject(reset={"client": "alice", "nodes": ["A"]})).confirmed
 
 
@@ -162,7 +162,7 @@ async def test_a_pause(lab_: Broken, whose: dict[str, str]) -> None:
     receipt = await lab_.inject(pause=whose)
     assert receipt.confirmed
     assert set(receipt.evidence["states_after"].split()) == {"T"}
-    assert (await lab_.nemesis.resume(step(resume=whose)))[1].confirmed
+    assert (await lab_.nemesis.end(step(resume=whose)))[1]
     assert lab_.of("resume")[0]["heals"] == lab_.of("pause")[0]["fault_id"]
 
 
@@ -200,7 +200,7 @@ async def test_a_wrong_clock(lab_: Broken, whose: dict[str, str], fault: dict[st
     assert lab_.of(name)[0]["breaks"] == "bounded clock error"
     other = await lab_.cluster.nodes["B"].read_clock()
     assert abs(other.offset_ns) - other.uncertainty_ns < 100 * MS, "every other clock stays"
-    words, corrected = await lab_.nemesis.correct(step(correct=whose))
+    words, corrected = await lab_.nemesis.end(step(correct=whose))
     assert corrected, words
     assert lab_.of("correct")[0]["heals"] == lab_.of(name)[0]["fault_id"]
 
@@ -218,7 +218,7 @@ async def test_a_clock_file_that_nobody_reads(
     parts = {**lab_.cluster.nodes, **lab_.cluster.clients}
     unread = LocalClock(tools.require("clock-shim"), tmp_path / "unread.clock")
     monkeypatch.setattr(parts[name], "_clock", unread)
-    monkeypatch.setattr("lab.faults.clock.STROBE_PATIENCE_S", 0.2)
+    monkeypatch.setattr("lab.faults.strobe.STROBE_PATIENCE_S", 0.2)
     ((f, body),) = fault.items()
     assert not (await lab_.inject(**{f: body | whose})).confirmed
     unread.close()
@@ -231,7 +231,7 @@ async def test_a_jump_keeps_a_drift_and_a_correction_ends_both(lab_: Broken) -> 
     async with asyncio.timeout(20):
         while (await lab_.cluster.nodes["A"].read_clock()).offset_ns < first.offset_ns + 200 * MS:
             await asyncio.sleep(0.01)
-    assert (await lab_.nemesis.correct(step(correct="all")))[1]
+    assert (await lab_.nemesis.end(step(correct="all")))[1]
     assert {event["heals"] for event in lab_.of("correct")} == {
         lab_.of("drift")[0]["fault_id"],
         lab_.of("jump")[0]["fault_id"],
@@ -243,7 +243,7 @@ async def test_a_jump_keeps_a_drift_and_a_correction_ends_both(lab_: Broken) -> 
 async def test_the_clock_of_a_paused_client_jumps(lab_: Broken) -> None:
     await lab_.inject(pause={"client": "alice"})
     assert (await lab_.inject(jump={"client": "alice", "by": "+11s"})).confirmed
-    await lab_.nemesis.resume(step(resume={"client": "alice"}))
+    await lab_.nemesis.end(step(resume={"client": "alice"}))
     now = await lab_.cluster.clients["alice"].read_clock()
     assert abs(now.offset_ns - 11 * S) - now.uncertainty_ns < 100 * MS
 
@@ -254,7 +254,7 @@ async def test_a_busy_client_tells_the_time(lab_: Broken) -> None:
     waits = asyncio.create_task(alice.order(Command(1, "acquire")))
     assert (await lab_.inject(jump={"client": "alice", "by": "+3s"})).confirmed
     assert not waits.done()
-    await lab_.nemesis.heal(step(heal="all"))
+    await lab_.nemesis.end(step(heal="all"))
     await waits
 
 

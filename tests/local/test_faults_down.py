@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from lab.faults.prime import prime
 from lab.substrates.base import Capability
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import LocalNode
@@ -54,7 +53,7 @@ async def test_a_node_goes_down_and_comes_back(durable: Broken, fault: str) -> N
     receipt = await durable.inject(**{fault: {"nodes": "all"}})
     assert receipt.confirmed, receipt.evidence
     assert not node.alive
-    words, confirmed = await durable.nemesis.restart(step(restart={"nodes": "all"}))
+    words, confirmed = await durable.nemesis.end(step(restart={"nodes": "all"}))
     assert confirmed, words
     (back,) = durable.of("restart")
     assert back["heals"] == durable.of(fault)[0]["fault_id"]
@@ -88,7 +87,7 @@ async def test_a_node_without_files_forgets(lab_: Broken) -> None:
     await lab_.cluster.nodes["A"].ask("SET", "k", "v")
     await lab_.inject(crash={"nodes": ["A"]})
     assert lab_.of("crash")[0]["breaks"] == "durable nodes"
-    await lab_.nemesis.restart(step(restart={"nodes": ["A"]}))
+    await lab_.nemesis.end(step(restart={"nodes": ["A"]}))
     (back,) = lab_.of("restart")
     assert (back["receipt"]["A"]["keys_before"], back["receipt"]["A"]["keys_after"]) == (1, 0)
 
@@ -96,7 +95,7 @@ async def test_a_node_without_files_forgets(lab_: Broken) -> None:
 async def test_nodes_come_back_one_by_one(lab_: Broken) -> None:
     await lab_.inject(crash={"nodes": "all"})
     assert sorted(event["targets"] for event in lab_.of("crash")) == [["A"], ["B"]]
-    assert (await lab_.nemesis.restart(step(restart={"nodes": ["B"]})))[1]
+    assert (await lab_.nemesis.end(step(restart={"nodes": ["B"]})))[1]
     assert not lab_.cluster.nodes["A"].alive
     assert lab_.cluster.nodes["B"].alive
     await lab_.nemesis.heal_everything()
@@ -109,12 +108,12 @@ async def test_the_same_process_is_no_restart(lab_: Broken, monkeypatch: pytest.
         patched.setattr(LocalNode, "kill", nothing)
         await lab_.inject(crash={"nodes": ["A"]})
     monkeypatch.setattr(LocalNode, "start", nothing)
-    assert not (await lab_.nemesis.restart(step(restart={"nodes": ["A"]})))[1]
+    assert not (await lab_.nemesis.end(step(restart={"nodes": ["A"]})))[1]
 
 
 async def test_a_delayed_restart_goes_by_the_clock_of_its_own_machine(lab_: Broken) -> None:
     await lab_.inject(crash={"nodes": ["A"]})
-    await lab_.nemesis.restart(step(restart={"nodes": ["A"], "after": "1h"}))
+    await lab_.nemesis.end(step(restart={"nodes": ["A"], "after": "1h"}))
     assert not await lab_.nemesis.until_up(["A"], 0.05)
     assert (await lab_.inject(jump={"node": "A", "by": "+61m"})).confirmed, "its clock runs while it is down"
     assert await lab_.nemesis.until_up(["A"], 20)
@@ -126,7 +125,7 @@ async def test_a_delayed_restart_goes_by_the_clock_of_its_own_machine(lab_: Brok
 
 async def test_a_delay_by_the_monotonic_clock_is_not_shortened_by_a_jump(lab_: Broken) -> None:
     await lab_.inject(crash={"nodes": ["A"]})
-    await lab_.nemesis.restart(step(restart={"nodes": ["A"], "after": "400ms", "clock": "monotonic"}))
+    await lab_.nemesis.end(step(restart={"nodes": ["A"], "after": "400ms", "clock": "monotonic"}))
     assert (await lab_.inject(jump={"node": "A", "by": "+61m"})).confirmed
     assert await lab_.nemesis.until_up(["A"], 20)
     (back,) = lab_.of("restart")
@@ -136,7 +135,7 @@ async def test_a_delay_by_the_monotonic_clock_is_not_shortened_by_a_jump(lab_: B
 
 async def test_a_jump_elsewhere_does_not_shorten_the_delay(lab_: Broken) -> None:
     await lab_.inject(crash={"nodes": ["A"]})
-    await lab_.nemesis.restart(step(restart={"nodes": ["A"], "after": "1h"}))
+    await lab_.nemesis.end(step(restart={"nodes": ["A"], "after": "1h"}))
     await lab_.inject(jump={"node": "B", "by": "+61m"})
     assert not await lab_.nemesis.until_up(["A"], 0.1)
     await lab_.nemesis.heal_everything()
@@ -156,7 +155,7 @@ async def test_a_paused_node_can_be_killed(lab_: Broken) -> None:
 async def test_an_unasked_death_after_a_restart_fails_the_run(lab_: Broken) -> None:
     node = lab_.cluster.nodes["A"]
     await lab_.inject(crash={"nodes": ["A"]})
-    await lab_.nemesis.restart(step(restart={"nodes": ["A"]}))
+    await lab_.nemesis.end(step(restart={"nodes": ["A"]}))
     assert not lab_.cluster.failed.done()
     node.running().signal_group(signal.SIGKILL)
     async with asyncio.timeout(10):
@@ -193,7 +192,7 @@ async def test_a_power_cut_loses_what_was_not_synced(durable: Broken) -> None:
     assert receipt.confirmed
     assert receipt.evidence["A"]["dropped_bytes"] == len(unsynced)
     assert durable.of("power_cut")[0]["breaks"] == "durable nodes"
-    await durable.nemesis.restart(step(restart={"nodes": ["A"]}))
+    await durable.nemesis.end(step(restart={"nodes": ["A"]}))
     assert await node.ask("GET", "k") is None
 
 
@@ -203,7 +202,7 @@ async def test_always_loses_nothing_in_a_power_cut(tmp_path: Path) -> None:
         receipt = await lab.inject(power_cut={"nodes": ["A"]})
         assert receipt.confirmed
         assert receipt.evidence["A"]["dropped_bytes"] == 0
-        await lab.nemesis.restart(step(restart={"nodes": ["A"]}))
+        await lab.nemesis.end(step(restart={"nodes": ["A"]}))
         assert await lab.cluster.nodes["A"].ask("GET", "k") == b"v"
 
 
@@ -218,7 +217,7 @@ async def test_priming_without_a_write_has_no_receipt(
 ) -> None:
     monkeypatch.setattr(LocalNode, "touch", nothing)
     monkeypatch.setattr("lab.faults.prime.TRIES", 1)
-    assert not (await prime(step(prime={"nodes": ["A"]}), durable.cluster)).confirmed
+    assert not (await step(prime={"nodes": ["A"]}).prime(durable.cluster)).confirmed
 
 
 async def test_a_failover_loses_what_was_not_replicated(replicated: Broken) -> None:
@@ -239,7 +238,7 @@ async def test_a_healed_replica_catches_up(replicated: Broken) -> None:
     master, replica = replicated.cluster.nodes["A"], replicated.cluster.nodes["B"]
     await replicated.inject(cut={"node": "B", "from": "A"})
     await master.ask("SET", "k", "v")
-    words, healed = await replicated.nemesis.heal(step(heal={"node": "B", "from": "A"}))
+    words, healed = await replicated.nemesis.end(step(heal={"node": "B", "from": "A"}))
     assert healed, words
     async with asyncio.timeout(10):
         while await replica.ask("GET", "k") != b"v":
@@ -263,9 +262,9 @@ async def test_what_is_no_promotion_has_no_receipt(
 
 async def test_a_replica_comes_back_as_a_replica(replicated: Broken) -> None:
     await replicated.inject(crash={"nodes": ["B"]})
-    await replicated.nemesis.restart(step(restart={"nodes": ["B"]}))
+    await replicated.nemesis.end(step(restart={"nodes": ["B"]}))
     assert (await replicated.cluster.nodes["B"].role()).name == "replica"
     await replicated.inject(promote={"node": "B"})
     await replicated.inject(crash={"nodes": ["B"]})
-    await replicated.nemesis.restart(step(restart={"nodes": ["B"]}))
+    await replicated.nemesis.end(step(restart={"nodes": ["B"]}))
     assert (await replicated.cluster.nodes["B"].role()).name == "master"

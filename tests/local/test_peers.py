@@ -91,7 +91,7 @@ async def test_servers_meet_in_toxiproxy_and_nowhere_else(service: Service, tmp_
         while (await cluster.nodes["A"].role()).name != "alone":
             assert time.monotonic() < give_up, "A still thinks that it is followed"
             await asyncio.sleep(0.05)
-        words, healed = await nemesis.heal(step(heal="all"))
+        words, healed = await nemesis.end(step(heal="all"))
         assert healed, words
 
 

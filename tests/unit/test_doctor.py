@@ -16,7 +16,7 @@ from lab import tools
 from lab.api import doctor
 from lab.api.doctor import Diagnosis
 from lab.errors import ExitCode, LabError
-from lab.faults import FAULTS
+from lab.faults.base import all_faults
 from lab.tools import NAMES, Found, Missing
 
 Have = Callable[..., None]
@@ -191,7 +191,7 @@ def test_no_engine(have: Have) -> None:
 
 
 def test_the_doctor_knows_every_fault_the_lab_has_and_no_other() -> None:
-    assert {fault.name for fault in doctor.diagnose().faults} == {fault.f for fault in FAULTS.values()}
+    assert {fault.name for fault in doctor.diagnose().faults} == {fault.KEY for fault in all_faults()}
 
 
 def test_the_simulation_needs_its_lua(have: Have, monkeypatch: pytest.MonkeyPatch) -> None:

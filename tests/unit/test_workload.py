@@ -15,11 +15,18 @@ from lab.client.loop import MOST, Rounds
 from lab.client_protocol import Answer, Loop, Outcome
 from lab.durations import format_duration, parse_duration_ns
 from lab.errors import LabError
+from lab.faults.correct import Correct
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.heal import Heal
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.restart import Restart
+from lab.faults.resume import Resume
 from lab.run.workload import held_since_ns
 from lab.scenario.draw import GAP_NS, HOLDER, LEAST_GAP, Drawn, schedule
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
-from lab.scenario.steps import Correct, Crash, Cut, Heal, Jump, Pause, Restart, Resume
 from tests.fuzzing import examples
 
 MS = 1_000_000

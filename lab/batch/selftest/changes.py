@@ -22,6 +22,10 @@ from typing import Any, Final, Literal
 
 import yaml
 
+from lab.faults.down import DownFault
+from lab.faults.nemesis import End
+from lab.faults.power_cut import PowerCut
+from lab.faults.restart import Restart
 from lab.locks import lock_class
 from lab.scenario.anchors import KeysGone, LeaseOver, Replicated, Synced, VoteSplit
 from lab.scenario.files import names
@@ -30,8 +34,6 @@ from lab.scenario.model import Scenario
 from lab.scenario.outcomes import actions
 from lab.scenario.problems import Loc
 from lab.scenario.step_base import StepModel
-from lab.scenario.step_link import Heal
-from lab.scenario.step_machine import Correct, Crash, PowerCut, Restart, Resume, Shutdown
 from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
 from lab.scenario.story import Stage, impossible
 
@@ -167,7 +169,7 @@ def _kind(step: StepModel) -> Kind:
         return "operation"
     if isinstance(step, Until | Wait | Finish):
         return "wait"
-    return "end of a fault" if isinstance(step, Heal | Resume | Correct | Restart) else "fault"
+    return "end of a fault" if isinstance(step, End) else "fault"
 
 
 def _words(step: StepModel) -> str:
@@ -223,7 +225,7 @@ def wrong_versions(scenario: Scenario) -> Iterator[tuple[Kind, str, Vary]]:
     for name, value in neighbours.items():
         varied = partial(_with, block="lock", options={**options, name: value})
         yield "option", f"{name}: {value}", varied
-    if any(isinstance(step, Crash | Shutdown | PowerCut) for step in scenario.steps):
+    if any(isinstance(step, DownFault) for step in scenario.steps):
         power = any(isinstance(step, PowerCut) for step in scenario.steps)
         for kept in PERSISTENCE:
             if kept != scenario.cluster.persistence and not (power and kept == "none"):

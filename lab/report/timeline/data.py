@@ -297,7 +297,7 @@ class _Extraction:
                 for node in self.story.nodes:
                     for link in node.links:
                         at = attempt.span.start_ns
-                        if attempt.kind != "acquire" or link.kind != "cut" or link.peer != clean(name, 24):
+                        if attempt.kind != "acquire" or not link.lossy or link.peer != clean(name, 24):
                             continue
                         if link.span.start_ns <= at and (link.span.end_ns is None or at <= link.span.end_ns):
                             lane.cut_tries.append(CutTry(node.name, at))

@@ -11,12 +11,13 @@ from checker.history.history import NEVER, History
 from checker.history.history import Fault as Injection
 from lab.report.timeline.model import Fault, Jump, LinkFault, Pause, Promotion, Span
 from lab.report.timeline.words import MS_NS, S_NS, clean, duration, short_duration
+from lab.scenario.fault_step import Sign
+from lab.scenario.registry import fault_steps
 
 STORE = "store"
 _SIZE = re.compile(r"([+\-−])\s*(\d+(?:\.\d+)?)\s*(ns|µs|us|ms|s|min|m|h)\b")
 _UNIT_NS = {"ns": 1, "µs": 1000, "us": 1000, "ms": MS_NS, "s": S_NS, "m": 60 * S_NS, "min": 60 * S_NS}
 _UNIT_NS["h"] = 3600 * S_NS
-_DOWN = ("crash", "restart", "power_cut", "power-cut", "kill", "shutdown", "stop")
 _LONGEST_RECEIPT = 170
 
 
@@ -90,40 +91,30 @@ def _sort_in(
     hit_clients = [name for name in clients if name in named]
     hit_nodes = [name for name in nodes if name in named]
     ends = hit_nodes + ([STORE] if STORE in named and STORE not in nodes else [])
-    if "jump" in injection.f or "strobe" in injection.f or "drift" in injection.f:
-        for name in hit_nodes or hit_clients:
-            marks.jumps.setdefault(name, []).append(Jump(span.start_ns, jump_size_ns(injection), number))
-    elif injection.f.startswith(("pause", "stop", "freeze")) and (hit_clients or hit_nodes):
-        for name in hit_clients or hit_nodes:
-            marks.pauses.setdefault(name, []).append(Pause(span, "pause", number))
-    elif hit_clients and ends:
-        kind = injection.f if injection.f in ("cut", "hold", "delay") else clean(injection.f, 16)
-        for end in ends:
-            for client in hit_clients:
-                peer = clean(client, 24)
-                marks.links.setdefault(end, []).append(LinkFault(peer, span, kind, number))
-    elif hit_clients and "crash" in injection.f:
-        for name in hit_clients:
-            marks.crashed_ns.setdefault(name, span.start_ns)
-    elif hit_nodes:
-        _sort_in_nodes(marks, injection, number, span, hit_nodes)
-
-
-def _sort_in_nodes(
-    marks: FaultMarks, injection: Injection, number: int, span: Span, nodes: Sequence[str]
-) -> None:
-    """Put a fault that names nodes only where it is drawn: an outage, a promotion, or links between nodes."""
-    if injection.f == "promote":
-        for name in nodes:
-            marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number))
-    elif injection.f in _DOWN:
-        for name in nodes:
-            marks.downs.setdefault(name, []).append(span)
-    elif injection.f in ("cut", "hold", "delay"):
-        for end in nodes:
-            for peer in [name for name in nodes if name != end] or ["everybody"]:
-                link = LinkFault(clean(peer, 24), span, injection.f, number)
-                marks.links.setdefault(end, []).append(link)
+    known = fault_steps().get(injection.f)
+    if known is None and not hit_clients:
+        return
+    sign = known.SIGN if known is not None else Sign("link", clean(injection.f, 16))
+    match sign.effect:
+        case "clock":
+            for name in hit_nodes or hit_clients:
+                marks.jumps.setdefault(name, []).append(Jump(span.start_ns, jump_size_ns(injection), number))
+        case "pause":
+            for name in hit_clients or hit_nodes:
+                marks.pauses.setdefault(name, []).append(Pause(span, "pause", number))
+        case "down":
+            for name in hit_clients:
+                marks.crashed_ns.setdefault(name, span.start_ns)
+            for name in hit_nodes:
+                marks.downs.setdefault(name, []).append(span)
+        case "promotion":
+            for name in hit_nodes:
+                marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number))
+        case "link":
+            for end in ends:
+                for peer in hit_clients or [name for name in nodes if name in named - {end}] or ["everybody"]:
+                    link = LinkFault(clean(peer, 24), span, sign.words, sign.lossy, number)
+                    marks.links.setdefault(end, []).append(link)
 
 
 def _names_in(injection: Injection, known: Iterable[str]) -> list[str]:

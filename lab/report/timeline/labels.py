@@ -5,13 +5,12 @@ from __future__ import annotations
 from lab.report.timeline.model import Announcement, Attempt, Jump, KeyLife, LinkFault, Pause, StoreWrite, Use
 from lab.report.timeline.words import circled, duration, signed
 
-_LINKS = {"cut": "cut off", "hold": "held back", "delay": "delayed"}
 _REFUSED = {"acquire": "refused", "release": "not held"}
 
 
 def link_words(link: LinkFault) -> str:
     """A broken link inside a lane: "① alice cut off"."""
-    return f"{circled(link.fault)} {link.peer} {_LINKS.get(link.kind, link.kind)}"
+    return f"{circled(link.fault)} {link.peer} {link.words}"
 
 
 def attempt_words(attempt: Attempt) -> str:

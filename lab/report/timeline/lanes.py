@@ -48,7 +48,7 @@ def draw_node(sheet: Sheet, node: NodeLane) -> None:
     pen.line(((sheet.left, middle), (sheet.right, middle)), Look(edge=style.RULE, line_pt=0.8, z=1.0))
     for link in node.links:
         x0, x1 = sheet.xs(link.span, 3)
-        hatch = "////" if link.kind == "cut" else "...."
+        hatch = "////" if link.lossy else "...."
         pen.rect(
             x0, y + 1, x1, bottom - 1, Look(face=style.SHADE, edge="#c4c4c4", line_pt=0, hatch=hatch, z=1.1)
         )

@@ -128,11 +128,12 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
-    """A stretch in which the link between a peer and a node was cut, held or slowed down."""
+    """A stretch in which the link between a peer and a node was broken; ``lossy``: what was sent was lost."""
 
     peer: str
     span: Span
-    kind: str
+    words: str
+    lossy: bool
     fault: int
 
 

@@ -183,7 +183,7 @@ def _draw_store_links(sheet: Sheet, line_y: float) -> None:
     """Stretches in which a client's way to the store was cut or held."""
     for link in sheet.story.store_links:
         x0, x1 = sheet.xs(link.span, 3)
-        hatch = "////" if link.kind == "cut" else "...."
+        hatch = "////" if link.lossy else "...."
         look = Look(face=style.SHADE, edge="#b4b4b4", line_pt=0, hatch=hatch, z=0.9)
         sheet.pen.rect(x0, line_y - 9, x1, line_y + 9, look)
         words = link_words(link)

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from lab.faults import clock
+from lab.faults import clock, drift, strobe
 from lab.faults.base import Receipt
-from lab.faults.clock import DriftFault, JumpFault, StrobeFault, Timed, correct_clock, rate_between
-from lab.scenario.steps import STEPS
+from lab.faults.correct import correct_clock
+from lab.faults.drift import Timed, rate_between
+from lab.scenario.registry import steps
 from lab.substrates.base import ClockReading, Cluster
 
 MS = 1_000_000
@@ -86,19 +87,20 @@ def stalls(seed: int, most_ns: int) -> Iterator[int]:
         yield random.randrange(most_ns) if random.random() < 0.2 else random.randrange(20_000, 200_000)
 
 
-def inject(fault: Any, who: SlowClock, monkeypatch: pytest.MonkeyPatch, **body: Any) -> Receipt:
+def inject(who: SlowClock, monkeypatch: pytest.MonkeyPatch, **body: Any) -> Receipt:
     """The receipt of a fault on the clock of node A."""
 
     async def sleep(seconds: float) -> None:
         who.now_ns += round(seconds * 1e9)
 
     loop = SimpleNamespace(time=lambda: who.now_ns / 1e9)
-    monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic_ns=lambda: who.now_ns))
-    monkeypatch.setattr(clock, "asyncio", SimpleNamespace(sleep=sleep, get_running_loop=lambda: loop))
+    monkeypatch.setattr(drift, "time", SimpleNamespace(monotonic_ns=lambda: who.now_ns))
+    for module in (drift, strobe):
+        monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep, get_running_loop=lambda: loop))
     ((key, value),) = body.items()
-    step = STEPS[key].model_validate({key: {"node": "A", **value}})
+    fault: Any = steps()[key].model_validate({key: {"node": "A", **value}})
     cluster = cast(Cluster, SimpleNamespace(nodes={"A": who}, clients={}))
-    receipt: Receipt = asyncio.run(fault.inject(step, cluster))
+    receipt: Receipt = asyncio.run(fault.inject(cluster))
     return receipt
 
 
@@ -107,7 +109,7 @@ def inject(fault: Any, who: SlowClock, monkeypatch: pytest.MonkeyPatch, **body: 
 def test_a_drift_is_proven_however_often_the_lab_stalls(
     ppm: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receipt = inject(DriftFault(), SlowClock(stalls(seed, 300 * MS)), monkeypatch, drift={"ppm": ppm})
+    receipt = inject(SlowClock(stalls(seed, 300 * MS)), monkeypatch, drift={"ppm": ppm})
     assert receipt.confirmed, receipt.evidence
     assert receipt.evidence["rate_least_ppm"] <= ppm <= receipt.evidence["rate_most_ppm"]
 
@@ -118,7 +120,7 @@ def test_a_clock_that_does_not_drift_never_gets_a_receipt(
     ppm: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who = SlowClock(stalls(seed, 300 * MS), works=False)
-    receipt = inject(DriftFault(), who, monkeypatch, drift={"ppm": ppm})
+    receipt = inject(who, monkeypatch, drift={"ppm": ppm})
     assert not receipt.confirmed, receipt.evidence
 
 
@@ -126,14 +128,14 @@ def test_a_drift_that_can_never_be_certain_is_watched_long_and_not_claimed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     who = SlowClock(iter(lambda: 4_000 * MS, None))
-    receipt = inject(DriftFault(), who, monkeypatch, drift={"ppm": 100})
+    receipt = inject(who, monkeypatch, drift={"ppm": 100})
     assert not receipt.confirmed
-    assert who.now_ns > clock.DRIFT_PATIENCE_NS
+    assert who.now_ns > drift.DRIFT_PATIENCE_NS
 
 
 def test_a_quick_drift_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     who = SlowClock(quick())
-    assert inject(DriftFault(), who, monkeypatch, drift={"ppm": 20_000}).confirmed
+    assert inject(who, monkeypatch, drift={"ppm": 20_000}).confirmed
     assert who.now_ns < 1_000 * MS
 
 
@@ -171,24 +173,21 @@ def one_slow_then_quick() -> Iterator[int]:
 
 @pytest.mark.parametrize("works", [True, False])
 @pytest.mark.parametrize(
-    ("fault", "body"),
-    [
-        (JumpFault(), {"jump": {"by": "+1s"}}),
-        (StrobeFault(), {"strobe": {"by": "+500ms", "every": "50ms"}}),
-    ],
+    "body",
+    [{"jump": {"by": "+1s"}}, {"strobe": {"by": "+500ms", "every": "50ms"}}],
     ids=["jump", "strobe"],
 )
 def test_a_step_is_told_from_a_stall(
-    fault: Any, body: dict[str, Any], works: bool, monkeypatch: pytest.MonkeyPatch
+    body: dict[str, Any], works: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who = SlowClock(one_slow_then_quick(), works=works)
-    receipt = inject(fault, who, monkeypatch, **body)
+    receipt = inject(who, monkeypatch, **body)
     assert receipt.confirmed is works, receipt.evidence
 
 
 def test_a_jump_that_no_reading_could_tell_has_no_receipt(monkeypatch: pytest.MonkeyPatch) -> None:
     who = SlowClock(iter(lambda: 1_000 * MS, None))
-    assert not inject(JumpFault(), who, monkeypatch, jump={"by": "+1s"}).confirmed
+    assert not inject(who, monkeypatch, jump={"by": "+1s"}).confirmed
     assert who.readings == 2 * clock.READINGS_MAX
 
 
@@ -203,8 +202,8 @@ def scattered(seed: int) -> Iterator[int]:
 @pytest.mark.parametrize("seed", range(4))
 def test_readings_that_stalls_scatter_are_no_strobe(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     who = SlowClock(scattered(seed), works=False)
-    monkeypatch.setattr(clock, "STROBE_PATIENCE_S", 1_000.0)
-    receipt = inject(StrobeFault(), who, monkeypatch, strobe={"by": "+500ms", "every": "50ms"})
+    monkeypatch.setattr(strobe, "STROBE_PATIENCE_S", 1_000.0)
+    receipt = inject(who, monkeypatch, strobe={"by": "+500ms", "every": "50ms"})
     assert not receipt.confirmed, receipt.evidence
 
 

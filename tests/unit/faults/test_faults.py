@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from lab.faults import FAULTS
-from lab.faults.base import Tolerance
+from lab.faults.base import Tolerance, all_faults
+from lab.faults.nemesis import End
 from lab.redis_model.persistence import Persistence
 from lab.run.steps import needs
+from lab.scenario import registry
 from lab.scenario.anchors import Synced
-from lab.scenario.steps import STEPS, Until
+from lab.scenario.registry import STORY, steps
+from lab.scenario.steps import Until
 from lab.substrates.base import Capability
 
-STORY = {"do", "start", "finish", "until", "wait", "say", "prime"}
-ENDS = {"heal", "resume", "correct", "restart"}
 TOLERANCE = Tolerance(clock_error_ns=10_000_000, clock_rate=0.001, network_delay_ns=1_000_000_000)
 
 
 def step(body: dict[str, Any]) -> Any:
     ((key, value),) = body.items()
-    return STEPS[key].model_validate({key: value})
+    return steps()[key].model_validate({key: value})
 
 
-def test_every_step_is_told_injected_or_ends_something() -> None:
-    injected = {one.KEY for one in FAULTS}
-    assert injected | STORY | ENDS == set(STEPS)
-    assert not injected & (STORY | ENDS)
-    assert {fault.f for fault in FAULTS.values()} == injected, "a fault is called like its step"
-    assert {fault.ended_by for fault in FAULTS.values()} == ENDS | {"itself", "nothing"}
+def test_each_step_is_of_a_story_or_a_fault_or_ends_one_and_has_the_file_of_its_name() -> None:
+    told = {key for key, step in steps().items() if step.__module__ == STORY}
+    ends = {key for key, step in steps().items() if issubclass(step, End)}
+    injected = {fault.KEY for fault in all_faults()}
+    assert told == {"do", "start", "finish", "until", "wait", "say"}
+    assert told | ends | injected | {"prime"} == set(steps())
+    assert {step.__module__ for key, step in steps().items() if key not in told} == {
+        f"lab.faults.{key}" for key in set(steps()) - told
+    }
+    assert {fault.ENDED_BY for fault in all_faults()} == {*ends, None}
+    assert all(not fault.PASSES or fault.ENDED_BY is None for fault in all_faults())
 
 
 BREAKS: list[tuple[dict[str, Any], str | None]] = [
@@ -56,7 +63,7 @@ BREAKS: list[tuple[dict[str, Any], str | None]] = [
 @pytest.mark.parametrize(("body", "broken"), BREAKS, ids=lambda value: str(value))
 def test_what_a_fault_breaks(body: dict[str, Any], broken: str | None) -> None:
     one = step(body)
-    assert FAULTS[type(one)].breaks(one, TOLERANCE) == broken
+    assert one.breaks(TOLERANCE) == broken
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_what_a_fault_breaks(body: dict[str, Any], broken: str | None) -> None:
 def test_only_what_loses_data_breaks_durability(fault: str, persistence: Persistence, broken: bool) -> None:
     one = step({fault: {"nodes": ["A"]}})
     tolerance = Tolerance(clock_error_ns=0, persistence=persistence)
-    assert FAULTS[type(one)].breaks(one, tolerance) == ("durable nodes" if broken else None)
+    assert one.breaks(tolerance) == ("durable nodes" if broken else None)
 
 
 @pytest.mark.parametrize(
@@ -103,3 +110,17 @@ def test_what_a_step_needs(body: dict[str, Any], needed: set[Capability]) -> Non
 def test_looking_at_disks_needs_their_record() -> None:
     anchor = Synced.model_validate({"nodes": ["A"], "synced": False})
     assert needs((Until(anchor=anchor),)) == {Capability.POWER_CUTS, Capability.WATCH_KEYS}
+
+
+def test_two_steps_with_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "PACKAGES", ("lab.faults", "lab.faults"))
+    with pytest.raises(TypeError, match="two steps have the key bandwidth"):
+        steps.__wrapped__()
+
+
+def test_the_order_of_the_steps_does_not_hang_on_what_was_imported_first() -> None:
+    code = (
+        "import lab.faults.strobe, lab.faults.cut\nfrom lab.scenario.registry import steps\nprint(*steps())"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == list(steps())

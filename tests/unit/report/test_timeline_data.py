@@ -63,7 +63,7 @@ def test_key_lives_until_the_clock_jump_cuts_it(clockjump: tuple[History, Verdic
 def test_cut_links_and_lost_requests(clockjump: tuple[History, Verdict]) -> None:
     story = extract(*clockjump, "story")
     (link,) = node(story, "D").links
-    assert (link.peer, link.kind, link.fault) == ("alice", "cut", 1)
+    assert (link.peer, link.words, link.lossy, link.fault) == ("alice", "cut off", True, 1)
     assert link.span == Span(2 * MS, 349 * MS)
     assert {missed.node for missed in client(story, "alice").cut_tries} == {"D", "E"}
     assert {missed.node for missed in client(story, "bob").cut_tries} == {"A", "B"}

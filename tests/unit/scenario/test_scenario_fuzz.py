@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lab.errors import LabError
 from lab.scenario.load import LoadedScenario, load_text
-from lab.scenario.steps import STEPS
+from lab.scenario.registry import steps
 from tests.fuzzing import examples
 from tests.shipped import TEXTS
 
@@ -57,7 +57,7 @@ PIECES = (
 bounded = settings(deadline=None, max_examples=examples(250), suppress_health_check=[HealthCheck.too_slow])
 
 words = st.one_of(
-    st.text(max_size=8), st.sampled_from([*STEPS, "all", "alice", "A", "10s", "SET", "gone", "alice works"])
+    st.text(max_size=8), st.sampled_from([*steps(), "all", "alice", "A", "10s", "SET", "gone", "alice works"])
 )
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), words),

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from lab.client_protocol import POINTS
 from lab.durations import MAX_NS, format_duration
+from lab.faults.pause import Pause
 from lab.scenario.actions import VERBS
 from lab.scenario.load import dump, load_text
 from lab.scenario.model import PROPERTIES, Scenario
-from lab.scenario.steps import STEPS, Pause
+from lab.scenario.registry import steps
 from tests.fuzzing import examples
 
 CLIENTS = ("alice", "bob", "on", "no", "null", "y")
@@ -119,7 +120,7 @@ bodies: dict[str, st.SearchStrategy[Any]] = {
     "wait": positive,
     "say": texts,
 }
-steps = st.one_of([st.fixed_dictionaries({key: body}) for key, body in bodies.items()])
+one_step = st.one_of([st.fixed_dictionaries({key: body}) for key, body in bodies.items()])
 # Steps that only make sense one after the other.
 ORDERED: tuple[list[dict[str, Any]], ...] = (
     [
@@ -149,7 +150,7 @@ ORDERED: tuple[list[dict[str, Any]], ...] = (
 )
 stories = st.builds(
     lambda before, ordered: [*before, *ordered],
-    st.lists(steps, min_size=1, max_size=5),
+    st.lists(one_step, min_size=1, max_size=5),
     st.sampled_from([*ORDERED, []]),
 )
 options = st.one_of(
@@ -227,7 +228,7 @@ def test_a_tricky_text_survives(text: str) -> None:
 
 
 def test_every_step_is_generated() -> None:
-    assert {*bodies, *(key for story in ORDERED for step in story for key in step)} == set(STEPS)
+    assert {*bodies, *(key for story in ORDERED for step in story for key in step)} == set(steps())
 
 
 def test_every_property_can_be_expected() -> None:

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from lab.scenario import library
+from lab.scenario.registry import steps
 from lab.scenario.schema import DIALECT, json_schema
-from lab.scenario.steps import STEPS
 
 SCHEMA = json_schema()
 TYPES: dict[str, tuple[type, ...]] = {
@@ -212,7 +212,7 @@ def described(schema: dict[str, Any], path: str) -> Iterator[str]:
     """Paths of the properties that have no description."""
     for key, child in schema.get("properties", {}).items():
         target = SCHEMA["$defs"][child["$ref"].removeprefix("#/$defs/")] if "$ref" in child else {}
-        if key not in STEPS and "description" not in {**target, **child}:
+        if key not in steps() and "description" not in {**target, **child}:
             yield f"{path}.{key}"
         yield from described(child, f"{path}.{key}")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from lab.errors import LabError
+from lab.faults.cut import Cut
+from lab.faults.jump import Jump
 from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from lab.scenario.model import Expect
-from lab.scenario.steps import Cut, Do, Jump
+from lab.scenario.steps import Do
 
 FORM = "key.path=value, like lock.ttl=2s or steps[3].jump.by=+5s"
 

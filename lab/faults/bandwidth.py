@@ -1,0 +1,60 @@
+"""``bandwidth``: little passes through a link per second, until it is healed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from pydantic import Field
+
+from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Tolerance
+from lab.faults.links import LinkFault
+from lab.faults.slow import quick, quickest, round_trips_changed
+from lab.scenario.fault_step import Drawing, Sign
+from lab.scenario.types import KbPerS
+from lab.substrates.base import Capability, Cluster, Direction
+
+NARROW_SHARE: Final = 0.5
+"""Which share of the time that a rate implies must be measured: the first packets may pass in a burst."""
+NARROW_PROBE_S: Final = 0.3
+"""How long a probe through a narrow link is to take, in each direction."""
+PAYLOAD_MAX_BYTES: Final = 1_000_000
+
+
+class Bandwidth(LinkFault):
+    """Little passes per second, until it is healed."""
+
+    KEY = "bandwidth"
+    EXAMPLE = "{client: alice, store: true, rate: 10KB/s}"
+    NEEDS = Capability.NARROW_LINKS
+    DRAWN = Drawing("links", keeps=True)
+    SIGN = Sign("link", "bandwidth")
+
+    rate_kb_per_s: KbPerS = Field(alias="rate")
+    """How much passes in each direction that is narrowed."""
+    direction: Direction = "both"
+    """What is narrowed: requests, replies, or both."""
+
+    def words(self, far: str) -> str:
+        """The links, and how narrow they are."""
+        what = "" if self.direction == "both" else f" {self.direction}"
+        return f"{super().words(far)}{what} {self.rate_kb_per_s} KB/s"
+
+    def breaks(self, tolerance: Tolerance) -> str | None:
+        """Break the bound on network delay, if a kilobyte takes too long."""
+        kilobyte_ns = 1_000_000_000 // self.rate_kb_per_s
+        return "bounded network delay" if kilobyte_ns >= tolerance.network_delay_ns else None
+
+    async def inject(self, cluster: Cluster) -> Receipt:
+        """Narrow every link; a large probe must then take as long as the rate implies."""
+        links = self.links(cluster)
+        ways = 2 if self.direction == "both" else 1
+        rate_bytes_per_s = self.rate_kb_per_s * 1000
+        payload = min(int(rate_bytes_per_s * NARROW_PROBE_S), PAYLOAD_MAX_BYTES)
+        takes_s = ways * payload / rate_bytes_per_s
+        least_ns = int(takes_s * NARROW_SHARE * 1e9)
+        before = [await quick(link, least_ns, payload) for link in links]
+        await asyncio.gather(*(link.narrow(self.rate_kb_per_s, self.direction) for link in links))
+        most_s = 2 * takes_s + AROUND_TIMEOUT_S
+        after = await asyncio.gather(*(quickest(link, least_ns, most_s, payload) for link in links))
+        return await round_trips_changed(links, before, after, (least_ns, int(takes_s * 1e9)), cluster)

@@ -1,0 +1,68 @@
+"""``correct``: a wall clock is set right. The receipt is that it shows the time of this machine."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from lab.faults.base import Receipt, Target, machine, ms
+from lab.faults.clock import certain_reading
+from lab.faults.machine import MachineStep
+from lab.faults.nemesis import End, Nemesis, once_more
+from lab.scenario.step_base import AllOrOne
+from lab.substrates.base import Cluster
+
+SLACK_NS: Final = 5_000_000
+"""How much a clock that is right may disagree with this machine's, beyond the uncertainty of the reading."""
+COARSE_NS: Final = 160_000_000
+"""A step that must be told even from the readings of a machine that is down or stands still."""
+
+
+class Correct(AllOrOne, MachineStep, End):
+    """Set the wall clock right: drift and strobing end, jumps are undone. `all` means every clock."""
+
+    KEY = "correct"
+    EXAMPLE = "{node: C}, or all"
+    WHOSE = "whose clock"
+    SAYS = "sets right {}"
+    TURN = 3
+
+    def check_machine(self) -> None:
+        """Without a machine, every clock is meant."""
+        if not self.everything:
+            super().check_machine()
+
+    async def end(self, nemesis: Nemesis) -> tuple[str, bool]:
+        """Set the clock right, or every clock that is wrong."""
+        wrong = [f for f in nemesis.lasting(self.KEY) if self.everything or f.target.ends == (self.name,)]
+        receipts: dict[str, Receipt] = {}
+        for fault in wrong:
+            (name,) = fault.target.ends
+            target = Target(f"clock of {name}", (name,))
+            # One correction ends all that is wrong with one clock.
+            action = (
+                partial(once_more, receipts[name])
+                if name in receipts
+                else partial(correct_clock, name, nemesis.cluster)
+            )
+            receipts[name] = await nemesis.close(fault, self.KEY, target, action)
+        words = ", ".join(f"the clock of {name}" for name in receipts) or "no clock, since none was wrong"
+        return words, all(receipt.confirmed for receipt in receipts.values())
+
+    @classmethod
+    async def end_all(cls, nemesis: Nemesis) -> None:
+        """Set every clock right."""
+        await cls().end(nemesis)
+
+
+async def correct_clock(name: str, cluster: Cluster) -> Receipt:
+    """Set a clock right; confirmed when it shows the time of this machine."""
+    who = machine(name, cluster)
+    before = await who.read_clock()
+    await who.correct_clock()
+    after = await certain_reading(who, max(abs(before.offset_ns), COARSE_NS))
+    evidence: dict[str, Any] = {
+        "offset_before_ms": ms(before.offset_ns),
+        "offset_after_ms": ms(after.offset_ns),
+    }
+    return Receipt(abs(after.offset_ns) <= after.uncertainty_ns + SLACK_NS, evidence)

@@ -1,0 +1,22 @@
+"""``crash``: nodes are killed at once (SIGKILL)."""
+
+from __future__ import annotations
+
+from lab.faults.base import node_names
+from lab.faults.down import DownFault
+from lab.scenario.types import Nodes
+from lab.substrates.base import Cluster
+
+
+class Crash(DownFault):
+    """Kill nodes at once (SIGKILL). What they wrote to their files survives, synced or not."""
+
+    KEY = "crash"
+    EXAMPLE = "{nodes: [C]}"
+
+    nodes: Nodes
+    """The nodes that are killed."""
+
+    def looked_at_before(self, cluster: Cluster) -> tuple[str, ...]:
+        """All of them: what they hold goes with them."""
+        return node_names(self.nodes, cluster)

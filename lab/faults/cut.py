@@ -1,0 +1,44 @@
+"""``cut``: what is sent on a link is lost, or connections are refused, until it is healed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Literal
+
+from lab.faults.base import Receipt
+from lab.faults.links import LinkFault, links_are_broken
+from lab.scenario.fault_step import Drawing, Sign
+from lab.substrates.base import Capability, Cluster, Direction
+
+ARROWS: Final[dict[str, str]] = {"both": "⇎", "requests": "↛", "replies": "↚"}
+
+
+class Cut(LinkFault):
+    """Cut a client off from nodes or the store, or a node from another one: until it is healed."""
+
+    KEY = "cut"
+    EXAMPLE = "{client: alice, nodes: [D, E]}"
+    NEEDS = Capability.CUT_LINKS
+    DRAWN = Drawing("links")
+    SIGN = Sign("link", "cut off", lossy=True)
+
+    direction: Direction = "both"
+    """What is lost: requests (what the client or the replica sends), replies to it, or both."""
+    mode: Literal["blackhole", "refused"] = "blackhole"
+    """Whether packets vanish silently, or connections are refused."""
+
+    @property
+    def fits_servers(self) -> bool:
+        """Only as a whole."""
+        return self.direction == "both"
+
+    def words(self, far: str) -> str:
+        """Who cannot reach whom any more."""
+        return f"{self.near} {ARROWS[self.direction]} {far}"
+
+    async def inject(self, cluster: Cluster) -> Receipt:
+        """Cut every link, then probe each of them."""
+        links = self.links(cluster)
+        refused = self.mode == "refused"
+        await asyncio.gather(*(link.cut(self.direction, refused=refused) for link in links))
+        return await links_are_broken(links, "both" if refused else self.direction, cluster)

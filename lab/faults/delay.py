@@ -1,0 +1,68 @@
+"""``delay``: every packet on a link takes longer, until it is healed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Self
+
+from pydantic import Field, model_validator
+
+from lab.durations import format_duration
+from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Tolerance
+from lab.faults.links import LinkFault
+from lab.faults.slow import quick, quickest, round_trips_changed
+from lab.scenario.fault_step import Drawing, Sign
+from lab.scenario.problems import problem
+from lab.scenario.types import DurationNs, PositiveNs
+from lab.substrates.base import Capability, Cluster, Direction
+
+DELAY_SHARE: Final = 0.9
+"""Which share of a delay must be measured: timers and Toxiproxy's milliseconds are not exact."""
+
+
+class Delay(LinkFault):
+    """Every packet takes longer, until it is healed."""
+
+    KEY = "delay"
+    EXAMPLE = "{client: alice, nodes: all, by: 200ms, jitter: 50ms}"
+    NEEDS = Capability.SLOW_LINKS
+    DRAWN = Drawing("links", keeps=True)
+    SIGN = Sign("link", "delayed")
+
+    by_ns: PositiveNs = Field(alias="by")
+    """How much longer, in each direction that is slowed."""
+    jitter_ns: DurationNs = Field(default=0, alias="jitter")
+    """How much more or less than that, drawn anew for each packet."""
+    direction: Direction = "both"
+    """What is slowed: requests, replies, or both."""
+
+    @model_validator(mode="after")
+    def _can_be_told(self) -> Self:
+        if self.jitter_ns * 2 > self.by_ns:
+            raise problem(
+                "the jitter is more than half of the delay", "less, so that the delay can be measured"
+            )
+        return self
+
+    def words(self, far: str) -> str:
+        """The links, and by how much they are slower."""
+        jitter = f" ± {format_duration(self.jitter_ns)}" if self.jitter_ns else ""
+        what = "" if self.direction == "both" else f" {self.direction}"
+        return f"{super().words(far)}{what} +{format_duration(self.by_ns)}{jitter}"
+
+    def breaks(self, tolerance: Tolerance) -> str | None:
+        """Break the bound on network delay, if it is not small against a lease."""
+        late = self.by_ns + self.jitter_ns >= tolerance.network_delay_ns
+        return "bounded network delay" if late else None
+
+    async def inject(self, cluster: Cluster) -> Receipt:
+        """Slow every link down; the round trip must be what was asked for now, and not before."""
+        links = self.links(cluster)
+        ways = 2 if self.direction == "both" else 1
+        least_ns = int(ways * (self.by_ns - self.jitter_ns) * DELAY_SHARE)
+        most_s = ways * (self.by_ns + self.jitter_ns) / 1e9 + AROUND_TIMEOUT_S
+        before = [await quick(link, least_ns) for link in links]
+        await asyncio.gather(*(link.delay(self.by_ns, self.jitter_ns, self.direction) for link in links))
+        after = await asyncio.gather(*(quickest(link, least_ns, most_s) for link in links))
+        most_ns = ways * (self.by_ns + self.jitter_ns)
+        return await round_trips_changed(links, before, after, (least_ns, most_ns), cluster)

@@ -1,0 +1,35 @@
+"""``hold``: packets are kept in the network, and delivered when the link is healed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from lab.faults.base import Receipt
+from lab.faults.links import LinkFault, links_are_broken
+from lab.scenario.fault_step import Drawing, Sign
+from lab.substrates.base import Capability, Cluster
+
+
+class Hold(LinkFault):
+    """Packets sit in the network; they arrive when the hold is healed."""
+
+    KEY = "hold"
+    EXAMPLE = "{client: alice, nodes: all, direction: replies}"
+    NEEDS = Capability.HOLD_LINKS
+    BREAKS = "bounded network delay"
+    DRAWN = Drawing("links", keeps=True)
+    SIGN = Sign("link", "held back")
+
+    direction: Literal["requests", "replies"] = "replies"
+    """Which packets are held: requests of the client, or replies to it."""
+
+    def words(self, far: str) -> str:
+        """Which packets are held."""
+        return f"{'requests of' if self.direction == 'requests' else 'replies to'} {self.near} ({far})"
+
+    async def inject(self, cluster: Cluster) -> Receipt:
+        """Hold every link, then probe each of them."""
+        links = self.links(cluster)
+        await asyncio.gather(*(link.hold(self.direction) for link in links))
+        return await links_are_broken(links, self.direction, cluster)

@@ -1,0 +1,55 @@
+"""``jump``: a wall clock steps, and stays off by that much until it is corrected."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lab.durations import format_duration
+from lab.faults.base import Receipt, Tolerance, machine, ms
+from lab.faults.clock import BROKEN, TOLERANCE, ClockFault, certain_reading
+from lab.scenario.fault_step import Drawing
+from lab.scenario.types import SignedNs
+from lab.substrates.base import Cluster
+
+
+class Jump(ClockFault):
+    """The wall clock of a node or a client jumps, and stays off by that much."""
+
+    KEY = "jump"
+    EXAMPLE = "{node: C, by: +11s}"
+    DRAWN = Drawing("machine", nodes_first=True, may_stay=True)
+
+    by_ns: SignedNs = Field(alias="by")
+    """How far, forward (+) or back (-)."""
+
+    @property
+    def how(self) -> str:
+        """By how much."""
+        return format_duration(self.by_ns, signed=True)
+
+    def breaks(self, tolerance: Tolerance) -> str | None:
+        """Break the bound on clock error, unless the step is smaller than drift may make it."""
+        return BROKEN if abs(self.by_ns) > tolerance.clock_error_ns else None
+
+    async def inject(self, cluster: Cluster) -> Receipt:
+        """Step the clock and read it before and after."""
+        who = machine(self.name, cluster)
+        before = await certain_reading(who, abs(self.by_ns))
+        await who.jump_clock(self.by_ns)
+        after = await certain_reading(who, abs(self.by_ns))
+        moved_ns = after.offset_ns - before.offset_ns
+        error_ns = before.uncertainty_ns + after.uncertainty_ns
+        tolerance_ns = abs(self.by_ns) * TOLERANCE
+        evidence = {
+            "offset_before_ms": ms(before.offset_ns),
+            "offset_after_ms": ms(after.offset_ns),
+            "moved_ms": ms(moved_ns),
+            "uncertainty_ms": ms(error_ns),
+        }
+        # So it moved for certain. What it drifted between the readings, if it drifts, is tolerated.
+        off_ns = abs(moved_ns - self.by_ns)
+        return Receipt(error_ns <= tolerance_ns and off_ns <= tolerance_ns + error_ns, evidence)
+
+    def looked_at_after(self) -> tuple[str, ...]:
+        """The node, whose keys may have expired."""
+        return () if self.node is None else (self.node,)

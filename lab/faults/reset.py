@@ -1,0 +1,64 @@
+"""``reset``: the connections that are open on a link break, once.
+
+The receipt is the fate of a connection that was open before, and the answer on one that is made afterwards.
+There is none where the server is down: nothing was open that could be reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from lab.faults.base import (
+    AROUND_TIMEOUT_S,
+    Fault,
+    Receipt,
+    answers,
+    ms,
+    server_behind,
+    together,
+)
+from lab.faults.links import LinkStep
+from lab.scenario.fault_step import Drawing, Sign
+from lab.substrates.base import Capability, Cluster, Link
+
+RESET_TIMEOUT_S: Final = 2.0
+
+
+class Reset(LinkStep, Fault):
+    """Break the connections that are open, once; what is in flight is lost, new ones can be made at once."""
+
+    KEY = "reset"
+    EXAMPLE = "{client: alice, nodes: [A]}"
+    NEEDS = Capability.RESET_LINKS
+    PASSES = True
+    DRAWN = Drawing("links")
+    SIGN = Sign("link", "reset")
+
+    def words(self, far: str) -> str:
+        """Whose connections break."""
+        return f"{self.near} ↯ {far}"
+
+    async def inject(self, cluster: Cluster) -> Receipt:
+        """Reset every link, with a connection of ours open on each."""
+        links = self.links(cluster)
+        shown = await asyncio.gather(*(_reset_one(link, cluster) for link in links))
+        return together(dict(zip((link.target for link in links), shown, strict=True)))
+
+
+async def _reset_one(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+    server = server_behind(link, cluster)
+    answering = await answers(server)
+    witness = await link.witness()
+    await link.reset()
+    fate = await witness.fate(RESET_TIMEOUT_S)
+    again = await link.probe(AROUND_TIMEOUT_S) if answering else None
+    evidence = {
+        "server": "up" if server.alive else "down",
+        "open_connection": fate,
+        "new_connection_ms": ms(again.round_trip_ns) if again is not None and again.reached else None,
+    }
+    # A link whose server is down ends every connection by itself, so its end shows no reset. One that stands
+    # still lets them live.
+    whole = server.alive and (again is None or again.reached)
+    return whole and fate in ("reset", "closed"), evidence

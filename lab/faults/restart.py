@@ -1,0 +1,134 @@
+"""``restart``: nodes that are down come back, at once or after a delay by a clock of theirs.
+
+The receipt is that somebody else answers: another run id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lab.durations import format_duration
+from lab.faults.base import Receipt, Target, all_faults, ms, node_names, together
+from lab.faults.nemesis import End, Nemesis, Open
+from lab.scenario.problems import choice, problem
+from lab.scenario.story import Found, Told, are
+from lab.scenario.types import DurationNs, NodeName, Nodes
+from lab.substrates.base import Cluster, Node
+
+POLL_S: Final = 0.005
+
+
+class Restart(End):
+    """Start nodes that are down again, with what they kept; at once, or after a delay by their own clock.
+
+    A delay by the wall clock ends early when that clock jumps forward; one by the monotonic clock does not.
+    The machine stays up meanwhile, since a monotonic clock starts anew with its machine. With `by` the delay
+    is measured on another machine, as where a supervisor starts the nodes of all of them.
+    """
+
+    KEY = "restart"
+    EXAMPLE = "{nodes: [C], after: 10s}"
+    SAYS = "restarts {}"
+    TURN = 1
+
+    nodes: Nodes
+    """The nodes that come back."""
+    after_ns: DurationNs = Field(default=0, alias="after")
+    """How long each stays down, by a clock of its own machine or of another; the story goes on meanwhile."""
+    clock: Literal["wall", "monotonic"] = "wall"
+    """Which of the machine's clocks measures the delay; only the wall clock can jump."""
+    by: NodeName | None = None
+    """The node on whose machine the delay is measured; without it, that of the node that comes back."""
+
+    @model_validator(mode="after")
+    def _delayed_if_measured(self) -> Self:
+        if self.by is not None and not self.after_ns:
+            raise problem(
+                f"{self.by} is to measure a delay, and there is none", f"{self.KEY}: {self.EXAMPLE}"
+            )
+        return self
+
+    def pack(self, fields: dict[str, Any]) -> Any:
+        """The clock is named only where it is not the wall clock of the node, as in files without these."""
+        usual = {"clock": "wall", "by": None}
+        return {key: value for key, value in fields.items() if key not in usual or value != usual[key]}
+
+    def impossible(self, told: Told) -> Iterator[Found]:
+        """Refuse it where no node is down."""
+        names = told.stage.names(self.nodes)
+        if not told.down & set(names):
+            falls = choice(fault.KEY for fault in all_faults() if fault.ENDED_BY == self.KEY)
+            yield ("nodes",), problem(f"{are(names)} not down", f"a {falls} before it")
+        told.down -= set(names)
+
+    async def end(self, nemesis: Nemesis) -> tuple[str, bool]:
+        """Start nodes again, or see to it that they start later.
+
+        A delayed start goes on beside the story; ``Nemesis.until_up`` waits for it.
+        """
+        names = node_names(self.nodes, nemesis.cluster)
+        down = [fault for fault in nemesis.lasting(self.KEY) if fault.target.ends[0] in names]
+        down.sort(key=lambda fault: names.index(fault.target.ends[0]))
+        words = f"node {', '.join(fault.target.ends[0] for fault in down)}" if down else "no node"
+        if self.after_ns:
+            for fault in down:
+                nemesis.returning[fault.target.ends[0]] = asyncio.create_task(
+                    self._bring_back(fault, nemesis)
+                )
+            await asyncio.sleep(0)  # so that each has written down that it begins
+            whose = "its own" if self.by is None else f"{self.by}'s"
+            clock = "clock" if self.clock == "wall" else f"{self.clock} clock"
+            return f"{words} in {format_duration(self.after_ns)} by {whose} {clock}", bool(down)
+        receipts = await asyncio.gather(*(self._bring_back(fault, nemesis) for fault in down))
+        return words, bool(down) and all(receipt.confirmed for receipt in receipts)
+
+    def brings_up(self, cluster: Cluster) -> tuple[str, ...]:
+        """All of them, unless they come later."""
+        return () if self.after_ns else node_names(self.nodes, cluster)
+
+    @classmethod
+    async def end_all(cls, nemesis: Nemesis) -> None:
+        """Start every node that is down; those with a delay come back at once."""
+        await asyncio.gather(*nemesis.returning.values())
+        at_once = cls(nodes="all")
+        await asyncio.gather(*(at_once._bring_back(fault, nemesis) for fault in nemesis.lasting(cls.KEY)))
+
+    async def _bring_back(self, fault: Open, nemesis: Nemesis) -> Receipt:
+        (name,) = fault.target.ends
+        nemesis.take(fault)  # from now on it is this task that ends it
+        measuring = nemesis.cluster.nodes[self.by or name]
+        action = partial(_returns, fault, nemesis.cluster.nodes[name], measuring, self, nemesis)
+        return await nemesis.close(fault, self.KEY, Target(f"node {name}", (name,)), action)
+
+
+async def _returns(fault: Open, node: Node, measuring: Node, delay: Restart, nemesis: Nemesis) -> Receipt:
+    """Start a node, when the delay is over by the clock of ``measuring`` or the nemesis is in a hurry."""
+    before = fault.evidence.get(node.name) or {}
+    evidence: dict[str, Any] = {}
+    if delay.after_ns:
+        wall, loop = measuring.stopwatch(), asyncio.get_running_loop()
+        passed = measuring.stopwatch(monotonic=True) if delay.clock == "monotonic" else wall
+        since, whose = loop.time(), delay.by or "own"
+        while passed() < delay.after_ns and not nemesis.hurry.is_set():
+            await asyncio.sleep(POLL_S)
+        evidence[f"down_by_{whose}_clock_ms"] = ms(wall())
+        if delay.clock == "monotonic":
+            evidence[f"down_by_{whose}_monotonic_clock_ms"] = ms(passed())
+        evidence["down_ms"] = round((loop.time() - since) * 1000, 3)
+        if nemesis.hurry.is_set():
+            evidence["delay"] = "cut short, since the story was over"
+    await node.start()
+    life = await node.life()
+    clock = await node.read_clock()
+    evidence |= {
+        "run_id_changed": life.run_id != before.get("run_id"),
+        "keys_before": before.get("keys_before"),
+        "keys_after": life.keys,
+        "clock_offset_ms": ms(clock.offset_ns),
+    }
+    return together({node.name: (bool(evidence["run_id_changed"]), evidence)})
