@@ -51,10 +51,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.docker_up
 
-# What the checker's tests would let pass: `make mutants MUTANTS='checker.history.windows*'`, then `.venv/bin/mutmut results`.
+# What the checker's tests would let pass (docs/mutation.md): `make mutants MUTANTS='--only checker/history/windows.py --count 50'`.
 mutants: $(VENV)/.dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[mutation]'
-	$(BIN)/mutmut run $(MUTANTS)
+	$(BIN)/python -m tests.mutation trace
+	$(BIN)/python -m tests.mutation try $(MUTANTS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants
