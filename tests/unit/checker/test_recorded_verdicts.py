@@ -1,0 +1,50 @@
+"""The checker says of drawn and golden histories what it said before, down to each number.
+
+That it is right is shown elsewhere, against brute force; this shows that nothing else changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.unit.checker.recorded import (
+    CASES,
+    COUNT,
+    FILES,
+    GRID,
+    drawn_line,
+    file_line,
+    golden_line,
+    grid_line,
+    read,
+)
+
+RECORD = read()
+HINT = "if the change is meant: python -m tests.unit.checker.recorded, then read the diff"
+
+
+@pytest.mark.parametrize("number", range(COUNT))
+def test_a_drawn_history(number: int) -> None:
+    assert drawn_line(number) == RECORD[number], HINT
+
+
+@pytest.mark.parametrize("number", range(GRID))
+def test_a_history_on_a_grid(number: int) -> None:
+    assert grid_line(number) == RECORD[f"grid {number}"], HINT
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_golden_history(case: str) -> None:
+    assert golden_line(case) == RECORD[case], HINT
+
+
+@pytest.mark.parametrize("number", range(FILES))
+def test_an_edited_text(number: int) -> None:
+    assert file_line(number) == RECORD[f"edited {number}"], HINT
+
+
+def test_the_record_holds_every_answer() -> None:
+    outcomes = Counter(o for line in RECORD.values() for o in line.get("outcomes", {}).values())
+    assert min(outcomes[name] for name in ("ok", "absent", "unknown", "violated")) > 20
