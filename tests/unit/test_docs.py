@@ -19,7 +19,7 @@ from lab.scenario.files import consensus_names, library_names, names
 from lab.scenario.load import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ("selftest.md", "selftest-scenarios.md", "measurements.md", "checker.md")
+MEASURED = ("selftest.md", "selftest-scenarios.md", "measurements.md", "checker.md", "mutation.md")
 """What is measured or written by hand; see tests/known_bad, test_claims.py and checker/test_alone.py."""
 NO_FINDINGS = {
     *("client-crash", "drift-client", "jump-client", "not-held", "real-time"),
