@@ -1,0 +1,83 @@
+"""A history judged by a model of one's own: what the finding names, and what else the verdict says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from checker.check import check
+from checker.linearizability.custom import IMPOSSIBLE, CustomModel, Operation, operations_of
+from checker.verdict import Outcome, Property
+from tests.unit.checker.story import MS, Story
+
+
+class Held(CustomModel):
+    """A lock: acquired only while it is free, released by whoever does."""
+
+    def init(self) -> bool:
+        return False
+
+    def step(self, state: bool, operation: Operation) -> Any:
+        return IMPOSSIBLE if (operation.f == "acquire") == state else not state
+
+
+class AllOrNothing(Held):
+    """The same, which also looks at operations that failed: none may have."""
+
+    looks_at_failures = True
+
+    def step(self, state: bool, operation: Operation) -> Any:
+        return IMPOSSIBLE if operation.status == "fail" else super().step(state, operation)
+
+
+def twice() -> Story:
+    """Alice, on one key, then Bob and Carol, one after the other, on a second one."""
+    story = Story(clients=["alice", "bob", "carol"]).op("alice", "acquire", 0, 1, key="first")
+    story.op("alice", "acquire", 2, 3, "fail", key="k").op("bob", "acquire", 4, 5)
+    return story.op("carol", "acquire", 6, 7.5)
+
+
+def test_the_operation_that_no_order_explains() -> None:
+    verdict = check(twice().history(), model=Held())
+    assert list(verdict.properties) == [Property.MUTUAL_EXCLUSION]
+    assert verdict.outcome is Outcome.VIOLATED
+    (finding,) = verdict.findings
+    assert (finding.name, finding.key, finding.witnesses) == ("not-linearizable", "k", (4, 5, 6, 7))
+    assert finding.clients == ("bob", "carol")
+    assert finding.details == {"model": "Held", "algorithm": "search"}
+    assert finding.why == (
+        "no order of the operations explains carol's acquire at 0.01 s by the model Held: "
+        "1 others can be put in order, it cannot"
+    )
+
+
+def test_an_operation_that_failed_is_looked_at_where_the_model_asks_for_it() -> None:
+    verdict = check(twice().history(), model=AllOrNothing())
+    assert ("k", ("alice",)) in {(f.key, f.clients) for f in verdict.findings}
+
+
+def test_without_a_lock_it_is_the_resource_that_is_judged() -> None:
+    story = Story().op("alice", "write", 0, 1, asked={"value": 1})
+    assert list(check(story.history(), model=Held()).properties) == [Property.RESOURCE]
+
+
+def test_what_is_explained_is_ok_and_doubts_make_it_unknown() -> None:
+    story = Story().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3).stall("bob", 1, 400)
+    verdict = check(story.history(), model=Held())
+    assert verdict[Property.MUTUAL_EXCLUSION].outcome is Outcome.OK
+    assert verdict[Property.MUTUAL_EXCLUSION].why == (
+        "the operations on each of 1 objects can be put in one order (Held)"
+    )
+    assert len(verdict.remarks) == 1
+    verdict = check(replace(story.history(), problems=("torn",)), model=Held())
+    assert verdict.unknown_reasons == ("torn",)
+    assert verdict.outcome is Outcome.UNKNOWN
+
+
+def test_operations_as_a_model_sees_them() -> None:
+    story = Story().op("alice", "acquire", 1, 2, fence=7, asked={"ttl_ns": 5 * MS})
+    story.op("bob", "write", 3, 4, "info", asked={"value": "x"}).op("carol", "read", 5, 6, value="x")
+    acquired, written, read = operations_of(story.history())
+    assert acquired == Operation("alice", "acquire", 1 * MS, 2 * MS, 5 * MS, 7, "k", "ok")
+    assert written == Operation("bob", "write", 3 * MS, None, "x", None, "k", "info")
+    assert read == Operation("carol", "read", 5 * MS, 6 * MS, None, "x", "k", "ok")
