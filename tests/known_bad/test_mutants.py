@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
+from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
 
 import lab.locks.broken
-from lab.batch.selftest.model import Innocence, Row, Selftest, worst
-from lab.batch.selftest.run import chosen, stories_within_assumptions
-from lab.batch.selftest.task import SelftestTask, blank, by_search, by_story
+from lab.batch.engine import Batch
+from lab.batch.junit import junit
+from lab.batch.result import Result
+from lab.batch.row import Row
 from lab.errors import ExitCode, LabError
 from lab.locks import BUILT_IN, lock_class
 from lab.locks.broken import MUTANTS, Mutant
 from lab.paths import mutant_story_dir
 from lab.scenario.files import names
 from lab.scenario.load import load_scenario
+from lab.selftest.mutants import Catch, SelftestTask, blank, by_search, by_story
+from lab.selftest.pages import mutants_page
+from lab.selftest.run import Trials, of_locks, stories_within_assumptions
 from tests.lab_process import ROOT, Lab
 
 STORIES = sorted(path.stem for path in mutant_story_dir().glob("*.yaml"))
@@ -44,7 +50,7 @@ def test_the_table_that_is_kept_has_them_all_and_says_that_they_were_caught() ->
     task = SelftestTask(tuple(MUTANTS))
     rows = [blank(mutant, way) for mutant, way in task.ways]
     cells = [[f"| {row.mutant}", row.breaks.replace("|", "\\|"), row.by, row.finding] for row in rows]
-    assert sorted(kept) == sorted(cells), "lab selftest --full --markdown docs/selftest.md"
+    assert sorted(kept) == sorted(cells), "lab suite --selftest --full --markdown docs/selftest.md"
     assert f"{len(MUTANTS)} of {len(MUTANTS)} broken locks are caught" in text
 
 
@@ -119,7 +125,7 @@ def test_they_are_no_locks_to_choose_from(lab: Lab) -> None:
         lock_class("mutant:bare-dell")
     assert caught.value.hint == "did you mean 'mutant:bare-del'?"
     with pytest.raises(LabError):
-        chosen(["bare-dell"])
+        of_locks(["bare-dell"], Trials())
 
 
 def test_there_are_enough_and_each_story_is_used() -> None:
@@ -140,36 +146,71 @@ def test_the_stories_within_the_assumptions_expect_nothing_bad() -> None:
 @pytest.mark.full
 def test_the_command_tells_it_all(lab: Lab) -> None:
     run = lab(
-        "selftest",
+        "suite",
+        "--selftest",
         *("--only", "undo-by-bare-del", "--only", "mutant:late-set-not-undone"),
         *("--simulated", "12", "--json", "--markdown", "table.md"),
     )
     assert run.code == 0, run.out + run.err
     told = json.loads(run.out)
-    assert told["caught"] == ["undo-by-bare-del", "late-set-not-undone"]
-    assert [row["by"] for row in told["rows"]] == ["search: delay", "second-comer", "late-set"]
-    assert told["innocence"][0]["runs"] == 12
+    facts = [row["facts"] for cell in told["cells"][:3] for row in cell["rows"]]
+    assert [(one["by"], one["result"]) for one in facts] == [
+        ("search: delay", "caught"),
+        ("second-comer", "caught"),
+        ("late-set", "caught"),
+    ]
+    assert (told["cells"][3]["id"], told["cells"][3]["runs"]) == ("schedules/redlock/sim", 12)
     table = (lab.directory / "table.md").read_text()
     assert "| late-set-not-undone |" in table
     assert "accused in 0 of 12 runs" in table
 
 
-def test_exit_codes() -> None:
-    row = Row("m", "b", "redlock", "s", "overlap", "caught")
-    innocent = Innocence("redlock", "here", 3)
-    assert Selftest((row,), (innocent,), 1.0).exit_code == ExitCode.EXPECTED
-    for result, code in (("survived", 1), ("control", 1), ("unknown", 3)):
-        assert Selftest((row, replace(row, result=result)), (innocent,), 1.0).exit_code == code
-    assert Selftest((row,), (replace(innocent, accused=("x",)),), 1.0).exit_code == ExitCode.UNEXPECTED
-    assert Selftest((row,), (replace(innocent, unknown=("x",)),), 1.0).exit_code == ExitCode.UNKNOWN
-    assert Selftest((row,), (replace(innocent, runs=0),), 1.0).exit_code == ExitCode.UNKNOWN
-    assert Selftest((), (), 1.0).exit_code == ExitCode.UNKNOWN
-    assert worst([ExitCode.UNKNOWN, ExitCode.UNEXPECTED]) == ExitCode.UNEXPECTED
+def selftest(*rows: Row) -> Result:
+    """What these rows come to: the first of a mutant, the others of the real lock."""
+    test = of_locks(["bare-del"], Trials(simulated=len(rows) - 1))
+    ids = [item.id for item in test.plan.items]
+    return Result.of(test.plan, [replace(row, item=ids[min(at, 1)]) for at, row in enumerate(rows)])
 
 
-def test_a_worker_that_says_nonsense_is_unknown() -> None:
-    from lab.search.tally import SeedResult
+@pytest.mark.parametrize(
+    ("result", "real", "code"),
+    [
+        ("caught", 0, 0),
+        ("survived", 0, 1),
+        ("control", 0, 1),
+        ("unknown", 0, 3),
+        ("caught", 1, 1),
+        ("caught", 3, 3),
+        ("unknown", 1, 1),
+    ],
+)
+def test_exit_codes(
+    result: Literal["caught", "survived", "control", "unknown"], real: int, code: int
+) -> None:
+    catch = Catch("bare-del", "b", "s", "overlap", result, reasons=() if result == "caught" else ("why",))
+    ended = selftest(catch.row(0), Row(1), Row(2, real))
+    assert ended.exit_code == code
+    page = mutants_page(ended)
+    assert f"{int(result == 'caught')} of 1 broken locks are caught" in page
+    assert f"accused in {int(real == 1)} of 2 runs" in page
+    assert ("unknown in 1" in page) == (real == 3)
+    root = ElementTree.fromstring(junit(ended))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == [
+        "3",
+        str((result in ("survived", "control")) + (real == 1)),
+        str((result == "unknown") + (real == 3)),
+    ]
 
+
+def test_a_worker_that_dies_makes_its_mutant_unknown() -> None:
     task = SelftestTask(("bare-del",))
-    row = task.row(SeedResult(0, 3, reasons=("its worker died",)))
-    assert (row.result, row.reasons) == ("unknown", ("its worker died",))
+    row = task.completed(Row(0, 3, reasons=("its worker died",)))
+    assert (row.exit_code, row.reasons) == (3, ("UNKNOWN: its worker died",))
+    assert (row.item, row.repeat) == (task.items[0].id, "lab suite --selftest --only bare-del --seed 1")
+
+
+def test_a_self_test_cannot_be_resumed_as_runs_of_scenarios(tmp_path: Path) -> None:
+    batch = Batch.begin(of_locks(["bare-del"], Trials(simulated=1)).plan, tmp_path)
+    batch.close()
+    with pytest.raises(LabError, match="cannot be resumed"):
+        Batch.resume(batch.directory)

@@ -1,6 +1,6 @@
 """Each step of each scenario makes a difference, or has its reason; the page that is kept says the same.
 
-`make test` tries some of the scenarios, `make test-all` all of them, as `lab selftest --scenarios` does.
+`make test` tries some of the scenarios, `make test-all` all, as `lab suite --selftest --scenarios` does.
 """
 
 from __future__ import annotations
@@ -9,12 +9,19 @@ import json
 
 import pytest
 
-from lab.batch.selftest.change_task import ChangeRow, ChangeTask, try_change
-from lab.batch.selftest.changes import Change, changes, scenario_of, told_in_steps
-from lab.batch.selftest.explained import Explanations, concluded, explanations
 from lab.errors import ExitCode
 from lab.scenario.load import load_scenario, load_text
 from lab.scenario.outcomes import actions
+from lab.selftest.change_task import (
+    ChangeResult,
+    ChangeTask,
+    Explanations,
+    changes_of,
+    explanations,
+    judged,
+    try_change,
+)
+from lab.selftest.changes import Change, changes, scenario_of, told_in_steps
 from tests.lab_process import ROOT, Lab
 from tests.shipped import TEXTS
 
@@ -29,10 +36,10 @@ TRIED = NAMES[::24]
     "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.full) for name in NAMES]
 )
 def test_all_of_it_makes_a_difference_or_has_its_reason(name: str) -> None:
-    task = ChangeTask((name,))
-    ended = concluded((name,), task.rows(task(0)), 0.0)
-    assert (ended.holes, ended.outdated) == ((), ())
-    assert ended.exit_code == ExitCode.EXPECTED
+    row = ChangeTask((name,))(0)
+    assert row.reasons == ()
+    assert row.exit_code == ExitCode.EXPECTED
+    assert changes_of(row)
 
 
 def test_all_that_can_be_changed_are_tried() -> None:
@@ -50,7 +57,7 @@ def test_the_page_that_is_kept_has_every_line() -> None:
             kept.add((section, scenario, what.strip("`").replace("\\|", "|")))
     known = explanations()
     lines = {(why.lower(), name, what) for name, all_ in known.without.items() for what, why in all_.items()}
-    assert kept == lines, "lab selftest --scenarios --markdown docs/selftest-scenarios.md"
+    assert kept == lines, "lab suite --selftest --scenarios --markdown docs/selftest-scenarios.md"
     assert {why for _, all_ in known.without.items() for why in all_.values()} == set(known.reasons)
 
 
@@ -61,13 +68,16 @@ def test_every_line_is_about_a_change_that_there_is() -> None:
 
 
 def test_a_hole_is_told_and_a_line_out_of_date_too() -> None:
-    rows = [ChangeRow("one", "fault", "a", "survived"), ChangeRow("one", "fault", "b", "noticed")]
+    rows = [ChangeResult("one", "fault", "a", "survived"), ChangeResult("one", "fault", "b", "noticed")]
     known = Explanations({"r": "why"}, {"one": {"b": "r"}, "other": {"c": "r"}})
-    ended = concluded(["one"], rows, 0.0, known)
-    assert (ended.holes, ended.outdated) == (("one: a",), ("one: b",))
-    assert ended.exit_code == ExitCode.UNEXPECTED
-    lost = concluded(["one"], [ChangeRow("one", "", "all changes", "lost", "it died")], 0.0, known)
-    assert (lost.outdated, lost.exit_code) == ((), ExitCode.UNKNOWN)
+    row = judged("one", 0, rows, known)
+    assert row.exit_code == ExitCode.UNEXPECTED
+    assert row.reasons == (
+        "a hole, nothing notices this change: a",
+        "noticed, or no change: its line in decoration.yaml is out of date: b",
+    )
+    explained = Explanations({"r": "why"}, {"one": {"a": "r"}})
+    assert judged("one", 0, rows, explained).exit_code == ExitCode.EXPECTED
 
 
 @pytest.mark.usefixtures("_patched")
@@ -79,7 +89,7 @@ def test_a_scenario_that_expects_little_notices_little(monkeypatch: pytest.Monke
     changed = scenario.model_copy(update={"lock": limit})
     row = try_change(Change("extension-limit", "option", "limit", changed))
     assert (row.result, row.by) == ("noticed", "alice extends (4 of 4): ok, not refused")
-    monkeypatch.setattr("lab.batch.selftest.change_task.versions", lambda name: ())
+    monkeypatch.setattr("lab.selftest.change_task.versions", lambda name: ())
     row = try_change(Change("extension-limit", "option", "limit", changed.model_copy(update={"expect": lax})))
     assert (row.result, row.differs) == ("survived", ("alice extends: ok, not refused",))
 
@@ -99,12 +109,13 @@ def test_a_file_that_is_changed_is_loaded_as_such() -> None:
 
 @pytest.mark.full
 def test_the_command_tells_it_all(lab: Lab) -> None:
-    run = lab("selftest", "--scenarios", "--only", "healthy", "--json", "--markdown", "page.md")
+    run = lab("suite", "--selftest", "--scenarios", "--only", "healthy", "--json", "--markdown", "page.md")
     assert run.code == 0, run.out + run.err
     told = json.loads(run.out)
-    assert {row["scenario"] for row in told["rows"]} == {"healthy"}
-    assert told["holes"] == told["outdated"] == []
+    (cell,) = told["cells"]
+    assert cell["id"] == "healthy/redlock/sim"
+    assert [one["result"] for one in cell["rows"][0]["facts"]["changes"]] == ["noticed"] * 3
     assert "# What can go from the scenarios" in (lab.directory / "page.md").read_text()
-    wrong = lab("selftest", "--scenarios", "--only", "helthy")
+    wrong = lab("suite", "--selftest", "--scenarios", "--only", "helthy")
     assert wrong.code == 2
     assert "did you mean 'healthy'?" in wrong.err
