@@ -119,10 +119,11 @@ def _index(stories: Mapping[str, LoadedScenario]) -> str:
     lines += [f"| {str(name).replace('_', ' ')} | {p.promise} |" for name, p in PROMISES.items()]
     lines += ["", "## Findings", "", "| finding | in a few words | counts as |", "|---|---|---|"]
     lines += [f"| [{name}](findings/{name}.md) | {m.short} | {m.counts} |" for name, m in FINDINGS.items()]
-    lines += ["", "## Broken locks", "", "[Each, and what caught it](selftest.md): `lab selftest --full`."]
+    command = "lab suite --selftest"
+    lines += ["", "## Broken locks", "", f"[Each, and what caught it](selftest.md): `{command} --full`."]
     lines += ["", "## What can go from the stories", ""]
     lines += [
-        "[Each step that nothing notices, with a reason](selftest-scenarios.md): `lab selftest --scenarios`."
+        f"[Each step that nothing notices, with a reason](selftest-scenarios.md): `{command} --scenarios`."
     ]
     return "\n".join(lines) + "\n"
 
