@@ -30,12 +30,12 @@ from random import Random
 
 from msgspec.structs import replace
 
+from lab.batch.scenario_task import ScenarioTask
 from lab.durations import UNITS_NS
 from lab.scenario.load import load_scenario
 from lab.search.command import OPTIONS
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.runner import WIRES, Outcome, Wire, run_trial, trials
-from lab.search.scenario_task import ScenarioTask
 from lab.search.suspicion import named, suspect
 from lab.search.trial import Round, Trial
 

@@ -108,8 +108,8 @@ def chart(
 
 def shares(x_label: str, counts: Sequence[tuple[str, int, int]], *, title: str = "") -> SVG:
     """The share of runs with a violation, (name, hits, runs) each, with Wilson's 95 % interval."""
+    from lab.batch.rate import wilson
     from lab.report.timeline import style
-    from lab.search.tally import wilson
 
     drawn = _figure()
     axes = drawn.add_subplot()

@@ -1,4 +1,4 @@
-"""A file of JSON lines that a single process appends to, and that survives whatever ends it."""
+"""What is kept of a batch while it runs: JSON lines that one process appends to, whatever ends it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,34 @@ from typing import BinaryIO, Final, Self
 
 import msgspec
 
+from lab.batch.item import Plan
+from lab.batch.row import Row
 from lab.errors import LabError, UnknownOutcome
 
+FORMAT: Final = 2
 SYNC_EVERY_S: Final = 1.0
 """At most this much work is lost when the machine itself goes down; a killed lab loses nothing."""
 
 
-class LineFile:
-    """An append-only file; ``kept`` are the whole lines that it had when it was opened.
+class _Header(msgspec.Struct, frozen=True):
+    format: int
+    identity: msgspec.Raw
 
-    A process that is killed leaves at most a torn last line, which is cut off when the file is opened again.
+
+class Journal:
+    """A file with a header, which says what is run, and one row for each run that ended.
+
+    So whatever ends the lab costs the runs that were going on, and no others. A process that is killed leaves
+    at most a torn last line, which is cut off when the file is opened again.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it.
+        """Open the file, or make it; ``rows`` are those that stood in it, ``identity`` what they belong to.
+
+        ``kept`` counts those that stand in it by now.
 
         Raises:
-            LabError: it cannot be written, or another process is writing it.
+            LabError: it cannot be written, another process is writing it, or one of its lines is damaged.
         """
         self.path = path
         self._synced_s = time.monotonic()
@@ -46,8 +57,10 @@ class LineFile:
             self._file.seek(0)
             content = self._file.read()
             whole = content.rfind(b"\n") + 1
-            self.kept = content[:whole].splitlines()
-            self.truncate(whole)
+            os.ftruncate(self._file.fileno(), whole)
+            self.identity: bytes | None
+            self.identity, self.rows = _read(path, content[:whole].splitlines())
+            self.kept = len(self.rows)
         except BaseException:
             self._file.close()
             raise
@@ -62,16 +75,22 @@ class LineFile:
                 hint="wait for its end, or choose another directory with --out",
             ) from error
 
-    def truncate(self, size: int = 0) -> None:
-        """Forget what stands behind the first ``size`` bytes."""
-        os.ftruncate(self._file.fileno(), size)
+    def begin(self, identity: bytes) -> None:
+        """Forget what stands in it, and say what will be run."""
+        os.ftruncate(self._file.fileno(), 0)
+        self.identity, self.rows, self.kept = identity, [], 0
+        self._write(_Header(FORMAT, msgspec.Raw(identity)))
 
-    def write(self, value: object) -> None:
-        """Write one line; it is on its way to the disk within a second of work.
+    def append(self, row: Row) -> None:
+        """Write down a run that ended; it is on its way to the disk within a second of work.
 
         Raises:
             UnknownOutcome: the disk is full, or gone.
         """
+        self._write(row)
+        self.kept += 1
+
+    def _write(self, value: object) -> None:
         rest = memoryview(msgspec.json.encode(value) + b"\n")
         try:
             while rest:
@@ -92,7 +111,7 @@ class LineFile:
 
     def close(self) -> None:
         """Bring everything to the disk and let others write."""
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, OSError):
             self.sync()
         self._file.close()
 
@@ -101,3 +120,59 @@ class LineFile:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _read(path: Path, lines: list[bytes]) -> tuple[bytes | None, list[Row]]:
+    """What stands in a file: nothing, or a header and rows."""
+    if not lines:
+        return None, []
+    at = 0
+    rows: list[Row] = []
+    try:
+        header = msgspec.json.decode(lines[0], type=_Header)
+        decoder = msgspec.json.Decoder(Row)
+        for at, line in enumerate(lines[1:], 1):  # noqa: B007 - the error says which one it was
+            rows.append(decoder.decode(line))
+    except msgspec.DecodeError as error:
+        raise LabError(
+            f"this is no line of results: {error}",
+            where=f"{path}:{at + 1}",
+            hint="the file was changed: remove the line, or begin anew",
+        ) from error
+    if header.format != FORMAT:
+        raise LabError(
+            f"results of format {header.format}",
+            where=f"{path}:1",
+            expected=f"format {FORMAT}",
+            hint="begin anew, or use the lab that began this",
+        )
+    return bytes(header.identity), rows
+
+
+def plan_in(journal: Journal) -> Plan:
+    """The plan that a journal was begun with.
+
+    Raises:
+        LabError: its header is no plan, or it has a row of no item in it.
+    """
+    try:
+        plan = msgspec.json.decode(journal.identity or b"", type=Plan)
+    except msgspec.DecodeError as error:
+        raise LabError(
+            f"this is no suite: {error}", where=f"{journal.path}:1", hint="begin a new one"
+        ) from error
+    known = {item.id for item in plan.items}
+    for at, row in enumerate(journal.rows, 2):
+        if row.item not in known:
+            raise LabError(f"a run of {row.item!r}, which is not in this suite", where=f"{journal.path}:{at}")
+    return plan
+
+
+def read_plan(path: Path) -> tuple[Plan, list[Row]] | None:
+    """The plan and the rows in a file that others may be writing; None if it is damaged, or has none."""
+    try:
+        content = path.read_bytes()
+        identity, rows = _read(path, content[: content.rfind(b"\n") + 1].splitlines())
+        return msgspec.json.decode(identity or b"", type=Plan), rows
+    except (OSError, LabError, msgspec.DecodeError):
+        return None

@@ -1,87 +1,153 @@
-"""Commands of the lab in processes of their own that need not import everything again.
+"""Processes of their own that need not import everything again.
 
-Half of what a short ``lab run`` costs is Python's start and the imports. A server that has them behind it,
-and no thread and no state of a run, forks a child per command (multiprocessing's "forkserver").
+Half of what a short run costs is Python's start and the imports. A server that has them behind it, and no
+thread and no state of a run, forks a child per call, or per worker (multiprocessing's "forkserver").
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-PRELOADED: Final = (
-    "checker.check",
-    "lab.api.runs",
-    "lab.cli.run",
-    "lab.run.result",
-    "lab.report.terminal",
-    "lab.run.execution",
-    "lab.scenario.load",
-    "lab.substrates.local.cluster",
-    "lab.batch.preload_all",
-)
-"""What every run imports, and what is built then; nothing here may start a thread or read a run's clock."""
+import msgspec
 
+PRELOADED: Final = "lab.batch.preloaded"
+"""What every run imports, and what is built then; nothing there may start a thread or read a run's clock."""
 TEAR_DOWN_S: Final = 30.0
-"""How long an interrupted command may take to end what it started, before it is killed."""
+"""How long an interrupted child may take to end what it started, before it is killed."""
+COLLECT_AFTER: Final = 50_000
+"""How many new objects Python looks through at a time; with its own 700 it would look again and again."""
 
 
-class Ended(NamedTuple):
-    """How a command ended: its exit code (negative: the signal that killed it), and what it wrote."""
+class Died(Exception):
+    """A child ended unasked; the text says how. ``killed``: by a signal, so that it may leave something."""
 
-    code: int
-    out: bytes
-    err: str
+    def __init__(self, code: int, said: str) -> None:
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        super().__init__(f"{how}, its last word: {said}" if said else how)
+        self.killed = code < 0
 
 
-async def call(words: Sequence[str]) -> Ended:
-    """Run ``lab WORDS`` in a child of its own session, without input, to its end.
+class Child:
+    """A process that calls a function of a module with a pipe to us, in a session of its own.
 
-    When this is cancelled, the command is interrupted as by Ctrl-C, so that it tears down first.
+    It has no input and no terminal; what it says on stderr is kept for the case that it dies.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(PRELOADED))
-    with tempfile.TemporaryDirectory(prefix="lab-call-") as kept:
-        out, err = Path(kept, "out"), Path(kept, "err")
-        process = context.Process(target=_become, args=(tuple(words), str(out), str(err)))
-        await asyncio.to_thread(process.start)  # the first one waits for the server's imports
+
+    def __init__(self, function: Callable[..., None], *arguments: object) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([PRELOADED])
+        self._kept = tempfile.TemporaryDirectory(prefix="lab-child-")
+        self._talk = Path(self._kept.name, "stderr")
+        self._pipe, self._theirs = context.Pipe()
+        self._process = context.Process(
+            target=_become, args=(self._theirs, str(self._talk), function, arguments)
+        )
+
+    async def start(self) -> None:
+        """Start it. Raises ``OSError`` if there is no process to be had."""
         try:
-            await _end(process)
-        except asyncio.CancelledError:
-            await _interrupt(process)
-            raise
+            await asyncio.to_thread(self._process.start)  # the first one waits for the server's imports
         finally:
-            code = process.exitcode
-            process.close()
-        return Ended(1 if code is None else code, _read(out), _read(err).decode(errors="replace"))
+            self._theirs.close()
+
+    async def receive(self) -> bytes:
+        """What it sends next.
+
+        Raises:
+            Died: nothing, since it has ended.
+        """
+        await _readable(self._pipe.fileno())
+        try:
+            return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            raise await self._death() from None
+
+    async def send(self, line: bytes) -> None:
+        """Send it something. Raises ``Died``."""
+        try:
+            self._pipe.send_bytes(line)
+        except OSError:
+            raise await self._death() from None
+
+    async def _death(self) -> Died:
+        await self._ended()
+        said = self._talk.read_text(errors="replace").splitlines() if self._talk.exists() else []
+        return Died(self._process.exitcode or 0, next((line for line in reversed(said) if line.strip()), ""))
+
+    async def _ended(self) -> None:
+        await _readable(self._process.sentinel)
+        self._process.join()
+
+    async def interrupt(self) -> None:
+        """Interrupt it as by Ctrl-C, so that it tears down what it started; kill it only if it does not."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid or 0, signal.SIGINT)
+            try:
+                async with asyncio.timeout(TEAR_DOWN_S):
+                    await self._ended()
+            except TimeoutError:
+                self._process.kill()
+
+    async def close(self) -> None:
+        """Kill it if it goes on, and forget it."""
+        if self._process.pid is not None:
+            self._process.kill()
+            await asyncio.shield(self._ended())
+            self._process.close()
+        self._pipe.close()
+        self._kept.cleanup()
 
 
-def _become(words: tuple[str, ...], out: str, err: str) -> None:
-    """Be ``lab WORDS``; a Ctrl-C reaches it from its caller, once, and not from the terminal as well."""
+async def call(function: Callable[..., Any], *arguments: object) -> bytes:
+    """Call a function in a child and return what it returns, as JSON.
+
+    When this is cancelled, the child tears down first.
+
+    Raises:
+        Died: it returned nothing.
+        OSError: there is no process to be had.
+    """
+    child = Child(_answer, function, arguments)
+    try:
+        await child.start()
+        return await child.receive()
+    except asyncio.CancelledError:
+        await child.interrupt()
+        raise
+    finally:
+        await child.close()
+
+
+def _answer(pipe: Connection, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+    pipe.send_bytes(msgspec.json.encode(function(*arguments)))
+
+
+def _become(
+    pipe: Connection, talk: str, function: Callable[..., None], arguments: tuple[object, ...]
+) -> None:
+    """Call the function; a Ctrl-C reaches it from its caller, once, and not from the terminal as well."""
     os.setsid()
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     threading.Thread(target=_end_with_the_caller, daemon=True).start()
     sys.stdout.flush()
     sys.stderr.flush()
-    for number, (path, flags) in enumerate(
-        ((os.devnull, os.O_RDONLY), (out, os.O_WRONLY | os.O_CREAT), (err, os.O_WRONLY | os.O_CREAT))
-    ):
-        opened = os.open(path, flags, 0o600)
+    kept = os.open(talk, os.O_WRONLY | os.O_CREAT, 0o600)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number, opened in enumerate((nothing, nothing, kept)):
         os.dup2(opened, number)
-        os.close(opened)
-    sys.argv = ["lab", *words]
-    from lab.__main__ import main
-
-    main()
+    function(pipe, *arguments)
 
 
 def _end_with_the_caller() -> None:
@@ -92,31 +158,12 @@ def _end_with_the_caller() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _end(process: BaseProcess) -> None:
-    """Wait for its end without holding up the loop."""
+async def _readable(file: int) -> None:
+    """Wait until there is something to read, or its end, without holding up the loop."""
     loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(process.sentinel, ended.set)
+    ready = asyncio.Event()
+    loop.add_reader(file, ready.set)
     try:
-        await ended.wait()
+        await ready.wait()
     finally:
-        loop.remove_reader(process.sentinel)
-    process.join()
-
-
-async def _interrupt(process: BaseProcess) -> None:
-    """Let it tear down what it started; kill it only if it does not."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process.pid or 0, signal.SIGINT)
-        try:
-            async with asyncio.timeout(TEAR_DOWN_S):
-                await _end(process)
-        except TimeoutError:
-            process.kill()
-            await _end(process)
-
-
-def _read(path: Path) -> bytes:
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()
-    return b""
+        loop.remove_reader(file)

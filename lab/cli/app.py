@@ -23,6 +23,9 @@ HELP: Final = (
     "Break a distributed lock on purpose, and learn from a sound checker whether it kept its promise."
 )
 MOVED: Final = {
+    "verdicts": "lab suite NAMES, or lab suite --library",
+    "matrix": "lab suite --matrix",
+    "selftest": "lab suite --selftest",
     "show": "lab list NAME",
     "schema": "lab list --schema",
     "plot": "lab report RUN --figure NAME",

@@ -1,20 +1,15 @@
-"""``lab campaign``."""
+"""``lab campaign``: one scenario, or drawn schedules, over many seeds."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from lab.cli.options import Json
-
-if TYPE_CHECKING:
-    from lab.search.campaign import Task
-
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Define the command."""
     app.command()(campaign)
 
 
@@ -38,56 +33,38 @@ def campaign(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="How many processes at once; all cores if absent.")
     ] = None,
-    cluster: Annotated[
+    dask: Annotated[
         str | None, typer.Option(help="The scheduler of a Dask cluster to run on, like tcp://host:8786.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the file of results is kept.")] = Path("reports"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the seeds that are missing.")] = False,
-    as_json: Json = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")] = False,
 ) -> int:
     """Simulate a scenario, or a drawn schedule, for each of many seeds, and count what is found."""
-    from lab.search.tasks import task_for
-
-    task = task_for(scenario, overrides=settings or [], lock=lock, faults=faults, wire=wire)
-    return _campaign(task, seeds, jobs, cluster, out, resume=resume, as_json=as_json)
-
-
-def _campaign(
-    task: Task,
-    seeds: str,
-    jobs: int | None,
-    cluster: str | None,
-    out: Path,
-    *,
-    resume: bool,
-    as_json: bool,
-) -> int:
-    """``lab campaign``: 0 if every seed came out as expected, 1 or 3 if not."""
+    from lab.batch.campaign import known_results, open_results, parse_seeds, run_campaign, runner
+    from lab.batch.tally_table import print_tally, tally_progress
     from lab.errors import ExitCode
-    from lab.report.campaign import campaign_progress, print_tally
     from lab.report.consoles import consoles
-    from lab.search.campaign import exit_code, identity_bytes, parse_seeds, run_campaign, runner
-    from lab.search.tally import ResultFile
+    from lab.search.tasks import task_for
     from lab.substrates.execute import Interrupted, execute
 
+    task = task_for(scenario, overrides=settings or [], lock=lock, faults=faults, wire=wire)
     data, talk = consoles()
-    wanted = parse_seeds(seeds)
-    run = runner(jobs, cluster)
+    wanted, run = parse_seeds(seeds), runner(jobs, dask)
     path = out / f"campaign-{task.name}.jsonl"
-    with ResultFile(path, identity_bytes(task), resume=resume) as results:
-        kept = sum(seed in results.results for seed in wanted)
+    with open_results(path, task, resume=resume) as journal:
+        before = known_results(journal)
+        kept = sum(seed in before for seed in wanted)
         known = f", {kept} of them known already" if kept else ""
         talk.print(f"{task.name}: {len(wanted)} seeds{known} · {path}", markup=False)
         try:
-            with campaign_progress(talk, len(wanted)) as on_result:
-                tally = execute(run_campaign(task, wanted, results, run, on_result))
+            with tally_progress(talk, len(wanted)) as on_result:
+                tally = execute(run_campaign(task, wanted, journal, run, on_result))
         except Interrupted:
-            talk.print(
-                f"interrupted: {len(results.results)} results are kept, --resume goes on", style="yellow"
-            )
+            talk.print(f"interrupted: {journal.kept} results are kept, --resume goes on", style="yellow")
             return ExitCode.INTERRUPTED
     if as_json:
         data.print_json(data=tally.to_dict())
     else:
         print_tally(data, tally, task.repeat)
-    return exit_code(tally)
+    return tally.exit_code

@@ -9,11 +9,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from lab.batch.matrix.keep import CSV, MARKDOWN, MATRIX, read_kept
+import msgspec
+
 from lab.drivers import PREFIX
+from lab.errors import LabError
 from lab.report.page import PAGE
 from lab.report.tables import markdown_table
 
+MATRIX: Final = "matrix.json"
+MARKDOWN: Final = "matrix.md"
+CSV: Final = "matrix.csv"
 NAME: Final = "matrix"
 """Its directory in the gallery."""
 BEGIN: Final = (
@@ -21,6 +26,19 @@ BEGIN: Final = (
 )
 END: Final = "<!-- The end of the track record. -->"
 HEAD: Final = ("library", "what was seen", "reproduced", "control clean", "shown by")
+
+
+def read_kept(directory: Path) -> dict[str, Any]:
+    """What stands in ``matrix.json``. Raises ``LabError`` if there is none, or it is damaged."""
+    path = directory / MATRIX
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise LabError(
+            f"the matrix cannot be read: {error}",
+            where=str(path),
+            hint="lab suite --matrix --keep writes one",
+        ) from error
 
 
 def matrix_section(gallery: Path) -> list[str]:

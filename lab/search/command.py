@@ -15,6 +15,7 @@ import msgspec
 from pydantic import ValidationError
 from rich.console import Console
 
+from lab.batch.scenario_task import ScenarioTask
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import ExitCode, LabError, did_you_mean
 from lab.report.consoles import consoles
@@ -26,7 +27,6 @@ from lab.search.draw import STRATEGIES, Space
 from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
 from lab.search.runner import WIRES, delta_ns, trials
-from lab.search.scenario_task import ScenarioTask
 from lab.search.suspicion import LOOKS
 from lab.search.tasks import must_be_simulated
 from lab.search.tell import scenario_of, text_of

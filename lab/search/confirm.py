@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.batch.verdicts import OneRun, run_one
+from lab.batch.item import Item
+from lab.batch.one_run import run_one
+from lab.batch.rate import Interval, wilson
+from lab.batch.row import Row
 from lab.errors import ExitCode
-from lab.search.tally import Interval, wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,13 @@ class Replay:
 
 
 async def confirm(
-    scenario: Path, on: str, repeat: int, out: Path, on_end: Callable[[OneRun], None] = lambda run: None
+    scenario: Path, on: str, repeat: int, out: Path, on_end: Callable[[Row], None] = lambda run: None
 ) -> Confirmation:
     """Run the scenario so often, one run after the other, each with a seed of its own."""
     codes = []
+    item = Item(scenario.stem, str(scenario), "", on)
     for seed in range(repeat):
-        run = await run_one(str(scenario), seed, out, on)
+        run = await run_one(item, seed, out)
         on_end(run)
         codes.append(run.exit_code)
     reproduced = codes.count(ExitCode.EXPECTED)

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, Final
 
+from lab.batch.row import Row
 from lab.errors import ExitCode, LabError, did_you_mean
 from lab.search.draw import RandomDraw, Space, Strategy, draw_trial
 from lab.search.runner import Wire, run_trial, trials
 from lab.search.suspicion import named
-from lab.search.tally import SeedResult
 from lab.search.trial import KINDS, Kind, Trial
 
 WITHIN_ASSUMPTIONS: Final[tuple[Kind, ...]] = ("cut", "hold", "delay", "crash", "power_cut")
@@ -43,13 +43,13 @@ class ScheduleTask:
         """What is run for this seed."""
         return draw_trial(RandomDraw(Random(seed)), self.space, self.strategy)
 
-    def __call__(self, seed: int) -> SeedResult:
+    def __call__(self, seed: int) -> Row:
         """Run it, and keep of its history the hash and what the checker finds."""
         outcome = run_trial(self.trial(seed), self.wire)
         violations = [finding for finding in named(outcome) if finding.severity == "violation"]
         code = ExitCode.UNEXPECTED if violations else ExitCode.EXPECTED
         why = tuple(dict.fromkeys(f"{finding.name}: {finding.why}" for finding in violations))
-        return SeedResult(
+        return Row(
             seed,
             int(code),
             findings=tuple(dict.fromkeys(finding.name for finding in violations)),

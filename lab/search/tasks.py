@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lab.batch.campaign import Task
 from lab.errors import LabError, did_you_mean
-from lab.search.campaign import Task
 
 
 def task_for(
@@ -40,8 +40,8 @@ def task_for(
             where=f"lab campaign {scenario}",
             hint="leave them out, or leave the scenario out and name a --lock",
         )
+    from lab.batch.scenario_task import ScenarioTask
     from lab.scenario.load import load_scenario
-    from lab.search.scenario_task import ScenarioTask
 
     settings = [*overrides, *([f"lock.name={lock}"] if lock else [])]
     loaded = load_scenario(scenario, settings)

@@ -63,12 +63,3 @@ def test_every_story_comes_out_as_expected(lab: Lab, name: str) -> None:
         pytest.skip(reason)
     ended = lab("run", name, "--picture", "unexpected")
     assert ended.code == 0, ended.out + ended.err
-
-
-def test_a_skipped_library_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from lab.batch.verdicts import usable
-
-    monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path))
-    told: list[str] = []
-    assert usable(summaries(libraries=True).values(), "local", told.append) == ()
-    assert "skipped: the stories about pottery: it is not installed: lab drivers install pottery" in told

@@ -1,4 +1,4 @@
-"""`lab matrix` as its user calls it: every form of its result, interruption and going on, bad input."""
+"""`lab suite --matrix` as its user calls it: every form of its result, interruption, going on, bad input."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ cases:
 def test_locks_and_scenarios_in_every_form(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     forms = ("--csv", "out/m.csv", "--markdown", "out/m.md", "--html", "out/m.html", "--keep", "kept")
-    ended = lab("matrix", "small.yaml", *forms)
+    ended = lab("suite", "--matrix", "small.yaml", *forms)
     assert ended.code == 0, ended.out + ended.err
     assert "skipped: driver:redlock-rb: a driver in Ruby" in ended.err
     assert re.search(r"^ *mutant:quorum-off-by-one +ok +M( |$)", ended.out, re.MULTILINE), ended.out
@@ -51,7 +51,7 @@ def test_locks_and_scenarios_in_every_form(lab: Lab, tmp_path: Path) -> None:
     histories = tmp_path / "kept" / "histories"
     assert lab("check", str(histories / "redlock" / "healthy.jsonl.gz")).code == 0
     before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")}
-    again = lab("matrix", "--resume", str(next((tmp_path / "reports").glob("matrix-*"))), "--keep", "kept")
+    again = lab("suite", "--resume", str(next((tmp_path / "reports").glob("suite-*"))), "--keep", "kept")
     assert again.code == 0, again.out + again.err
     assert {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.*")} == before
 
@@ -62,17 +62,17 @@ def test_what_was_interrupted_is_gone_on_with(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "waits.yaml").write_text(waits.replace("[alice, bob]", "[alice, bob, carol]"))
     cases = "  - {scenarios: healthy, on: sim}\n  - {scenarios: waits.yaml, locks: redlock, on: local}\n"
     (tmp_path / "long.yaml").write_text(f"title: t\ncases:\n{cases}")
-    process = lab.start("matrix", "long.yaml", "--jobs", "1")
-    lab.wait_for_event("acquire", "carol", reports="reports/matrix-*")
+    process = lab.start("suite", "--matrix", "long.yaml", "--jobs", "1")
+    lab.wait_for_event("acquire", "carol", reports="reports/suite-*")
     process.send_signal(signal.SIGINT)
     ended = lab.ended(process)
     assert ended.code == 130, ended.out + ended.err
     assert "1 known, 0 n/a, 0 unknown, 1 not run yet" in ended.out
     assert children_of(process.pid) == {}
-    directory = next((tmp_path / "reports").glob("matrix-*"))
-    assert f"lab matrix --resume {directory}" in ended.err
+    directory = next((tmp_path / "reports").glob("suite-*"))
+    assert f"lab suite --resume {directory}" in ended.err
     (tmp_path / "waits.yaml").write_text(story)
-    again = lab("matrix", "--resume", str(directory), "--json")
+    again = lab("suite", "--resume", str(directory), "--json")
     assert again.code == 0, again.out + again.err
     assert "1 runs to go" in again.err
     told = json.loads(again.out)
@@ -88,8 +88,9 @@ def test_what_was_interrupted_is_gone_on_with(lab: Lab, tmp_path: Path) -> None:
         (["small.yaml", "--on", "somewhere"], "somewhere"),
         (["small.yaml", "--csv", "small.yaml/m.csv"], "small.yaml/m.csv"),
         (["small.yaml", "--keep", "full"], "something else is there"),
-        (["--resume", "full"], "no matrix to go on with"),
-        (["small.yaml", "--resume", "full"], "--resume together with a file"),
+        (["small.yaml", "small.yaml"], "several files"),
+        (["--resume", "full"], "nothing to go on with"),
+        (["small.yaml", "--resume", "full"], "--resume together with a file or a scenario"),
         (["small.yaml", "--repeat", "0"], "--repeat"),
     ],
 )
@@ -100,15 +101,8 @@ def test_bad_input_is_told_before_anything_is_run(
     (tmp_path / "bad.yaml").write_text(SMALL.replace("[redlock,", "[redlokc,"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("")
-    ended = lab("matrix", *arguments)
+    ended = lab("suite", "--matrix", *arguments)
     assert ended.code == 2, ended.out + ended.err
     assert words in ended.err
     assert not (tmp_path / "reports").exists()
     assert (tmp_path / "full" / "thesis.txt").exists()
-
-
-def test_show_prints_a_file_that_can_be_used(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(lab("matrix", "--show").out)
-    ended = lab("matrix", "mine.yaml", "--only", "no-such-thing")
-    assert ended.code == 2
-    assert "no-such-thing" in ended.err

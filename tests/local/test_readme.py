@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.batch.suite.load import load_suite
+from lab.batch.suite_plan import load_suite
 from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
 from tests.shipped import STORIES
@@ -93,8 +93,8 @@ def test_the_suite_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     my_lock(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "suite.yaml").write_text(text)
-    entries = load_suite(tmp_path / "suite.yaml").entries
-    assert {entry.lock for entry in entries} == {"redlock", "redlock-sequential", "my_lock:Hasty"}
+    items = load_suite(tmp_path / "suite.yaml").items
+    assert {item.lock for item in items} == {"redlock", "redlock-sequential", "my_lock:Hasty"}
 
 
 def test_what_the_readme_links_to_exists() -> None:

@@ -31,14 +31,14 @@ def test_each_ends_as_it_should_and_every_report_says_so(
     run = lab("suite", "mixed.yaml", "--json", "--junit", "out/junit.xml", "--markdown", "table.md")
     assert run.code == 1, run.out + run.err
     told = json.loads(run.out)
-    assert [entry["exit_code"] for entry in told["entries"]] == [0, 1, 3]
+    assert [cell["exit_code"] for cell in told["cells"]] == [0, 1, 3]
     root = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "1", "1")
     assert (tmp_path / "summary.md").read_text() == "before\n" + (tmp_path / "table.md").read_text() + "\n"
     assert run.err.count("repeat: lab run") == 2
     again = lab("suite", "mixed.yaml", "--since-failure", "--json", "--only", "two-minorities")
     assert again.code == 1
-    assert [entry["scenario"] for entry in json.loads(again.out)["entries"]] == ["two-minorities"]
+    assert [cell["scenario"] for cell in json.loads(again.out)["cells"]] == ["two-minorities"]
 
 
 def test_an_interrupted_suite_keeps_what_had_ended(lab: Lab, tmp_path: Path) -> None:
@@ -76,8 +76,9 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_is_run(lab: Lab
     assert not (tmp_path / "reports").exists()
 
 
-def test_show_prints_a_suite_that_can_be_used(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(lab("suite", "--show").out)
-    run = lab("suite", "mine.yaml", "--only", "no-such-thing")
+@pytest.mark.parametrize("kind", [(), ("--matrix",)])
+def test_show_prints_a_file_that_can_be_used(lab: Lab, tmp_path: Path, kind: tuple[str, ...]) -> None:
+    (tmp_path / "mine.yaml").write_text(lab("suite", *kind, "--show").out)
+    run = lab("suite", *kind, "mine.yaml", "--only", "no-such-thing")
     assert run.code == 2
     assert "no-such-thing" in run.err

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lab.batch.choose import last_codes
 from tests.lab_process import Lab, alive, below, children_of, part
 
 pytestmark = pytest.mark.full
@@ -42,8 +43,7 @@ def run_of(suite: int) -> int:
 
 def remembered(lab: Lab) -> dict[str, int]:
     """How each entry of that suite ended, as the next one will know."""
-    codes: dict[str, int] = json.loads((lab.directory / "reports" / "suite-long.json").read_text())["last"]
-    return codes
+    return last_codes(lab.directory / "reports", "long")
 
 
 def test_what_a_killed_suite_was_running_tears_down_by_itself(lab: Lab) -> None:
@@ -59,7 +59,7 @@ def test_what_a_killed_suite_was_running_tears_down_by_itself(lab: Lab) -> None:
     )
     again = lab("suite", "long.yaml", "--since-failure", "--json")
     assert again.code == 0, again.out + again.err
-    assert [entry["id"] for entry in json.loads(again.out)["entries"]] == [WAITING, REAL]
+    assert [cell["id"] for cell in json.loads(again.out)["cells"]] == [WAITING, REAL]
     assert remembered(lab) == {SIM: 0, WAITING: 0, REAL: 0}
 
 
@@ -81,7 +81,7 @@ def test_what_a_suite_and_its_run_leave_that_are_killed_together_is_ended_by_dow
 @pytest.mark.parametrize(
     ("victim", "words"),
     [
-        ("the run itself", "exit code -9"),
+        ("the run itself", "its process ended: SIGKILL"),
         ("toxiproxy-server", "toxiproxy ended by itself"),
         pytest.param("C", "C ended by itself", marks=pytest.mark.slow),
         pytest.param("store", "store ended by itself", marks=pytest.mark.slow),

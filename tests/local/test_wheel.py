@@ -63,7 +63,7 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/report/page/page.html.jinja",
         "lab/report/page/matrix.html.jinja",
         "lab/report/page/matrix.css",
-        "lab/batch/matrix/default.yaml",
+        "lab/batch/matrix.yaml",
         "lab/report/page/page.css",
         "lab/report/page/store.js",
         "lab/report/page/timeline.js",
@@ -73,7 +73,7 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/drivers/registry.yaml",
         "lab/drivers/python/wire.py",
         "lab/locks/broken/stories/second-comer.yaml",
-        "lab/batch/suite/default.yaml",
+        "lab/batch/suite.yaml",
         "lab/api/pytest_plugin.py",
     ):
         assert (installed / part).is_file(), part

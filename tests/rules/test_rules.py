@@ -108,7 +108,8 @@ MUST_NOT_IMPORT = {
         "checker",
     ],
     "lab/scenario": ["lab.locks", "lab.substrates", "lab.faults", "lab.run.execution", "checker"],
-    "lab/report": ["lab.substrates", "lab.locks", "lab.faults", "lab.run.execution"],
+    "lab/batch": ["lab.search", "lab.selftest", "lab.api", "lab.cli", "lab.faults"],
+    "lab/report": ["lab.batch", "lab.substrates", "lab.locks", "lab.faults", "lab.run.execution"],
     "lab/client": ["lab.substrates", "lab.scenario", "lab.faults", "lab.run.execution", "checker"],
     "lab/drivers": [
         "lab.locks",

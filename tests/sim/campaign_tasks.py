@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.search.tally import SeedResult
+from lab.batch.row import Row
 
 GIVE_UP_S = 120.0
 
@@ -28,14 +28,14 @@ class Plain:
         os.environ["CAMPAIGN_SESSION"] = "open"
         yield
 
-    def __call__(self, seed: int) -> SeedResult:
+    def __call__(self, seed: int) -> Row:
         assert os.environ["CAMPAIGN_SESSION"] == "open"
         print('{"seed": 0, "digest": "no answer"}')  # noqa: T201
         return self.result(seed)
 
-    def result(self, seed: int) -> SeedResult:
+    def result(self, seed: int) -> Row:
         bad = seed % 10 == 3
-        return SeedResult(
+        return Row(
             seed,
             exit_code=int(bad),
             outcomes={"mutual_exclusion": "violated" if bad else "ok"},
@@ -60,7 +60,7 @@ class Fragile(Plain):
     always: tuple[int, ...] = ()
     raises: tuple[int, ...] = ()
 
-    def __call__(self, seed: int) -> SeedResult:
+    def __call__(self, seed: int) -> Row:
         tries = Path(self.marks, f"{seed}-{os.getpid()}")
         tries.touch()
         if seed in self.raises:
@@ -73,12 +73,12 @@ class Fragile(Plain):
 
 @dataclass(frozen=True)
 class Gated(Plain):
-    """Says which process it is the child of, then waits at a gate, a file."""
+    """Says which process it is, then waits at a gate, a file."""
 
     marks: str = ""
 
-    def __call__(self, seed: int) -> SeedResult:
-        Path(self.marks, f"by-{os.getppid()}-{seed}").touch()
+    def __call__(self, seed: int) -> Row:
+        Path(self.marks, f"by-{os.getpid()}-{seed}").touch()
         gate, give_up = Path(self.marks, "gate"), time.monotonic() + GIVE_UP_S
         while not gate.exists():
             if time.monotonic() > give_up:

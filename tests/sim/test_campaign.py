@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
-import pickle
 import random
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from lab.batch.campaign import open_results, parse_seeds, run_campaign, runner
+from lab.batch.journal import Journal
+from lab.batch.row import Row
+from lab.batch.tally import Tally
 from lab.cli.app import call
 from lab.errors import ExitCode, LabError, UnknownOutcome
-from lab.search.campaign import exit_code, identity_bytes, parse_seeds, run_campaign, runner
-from lab.search.tally import ResultFile, SeedResult, Tally
-from lab.search.worker import Order
 from lab.substrates.execute import execute
-from tests.lab_process import ROOT, Lab, alive, children_of
+from tests.lab_process import Lab, alive, below
 from tests.sim.campaign_tasks import Fragile, Gated, Plain
 
 
 def campaign(task: Plain, seeds: range, file: Path, *, jobs: int = 2, resume: bool = False) -> Tally:
-    with ResultFile(file, identity_bytes(task), resume=resume) as results:
+    with open_results(file, task, resume=resume) as results:
         return execute(run_campaign(task, seeds, results, runner(jobs)))
 
 
@@ -50,7 +46,7 @@ def test_the_tally_does_not_depend_on_the_number_of_workers(tmp_path: Path) -> N
         tally = campaign(Plain(), range(200), file, jobs=jobs)
         assert tally.to_dict() == expected(Plain(), range(200)).to_dict()
         assert sorted(line["seed"] for line in lines(file)) == list(range(200))  # type: ignore[type-var]
-    assert exit_code(tally) == ExitCode.UNEXPECTED
+    assert tally.exit_code == ExitCode.UNEXPECTED
     assert tally.to_dict()["findings"]["overlap"]["first_seeds"] == [3, 13, 23, 33, 43]
 
 
@@ -74,7 +70,7 @@ def test_a_seed_that_kills_its_worker_twice_is_given_up_and_told(tmp_path: Path)
     assert "about to die" in tally.unknown[5].reasons[0]
     assert tally.unknown[6].reasons == ("RuntimeError: out of order",)
     assert len(list(tmp_path.glob("5-*"))) == 2
-    assert exit_code(tally) == ExitCode.UNEXPECTED, "what came out wrong weighs more"
+    assert tally.exit_code == ExitCode.UNEXPECTED, "what came out wrong weighs more"
     # Asked again, the lost seeds alone are run again; this time they live.
     tally = campaign(Fragile(marks=str(tmp_path)), range(20), file, resume=True)
     assert tally.lost == []
@@ -110,26 +106,27 @@ def test_workers_that_never_begin_end_the_campaign(tmp_path: Path) -> None:
         campaign(DiesAtOnce(), range(5), tmp_path / "results.jsonl", jobs=1)
 
 
-def marks(directory: Path) -> int:
-    return len(list(directory.glob("by-*")))
+def gated(directory: Path) -> list[int]:
+    """The processes that wait at the gate."""
+    return [int(mark.name.split("-")[1]) for mark in directory.glob("by-*")]
 
 
 def test_cancelling_leaves_no_worker_and_keeps_what_was_found(tmp_path: Path) -> None:
     task = Gated(marks=str(tmp_path))
     file = tmp_path / "results.jsonl"
 
-    async def cancelled(results: ResultFile) -> list[int]:
+    async def cancelled(results: Journal) -> list[int]:
         running = asyncio.ensure_future(run_campaign(task, range(10), results, runner(2)))
-        while marks(tmp_path) < 2:
+        while len(gated(tmp_path)) < 2:
             await asyncio.sleep(0.01)
             assert not running.done()
-        workers = [pid for pid, line in children_of(os.getpid()).items() if "lab.search.worker" in line]
+        workers = gated(tmp_path)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         return workers
 
-    with ResultFile(file, identity_bytes(task), resume=False) as results:
+    with open_results(file, task, resume=False) as results:
         results.append(task.result(9))
         workers = asyncio.run(cancelled(results))
     assert len(workers) == 2
@@ -156,7 +153,7 @@ def test_seeds_that_are_none_are_refused(text: str) -> None:
 
 def test_the_tally_does_not_depend_on_the_order_of_results() -> None:
     results = [Plain().result(seed) for seed in range(50)]
-    results += [SeedResult(99, 3, reasons=("lost",), lost=True), SeedResult(98, 3, {"resource": "unknown"})]
+    results += [Row(99, 3, reasons=("lost",), lost=True), Row(98, 3, {"resource": "unknown"})]
     told = set()
     for shuffle in range(5):
         random.Random(shuffle).shuffle(results)
@@ -208,37 +205,11 @@ def test_ctrl_c_keeps_all_results_and_resume_goes_on(
         call([*words, "0:2", "--resume", "--set", "lock.ttl=9s"])
 
 
-def test_a_worker_ends_with_its_input_even_in_the_middle_of_a_seed(tmp_path: Path) -> None:
-    order = Order(base64.b64encode(pickle.dumps(Gated(marks=str(tmp_path)))).decode(), sys.path)
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "lab.search.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    try:
-        worker.stdin.write(msgspec.json.encode(order) + b"\n[7]\n")
-        worker.stdin.flush()
-        give_up = time.monotonic() + 60
-        while not marks(tmp_path):
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
-        worker.stdin.close()
-        assert worker.wait(60) == 0
-        assert worker.stdout.read().splitlines() == [b'{"ready":true}'], "nobody asked for a result any more"
-    finally:
-        worker.kill()
-        worker.wait()
-        worker.stdout.close()
-
-
 @pytest.mark.timeout(600)
 def test_a_killed_lab_leaves_no_worker(lab: Lab) -> None:
     running = lab.start("campaign", "--lock", "redlock", "--seeds", "0:1000000", "--jobs", "1")
     first_results(lab.directory / "reports" / "campaign-schedules-redlock.jsonl", 1)
-    workers = children_of(running.pid)
+    workers = below(running.pid)
     running.kill()
     lab.ended(running)
     give_up = time.monotonic() + 60

@@ -17,14 +17,15 @@ from typing import Any
 
 import pytest
 
+from lab.batch.campaign import open_results, run_campaign, runner
+from lab.batch.dask import on_cluster
+from lab.batch.journal import Journal
+from lab.batch.scenario_task import ScenarioTask
+from lab.batch.tally import Tally
 from lab.cli.app import call
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.scenario.load import load_scenario
-from lab.search.campaign import identity_bytes, run_campaign, runner
-from lab.search.distributed import on_cluster
-from lab.search.scenario_task import ScenarioTask
-from lab.search.tally import ResultFile, Tally
-from tests.lab_process import ROOT, alive
+from tests.lab_process import ROOT, alive, below
 from tests.sim.campaign_tasks import Fragile, Gated, Plain
 from tests.sim.test_campaign import expected
 
@@ -102,10 +103,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def run_there(task: Plain | ScenarioTask, seeds: range, file: Path, cluster: Cluster) -> Tally:
-    async def campaign(results: ResultFile) -> Tally:
+    async def campaign(results: Journal) -> Tally:
         return await run_campaign(task, seeds, results, runner(cluster=cluster.address))
 
-    with ResultFile(file, identity_bytes(task), resume=True) as results:
+    with open_results(file, task, resume=True) as results:
         return asyncio.run(campaign(results))
 
 
@@ -117,9 +118,10 @@ def test_a_killed_worker_of_the_cluster_costs_no_result(cluster: Cluster, tmp_pa
     seeds = range(12)
 
     def busy() -> set[int]:
-        return {int(mark.name.split("-")[1]) for mark in tmp_path.glob("by-*")}
+        marks = {int(mark.name.split("-")[1]) for mark in tmp_path.glob("by-*")}
+        return {pid for pid in workers if marks & below(pid).keys()}
 
-    async def campaign(results: ResultFile) -> Tally:
+    async def campaign(results: Journal) -> Tally:
         run = partial(on_cluster, address=cluster.address, piece_s=PIECE_S)
         running = asyncio.ensure_future(run_campaign(task, seeds, results, run))
         await asyncio.to_thread(wait_for, lambda: running.done() or busy() >= {*workers}, cluster.talk)
@@ -130,7 +132,7 @@ def test_a_killed_worker_of_the_cluster_costs_no_result(cluster: Cluster, tmp_pa
         (tmp_path / "gate").touch()
         return await running
 
-    with ResultFile(tmp_path / "results.jsonl", identity_bytes(task), resume=False) as results:
+    with open_results(tmp_path / "results.jsonl", task, resume=False) as results:
         # Both workers have to be there before the first piece is handed out.
         asyncio.run(joined(cluster, 2))
         tally = asyncio.run(campaign(results))
@@ -156,7 +158,7 @@ def test_the_cluster_comes_to_the_same_as_this_machine(cluster: Cluster, tmp_pat
     task = ScenarioTask.of(load_scenario("partition-clockjump"), "partition-clockjump")
     seeds = range(2)
     there = run_there(task, seeds, tmp_path / "there.jsonl", cluster)
-    with ResultFile(tmp_path / "here.jsonl", identity_bytes(task), resume=False) as results:
+    with open_results(tmp_path / "here.jsonl", task, resume=False) as results:
         here = asyncio.run(run_campaign(task, seeds, results, runner(2)))
     assert there.to_dict() == here.to_dict()
     assert there.found["overlap"]
@@ -173,7 +175,7 @@ def test_a_piece_that_the_scheduler_gives_up_is_run_seed_by_seed(tmp_path: Path)
     cluster = Cluster(tmp_path, allowed_failures=0)
     task = Gated(marks=str(tmp_path))
 
-    async def campaign(results: ResultFile) -> Tally:
+    async def campaign(results: Journal) -> Tally:
         run = partial(on_cluster, address=cluster.address, piece_s=PIECE_S)
         running = asyncio.ensure_future(run_campaign(task, range(6), results, run))
         begun = partial(any_mark, tmp_path)
@@ -188,7 +190,7 @@ def test_a_piece_that_the_scheduler_gives_up_is_run_seed_by_seed(tmp_path: Path)
     try:
         worker = cluster.worker()
         asyncio.run(joined(cluster, 1))
-        with ResultFile(tmp_path / "results.jsonl", identity_bytes(task), resume=True) as results:
+        with open_results(tmp_path / "results.jsonl", task, resume=True) as results:
             tally = asyncio.run(campaign(results))
         assert tally.to_dict() == expected(task, range(6)).to_dict()
     finally:
@@ -205,7 +207,7 @@ def test_another_lab_is_refused_and_a_dead_scheduler_ends_the_campaign(tmp_path:
     task = Gated(marks=str(tmp_path))
     cluster = Cluster(tmp_path)
 
-    async def campaign(results: ResultFile) -> None:
+    async def campaign(results: Journal) -> None:
         run = partial(on_cluster, address=cluster.address, piece_s=PIECE_S)
         running = asyncio.ensure_future(run_campaign(task, range(10), results, run))
         begun = partial(any_mark, tmp_path)
@@ -224,7 +226,7 @@ def test_another_lab_is_refused_and_a_dead_scheduler_ends_the_campaign(tmp_path:
         stranger.wait()
         asyncio.run(joined(cluster, 0))
         cluster.worker()
-        with ResultFile(tmp_path / "results.jsonl", identity_bytes(task), resume=True) as results:
+        with open_results(tmp_path / "results.jsonl", task, resume=True) as results:
             asyncio.run(campaign(results))
         (tmp_path / "gate").touch()
     finally:
@@ -238,7 +240,7 @@ def any_mark(directory: Path) -> bool:
 def test_without_dask_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.chdir(tmp_path)
-    words = ["campaign", "healthy", "--seeds", "0:2", "--cluster"]
+    words = ["campaign", "healthy", "--seeds", "0:2", "--dask"]
     with pytest.raises(LabError, match="not installed") as caught:
         call([*words, "tcp://127.0.0.1:1"])
     assert caught.value.exit_code == ExitCode.USAGE
@@ -250,8 +252,8 @@ def test_without_dask_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, 
 @needs_dask
 def test_no_scheduler_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lab.search.distributed.CONNECT_S", 0.5)
+    monkeypatch.setattr("lab.batch.dask.CONNECT_S", 0.5)
     for address in ("tcp://127.0.0.1:1", "no scheme://at all"):
         with pytest.raises(LabError, match="no scheduler answers") as caught:
-            call(["campaign", "healthy", "--seeds", "0:2", "--resume", "--cluster", address])
+            call(["campaign", "healthy", "--seeds", "0:2", "--resume", "--dask", address])
         assert "dask scheduler" in str(caught.value.hint)

@@ -6,53 +6,56 @@ from pathlib import Path
 
 import pytest
 
+from lab.batch.campaign import known_results, open_results
+from lab.batch.rate import wilson
+from lab.batch.row import Row
 from lab.errors import LabError
-from lab.search.tally import ResultFile, SeedResult, wilson
+from tests.sim.campaign_tasks import Plain
 
-IDENTITY = b'{"task":1}'
+ONE, OTHER = Plain(name="one"), Plain(name="other")
 
 
 def kept(file: Path, count: int = 3) -> None:
-    with ResultFile(file, IDENTITY, resume=False) as results:
+    with open_results(file, ONE, resume=False) as results:
         for seed in range(count):
-            results.append(SeedResult(seed, findings=("overlap",)))
+            results.append(Row(seed, findings=("overlap",)))
 
 
 def reopened(file: Path) -> list[int]:
-    with ResultFile(file, IDENTITY, resume=True) as results:
-        return sorted(results.results)
+    with open_results(file, ONE, resume=True) as results:
+        return sorted(known_results(results))
 
 
 def test_results_are_read_again(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "results.jsonl"
     kept(file)
-    with ResultFile(file, IDENTITY, resume=True) as results:
-        assert results.results == {seed: SeedResult(seed, findings=("overlap",)) for seed in range(3)}
-        results.append(SeedResult(1, 1))
-    with ResultFile(file, IDENTITY, resume=True) as results:
-        assert results.results[1] == SeedResult(1, 1), "the last result of a seed counts"
+    with open_results(file, ONE, resume=True) as results:
+        assert known_results(results) == {seed: Row(seed, findings=("overlap",)) for seed in range(3)}
+        results.append(Row(1, 1))
+    with open_results(file, ONE, resume=True) as results:
+        assert known_results(results)[1] == Row(1, 1), "the last result of a seed counts"
 
 
 def test_a_file_cut_anywhere_loses_at_most_the_torn_line(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    with ResultFile(file, IDENTITY, resume=False) as results:
-        results.append(SeedResult(0))
-        results.append(SeedResult(1))
+    with open_results(file, ONE, resume=False) as results:
+        results.append(Row(0))
+        results.append(Row(1))
     whole = file.read_bytes()
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
         complete = max(whole[:length].count(b"\n") - 1, 0)
         assert reopened(file) == list(range(complete))
-        with ResultFile(file, IDENTITY, resume=True) as results:
-            results.append(SeedResult(50))
+        with open_results(file, ONE, resume=True) as results:
+            results.append(Row(50))
         assert reopened(file) == [*range(complete), 50]
 
 
 def test_a_lost_seed_counts_as_missing(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    with ResultFile(file, IDENTITY, resume=False) as results:
-        results.append(SeedResult(1, 3, lost=True))
-        results.append(SeedResult(2, 3, reasons=("it raised",)))
+    with open_results(file, ONE, resume=False) as results:
+        results.append(Row(1, 3, lost=True))
+        results.append(Row(2, 3, reasons=("it raised",)))
     assert reopened(file) == [2]
 
 
@@ -71,23 +74,23 @@ def test_results_are_not_mixed_up(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     kept(file)
     with pytest.raises(LabError, match="3 seeds already"):
-        ResultFile(file, IDENTITY, resume=False)
+        open_results(file, ONE, resume=False)
     with pytest.raises(LabError, match="another task"):
-        ResultFile(file, b'{"task":2}', resume=True)
+        open_results(file, OTHER, resume=True)
     kept(tmp_path / "none.jsonl", count=0)
-    with ResultFile(tmp_path / "none.jsonl", b'{"task":2}', resume=False) as results:
-        results.append(SeedResult(1))
+    with open_results(tmp_path / "none.jsonl", OTHER, resume=False) as results:
+        results.append(Row(1))
     with pytest.raises(LabError, match="another task"):
         reopened(tmp_path / "none.jsonl")
-    with ResultFile(file, IDENTITY, resume=True), pytest.raises(LabError, match="another lab is writing"):
-        ResultFile(file, IDENTITY, resume=True)
+    with open_results(file, ONE, resume=True), pytest.raises(LabError, match="another lab is writing"):
+        open_results(file, ONE, resume=True)
     assert reopened(file) == [0, 1, 2]
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LabError, match="cannot be kept"):
-        ResultFile(tmp_path / "file" / "results.jsonl", IDENTITY, resume=False)
+        open_results(tmp_path / "file" / "results.jsonl", ONE, resume=False)
 
 
 # Newcombe (1998), "Two-sided confidence intervals for the single proportion", table I, method 3.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.batch.campaign import open_results, run_campaign, runner
+from lab.batch.tally import Tally
 from lab.errors import ExitCode, LabError
-from lab.search.campaign import exit_code, identity_bytes, run_campaign, runner
 from lab.search.draw import Space
 from lab.search.schedule_task import WITHIN_ASSUMPTIONS, ScheduleTask, parse_kinds
-from lab.search.tally import ResultFile, Tally
 from lab.search.tasks import task_for
 from lab.search.trial import KINDS
 from lab.substrates.execute import execute
@@ -19,7 +19,7 @@ SLOW_SEEDS = 10_000
 
 
 def campaign(task: ScheduleTask, seeds: range, directory: Path) -> Tally:
-    with ResultFile(directory / f"{task.name}.jsonl", identity_bytes(task), resume=True) as results:
+    with open_results(directory / f"{task.name}.jsonl", task, resume=True) as results:
         return execute(run_campaign(task, seeds, results, runner()))
 
 
@@ -49,7 +49,7 @@ def test_the_same_campaign_finds_a_lock_that_is_broken(tmp_path: Path) -> None:
     """What finds nothing in Redlock finds a lock with a quorum of two, under the same faults."""
     tally = campaign(safe("tests.sim.campaign_locks:Hasty"), range(60), tmp_path)
     assert tally.found["overlap"]
-    assert exit_code(tally) == ExitCode.UNEXPECTED
+    assert tally.exit_code == ExitCode.UNEXPECTED
     first = min(tally.found["overlap"])
     alone = campaign(safe("tests.sim.campaign_locks:Hasty"), range(first, first + 1), tmp_path / "alone")
     assert alone.unexpected[first] == tally.unexpected[first], "a seed comes to the same in any process"
@@ -57,7 +57,7 @@ def test_the_same_campaign_finds_a_lock_that_is_broken(tmp_path: Path) -> None:
 
 def test_a_lock_that_fails_in_a_way_of_its_own_makes_the_campaign_unknown(tmp_path: Path) -> None:
     tally = campaign(safe("tests.sim.campaign_locks:Faulty"), range(2), tmp_path)
-    assert exit_code(tally) == ExitCode.UNKNOWN
+    assert tally.exit_code == ExitCode.UNKNOWN
     assert "out of order" in tally.unknown[0].reasons[0]
 
 

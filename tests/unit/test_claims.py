@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.publish import COMMANDS, kept
-from lab.batch.verdicts import Case, OneRun, Row, cases, exit_code
-from lab.errors import ExitCode
 from lab.report.arguments import claims_page, words_of
-from lab.report.tables import run_words, verdict_markdown
 from lab.report.words import verdict_words
 from lab.scenario.claims import ClaimRow, claim_rows, claims
 from lab.scenario.files import library_names
@@ -170,43 +167,3 @@ def test_what_comes_out_is_told_from_the_files() -> None:
 )
 def test_a_verdict_in_words(outcomes: dict[str, str], words: str) -> None:
     assert verdict_words(outcomes, ["overlap", "overlap"]) == words
-
-
-def run(scenario: str, code: int = 0, **more: object) -> OneRun:
-    outcomes = {"mutual_exclusion": "ok", "fencing": "absent"}
-    return OneRun(scenario, 1, code, 3.0, f"lab run {scenario}", 1.0, outcomes, **more)  # type: ignore[arg-type]
-
-
-def test_all_stories_are_taken_with_their_controls() -> None:
-    lines = {case.name: case.control for case in cases([], summaries().values())}
-    assert set(lines) == set(STORIES)
-    assert lines["healthy"] is None
-    assert lines["chaos"] == "chaos-control"
-    (one,) = cases(["delayed-write", "delayed-write"], summaries().values())
-    assert one.scenarios == ("delayed-write", "delayed-write-control")
-    (alone,) = cases(["delayed-write-control"], summaries().values())
-    assert alone.scenarios == ("delayed-write-control",)
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected"),
-    [
-        ([0, 0], ExitCode.EXPECTED),
-        ([0, 3], ExitCode.UNKNOWN),
-        ([3, 1], ExitCode.UNEXPECTED),
-        ([0, 2], ExitCode.UNKNOWN),
-        ([0, -9], ExitCode.UNKNOWN),
-    ],
-)
-def test_the_exit_code_of_a_table(codes: list[int], expected: ExitCode) -> None:
-    row = Row(Case("story"), tuple(run("story", code) for code in codes))
-    assert exit_code([row]) == expected
-
-
-def test_one_bad_run_of_many_decides_what_a_line_says() -> None:
-    bad = run("story", 1, reasons=("resource: ok, not violated",), receipts=1, faults=2)
-    row = Row(Case("story", "twin"), (run("story"), bad, run("story"), run("twin", receipts=2, faults=2)))
-    assert run_words(row.of("story"))[0] == "NOT as expected: resource: ok, not violated"
-    assert run_words(row.of("twin"))[0] == "clean, no fence"
-    line = verdict_markdown([row]).splitlines()[-1]
-    assert "| 3 of 4 | 3 of 4 | 3.0 s (2.0 s) |" in line

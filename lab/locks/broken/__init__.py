@@ -2,8 +2,8 @@
 
 ``--lock mutant:NAME`` runs one. They are no locks to choose from, and nothing lists them beside real ones.
 Each has a story (see ``stories``, or a scenario of the lab) in which the real lock is clean, and the finding
-that the story must lead to; ``lab selftest`` holds them to it. A mutant that changes the store instead of the
-lock says so by its class's ``store_client``.
+that the story must lead to; ``lab suite --selftest`` holds them to it. A mutant that changes the store
+instead of the lock says so by its class's ``store_client``.
 """
 
 from __future__ import annotations
@@ -131,6 +131,6 @@ def place(lock: str) -> str:
             f"the broken lock {name!r}",
             where="lock.name",
             expected=f"one of {', '.join(MUTANTS)}",
-            hint=f"did you mean {PREFIX + near!r}?" if near else "lab selftest lists them",
+            hint=f"did you mean {PREFIX + near!r}?" if near else "lab suite --selftest lists them",
         )
     return f"lab.locks.broken.{MUTANTS[name].place}"

@@ -1,0 +1,184 @@
+"""From a plan to its rows: as many runs at once as the machine bears, each written down when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from lab.batch.choose import DIRECTORIES, JOURNAL, only, repeated
+from lab.batch.cores import cores, first_error
+from lab.batch.item import Item, Plan
+from lab.batch.journal import Journal, plan_in
+from lab.batch.one_run import run_one
+from lab.batch.result import Result
+from lab.batch.row import Row
+from lab.errors import LabError
+from lab.report.files import Picture
+from lab.substrates import is_simulated
+from lab.substrates.execute import execute
+
+OnStart = Callable[[Item], None]
+OnRow = Callable[[Item, Row], None]
+
+
+class Batch:
+    """A plan that is run, with its directory, and its journal in it."""
+
+    def __init__(self, directory: Path, plan: Plan, journal: Journal) -> None:
+        self.directory, self.plan, self._journal = directory, plan, journal
+        self._rows = list(journal.rows)
+        self._began_s = time.monotonic()
+
+    @classmethod
+    def begin(cls, plan: Plan, out: Path) -> Batch:
+        """Begin in a new directory below ``out``. Raises ``LabError`` if it cannot be written."""
+        stamp = f"{datetime.now().astimezone():%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+        directory = out.resolve() / f"{DIRECTORIES}{stamp}"
+        journal = Journal(directory / JOURNAL)
+        journal.begin(msgspec.json.encode(plan))
+        return cls(directory, plan, journal)
+
+    @classmethod
+    def resume(cls, directory: Path, patterns: Sequence[str] = (), repeat: int = 1) -> Batch:
+        """Go on with what was begun in a directory, or with a part of it, ``repeat`` times as often.
+
+        Raises:
+            LabError: nothing was begun there, its journal is damaged, or another lab is writing it.
+        """
+        path = directory.resolve() / JOURNAL
+        if not path.is_file():
+            raise LabError(
+                "there is nothing to go on with",
+                where=str(directory),
+                expected=f"the directory of a suite, with its {JOURNAL}",
+                hint=f"lab suite tells the directory when it begins: reports/{DIRECTORIES}…",
+            )
+        journal = Journal(path)
+        try:
+            plan = plan_in(journal)
+            if plan.by_task:
+                raise LabError(
+                    "a self-test cannot be resumed", where=str(directory), hint="lab suite --selftest"
+                )
+            return cls(path.parent, repeated(only(plan, patterns), repeat), journal)
+        except BaseException:
+            journal.close()
+            raise
+
+    @property
+    def result(self) -> Result:
+        """What it has come to so far."""
+        return Result.of(self.plan, self._rows, time.monotonic() - self._began_s)
+
+    @property
+    def missing(self) -> tuple[Item, ...]:
+        """What is still to be run, each item as often as it is."""
+        return tuple(
+            replace(cell.item, repeat=cell.missing)
+            for cell in self.result.cells
+            if cell.missing and cell.state != "n/a"
+        )
+
+    async def run(
+        self,
+        *,
+        jobs: int | None = None,
+        seed: int | None = None,
+        on_start: OnStart = lambda item: None,
+        on_row: OnRow = lambda item, row: None,
+    ) -> Result:
+        """Run what is missing, ``jobs`` real runs at once (one for each core if None).
+
+        With ``seed``, the seeds of the runs are drawn from it, and are the same each time. When this is
+        cancelled, the runs are interrupted and tear down first; what had ended is kept.
+
+        Raises:
+            UnknownOutcome: a row could not be written down; the other runs were interrupted.
+        """
+        begun = Counter(row.item for row in self._rows)
+
+        async def one(item: Item, at: int) -> None:
+            on_start(item)
+            picture: Picture = "never" if self.plan.survey else "unexpected"
+            drawn = _seed(seed, item, begun[item.id] + at)
+            row = await run_one(item, drawn, self.directory, picture=picture)
+            self.keep(row)
+            on_row(item, row)
+
+        try:
+            await run_items(self.missing, one, jobs=jobs or cores())
+        except* LabError as errors:
+            raise first_error(errors) from None
+        return self.result
+
+    def keep(self, row: Row) -> None:
+        """Count a run that ended, and write it down. Raises ``UnknownOutcome`` if that is not possible."""
+        self._rows.append(row)
+        self._journal.append(row)
+
+    def close(self) -> None:
+        """Let others write the journal."""
+        self._journal.close()
+
+
+async def run_items(
+    items: Sequence[Item],
+    run: Callable[[Item, int], Awaitable[None]],
+    *,
+    jobs: int,
+) -> None:
+    """Call ``run`` for each run of each item, with the number of the run, from 0 on.
+
+    Simulated runs come first, one on each core: no wall clock decides anything in them. Real ones follow,
+    ``jobs`` at once and nothing beside them, since a story that is starved of time shows nothing. Round by
+    round, so that what disturbs the machine for a while does not hit one item only. Nothing is tried twice.
+    """
+    rounds = max((item.repeat for item in items), default=0)
+    wanted = [(item, at) for at in range(rounds) for item in items if at < item.repeat]
+
+    async def one(item: Item, at: int, free: asyncio.Semaphore) -> None:
+        async with free:
+            await run(item, at)
+
+    for simulated, at_once in ((True, cores()), (False, jobs)):
+        free = asyncio.Semaphore(at_once)
+        async with asyncio.TaskGroup() as group:
+            for item, at in wanted:
+                if is_simulated(item.on) == simulated:
+                    group.create_task(one(item, at, free))
+
+
+def _seed(seed: int | None, item: Item, at: int) -> int:
+    """The seed of one run: drawn from the batch's, or from the system's entropy."""
+    draw = random.SystemRandom() if seed is None else random.Random(f"{seed}/{item.id}/{at}")
+    return draw.randrange(2**31)
+
+
+def run_many(
+    plan: Plan,
+    *,
+    out: Path = Path("reports"),
+    jobs: int | None = None,
+    seed: int | None = None,
+    on_row: OnRow = lambda item, row: None,
+) -> Result:
+    """Run a plan in a new directory below ``out``, and return what it came to.
+
+    Raises:
+        LabError: the directory, or a row, cannot be written.
+        Interrupted: a signal ended it; what had ended stands in the journal, and ``Batch.resume`` goes on.
+    """
+    batch = Batch.begin(plan, out)
+    try:
+        return execute(batch.run(jobs=jobs, seed=seed, on_row=on_row))
+    finally:
+        batch.close()

@@ -1,0 +1,76 @@
+"""What is to be run: items, and the plan that they make."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lab.drivers import PREFIX
+from lab.drivers.registry import row, rows
+
+
+class Item(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One scenario with one lock on one substrate, run ``repeat`` times, each with another seed.
+
+    ``scenario`` is the name or file it is run by, ``title`` its own, ``control_of`` the scenario whose
+    control it is. ``settings`` are overrides as for ``--set``; what is expected, and the lock, are among
+    them. ``label`` tells its lock from the same one in another case. ``own``: it is run as it stands, with
+    its own lock. ``why_not`` says why it cannot be run.
+    """
+
+    id: str
+    scenario: str
+    lock: str
+    on: str
+    settings: tuple[str, ...] = ()
+    repeat: int = 1
+    label: str = ""
+    own: bool = False
+    title: str = ""
+    control_of: str = ""
+    why_not: str = ""
+
+    @property
+    def lock_label(self) -> str:
+        """The lock, with its label behind it."""
+        return labelled(self.lock, self.label)
+
+    @property
+    def name(self) -> str:
+        """The name of the scenario, without its directory."""
+        return self.id.partition("/")[0]
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A lock that is left out of a plan, and why."""
+
+    lock: str
+    reason: str
+
+
+class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be run.
+
+    ``survey``: it asks what comes out, and expects nothing, except of a scenario with its own lock.
+    ``by_task``: not all of its items are runs of scenarios, so that it cannot be resumed as such.
+    """
+
+    name: str
+    title: str
+    items: tuple[Item, ...]
+    skipped: tuple[Skipped, ...] = ()
+    survey: bool = False
+    by_task: bool = False
+
+
+def labelled(lock: str, label: str) -> str:
+    """A lock's name, with the label that tells it from the same lock with other settings."""
+    return f"{lock} {label}" if label else lock
+
+
+def library_of(lock: str) -> str:
+    """The library behind a lock, its pinned version and where it is from; empty for any other lock."""
+    name = lock.removeprefix(PREFIX)
+    if not lock.startswith(PREFIX) or name not in rows():
+        return ""
+    known = row(name)
+    return " ".join(word for word in (known.library, known.version, f"({known.registry})") if word)

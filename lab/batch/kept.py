@@ -1,0 +1,144 @@
+"""A batch in the form that is kept with the code: small, nothing of this machine in it, to be checked again.
+
+Each cell keeps the history of one run, compressed; with the same history the file is the same, to the byte.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from lab.batch.page import to_html
+from lab.batch.result import Cell, Result
+from lab.batch.row import Row
+from lab.batch.tables import markdown, summary, to_csv
+from lab.errors import LabError
+from lab.report.page import PAGE
+from lab.report.record import CSV, MARKDOWN, MATRIX
+from lab.run.recorder import HISTORY
+
+HISTORIES: Final = "histories"
+_SUFFIX: Final = ".jsonl.gz"
+
+
+def keep(result: Result, out: Path) -> None:
+    """Write the form into a directory, in place of what stood there of another one.
+
+    Raises:
+        LabError: it cannot be written, or has something else in it (exit code 2).
+    """
+    names = _names(result)
+    told = _told_anywhere(result)
+    try:
+        _emptied(out)
+        packed = {cell.item.id: content for cell in result.cells if (content := _packed(cell)) is not None}
+        for name, content in packed.items():
+            path = out / names[name]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+        def links(cell: Cell) -> Sequence[str]:
+            return [names[cell.item.id]] if cell.item.id in packed else []
+
+        data = {**told.to_dict(rows=False), "summary": summary(told, seconds=False)}
+        for cell, entry in zip(told.cells, data["cells"], strict=True):
+            entry |= _history(cell, names[cell.item.id] if cell.item.id in packed else None)
+        (out / MATRIX).write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
+        (out / MARKDOWN).write_text(markdown(told, seconds=False), encoding="utf-8")
+        (out / CSV).write_text(to_csv(told), encoding="utf-8", newline="")
+        leads = "the history of one of its runs, which `lab check` reads"
+        (out / PAGE).write_text(to_html(told, links, leads, seconds=False), encoding="utf-8")
+    except OSError as error:
+        raise LabError(
+            f"the tables cannot be kept: {error.strerror or error}",
+            where=str(error.filename or out),
+            expected="a directory that can be made and written",
+            hint="choose another with --keep",
+        ) from error
+
+
+def compressed(content: bytes) -> bytes:
+    """The same bytes for the same content: no name and no time in it."""
+    return gzip.compress(content, compresslevel=9, mtime=0)
+
+
+def keepable(out: Path | None) -> None:
+    """See that the form can be kept in a directory. Raises ``LabError``."""
+    if out is None:
+        return
+    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / MATRIX).is_file())):
+        raise LabError(
+            "something else is there",
+            where=str(out),
+            expected=f"a directory that is new, or empty, or has a {MATRIX}",
+            hint="choose another with --keep",
+        )
+
+
+def _emptied(out: Path) -> None:
+    """Take away what an earlier one left."""
+    keepable(out)
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(out / HISTORIES, ignore_errors=True)
+
+
+def _packed(cell: Cell) -> bytes | None:
+    """The history of the run that stands for the others; None if there is none."""
+    run = cell.shown
+    if run is None or run.directory is None:
+        return None
+    path = Path(run.directory, HISTORY)
+    return compressed(path.read_bytes()) if path.is_file() else None
+
+
+def _history(cell: Cell, name: str | None) -> dict[str, Any]:
+    """Which history a cell keeps, and what the checker said of it."""
+    run = cell.shown
+    if name is None or run is None:
+        return {"history": None}
+    return {"history": {"file": name, "outcomes": run.outcomes, "findings": list(run.findings)}}
+
+
+def _names(result: Result) -> dict[str, str]:
+    """Cell → the file of its history, seen from the directory."""
+    found: dict[str, str] = {}
+    for cell in result.cells:
+        place = "/".join(map(_word, (HISTORIES, cell.item.lock_label, cell.item.name)))
+        taken = set(found.values())
+        candidates = (place, *(f"{place}-{number}" for number in range(2, len(taken) + 3)))
+        found[cell.item.id] = next(f"{one}{_SUFFIX}" for one in candidates if f"{one}{_SUFFIX}" not in taken)
+    return found
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "x"
+
+
+def _told_anywhere(result: Result) -> Result:
+    """The result without what is true on this machine only: the user's home, and where runs were left."""
+    home = str(Path.home())
+
+    def clean(text: str) -> str:
+        return text.replace(home, "~") if len(home) > 1 else text
+
+    def cleaned(row: Row) -> Row:
+        return replace(
+            row, directory=None, refused=clean(row.refused), reasons=tuple(map(clean, row.reasons))
+        )
+
+    cells = tuple(
+        replace(
+            cell,
+            item=replace(cell.item, why_not=clean(cell.item.why_not)),
+            rows=tuple(map(cleaned, cell.rows)),
+        )
+        for cell in result.cells
+    )
+    return replace(result, cells=cells)

@@ -1,0 +1,118 @@
+"""One run of a batch: the only place that starts one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lab.analysis.comparison import Comparison
+from lab.batch import preload
+from lab.batch.item import Item
+from lab.batch.row import Row, unknown
+from lab.errors import ExitCode, LabError
+from lab.report.files import Picture, write_files
+from lab.run import run
+from lab.run.directory import RunDirectory
+from lab.run.request import RunRequest
+from lab.run.result import RunResult
+from lab.substrates import AUTO
+from lab.substrates.cleanup import sweep
+from lab.substrates.execute import Interrupted
+
+
+async def run_one(item: Item, seed: int, out: Path, *, picture: Picture = "unexpected") -> Row:
+    """Run an item once, in a process of its own, with its directory below ``out``.
+
+    One that cannot be started, or is killed, is unknown; what a killed one leaves is ended.
+    """
+    began_s = time.monotonic()
+    try:
+        row = msgspec.json.decode(await preload.call(_run, item, seed, str(out), picture), type=Row)
+    except preload.Died as death:
+        row = unknown(seed, f"its process ended: {death}")
+        if death.killed:
+            await asyncio.to_thread(sweep)
+    except OSError as error:  # no process to be had, or no room for its words
+        row = unknown(seed, f"it could not be started: {error.strerror or error}")
+    wall_s = time.monotonic() - began_s
+    return msgspec.structs.replace(row, item=item.id, wall_s=wall_s, repeat=repeat_command(item, seed))
+
+
+def repeat_command(item: Item, seed: int) -> str:
+    """The command that runs an item with this seed."""
+    words = [
+        "lab",
+        "run",
+        item.scenario,
+        "--seed",
+        str(seed),
+        *([] if item.on == AUTO else ["--on", item.on]),
+    ]
+    return shlex.join([*words, *(word for setting in item.settings for word in ("--set", setting))])
+
+
+def _run(item: Item, seed: int, out: str, picture: Picture) -> Row:
+    """Run an item in this process; whatever ends it is a row."""
+    try:
+        request = RunRequest(item.scenario, item.settings, seed=seed, substrate=item.on, out=Path(out))
+        result = run(request)
+        write_files(result, picture)
+        return _row(seed, result)
+    except Interrupted:
+        return Row(seed, ExitCode.INTERRUPTED, reasons=("it was interrupted",))
+    except LabError as error:
+        refused = error.seen if error.exit_code == ExitCode.USAGE else ""
+        return Row(seed, error.exit_code, reasons=(error.seen,), refused=refused)
+    except Exception as error:  # noqa: BLE001 - a defect of the lab must not end the batch, nor look like a verdict
+        return unknown(seed, f"the lab itself failed: {type(error).__name__}: {error}")
+
+
+def _row(seed: int, result: RunResult) -> Row:
+    receipts, faults = _receipts(result.directory)
+    return Row(
+        seed,
+        int(result.exit_code),
+        result.outcomes,
+        result.findings,
+        reasons(result.comparison),
+        receipts=receipts,
+        faults=faults,
+        story_s=result.timings_s.get("story", 0.0),
+        versions={name: version for name, version in result.environment.items() if name != "substrate"},
+        directory=str(result.directory),
+    )
+
+
+def reasons(compared: Comparison) -> tuple[str, ...]:
+    """What was not as expected, and why anything is unknown: that first, if it decides.
+
+    A mismatch may be for that reason alone.
+    """
+    if compared.exit_code == ExitCode.EXPECTED:
+        return ()
+    wrong = tuple(f"{m.what}: {m.seen}, expected {m.expected}" for m in compared.mismatches)
+    return (
+        (*compared.unknown, *wrong) if compared.exit_code == ExitCode.UNKNOWN else (*wrong, *compared.unknown)
+    )
+
+
+def _receipts(directory: Path) -> tuple[int, int]:
+    """How many faults proved that they took effect, and how many were injected or ended in all."""
+    seen: dict[str, set[str]] = {"invoke": set(), "ok": set()}
+    for event in _events(directory):
+        if event.get("process") == "nemesis" and event["type"] in seen:
+            seen[event["type"]].add(event["fault_id"])
+    return len(seen["ok"]), len(seen["invoke"])
+
+
+def _events(directory: Path) -> Iterable[dict[str, Any]]:
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        for line in RunDirectory.existing(directory).history.read_bytes().splitlines():
+            yield msgspec.json.decode(line, type=dict[str, Any])

@@ -1,0 +1,96 @@
+"""A batch as a page: its tables, with a link from each cell to its runs. No script, and no request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from lab.batch.item import library_of
+from lab.batch.result import Cell, Result
+from lab.batch.tables import (
+    NOT_RUN,
+    cell_rate,
+    cell_text,
+    cell_words,
+    grid_of,
+    legend,
+    lines_of,
+    notes,
+    summary,
+)
+from lab.errors import ExitCode
+from lab.report.page import PAGE
+from lab.report.page.assets import asset, sha256, template
+from lab.report.timeline.words import clean
+
+WORDS_MAX = 600
+"""How many characters of a reason a cell tells."""
+
+
+def to_html(
+    result: Result, links: Callable[[Cell], Sequence[str]], leads: str, *, seconds: bool = True
+) -> str:
+    """The page; ``links`` says where the runs of a cell are, seen from the page, ``leads`` what is there."""
+    table = grid_of(result)
+    style = asset("page.css") + asset("matrix.css")
+    return template("matrix.html.jinja").render(
+        name=clean(result.plan.name, 120),
+        title=result.plan.title,
+        summary=summary(result, seconds=seconds),
+        legend=legend(),
+        leads=leads,
+        columns=table.columns,
+        rows=[
+            {
+                "name": row,
+                "library": library_of(lock),
+                "cells": [_cell(table.cells.get((row, column)), links) for column in table.columns],
+            }
+            for row, lock in table.rows.items()
+        ],
+        skipped=result.plan.skipped,
+        record=[
+            {
+                "library": library_of(line.story.item.lock),
+                "story": _cell(line.story, links),
+                "control": _cell(line.control, links) if line.control else None,
+            }
+            for line in lines_of(result)
+        ],
+        notes=[clean(note, WORDS_MAX) for note in notes(result)],
+        style=style,
+        style_hash=sha256(style),
+    )
+
+
+def reports_from(base: Path) -> Callable[[Cell], Sequence[str]]:
+    """Links to the reports of all runs that left one, from a page in this directory."""
+
+    def links(cell: Cell) -> Sequence[str]:
+        pages = (Path(run.directory, PAGE) for run in cell.rows if run.directory)
+        return [quote(os.path.relpath(page, base)) for page in pages]
+
+    return links
+
+
+def _cell(cell: Cell | None, links: Callable[[Cell], Sequence[str]]) -> dict[str, Any]:
+    if cell is None:
+        return {"text": NOT_RUN, "words": "not asked for", "mood": "none", "links": []}
+    if cell.survey:
+        mood = {"known": "bad" if cell.violated() else "fine", "unknown": "doubt"}.get(cell.state, "none")
+    else:
+        mood = {ExitCode.EXPECTED: "fine", ExitCode.UNEXPECTED: "bad"}.get(cell.exit_code, "doubt")
+    return {
+        "text": cell_text(cell),
+        "words": clean(cell_words(cell), WORDS_MAX),
+        "mood": mood,
+        "links": list(links(cell)),
+        "scenario": cell.item.name,
+        "title": cell.item.title,
+        "lock": cell.item.lock_label,
+        "rate": cell_rate(cell),
+        "command": cell.command,
+    }

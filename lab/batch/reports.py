@@ -1,0 +1,60 @@
+"""Every form in which a batch can be written to files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lab.batch.junit import junit
+from lab.batch.kept import keep, keepable
+from lab.batch.result import Result
+from lab.batch.tables import markdown, to_csv
+from lab.paths import writable_file
+
+SUMMARY_VARIABLE: Final = "GITHUB_STEP_SUMMARY"
+"""Names the file to which the Markdown summary is appended, where GitHub runs the batch."""
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The files that are asked for: JUnit XML, Markdown, CSV, a page, and a directory to be kept."""
+
+    junit: Path | None = None
+    markdown: Path | None = None
+    csv: Path | None = None
+    html: Path | None = None
+    keep: Path | None = None
+
+    def check(self) -> None:
+        """See that they can be written, before anything is run. Raises ``LabError``."""
+        for file in (self.junit, self.markdown, self.csv, self.html):
+            writable_file(file)
+        keepable(self.keep)
+
+    def write(self, result: Result, as_markdown: Callable[[], str] | None = None) -> None:
+        """Write them; ``as_markdown`` gives another text than the tables that every batch has.
+
+        Raises:
+            LabError: the form to be kept cannot be written.
+        """
+        text = as_markdown or (lambda: markdown(result))
+        if self.junit is not None:
+            self.junit.write_bytes(junit(result))
+        if self.markdown is not None:
+            self.markdown.write_text(text(), encoding="utf-8")
+        if self.csv is not None:
+            self.csv.write_text(to_csv(result), encoding="utf-8", newline="")
+        if self.html is not None:
+            from lab.batch.page import reports_from, to_html  # the template engine
+
+            page = to_html(result, reports_from(self.html.resolve().parent), "the reports of its runs")
+            self.html.write_text(page, encoding="utf-8")
+        if self.keep is not None:
+            keep(result, self.keep)
+        summary = os.environ.get(SUMMARY_VARIABLE)
+        if summary:
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(text() + "\n")

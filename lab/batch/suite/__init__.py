@@ -1,1 +1,0 @@
-"""Suites: which scenarios are run with which locks on which substrates, and what must come out of each."""

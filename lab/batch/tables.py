@@ -1,0 +1,334 @@
+"""What a batch came to: in the terminal, as Markdown, CSV and JSON.
+
+In the grid of a survey a letter stands for each property that was violated, so that a screen holds it: see
+``LETTERS``. Everything else stands in one table, each scenario beside its control.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from lab.batch.item import Item, library_of
+from lab.batch.rate import Interval
+from lab.batch.result import Cell, Result, State
+from lab.batch.row import Row
+from lab.errors import ExitCode
+from lab.report.tables import grid, markdown_table, plain, print_table
+from lab.report.words import SHORT, verdict_words
+
+LETTERS: Final = {
+    "mutual_exclusion": "M",
+    "lease_honesty": "H",
+    "fencing": "F",
+    "resource": "R",
+    "deadlock_freedom": "D",
+    "fault_tolerance": "T",
+}
+"""How a violated property stands in a cell of the grid."""
+NOT_RUN: Final = "·"
+HEAD: Final = (
+    "scenario", "lock", "version", "on", "verdict", "as expected", "its control", "as expected", "receipts",
+    "seconds",
+)  # fmt: skip
+VERDICT: Final = 4
+CONTROL: Final = 6
+
+
+class Grid(NamedTuple):
+    """Rows of locks (and the library's lock of each), columns of scenarios; ``cells`` by (row, column)."""
+
+    rows: dict[str, str]
+    columns: tuple[str, ...]
+    cells: dict[tuple[str, str], Cell]
+
+
+class Line(NamedTuple):
+    """A scenario with one lock, and its control where that was run beside it."""
+
+    story: Cell
+    control: Cell | None
+
+
+def grid_of(result: Result) -> Grid:
+    """The scenarios of a survey that several locks were run in; on several substrates each has a column."""
+    shared = _shared(result)
+    cells = [cell for cell in result.cells if cell.item.name in shared]
+    substrates = {cell.item.on for cell in cells}
+
+    def column(item: Item) -> str:
+        return f"{item.name} ({item.on})" if len(substrates) > 1 else item.name
+
+    rows = {cell.item.lock_label: cell.item.lock for cell in cells}
+    columns = dict.fromkeys(column(cell.item) for cell in cells)
+    return Grid(rows, tuple(columns), {(cell.item.lock_label, column(cell.item)): cell for cell in cells})
+
+
+def lines_of(result: Result) -> tuple[Line, ...]:
+    """All that is not in the grid, each scenario with its control."""
+    shared = _shared(result)
+    alone = [cell for cell in result.cells if cell.item.name not in shared]
+    controls: dict[tuple[str, str, str], Cell] = {}
+    stories = {(cell.item.name, cell.item.lock_label, cell.item.on) for cell in alone}
+    for cell in alone:
+        story = cell.item.control_of, cell.item.lock_label, cell.item.on
+        if story in stories:
+            controls.setdefault(story, cell)
+    beside = {cell.item.id for cell in controls.values()}
+    return tuple(
+        Line(cell, controls.pop((cell.item.name, cell.item.lock_label, cell.item.on), None))
+        for cell in alone
+        if cell.item.id not in beside
+    )
+
+
+def _shared(result: Result) -> frozenset[str]:
+    locks: dict[str, set[str]] = {}
+    for cell in result.cells if result.plan.survey else ():
+        locks.setdefault(cell.item.name, set()).add(cell.item.lock_label)
+    return frozenset(name for name, several in locks.items() if len(several) > 1)
+
+
+def legend() -> str:
+    """What stands in the cells of the grid, in a sentence."""
+    letters = ", ".join(f"{letter} {SHORT[name]}" for name, letter in LETTERS.items())
+    return (
+        f"Violated: {letters}. ok: nothing was violated; a letter behind ? was not decided. "
+        f"?: nothing is known. n/a: cannot be run. {NOT_RUN}: not asked for."
+    )
+
+
+def cell_text(cell: Cell | None) -> str:
+    """A cell of the grid in a few characters."""
+    if cell is None:
+        return NOT_RUN
+    if cell.state != "known":
+        return {"n/a": "n/a", "unknown": "?", "missing": "–"}[cell.state]
+    violated = "".join(letter for name, letter in LETTERS.items() if cell.outcomes.get(name) == "violated")
+    open_ = "".join(letter for name, letter in LETTERS.items() if cell.outcomes.get(name) == "unknown")
+    words = violated or "ok"
+    if len(cell.known) > 1:
+        words += f" {cell.violated()}/{len(cell.known)}"
+    return f"{words} ?{open_}" if open_ else words
+
+
+def cell_style(cell: Cell | None) -> str:
+    """How it is coloured in a terminal."""
+    if cell is None or cell.state in ("n/a", "missing"):
+        return "dim"
+    if not cell.survey or cell.item.own:
+        return style_of(cell.exit_code)
+    return "yellow" if cell.state == "unknown" else "red" if cell.violated() else "green"
+
+
+def style_of(code: int) -> str:
+    """Green as expected, red not, yellow unknown."""
+    return {int(ExitCode.EXPECTED): "green", int(ExitCode.UNEXPECTED): "bold red"}.get(code, "yellow")
+
+
+def cell_words(cell: Cell) -> str:
+    """A cell in words."""
+    if cell.survey:
+        if cell.state == "known":
+            return verdict_words(cell.outcomes, cell.findings)
+        words = first_line(cell.reason)
+        return words if cell.state == "missing" else f"{'n/a' if cell.state == 'n/a' else 'UNKNOWN'}: {words}"
+    words = rows_words(cell.rows)
+    if cell.missing:
+        told = f"UNKNOWN: {cell.missing} of {cell.item.repeat} runs did not take place"
+        words = told if all(row.as_expected for row in cell.rows) else f"{words}; {told}"
+    return words
+
+
+def rows_words(rows: Sequence[Row]) -> str:
+    """What some runs of one item came to, in words: that of the worst of them."""
+
+    def badness(row: Row) -> tuple[bool, bool]:
+        return not row.as_expected, row.exit_code == ExitCode.UNEXPECTED
+
+    worst = max(rows, key=badness, default=None)
+    if worst is None or worst.as_expected:
+        return (
+            " / ".join(dict.fromkeys(row.words or verdict_words(row.outcomes, row.findings) for row in rows))
+            or "–"
+        )
+    head = "NOT as expected" if worst.exit_code == ExitCode.UNEXPECTED else "UNKNOWN"
+    return f"{head}: {'; '.join(worst.reasons) or 'no reason was given'}"
+
+
+def cell_rate(cell: Cell) -> str:
+    """How often it came out as expected; where nothing is expected, how often anything was violated."""
+    if cell.item.own or not cell.survey:
+        return rate_words(cell.as_expected, len(cell.rows), cell.as_expected_rate)
+    return f"violated in {rate_words(cell.violated(), len(cell.known), cell.rate)}"
+
+
+def rate_words(hits: int, runs: int, rate: Interval) -> str:
+    """``k of n``, and between which rates the true one lies if there is more than one run."""
+    words = f"{hits} of {runs}"
+    return f"{words} ({rate.low:.0%} … {rate.high:.0%})" if runs > 1 else words
+
+
+def row_line(item: Item, row: Row, *, survey: bool) -> Text:
+    """One line about a run that has ended."""
+    cell = Cell(msgspec.structs.replace(item, repeat=1), (row,), survey)
+    words = cell_words(cell)
+    told = words if survey or not row.as_expected else f"as expected: {words}"
+    return Text.assemble((f"{row.wall_s:6.1f} s  ", "dim"), (item.id, "bold"), ": ", (told, cell_style(cell)))
+
+
+def line_cells(line: Line) -> tuple[str, ...]:
+    """One line of the table of scenarios."""
+    story, control = line.story, line.control
+    rows = (*story.rows, *(control.rows if control else ()))
+    received, faults = sum(row.receipts for row in rows), sum(row.faults for row in rows)
+    return (
+        story.item.name,
+        story.item.lock_label,
+        library_of(story.item.lock),
+        story.item.on,
+        cell_words(story),
+        cell_rate(story),
+        cell_words(control) if control else NOT_RUN,
+        cell_rate(control) if control else NOT_RUN,
+        f"{received} of {faults}" if faults else "no fault" if any(row.directory for row in rows) else "",
+        f"{sum(row.wall_s for row in rows) / len(rows):.1f}" if rows else "",
+    )
+
+
+def _table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[int, ...]]:
+    """Head and lines of the table of scenarios, without empty columns; which columns are kept."""
+    lines = [line_cells(line) for line in lines_of(result)]
+    kept = tuple(
+        at for at in range(len(HEAD)) if any(line[at] not in ("", NOT_RUN) for line in lines) or at == VERDICT
+    )
+    head = tuple(HEAD[at] for at in kept)
+    return head, [tuple(line[at] for at in kept) for line in lines], kept
+
+
+def print_result(console: Console, result: Result) -> None:
+    """Print the tables, why cells are empty, and what it all came to."""
+    table = grid_of(result)
+    if table.columns:
+        drawn = grid(("lock", *(str(number) for number in range(1, len(table.columns) + 1))))
+        for row in table.rows:
+            cells = [table.cells.get((row, column)) for column in table.columns]
+            drawn.add_row(Text(row, "bold"), *(Text(cell_text(cell), cell_style(cell)) for cell in cells))
+        print_table(console, drawn)
+        for number, name in enumerate(table.columns, 1):
+            console.print(f"{number:>3} {name}", style="dim", markup=False)
+        console.print(legend(), style="dim", markup=False)
+    head, body, kept = _table(result)
+    if body:
+        drawn = grid(head, right=("seconds",))
+        for line, words in zip(lines_of(result), body, strict=True):
+            styles = {VERDICT: cell_style(line.story), CONTROL: cell_style(line.control), 0: "bold"}
+            drawn.add_row(*(Text(word, styles.get(at, "")) for at, word in zip(kept, words, strict=True)))
+        print_table(console, drawn)
+    for words_ in notes(result):
+        console.print(words_, style="yellow", markup=False)
+    console.print(Text(summary(result), style_of(result.exit_code)), soft_wrap=True)
+
+
+def notes(result: Result) -> Iterator[str]:
+    """Why locks were left out, and cells of a survey are empty, each reason once."""
+    for one in result.plan.skipped:
+        yield f"skipped: {one.lock}: {one.reason}"
+    cells = result.cells if result.plan.survey else ()
+    for state, word in (("n/a", "n/a"), ("unknown", "unknown")):
+        found: dict[str, list[str]] = {}
+        for cell in (cell for cell in cells if cell.state == state):
+            found.setdefault(cell.reason, []).append(cell.item.id)
+        for reason, ids in found.items():
+            yield f"{word}: {', '.join(ids)}: {first_line(reason)}"
+    for cell in cells:
+        if cell.state == "known" and cell.unknown:
+            why = next((row.reasons[0] for row in cell.rows if not row.is_known and row.reasons), "no reason")
+            yield f"unknown: {cell.unknown} of {len(cell.rows)} runs of {cell.item.id}: {first_line(why)}"
+
+
+def first_line(reason: str) -> str:
+    """What a reason begins with; what follows says where, and what to do."""
+    return reason.strip().partition("\n")[0]
+
+
+def summary(result: Result, *, seconds: bool = True) -> str:
+    """What it all came to, in a line."""
+    name, runs = result.plan.name, len(result.rows)
+    took = f" ({result.seconds:.1f} s)" if seconds else ""
+    if not result.plan.survey:
+        well, wrong, unknown = (result.count(code) for code in (ExitCode(0), ExitCode(1), ExitCode(3)))
+        told = f"{well} of {len(result.cells)} as expected, {wrong} not, {unknown} unknown"
+        return f"{name}: {told}; {runs} runs{took}"
+    states: tuple[State, ...] = ("known", "n/a", "unknown", "missing")
+    count = {state: sum(cell.state == state for cell in result.cells) for state in states}
+    counts = [f"{count[state]} {state}" for state in states if state != "missing"]
+    if count["missing"]:
+        counts.append(f"{count['missing']} not run yet")
+    words = f"{name}: {len(result.cells)} cells: {', '.join(counts)}; {runs} runs"
+    if own := [cell for cell in result.cells if cell.item.own and cell.rows]:
+        well = sum(cell.as_expected for cell in own)
+        words += f"; with its own lock {well} of {sum(len(cell.rows) for cell in own)} as expected"
+    return words + took
+
+
+def markdown(result: Result, *, seconds: bool = True) -> str:
+    """All of it as Markdown, with the commands that repeat what did not come out as expected."""
+    parts = [f"### {result.plan.title}", summary(result, seconds=seconds)]
+    table = grid_of(result)
+    if table.columns:
+        body = (
+            (row, library_of(lock), *(cell_text(table.cells.get((row, name))) for name in table.columns))
+            for row, lock in table.rows.items()
+        )
+        parts += [markdown_table(("lock", "version", *table.columns), body).rstrip("\n"), legend()]
+    head, lines, _ = _table(result)
+    if lines:
+        parts.append(markdown_table(head, lines).rstrip("\n"))
+    if told := list(notes(result)):
+        parts.append("\n".join(f"- {plain(words)}" for words in told))
+    if repeats := to_repeat(result):
+        parts += ["To repeat:", "\n".join(f"- `{command}`" for command in repeats)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_repeat(result: Result) -> list[str]:
+    """The commands that repeat the runs that did not come out as expected, where anything is expected."""
+    return [row.repeat for cell in result.cells for row in cell.rows if cell.code_of(row) and row.repeat]
+
+
+CSV_HEAD: Final = (
+    "lock", "label", "library", "scenario", "on", "state", *LETTERS, "findings",
+    "runs", "unknown", "violated", "low", "high", "own", "as_expected", "seconds", "reason", "command",
+)  # fmt: skip
+
+
+def to_csv(result: Result) -> str:
+    """A line per item, with a head."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_HEAD, restval="", extrasaction="ignore")
+    writer.writeheader()
+    for cell in result.cells:
+        told = cell.to_dict()
+        known = told["state"] == "known"
+        told |= told["outcomes"] | {
+            "findings": " ".join(told["findings"]),
+            "violated": told["violated"] if known else "",
+            "low": f"{cell.rate.low:.4f}" if known else "",
+            "high": f"{cell.rate.high:.4f}" if known else "",
+            "own": "yes" if told["own"] else "no",
+            "seconds": f"{cell.wall_s:.1f}" if cell.rows else "",
+        }
+        writer.writerow({name: "" if value is None else value for name, value in told.items()})
+    return text.getvalue()
+
+
+def to_json(value: object) -> bytes:
+    """JSON for people."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

@@ -1,0 +1,48 @@
+"""Commands that are options of others now say so; options that do not go together are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.cli.app import MOVED, call
+from lab.errors import LabError
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_an_old_name_says_the_new_one(name: str) -> None:
+    with pytest.raises(LabError) as caught:
+        call([name, "--json"])
+    assert caught.value.exit_code == 2
+    assert caught.value.render() == f"error: lab {name} is now: {MOVED[name]}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["healthy", "--library"], "a file or a scenario together with --library"),
+        (["--claims", "--libraries"], "--claims together with --libraries"),
+        (["--matrix", "--selftest"], "--selftest together with --matrix"),
+        (["--library", "--matrix"], "--library together with --matrix"),
+        (["--library", "--selftest"], "--selftest together with --library"),
+        (["--resume", "x", "--library"], "--resume together with --library"),
+        (["--resume", "x", "healthy"], "--resume together with a file or a scenario"),
+        (["--resume", "x", "--shard", "1/2"], "--resume together with --shard"),
+        (["--resume", "x", "--on", "sim"], "--resume together with --on"),
+        (["--full"], "--full without --selftest"),
+        (["--real", "0"], "--real without --selftest"),
+        (["--selftest", "--repeat", "2"], "--selftest together with --repeat"),
+        (["--selftest", "--keep", "x"], "--selftest together with --keep"),
+        (["--selftest", "--only", "no-such-lock"], "no-such-lock"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LabError) as caught:
+        call(["suite", *words])
+    assert caught.value.exit_code == 2
+    assert told in caught.value.render()
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
