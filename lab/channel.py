@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final, Protocol
 
 import hiredis
 
@@ -38,8 +38,74 @@ class NodeError(Exception):
 
 Heard = Callable[["Reply | NodeError"], None]
 """Takes a reply, or why there is none, in the middle of things: it must be quick, and must not raise."""
+Command = tuple[str | int | bytes, ...]
 Owed = deque[tuple[Heard, float]]
 """Who waits for replies, oldest first, and since when by the loop's clock, in seconds."""
+
+
+class Connection(Protocol):
+    """One connection to a node: commands arrive in the order they were given, and so do their replies."""
+
+    def ask(self, heard: Heard, command: Command) -> None:
+        """Send a command; ``heard`` is told its reply, or that there is none."""
+        ...
+
+    def is_stale(self, after_s: float) -> bool:
+        """Whether a reply has been missing for longer than that."""
+        ...
+
+    def close(self, why: str) -> None:
+        """Close it; whoever waits for a reply is told ``why`` there is none."""
+        ...
+
+
+class Transport(Protocol):
+    """How a channel reaches its node.
+
+    ``ended`` is called once with a connection that broke by itself, before those who wait on it are told.
+    """
+
+    at_once: bool
+    """Whether connecting takes no time: ``connect_at_once`` is used then, and otherwise ``connect``."""
+
+    async def connect(
+        self, address: Address, client_name: str | None, ended: Callable[[Connection], None]
+    ) -> Connection:
+        """Make a connection. Raises ``NodeError`` or ``OSError``."""
+        ...
+
+    def connect_at_once(self, address: Address, ended: Callable[[Connection], None]) -> Connection:
+        """Make a connection. Raises ``NodeError``."""
+        ...
+
+
+class Tcp:
+    """RESP over TCP, as every real server speaks it."""
+
+    at_once = False
+
+    async def connect(
+        self, address: Address, client_name: str | None, ended: Callable[[Connection], None]
+    ) -> Connection:
+        """Make a connection and name it. Raises ``NodeError`` or ``OSError``."""
+        connection = _RespConnection(address.name, ended)
+        try:
+            await connection.loop.create_connection(lambda: connection, address.host, address.port)
+            if client_name is not None:
+                named = connection.loop.create_future()
+                connection.ask(partial(settle, named), ("CLIENT", "SETNAME", client_name))
+                await named
+        except BaseException:
+            connection.close("not connected")
+            raise
+        return connection
+
+    def connect_at_once(self, address: Address, ended: Callable[[Connection], None]) -> Connection:
+        """Refuse: a handshake takes a round trip."""
+        raise NotImplementedError
+
+
+TCP: Final = Tcp()
 
 
 class Channel:
@@ -51,6 +117,7 @@ class Channel:
         stale_after_s: a connection that owes a reply for longer than this is given up when the next
             command comes, since what is stuck behind it would be stuck as well.
         client_name: the name the node shows in its client list.
+        transport: how the node is reached.
     """
 
     def __init__(
@@ -60,22 +127,32 @@ class Channel:
         connect_timeout_s: float | None,
         stale_after_s: float,
         client_name: str | None = None,
+        transport: Transport = TCP,
     ) -> None:
         self.address = address
         self._connect_timeout_s = connect_timeout_s
         self._stale_after_s = stale_after_s
         self._client_name = client_name
-        self._connection: _Connection | None = None
-        self._waiting: Owed = deque()
+        self._transport = transport
+        self._connection: Connection | None = None
         self._turn = asyncio.Lock()
         self._queued = 0
         """How many commands that had to wait for a connection are still on their way: the next one goes
         behind them."""
 
-    async def connect(self) -> None:
-        """Connect now, so that the first command need not. Raises ``NodeError``."""
-        async with self._turn:
-            await self._ready()
+    def connect(self) -> Awaitable[None]:
+        """Connect now, so that the first command need not; await it. Raises ``NodeError``."""
+        if not self._transport.at_once:
+            return self._connect()
+        # No coroutine: one that waits for nothing would be a task of its own for whoever gathers them.
+        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            if self._connection is None:
+                self._connect_at_once()
+            connected.set_result(None)
+        except NodeError as error:
+            connected.set_exception(error.with_traceback(None))
+        return connected
 
     async def call(self, *arguments: str | int | bytes) -> Reply:
         """Send one command and return its reply.
@@ -89,119 +166,129 @@ class Channel:
 
     def post(self, *arguments: str | int | bytes) -> asyncio.Future[Reply]:
         """Send one command, after all that were given before; what is returned ends as ``call`` would."""
-        connection = self._connection
-        if connection is None or self._must_queue():
+        if not self._transport.at_once and not self._is_ready():
             return self._queue(arguments)
-        return self._ask(connection, arguments)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.send(partial(settle, reply), *arguments)
+        return reply
 
     def send(self, heard: Heard, *arguments: str | int | bytes) -> None:
         """The same for those in a hurry: ``heard`` is told in the very turn in which a reply comes."""
         connection = self._connection
-        if connection is None or self._must_queue():
-            self._queue(arguments).add_done_callback(partial(_pass_on, heard))
+        if connection is not None and not self._queued and not connection.is_stale(self._stale_after_s):
+            connection.ask(heard, arguments)
+        elif self._transport.at_once:
+            self._send_anew(heard, arguments)
         else:
-            self._waiting.append((heard, connection.time()))
-            connection.write(_packed(arguments))
+            self._queue(arguments).add_done_callback(partial(_pass_on, heard))
 
     async def close(self) -> None:
         """Close the connection; commands without a reply fail with ``NodeError``."""
         async with self._turn:
             self._drop("closed by the client")
 
-    def _must_queue(self) -> bool:
-        return bool(self._queued or (self._waiting and self._is_stale()) or self._turn.locked())
+    def _is_ready(self) -> bool:
+        connection = self._connection
+        return connection is not None and not self._queued and not connection.is_stale(self._stale_after_s)
 
-    def _queue(self, arguments: tuple[str | int | bytes, ...]) -> asyncio.Future[Reply]:
+    def _queue(self, arguments: Command) -> asyncio.Future[Reply]:
         self._queued += 1
         call = asyncio.ensure_future(self._call_in_turn(arguments))
         call.add_done_callback(self._left_the_queue)
         return call
 
-    async def _call_in_turn(self, arguments: tuple[str | int | bytes, ...]) -> Reply:
+    async def _call_in_turn(self, arguments: Command) -> Reply:
         async with self._turn:
-            reply = self._ask(await self._ready(), arguments)
+            connection = await self._ready()
+            reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+            connection.ask(partial(settle, reply), arguments)
         return await reply
 
     def _left_the_queue(self, _: object) -> None:
         self._queued -= 1
 
-    def _ask(
-        self, connection: _Connection, arguments: tuple[str | int | bytes, ...]
-    ) -> asyncio.Future[Reply]:
-        reply: asyncio.Future[Reply] = connection.loop.create_future()
-        self._waiting.append((partial(settle, reply), connection.time()))
-        connection.write(_packed(arguments))
-        return reply
+    async def _connect(self) -> None:
+        async with self._turn:
+            await self._ready()
 
-    async def _ready(self) -> _Connection:
-        if self._connection is not None and self._is_stale():
+    async def _ready(self) -> Connection:
+        if self._connection is not None and self._connection.is_stale(self._stale_after_s):
             self._drop("no reply for too long")
         if self._connection is not None:
             return self._connection
-        connection = _Connection(self._waiting, self._ended)
         try:
             # The handshake (CLIENT SETNAME) is a round trip of its own that a black hole never answers.
             async with asyncio.timeout(self._connect_timeout_s):
-                await self._shake_hands(connection)
-        except BaseException as error:
-            connection.close()
-            self._waiting = deque()
-            if isinstance(error, (NodeError, OSError, TimeoutError)):
-                late = isinstance(error, TimeoutError) and self._connect_timeout_s is not None
-                why = str(error) or (
-                    f"no answer within {self._connect_timeout_s:g} s" if late else repr(error)
-                )
-                raise NodeError(f"cannot connect to {self.address.name}: {why}") from error
-            raise
+                connection = await self._transport.connect(self.address, self._client_name, self._ended)
+        except (NodeError, OSError, TimeoutError) as error:
+            late = isinstance(error, TimeoutError) and self._connect_timeout_s is not None
+            why = str(error) or (f"no answer within {self._connect_timeout_s:g} s" if late else repr(error))
+            raise NodeError(f"cannot connect to {self.address.name}: {why}") from error
         self._connection = connection
         return connection
 
-    async def _shake_hands(self, connection: _Connection) -> None:
-        await connection.loop.create_connection(lambda: connection, self.address.host, self.address.port)
-        if self._client_name is not None:
-            await self._ask(connection, ("CLIENT", "SETNAME", self._client_name))
+    def _send_anew(self, heard: Heard, arguments: Command) -> None:
+        """Send over another connection, which is there at once."""
+        self._drop("no reply for too long")
+        try:
+            connection = self._connect_at_once()
+        except NodeError as error:
+            heard(error.with_traceback(None))  # which would lead back to who hears it
+            return
+        connection.ask(heard, arguments)
 
-    def _is_stale(self) -> bool:
-        if not self._waiting:
-            return False
-        return asyncio.get_running_loop().time() - self._waiting[0][1] > self._stale_after_s
+    def _connect_at_once(self) -> Connection:
+        self._connection = self._transport.connect_at_once(self.address, self._ended)
+        return self._connection
 
-    def _ended(self, connection: _Connection, why: str) -> None:
+    def _ended(self, connection: Connection) -> None:
         """The connection has broken, or cannot be understood any more."""
-        if connection.waiting is self._waiting:
-            self._drop(why)
+        if connection is self._connection:
+            self._connection = None
 
     def _drop(self, why: str) -> None:
         connection, self._connection = self._connection, None
-        waiting, self._waiting = self._waiting, deque()
-        for heard, _ in waiting:
-            heard(NodeError(f"{self.address.name}: {why}"))
         if connection is not None:
-            connection.close()
+            connection.close(why)
 
 
-def _packed(command: tuple[str | int | bytes, ...]) -> bytes:
+def _packed(command: Command) -> bytes:
     packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # its stub knows one word only
     return packed
 
 
-class _Connection(asyncio.Protocol):
-    """The bytes of one connection; tells once, by ``ended``, that it broke."""
+class _RespConnection(asyncio.Protocol):
+    """The bytes of one connection."""
 
-    write: Callable[[bytes], None]
+    _write: Callable[[bytes], None]
 
-    def __init__(self, waiting: Owed, ended: Callable[[_Connection, str], None]) -> None:
+    def __init__(self, name: str, ended: Callable[[Connection], None]) -> None:
         self.loop = asyncio.get_running_loop()
-        self.time = self.loop.time
-        self.waiting = waiting
+        self._time = self.loop.time
+        self._name = name
+        self._waiting: Owed = deque()
         self._ended = ended
         self._reader = hiredis.Reader(replyError=ErrorReply)
         self._transport: asyncio.Transport | None = None
         self._over = False
 
+    def ask(self, heard: Heard, command: Command) -> None:
+        self._waiting.append((heard, self._time()))
+        self._write(_packed(command))
+
+    def is_stale(self, after_s: float) -> bool:
+        return bool(self._waiting) and self._time() - self._waiting[0][1] > after_s
+
+    def close(self, why: str) -> None:
+        """Close it; what comes of it from now on is nobody's business."""
+        self._over = True
+        fail_all(self._waiting, f"{self._name}: {why}")
+        if self._transport is not None:
+            self._transport.close()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport, self.write = transport, transport.write
+        self._transport, self._write = transport, transport.write
         if self._over:
             transport.close()
 
@@ -210,10 +297,10 @@ class _Connection(asyncio.Protocol):
         try:
             reader.feed(data)
             while (reply := reader.gets()) is not False:  # what it says when the rest has not come yet
-                if not self.waiting:
+                if not self._waiting:
                     self._end(f"a reply that nobody asked for: {str(reply)[:80]}")
                     return
-                heard, _ = self.waiting.popleft()
+                heard, _ = self._waiting.popleft()
                 heard(refusal(reply) if isinstance(reply, ErrorReply) else reply)
         except hiredis.ProtocolError as error:
             self._end(str(error))
@@ -224,16 +311,16 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(str(exc or "closed"))
 
-    def close(self) -> None:
-        """Close it; what comes of it from now on is nobody's business."""
-        self._over = True
-        if self._transport is not None:
-            self._transport.close()
-
     def _end(self, why: str) -> None:
         if not self._over:
-            self.close()
-            self._ended(self, why)
+            self._ended(self)
+            self.close(why)
+
+
+def fail_all(waiting: Owed, why: str) -> None:
+    """Tell everybody who waits for a reply why there is none."""
+    while waiting:
+        waiting.popleft()[0](NodeError(why))
 
 
 def settle(future: asyncio.Future[Reply], reply: Reply | NodeError) -> None:

@@ -14,6 +14,7 @@ from random import Random
 from typing import ClassVar, Final, Protocol, cast
 
 from lab.addresses import Address
+from lab.channel import Channel
 
 OptionValue = str | int | float | bool
 Options = Mapping[str, OptionValue]
@@ -39,7 +40,8 @@ class Surroundings:
     They come in through the constructor, so that a simulation can hand in its own. A lock awaits
     ``at(point)`` where a story may want to hold its client in the middle of an operation; the points are
     named in ``lab.client_protocol``. One that is a process of its own tells ``stalled`` from when on it stood
-    still, and for how long, in nanoseconds.
+    still, and for how long, in nanoseconds. ``channel`` makes its connections to Redis nodes, with the
+    arguments of ``lab.channel.Channel``.
     """
 
     clock_ns: Callable[[], int] = time.monotonic_ns
@@ -47,6 +49,7 @@ class Surroundings:
     random: Random = field(default_factory=Random)
     at: Callable[[str], Awaitable[None]] = _go_on
     stalled: Callable[[int, int], None] = _not_noted
+    channel: Callable[..., Channel] = Channel
 
 
 @dataclass(frozen=True, slots=True)

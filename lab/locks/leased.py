@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from lab.addresses import Address
-from lab.channel import Channel, NodeError
+from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, Options, Surroundings
 from lab.locks.lease_options import NS_PER_S, LeaseOptions
 from lab.locks.options import read_options
@@ -84,7 +84,7 @@ class OnRedis(Leased[O]):
     ) -> None:
         super().__init__(nodes, options, surroundings, owner)
         self._channels = [
-            Channel(
+            self._surroundings.channel(
                 node,
                 connect_timeout_s=self._timeout_s,
                 stale_after_s=self._stale_after_s(),

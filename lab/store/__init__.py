@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from types import TracebackType
@@ -88,6 +89,7 @@ class StoreClient:
         checks_fences: whether the store is told to reject a write whose fence is lower than one it has seen.
         fences_reads: whether it is told to do the same with reads, and to remember the fences that they show.
         timeout_s: how long an answer may take, in seconds; None waits for ever.
+        channel: makes the connection.
     """
 
     def __init__(
@@ -98,9 +100,10 @@ class StoreClient:
         checks_fences: bool,
         fences_reads: bool = False,
         timeout_s: float | None,
+        channel: Callable[..., Channel] = Channel,
     ) -> None:
         self._timeout_s = timeout_s
-        self._channel = Channel(
+        self._channel = channel(
             Address(NAME, host, port), connect_timeout_s=timeout_s, stale_after_s=math.inf, client_name=NAME
         )
         self._script = store_script()

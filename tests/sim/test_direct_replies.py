@@ -11,7 +11,7 @@ import pytest
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
-from lab.search.direct import direct_wire
+from lab.search.direct import DIRECT
 from lab.substrates.sim.simulate import simulate
 from tests.sim.hosts import another
 
@@ -53,9 +53,24 @@ def test_a_reply_comes_before_timers_of_its_instant_and_they_before_what_it_sets
 
 def test_who_connects_to_nobody_is_told() -> None:
     async def work() -> None:
-        channel = Channel(Address("A", "nowhere", 1), connect_timeout_s=None, stale_after_s=1.0)
+        channel = Channel(
+            Address("A", "nowhere", 1), connect_timeout_s=None, stale_after_s=1.0, transport=DIRECT
+        )
         with pytest.raises(NodeError, match="cannot connect to A: no such address"):
             await channel.connect()
 
-    with direct_wire():
-        simulate(work, 1)
+    simulate(work, 1)
+
+
+def test_a_reply_over_a_connection_that_was_closed_meanwhile_is_told_to_nobody() -> None:
+    async def work() -> list[Any]:
+        loop, seen = another("bob"), list[Any]()
+        waiting = deque([(seen.append, 0.0)])
+        loop.host.pause()
+        loop.on_reply(waiting, "reply")
+        waiting.clear()
+        loop.host.resume()
+        await asyncio.sleep(1)
+        return [*seen, *loop.troubles]
+
+    assert simulate(work, 1) == []

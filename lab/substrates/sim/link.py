@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from lab.addresses import Address
 from lab.substrates.base import Direction, Probe, Stream
 from lab.substrates.probe import OpenConnection, echo
-from lab.substrates.sim.machine import ACT_S
+from lab.substrates.sim.machine import Acts
 from lab.substrates.sim.network import Pipe, Way
 
 
-class SimLink:
+class SimLink(Acts):
     """Its two pipes, and what is done to them."""
 
     def __init__(self, way: Way, client: str, target: str, address: Address) -> None:
@@ -20,7 +18,7 @@ class SimLink:
 
     async def cut(self, direction: Direction, *, refused: bool) -> None:
         """Lose what is sent; ``refused`` also ends what is connected and lets nobody connect."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         if refused:
             self._way.refused = True
             self._way.break_connections(reset=False)
@@ -30,30 +28,30 @@ class SimLink:
 
     async def hold(self, direction: Direction) -> None:
         """Keep what is sent until the link is healed."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         for pipe in self._pipes(direction):
             pipe.suffer(held=True)
 
     async def delay(self, by_ns: int, jitter_ns: int, direction: Direction) -> None:
         """Let everything take so much longer."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         for pipe in self._pipes(direction):
             pipe.suffer(delay_ns=by_ns, jitter_ns=jitter_ns)
 
     async def narrow(self, rate_kb_per_s: int, direction: Direction) -> None:
         """Let no more than that pass."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         for pipe in self._pipes(direction):
             pipe.suffer(rate_bytes_per_s=rate_kb_per_s * 1000)
 
     async def reset(self) -> None:
         """Reset what is connected now."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self._way.break_connections(reset=True)
 
     async def heal(self) -> None:
         """Undo everything. Where bytes were lost, connections end; what was held arrives."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         pipes = self._pipes("both")
         if any(pipe.trouble is not None and pipe.trouble.lost for pipe in pipes):
             self._way.break_connections(reset=False)
@@ -63,7 +61,7 @@ class SimLink:
 
     async def troubles(self) -> list[str]:
         """Look at the pipes."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         found = [
             f"{trouble}-{stream}"
             for stream in ("replies", "requests")

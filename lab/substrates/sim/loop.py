@@ -340,7 +340,8 @@ class HostLoop(asyncio.AbstractEventLoop):
 
 
 def _tell(waiting: Waiting, reply: Any) -> None:
-    waiting.popleft()[0](reply)
+    if waiting:  # or the connection was closed in the meantime
+        waiting.popleft()[0](reply)
 
 
 def _refusal(name: str) -> Callable[..., Any]:

@@ -14,7 +14,15 @@ ACT_S: Final = 0.0002
 """How long it takes to do something to a machine or a link, or to look at it: never no time at all."""
 
 
-class SimMachine:
+class Acts:
+    """Something simulated that faults act on: each act, and each look at it, takes a moment."""
+
+    async def acting(self) -> None:
+        """Let the time pass that an act takes."""
+        await asyncio.sleep(ACT_S)
+
+
+class SimMachine(Acts):
     """One host of the world as faults see it. Process ids are small numbers of the world's own."""
 
     def __init__(self, host: Host, process_id: int) -> None:
@@ -30,12 +38,12 @@ class SimMachine:
 
     async def pause(self) -> None:
         """Stop stepping it."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self.host.pause()
 
     async def resume(self) -> None:
         """Step it again: what came in first, then the timers that are due."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self.host.resume()
 
     def states(self) -> dict[int, str]:
@@ -44,25 +52,25 @@ class SimMachine:
 
     async def jump_clock(self, by_ns: int) -> None:
         """Step its wall clock."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self.host.clock.jump(by_ns)
         self.clock_changed()
 
     async def drift_clock(self, ppm: int) -> None:
         """Let its wall clock run too fast, or too slow."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self.host.clock.drift(ppm)
         self.clock_changed()
 
     async def strobe_clock(self, by_ns: int, every_ns: int) -> None:
         """Step its wall clock forth and back until it is corrected."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self._strobes += 1
         self._strobe(self._strobes, by_ns, every_ns)
 
     async def correct_clock(self) -> None:
         """Set its wall clock right."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         self._strobes += 1  # whatever strobed it before has another number and stops
         self.host.clock.correct()
         self.clock_changed()

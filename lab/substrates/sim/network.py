@@ -266,11 +266,10 @@ class Network:
         opened: Callable[[Connection | None], None],
     ) -> None:
         """Connect; ``opened`` is called with the connection, or with None if it is refused."""
-        self._connections += 1
-        connection = Connection(self._connections, way, near_name, near_data, near_end)
+        connection = Connection(self.next_number(), way, near_name, near_data, near_end)
 
         def arrive() -> None:
-            if way.refused or not (self._accepted(connection) or way.is_link):
+            if way.refused or not (self.accepted(connection) or way.is_link):
                 opened(None)
                 return
             opened(connection)
@@ -281,7 +280,13 @@ class Network:
 
         self.world.after(CONNECT_NS, arrive)
 
-    def _accepted(self, connection: Connection) -> bool:
+    def next_number(self) -> int:
+        """Return the number of a new connection."""
+        self._connections += 1
+        return self._connections
+
+    def accepted(self, connection: Connection) -> bool:
+        """Whether its listener takes a connection in."""
         accepted = connection.way.listener.accept(connection)
         if accepted:
             connection.way.connections[connection.number] = connection

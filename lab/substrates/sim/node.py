@@ -70,6 +70,10 @@ class SimNode(AskedNode, SimMachine):
         if self.alive:
             raise UnknownOutcome(f"node {self.name} is already up")
         await asyncio.sleep(START_S)
+        self.boot()
+
+    def boot(self) -> None:
+        """Let the server be there, with what its files keep."""
         self._life += 1
         self.process_id = self._process_ids()
         self._model = self.host.run(self._new_model)
@@ -101,11 +105,14 @@ class SimNode(AskedNode, SimMachine):
 
     async def kill(self) -> None:
         """SIGKILL: what was written to files stays, what was in memory is gone."""
-        await asyncio.sleep(ACT_S)
+        await self.acting()
         if self._model is not None and self.alive:
             self._keep_files(self._model)
-            self._model.drop()
+            self._drop_model(self._model)
         self._go_down()
+
+    def _drop_model(self, model: RedisModel) -> None:
+        model.drop()
 
     async def shut_down(self) -> int | None:
         """SHUTDOWN; a server that stands still does not hear it."""
