@@ -1,7 +1,9 @@
-"""``lab search``."""
+"""``lab search``: its arguments."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,30 +40,25 @@ def search(
     as_json: Json = False,
 ) -> int:
     """Search for a schedule that breaks a lock: 0 nothing found, 1 found, saved as a scenario."""
-    import shlex
-    import sys
+    from lab.cli.search_output import search_command
+    from lab.search.command import Asked
 
-    from lab.search.command import Asked, search_command
-
-    command = shlex.join(["lab", *sys.argv[1:]])
-    return search_command(
-        Asked(
-            lock,
-            find,
-            budget,
-            schedules,
-            seed,
-            nodes,
-            clients,
-            faults,
-            persistence,
-            ttl,
-            strategy,
-            wire,
-            confirm,
-            repeat,
-            out,
-            command,
-        ),
-        as_json=as_json,
+    asked = Asked(
+        lock,
+        find,
+        budget,
+        schedules,
+        seed,
+        nodes,
+        clients,
+        faults,
+        persistence,
+        ttl,
+        strategy,
+        wire,
+        confirm,
+        repeat,
+        out,
+        shlex.join(["lab", *sys.argv[1:]]),
     )
+    return search_command(asked, as_json=as_json)

@@ -6,7 +6,7 @@ The receipt is that somebody else answers: another run id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Literal, Self
 
@@ -122,13 +122,18 @@ async def _returns(fault: Open, node: Node, measuring: Node, delay: Restart, nem
         evidence["down_ms"] = round((loop.time() - since) * 1000, 3)
         if nemesis.hurry.is_set():
             evidence["delay"] = "cut short, since the story was over"
+    return await comes_back(node, before, evidence)
+
+
+async def comes_back(node: Node, before: Mapping[str, Any], evidence: Mapping[str, Any]) -> Receipt:
+    """Start a node; confirmed if its run id is another than ``before`` it went down."""
     await node.start()
     life = await node.life()
     clock = await node.read_clock()
-    evidence |= {
+    shown = dict(evidence) | {
         "run_id_changed": life.run_id != before.get("run_id"),
         "keys_before": before.get("keys_before"),
         "keys_after": life.keys,
         "clock_offset_ms": ms(clock.offset_ns),
     }
-    return together({node.name: (bool(evidence["run_id_changed"]), evidence)})
+    return together({node.name: (bool(shown["run_id_changed"]), shown)})

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
 from lab.drivers.place import place_on
@@ -48,11 +49,6 @@ from lab.substrates.refusals import refusal
 
 if TYPE_CHECKING:
     from lab.run.result import RunResult
-
-RHO = 0.001
-"""The bound on clock drift rate that the checker assumes: ten times what a bad quartz does."""
-EPSILON_NS = 1_000_000
-"""Stamps come from one clock; what is left is that nodes count expiry in whole milliseconds."""
 
 
 _SILENT = Listener().told

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from lab.addresses import Address
+from lab.analysis.assumptions import EPSILON_NS, RHO
+from lab.channel import Channel
 from lab.client.log import Recording, Sink
 from lab.client.points import Points
 from lab.client.worker import Worker
 from lab.locks import lock_class, margin_ns
 from lab.locks.base import Surroundings
-from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
-from lab.search.trial import START_NS, OptionValue, Trial
+from lab.search.trial import START_NS, Trial
 from lab.store import StoreClient
 
 KEY = "resource"
-UNLOCK: Final = UNLOCK_SCRIPT
-EXTEND: Final = EXTEND_SCRIPT
-"""The scripts that most locks' clients send."""
 
 
 class WatchedPoints(Points):
@@ -47,6 +45,7 @@ async def act(
     clock_ns: Callable[[], int],
     record_clock_ns: Callable[[], int],
     entropy: Random,
+    channel: Callable[..., Channel],
 ) -> None:
     """Carry out the client's rounds, and record them.
 
@@ -60,9 +59,12 @@ async def act(
         clock_ns: the client's monotonic clock.
         record_clock_ns: the history's clock.
         entropy: the client's entropy.
+        channel: makes the lock's connections.
     """
     points = WatchedPoints(passes)
-    around = Surroundings(clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at)
+    around = Surroundings(
+        clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=channel
+    )
     lock = lock_class(trial.lock).build(nodes, trial.options, around, client)
     worker = Worker(
         Recording(client, sink, record_clock_ns),
@@ -91,17 +93,12 @@ def _computing(hold_ns: int) -> Callable[[], Any]:
     return compute
 
 
-def margin_of(lock: str, ttl_ns: int, options: Mapping[str, OptionValue]) -> int:
-    """The lock's own safety margin. Raises ``LabError`` for a lock or an option that there is not."""
-    return margin_ns(lock, ttl_ns, options)
-
-
-def params_of(trial: Trial, *, rho: float, epsilon_ns: int) -> dict[str, Any]:
+def params_of(trial: Trial) -> dict[str, Any]:
     """What the checker may assume about a trial: its history's header. Raises ``LabError``."""
     return {
-        "rho": rho,
-        "delta_ns": margin_of(trial.lock, trial.ttl_ns, trial.options),
-        "epsilon_ns": epsilon_ns,
+        "rho": RHO,
+        "delta_ns": margin_ns(trial.lock, trial.ttl_ns, trial.options),
+        "epsilon_ns": EPSILON_NS,
         "store_fences": trial.store_fences,
         "lock_fences": lock_class(trial.lock).hands_out_fences,
         "nodes": trial.nodes,

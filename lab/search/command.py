@@ -1,38 +1,31 @@
-"""``lab search``, between its arguments and its exit code."""
+"""A search as ``lab search`` asks for it: its arguments, and what is kept of what it found."""
 
 from __future__ import annotations
 
 import contextlib
-import shlex
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from pydantic import ValidationError
-from rich.console import Console
 
 from lab.batch.scenario_task import ScenarioTask
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import ExitCode, LabError, did_you_mean
-from lab.report.consoles import consoles
-from lab.report.search import print_confirmation, print_ended, search_progress
+from lab.locks import margin_ns
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
-from lab.search.confirm import Confirmation, Replay, confirm
+from lab.search.confirm import Confirmation, Replay
 from lab.search.draw import STRATEGIES, Space
 from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
-from lab.search.runner import WIRES, delta_ns, trials
+from lab.search.runner import WIRES, trials
 from lab.search.suspicion import LOOKS
 from lab.search.tasks import must_be_simulated
 from lab.search.tell import scenario_of, text_of
 from lab.search.trial import CLIENTS, KINDS, OptionValue, Trial
-from lab.substrates import choose
-from lab.substrates.execute import Interrupted, execute
 
 T = TypeVar("T", bound=str)
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
@@ -65,62 +58,8 @@ class Asked:
     command: str
 
 
-def search_command(asked: Asked, *, as_json: bool) -> int:
-    """0: the search ended as asked and found nothing; 1: the lock is broken; 130: interrupted.
-
-    Raises:
-        LabError: an argument that cannot be (exit code 2), or a client that failed in a way of its own (3).
-    """
-    data, talk = consoles()
-    search = _search(asked)
-    if asked.confirm is not None:
-        # What can't be confirmed there is said before anything is searched.
-        choose(asked.confirm, where="--confirm")
-    talk.print(
-        f"searching {asked.lock} for {asked.find}: seed {asked.seed}, {asked.strategy}, {asked.wire} wire, "
-        f"{asked.nodes} nodes ({asked.persistence}), {asked.clients} clients, TTL {asked.ttl}, "
-        f"faults {', '.join(search.space.kinds)}",
-        style="dim",
-        markup=False,
-    )
-    with _signals_interrupt(), search_progress(talk) as on_progress:
-        search.on_progress = on_progress
-        ended = search.run()
-    confirmation: Confirmation | None = None
-    saved = None if ended.found is None else _save(asked, ended.found, search)
-    if not as_json:
-        print_ended(data, ended, asked.find, None if saved is None else saved.replay)
-    if saved is not None:
-        if not as_json:
-            _print_saved(data, saved)
-        if asked.confirm is not None and saved.scenario is not None and not ended.interrupted:
-            try:
-                confirmation = execute(_confirm(asked, saved.path, talk))
-            except Interrupted:
-                return ExitCode.INTERRUPTED
-            if not as_json:
-                print_confirmation(data, confirmation)
-    if as_json:
-        sys.stdout.buffer.write(_json(ended, saved, confirmation))
-    if ended.interrupted:
-        talk.print("interrupted: what was found is kept", style="yellow")
-        return ExitCode.INTERRUPTED
-    return ExitCode.UNEXPECTED if ended.found is not None else ExitCode.EXPECTED
-
-
-async def _confirm(asked: Asked, path: Path, talk: Console) -> Confirmation:
-    ended = 0
-
-    def on_end(run: Any) -> None:
-        nonlocal ended
-        ended += 1
-        words = {0: "reproduced", 1: "not reproduced"}.get(run.exit_code, "no verdict")
-        talk.print(f"{asked.confirm}: run {ended} of {asked.repeat}: {words}", style="dim", markup=False)
-
-    return await confirm(path, str(asked.confirm), asked.repeat, Path("reports"), on_end)
-
-
-def _search(asked: Asked) -> Search:
+def search_of(asked: Asked) -> Search:
+    """The search that these arguments ask for. Raises ``LabError`` for one that cannot be."""
     kinds = [kind.strip() for kind in (asked.faults or ",".join(KINDS)).split(",") if kind.strip()]
     find = _one_of("--find", asked.find, tuple(LOOKS))
     persistence = _one_of("--persistence", asked.persistence, PERSISTENCE)
@@ -142,7 +81,7 @@ def _search(asked: Asked) -> Search:
         tuple(_one_of("--faults", kind, KINDS) for kind in kinds),
         horizon_ns=3 * ttl_ns,
     )
-    delta_ns(Trial(asked.lock, {}, ttl_ns=ttl_ns, options=dict(OPTIONS)))  # a lock that there is
+    margin_ns(asked.lock, ttl_ns, OPTIONS)  # a lock that there is
     return Search(
         space,
         find,
@@ -182,16 +121,7 @@ class Saved:
     replay: Replay | None = None
 
 
-def _print_saved(console: Console, saved: Saved) -> None:
-    path, scenario = saved.path, saved.scenario
-    if scenario is None:
-        console.print(f"saved: {path}, as a trial: it cannot be told as a story in steps", markup=False)
-        return
-    console.print(f"  {scenario.why}", markup=False)
-    console.print(f"saved: {path} (lab run {shlex.quote(str(path))})", markup=False)
-
-
-def _save(asked: Asked, trial: Trial, search: Search) -> Saved:
+def save(asked: Asked, trial: Trial, search: Search) -> Saved:
     """Write the scenario; where the trial makes none, the trial itself, as JSON."""
     path = (
         asked.out or Path("reports") / f"found-{asked.lock.replace(':', '-')}-{asked.find}-{asked.seed}.yaml"
@@ -221,7 +151,8 @@ def _replayed(path: Path) -> Replay:
     return Replay(seeds, REPLAYS)
 
 
-def _json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) -> bytes:
+def to_json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) -> bytes:
+    """What came of a search, for programs."""
     progress, first = ended.progress, ended.first
     told = {
         "found": ended.found,
@@ -250,16 +181,3 @@ def _json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) 
         },
     }
     return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
-
-
-@contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let a termination be what Ctrl-C is, so that what was found is kept."""
-    before: Callable[..., Any] | int | None = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-__all__ = ["Asked", "search_command"]

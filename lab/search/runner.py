@@ -1,42 +1,44 @@
 """Running one trial: a world, the clients' rounds, the faults, and the history, all in memory.
 
-There are no probes, receipts, observers and files here: what a simulated fault does needs no proof, and what
-a search finds is replayed as a scenario, with all of them.
+There are no observers and files here, and receipts come from looking at the cluster, without probes: what a
+search finds is replayed as a scenario, with all of them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from lab.addresses import Address
+from lab.channel import Channel
 from lab.errors import UnknownOutcome
-from lab.search.actor import KEY, act, margin_of, params_of
-from lab.search.direct import DirectNode, TrialNode, direct_wire
-from lab.search.nemesis import TrialNemesis
-from lab.search.trial import Fault, OptionValue, Trial
+from lab.faults.base import Receipt
+from lab.search.actor import KEY, act
+from lab.search.cluster import TrialCluster, TrialNode
+from lab.search.direct import DIRECT, DirectNode
+from lab.search.schedule import ScheduledFaults
+from lab.search.trial import Fault, Trial
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE
 from lab.substrates.sim.clock import MONOTONIC_START_NS
-from lab.substrates.sim.loop import HostLoop, host_with_loop
-from lab.substrates.sim.network import Network, Way
+from lab.substrates.sim.loop import HostLoop
+from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT
 from lab.substrates.sim.patches import simulating
 
 Wire = Literal["direct", "resp"]
 WIRES: Final[tuple[Wire, ...]] = get_args(Wire)
-RHO: Final = 0.001
-EPSILON_NS: Final = 1_000_000
+CHANNELS: Final[dict[Wire, Callable[..., Channel]]] = {
+    "direct": partial(Channel, transport=DIRECT),
+    "resp": Channel,
+}
 Event = dict[str, Any]
 
 
@@ -50,7 +52,7 @@ class Outcome:
     struck: tuple[Fault, ...] = ()
     """The faults that happened, in their order: the first is ``f1`` in the history."""
     eroded: int = 0
-    """See ``TrialNemesis``."""
+    """See ``ScheduledFaults``."""
 
     def digest(self) -> str:
         """A hash of the whole history."""
@@ -62,8 +64,6 @@ def trials(wire: Wire = "direct") -> Iterator[None]:
     """Let trials be run inside, with ``run_trial`` and this wire."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(simulating())
-        if wire == "direct":
-            stack.enter_context(direct_wire())
         gc.collect()
         gc.freeze()  # what is there already need not be walked again each time that trials are swept up
         stack.callback(gc.unfreeze)
@@ -91,26 +91,11 @@ class _Run:
         self._world = world = TrialWorld(trial.seed)
         self._network = Network(world)
         self._events: list[Event] = []
-        self._ids = count(100)
         self._fault_ids: dict[int, str] = {}
         kind = DirectNode if wire == "direct" else TrialNode
-        names = trial.node_names
-        self._nodes = {
-            name: kind(name, self._network, partial(next, self._ids), trial.persistence) for name in names
-        }
-        self._store = kind(STORE, self._network, partial(next, self._ids), "none")
-        for node in (*self._nodes.values(), self._store):
-            node.boot()
-        self._loops: dict[str, HostLoop] = {}
-        self._ways: dict[tuple[str, str], Way] = {}
-        for client in trial.clients:
-            self._loops[client] = host_with_loop(world, client, self._network)
-            for node in self._nodes.values():
-                self._ways[client, node.name] = node.reached_over(f"{client}-{node.name}")
-            self._store.reached_over(f"{client}-{STORE}")
-        self._nemesis = TrialNemesis(
-            world, trial.faults, self._nodes, self._loops, self._ways, self._record, trial.ttl_ns
-        )
+        self._cluster = TrialCluster(self._network, trial, kind)
+        self._loops = {name: client.loop for name, client in self._cluster.clients.items()}
+        self._faults = ScheduledFaults(world, trial, self._cluster, self._record)
 
     def run(self) -> Outcome:
         world, trial = self._world, self._trial
@@ -135,39 +120,37 @@ class _Run:
             raise world.violations[0]
         if failed:
             raise UnknownOutcome(f"a client's own code failed: {failed[0]}", where=trial.key().decode())
-        nemesis = self._nemesis
-        outcome = Outcome(
-            trial, self._events, frozenset(nemesis.covered), tuple(self._struck), nemesis.eroded
-        )
+        faults = self._faults
+        outcome = Outcome(trial, self._events, frozenset(faults.covered), tuple(self._struck), faults.eroded)
         self._take_apart()
         return outcome
 
     def _take_apart(self) -> None:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
-        for loop in self._loops.values():
-            loop.host.on_resume = None
-        for node in (*self._nodes.values(), self._store):
-            node.take_apart()
+        self._cluster.take_apart()
         self._network.take_apart()
-        vars(self._nemesis).clear()
+        vars(self._faults).clear()
 
     def _work(self, client: str, loop: HostLoop) -> Any:
         clock = loop.host.clock
         return act(
             self._trial,
             client,
-            [Address(name, f"{client}-{name}", PORT) for name in self._nodes],
+            [self._cluster.link(client, name).address for name in self._cluster.nodes],
             self._store_client(client),
-            self._nemesis.listening(self._note if self._watch else self._events.append),
-            passes=partial(self._nemesis.passes, client),
+            self._faults.listening(self._note if self._watch else self._events.append),
+            passes=partial(self._faults.passes, client),
             clock_ns=clock.monotonic_ns,
             record_clock_ns=self._now_ns,
             entropy=loop.host.random,
+            channel=CHANNELS[self._wire],
         )
 
     def _store_client(self, client: str) -> StoreClient:
         fences = self._trial.store_fences
-        return StoreClient(f"{client}-{STORE}", PORT, checks_fences=fences, timeout_s=None)
+        return StoreClient(
+            f"{client}-{STORE}", PORT, checks_fences=fences, timeout_s=None, channel=CHANNELS[self._wire]
+        )
 
     def _note(self, event: Event) -> None:
         """Keep an event, and look which nodes hold the token of a new grant."""
@@ -175,7 +158,7 @@ class _Run:
             token = event["token"].encode()
             event["_nodes"] = [
                 name
-                for name, node in self._nodes.items()
+                for name, node in self._cluster.nodes.items()
                 if node.alive and node.host.run(node.model.call, "GET", KEY) == token
             ]
         self._events.append(event)
@@ -183,8 +166,8 @@ class _Run:
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns
 
-    def _record(self, fault: Fault, begins: bool) -> None:
-        """Write an injection or a healing down as the nemesis does; its receipt is the simulation's word."""
+    def _record(self, fault: Fault, begins: bool, receipt: Receipt) -> None:
+        """Write an injection or a healing down as the nemesis does."""
         if begins:
             self._struck.append(fault)
             self._fault_ids[id(fault)] = f"f{len(self._struck)}"
@@ -194,7 +177,8 @@ class _Run:
         if not begins:
             about |= {"f": "heal", "fault_id": f"{begun}-end", "heals": begun}
         self._events.append({**about, "type": "invoke"})
-        self._events.append({**about, "type": "ok", "receipt": {"simulated": True}})
+        kind = "ok" if receipt.confirmed else "fail"
+        self._events.append({**about, "type": kind, "receipt": receipt.evidence})
 
 
 def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:
@@ -205,32 +189,3 @@ def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:
 
 def _nothing() -> None:
     """The end of the trial's time."""
-
-
-def history_params(trial: Trial) -> dict[str, Any]:
-    """The parameters of a trial's history. Raises ``LabError``."""
-    return params_of(trial, rho=RHO, epsilon_ns=EPSILON_NS)
-
-
-@functools.lru_cache(maxsize=16)
-def _delta_ns(lock: str, ttl_ns: int, options: tuple[tuple[str, OptionValue], ...]) -> int:
-    return margin_of(lock, ttl_ns, dict(options))
-
-
-def delta_ns(trial: Trial) -> int:
-    """The lock's own safety margin. Raises ``LabError``."""
-    return _delta_ns(trial.lock, trial.ttl_ns, tuple(trial.options.items()))
-
-
-__all__ = [
-    "EPSILON_NS",
-    "KEY",
-    "RHO",
-    "WIRES",
-    "Outcome",
-    "Wire",
-    "delta_ns",
-    "history_params",
-    "run_trial",
-    "trials",
-]

@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
 from lab.redis_model import ErrorReply, RedisModel
 from lab.redis_model.keyspace import Hash, List
 from lab.redis_model.registry import COMMANDS
 from lab.redis_model.reply import OK, RedisError, Reply
 from lab.redis_model.scripts import digest
 from lab.redis_model.session import Argument, as_bytes
-from lab.search.actor import EXTEND, UNLOCK
 from lab.store import store_script
 
 NO_SHORTCUT: Final = ErrorReply("there is no shortcut")
@@ -87,7 +87,7 @@ def _store(model: RedisModel, given: list[bytes]) -> Reply:
     if not _is_small(version):
         return NO_SHORTCUT
     verb, count = given[3], len(given)
-    if verb == b"read" and count == 4:
+    if verb == b"read" and (count < 6 or given[5] != b"1"):
         return [1, int(version), fields.get(b"value", b""), highest]
     if verb == b"announce" and count == 5:
         if given[0] == given[2] or _TO_ESCAPE.search(given[4]):
@@ -160,7 +160,7 @@ def _encoded(arguments: tuple[Argument, ...]) -> list[bytes]:
 @functools.cache
 def shortcuts() -> dict[Argument, tuple[bytes, bytes, int, Run]]:
     """Return the shortcuts by the scripts' text: digest, text, number of keys, what runs instead."""
-    scripts = ((UNLOCK, 1, _unlock), (EXTEND, 1, _extend), (store_script(), 3, _store))
+    scripts = ((UNLOCK_SCRIPT, 1, _unlock), (EXTEND_SCRIPT, 1, _extend), (store_script(), 3, _store))
     return {text: (digest(text.encode()), text.encode(), keys, run) for text, keys, run in scripts}
 
 

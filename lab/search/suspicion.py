@@ -1,11 +1,12 @@
 """Is a finding there? A cheap look at the events first, and the checker only where it may say yes.
 
-The look uses the checker's own definitions, rounded so that it may suspect what the checker clears, and never
-misses what the checker finds.
+The look at windows uses the checker's own definition of how long a lease lasts for certain. The others may
+suspect what the checker clears; none misses what the checker finds.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,10 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from lab.search.runner import EPSILON_NS, RHO, Outcome, delta_ns, history_params
+from lab.analysis.assumptions import EPSILON_NS, RHO
+from lab.locks import margin_ns
+from lab.search.actor import params_of
+from lab.search.runner import Outcome
+from lab.search.trial import OptionValue
 
-SLACK_NS: Final = 1_000
-"""More than what rounding can make of a window."""
 NEVER: Final = 1 << 62
 
 
@@ -79,9 +82,19 @@ def writes_in(events: Events) -> list[Write]:
     return list(writes.values())
 
 
-def _overlap(outcome: Outcome, margin_ns: int) -> bool:
-    ttl_ns = outcome.trial.ttl_ns
-    lease_ns = int(ttl_ns * (1 - RHO)) - margin_ns + SLACK_NS
+@functools.lru_cache(maxsize=16)
+def _lease_ns(lock: str, ttl_ns: int, options: tuple[tuple[str, OptionValue], ...]) -> int:
+    """How long a lease lasts for certain after its call, as ``checker.history.windows`` has it."""
+    import numpy as np
+
+    from checker.history.arrays import shorter
+
+    return int(shorter(np.array([ttl_ns]), RHO)[0]) - margin_ns(lock, ttl_ns, dict(options))
+
+
+def _overlap(outcome: Outcome) -> bool:
+    trial = outcome.trial
+    lease_ns = _lease_ns(trial.lock, trial.ttl_ns, tuple(trial.options.items()))
     windows = sorted(
         (grant.acquired_ns + EPSILON_NS, min(grant.released_ns, grant.called_ns + lease_ns) - EPSILON_NS)
         for grant in grants_in(outcome.events).values()
@@ -95,7 +108,7 @@ def _overlap(outcome: Outcome, margin_ns: int) -> bool:
     return False
 
 
-def _fence_order(outcome: Outcome, _: int) -> bool:
+def _fence_order(outcome: Outcome) -> bool:
     fenced = [grant for grant in grants_in(outcome.events).values() if grant.fence is not None]
     return any(
         one.fence == other.fence or _backwards(one, other) or _backwards(other, one)
@@ -107,12 +120,12 @@ def _backwards(earlier: Grant, later: Grant) -> bool:
     return earlier.acquired_ns < later.called_ns and (earlier.fence or 0) >= (later.fence or 0)
 
 
-def _lost_update(outcome: Outcome, _: int) -> bool:
+def _lost_update(outcome: Outcome) -> bool:
     based_on = [write.version_read for write in writes_in(outcome.events)]
     return len(set(based_on)) < len(based_on)
 
 
-def _late_write(outcome: Outcome, _: int) -> bool:
+def _late_write(outcome: Outcome) -> bool:
     grants = grants_in(outcome.events)
     writes = writes_in(outcome.events)
     for late in writes:
@@ -123,7 +136,7 @@ def _late_write(outcome: Outcome, _: int) -> bool:
     return False
 
 
-LOOKS: Final[dict[str, Callable[[Outcome, int], bool]]] = {
+LOOKS: Final[dict[str, Callable[[Outcome], bool]]] = {
     "overlap": _overlap,
     "fence-order": _fence_order,
     "lost-update": _lost_update,
@@ -144,7 +157,7 @@ PROPERTY_OF: Final = {
 
 def suspect(outcome: Outcome, finding: str) -> bool:
     """Whether the checker may find this in the trial's history."""
-    return LOOKS[finding](outcome, delta_ns(outcome.trial))
+    return LOOKS[finding](outcome)
 
 
 def named(outcome: Outcome) -> tuple[Any, ...]:
@@ -154,7 +167,7 @@ def named(outcome: Outcome) -> tuple[Any, ...]:
     from checker.history.events import Event, Params
 
     events = [msgspec.convert(event, Event) for event in outcome.events]
-    params = msgspec.convert(history_params(outcome.trial), Params)
+    params = msgspec.convert(params_of(outcome.trial), Params)
     return check(History.from_events(events, params)).findings
 
 

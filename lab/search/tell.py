@@ -16,6 +16,7 @@ from lab.durations import UNITS_NS, format_duration
 from lab.scenario.load import dump
 from lab.scenario.model import Scenario
 from lab.search.runner import Outcome, Wire, run_trial
+from lab.search.schedule import end_of, step_of
 from lab.search.suspicion import PROPERTY_OF, named
 from lab.search.trial import LINK_KINDS, Fault, Trial
 
@@ -101,7 +102,8 @@ class _Teller:
             fault = replace(fault, kind="crash")  # which is all there is to lose
         elif fault.kind == "power_cut" and begins and self.trial.persistence == "aof-everysec":
             self._prime(fault)
-        self.steps.append(_fault_step(fault) if begins else _end_step(fault))
+        step = step_of(fault) if begins else end_of(fault)
+        self.steps.append(step.model_dump(mode="json", exclude_none=True))
         self.sentences.append(_fault_words(fault) if begins else _end_words(fault))
 
     def _prime(self, fault: Fault) -> None:
@@ -136,30 +138,6 @@ def _outcome(event: dict[str, Any]) -> str:
     nodes = event["_nodes"] if (f, how) == ("acquire", "ok") else None
     where = f" from {_listed(nodes)}" if nodes else ""
     return f"{who} {words}{fence}{where}."
-
-
-def _fault_step(fault: Fault) -> Step:
-    nodes = list(fault.nodes)
-    if fault.kind in LINK_KINDS:
-        body: Step = {"client": fault.client, "nodes": nodes}
-        if fault.kind == "delay":
-            body["by"] = format_duration(fault.by_ns)
-        if fault.direction != "both":
-            body["direction"] = fault.direction
-        return {fault.kind: body}
-    if fault.kind == "pause":
-        return {"pause": {"client": fault.client}}
-    if fault.kind == "jump":
-        return {"jump": {"node": nodes[0], "by": format_duration(fault.by_ns, signed=True)}}
-    return {fault.kind: {"nodes": nodes}}
-
-
-def _end_step(fault: Fault) -> Step:
-    if fault.kind in LINK_KINDS:
-        return {"heal": {"client": fault.client, "nodes": list(fault.nodes)}}
-    if fault.kind == "pause":
-        return {"resume": {"client": fault.client}}
-    return {"restart": {"nodes": list(fault.nodes)}}
 
 
 def _fault_words(fault: Fault) -> str:

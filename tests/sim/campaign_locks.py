@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
 
+from lab.addresses import Address
+from lab.channel import Channel
+from lab.locks.base import Options, Surroundings
 from lab.locks.redlock import Redlock
 
 
@@ -20,3 +25,14 @@ class Faulty(Redlock):
 
     async def open(self) -> None:
         raise RuntimeError("out of order")
+
+
+class OwnConnections(Redlock):
+    """A Redlock that takes no connections from anybody: it speaks the protocol itself."""
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> Self:
+        """With channels of its own."""
+        return super().build(nodes, options, replace(surroundings, channel=Channel), owner)

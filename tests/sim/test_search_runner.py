@@ -146,6 +146,7 @@ def test_the_first_look_never_misses(lock: str, seed: int) -> None:
             seen.update(names)
             for name in names:
                 assert suspect(outcome, name), (name, trial.key())
+            assert suspect(outcome, "overlap") == ("overlap" in names), "windows are the checker's"
     assert seen or lock == "redlock-fenced"
 
 

@@ -10,7 +10,11 @@ import pytest
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT
 from lab.redis_model import ErrorReply, RedisModel
 from lab.redis_model.persistence import Persistence
+from lab.redis_model.reply import Reply
+from lab.redis_model.session import Argument
+from lab.search.runner import run_trial, trials
 from lab.search.shortcuts import NO_SHORTCUT, shortcuts, taken
+from lab.search.trial import Round, Trial
 from lab.store import store_script
 
 KEY, LOG, EXECUTED, TOKENS = "resource", "log", "executed", ("one", "two", "")
@@ -157,8 +161,14 @@ def store_request(random: Random) -> tuple[str | int, ...]:
         random.choice((EXECUTED,) * 9 + (KEY, LOG)),
     )
     verb = random.choice(("read", "announce", "write", "write", "write", "write"))
-    if verb != "write":
-        return (*head, verb, *((random.choice(TOKENS),) if verb == "announce" else ()))
+    if verb == "announce":
+        return (*head, verb, random.choice(TOKENS))
+    if verb == "read":
+        return (
+            *head,
+            verb,
+            *(random.choice(NUMBERS), random.choice("0001"))[: random.choice((2, 2, 2, 1, 0))],
+        )
     value = random.choice(VALUES[:2] * 4 + VALUES)
     fence = random.choice(NUMBERS[:5] * 4 + NUMBERS)
     rest = (
@@ -196,6 +206,21 @@ def test_the_stores_script_and_its_shortcut_do_the_same() -> None:
             calls += 1
             short += pair.compare(store_request(random))
     assert short > calls / 3, "most of what a client asks has to be short, or nothing was compared"
+
+
+def test_all_that_a_trial_of_redlock_asks_takes_a_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_by: list[bool] = []
+
+    def counted(model: RedisModel, request: tuple[Argument, ...]) -> Reply:
+        reply = taken(model, request)
+        taken_by.append(reply is not NO_SHORTCUT)
+        return reply
+
+    monkeypatch.setattr("lab.search.direct.taken", counted)
+    with trials():
+        run_trial(Trial("redlock", {"alice": (Round(0, 1_000_000),), "bob": (Round(0, 1_000_000),)}))
+    assert taken_by
+    assert all(taken_by)
 
 
 def test_no_script_of_anybody_else_is_taken_for_one_of_these() -> None:

@@ -1,0 +1,157 @@
+"""The cluster of a trial, as faults see it: nothing that is done to it, or asked of it, takes any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Final
+
+from lab.addresses import Address
+from lab.redis_model import RedisModel
+from lab.search.trial import Trial
+from lab.substrates.base import STORE, ClockReading, Life, Probe, Role
+from lab.substrates.sim.link import SimLink
+from lab.substrates.sim.loop import HostLoop, host_with_loop
+from lab.substrates.sim.machine import SimMachine
+from lab.substrates.sim.network import Network, Way
+from lab.substrates.sim.node import PORT, SimNode
+
+ANSWERED: Final = Probe(reached=True, round_trip_ns=0)
+SILENT: Final = Probe(reached=False, round_trip_ns=0)
+ALONE: Final = Role("master", 0, linked=False)
+
+
+class TrialMachine(SimMachine):
+    """A machine whose clock is looked at."""
+
+    async def acting(self) -> None:
+        """Take no time."""
+
+    async def read_clock(self) -> ClockReading:
+        """Exactly what it shows."""
+        return ClockReading(self.host.clock.shift_ns(), 0)
+
+
+class TrialNode(TrialMachine, SimNode):
+    """A node that starts at once, and is looked at instead of asked."""
+
+    async def start(self) -> None:
+        """Start it with what its files keep."""
+        self.boot()
+
+    async def probe(self, timeout_s: float) -> Probe:
+        """Whether it would answer around all links."""
+        return SILENT if self.host.down or self.host.paused else ANSWERED
+
+    async def echoes(self) -> None:  # type: ignore[override]
+        """It counts no probes: none is sent."""
+
+    async def life(self) -> Life:
+        """Which life this is."""
+        return Life(self._run_id(), self.process_id, None)
+
+    async def role(self) -> Role:
+        """It has no replicas."""
+        return ALONE
+
+    def _run_id(self) -> str:
+        """Not drawn: nobody asks for it."""
+        return f"{self._life:040x}"
+
+    def keeps(self, key: bytes) -> object:
+        """What it holds under a key now, without its noticing that somebody looked; None: nothing."""
+        if self._model is None or self.host.down:
+            return None
+        keys = self._model.keys
+        until_ms = keys.expires.get(key)
+        if until_ms is not None and self.host.clock.wall_ns() // 1_000_000 > until_ms:
+            return None
+        return keys.data.get(key)
+
+    def take_apart(self) -> None:
+        """The trial is over: refer to nothing any more."""
+        if self._model is not None:
+            self._drop_model(self._model)
+        self.host.on_resume = None
+        self._ways.clear()
+
+    def _drop_model(self, model: RedisModel) -> None:
+        model.drop()
+        vars(model).clear()  # its parts refer to it
+        self._model = None
+
+
+class TrialLink(SimLink):
+    """A link that is looked at instead of probed."""
+
+    def __init__(self, way: Way, client: str, node: SimNode, address: Address) -> None:
+        super().__init__(way, client, node.name, address)
+        self._node = node
+
+    async def acting(self) -> None:
+        """Take no time."""
+
+    async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
+        """Whether an ECHO would be answered, and how long its two ways are delayed."""
+        delay_ns, host = 0, self._node.host
+        for pipe in (self._way.requests, self._way.replies):
+            trouble = pipe.trouble
+            if trouble is not None:
+                if trouble.lost or trouble.held:
+                    return SILENT
+                delay_ns += trouble.delay_ns
+        if host.down or host.paused:
+            return SILENT
+        return Probe(reached=True, round_trip_ns=delay_ns) if delay_ns else ANSWERED
+
+
+class TrialClient(TrialMachine):
+    """A client's machine; its loop runs the client's rounds."""
+
+    def __init__(self, name: str, network: Network) -> None:
+        self.loop: HostLoop = host_with_loop(network.world, name, network)
+        super().__init__(self.loop.host, 0)
+
+
+class TrialCluster:
+    """What ``lab.substrates.base.Cluster`` says, as far as the faults of a trial need it.
+
+    Args:
+        network: where it is made.
+        trial: which nodes and clients there are.
+        kind: the class of its nodes.
+    """
+
+    def __init__(self, network: Network, trial: Trial, kind: Callable[..., TrialNode]) -> None:
+        ids: Callable[[], int] = partial(next, count(100))
+        self.nodes = {name: kind(name, network, ids, trial.persistence) for name in trial.node_names}
+        self.store_node = kind(STORE, network, ids, "none")
+        self.clients: dict[str, TrialClient] = {}
+        self.replicas: dict[str, str] = {}
+        self._links: dict[tuple[str, str], TrialLink] = {}
+        for node in self.servers():
+            node.boot()
+        for client in trial.clients:
+            self.clients[client] = TrialClient(client, network)
+            for node in self.servers():
+                host = f"{client}-{node.name}"
+                address = Address(node.name, host, PORT)
+                self._links[client, node.name] = TrialLink(node.reached_over(host), client, node, address)
+
+    def servers(self) -> Iterator[TrialNode]:
+        """The nodes, and the store."""
+        yield from self.nodes.values()
+        yield self.store_node
+
+    def link(self, client: str, target: str) -> TrialLink:
+        """Return the link from a client to a node or to the store."""
+        return self._links[client, target]
+
+    def take_apart(self) -> None:
+        """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
+        for client in self.clients.values():
+            client.host.on_resume = None
+        for node in self.servers():
+            node.take_apart()
+        self._links.clear()

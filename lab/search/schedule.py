@@ -1,0 +1,163 @@
+"""The faults of a trial, each at its moment: injected and ended by ``lab.faults``, as in every run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from lab.client.log import Sink
+from lab.faults.base import Fault as FaultStep
+from lab.faults.base import Receipt
+from lab.faults.correct import Correct, correct_clock
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.heal import Heal, heal_links
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.power_cut import PowerCut
+from lab.faults.restart import Restart, comes_back
+from lab.faults.resume import Resume, resume
+from lab.scenario.step_base import StepModel
+from lab.search.actor import KEY
+from lab.search.cluster import TrialCluster
+from lab.search.instant import InstantLoop
+from lab.search.trial import FOR_GOOD, LINK_KINDS, START_NS, Fault, Trial
+from lab.substrates.base import Cluster, Stream
+from lab.substrates.sim.world import World
+
+HEARD = {("acquire", "invoke"): "asks", ("acquire", "ok"): "granted", ("release", "invoke"): "releases"}
+Record = Callable[[Fault, bool, Receipt], None]
+
+
+@functools.lru_cache(maxsize=1024)
+def step_of(fault: Fault) -> FaultStep:
+    """The step of a scenario that injects this fault."""
+    kind, client, nodes = fault.kind, fault.client, fault.nodes
+    if kind == "cut":
+        return Cut.model_construct(client=client, nodes=nodes, direction=fault.direction)
+    if kind == "hold":
+        return Hold.model_construct(client=client, nodes=nodes, direction=cast(Stream, fault.direction))
+    if kind == "delay":
+        return Delay.model_construct(client=client, nodes=nodes, direction=fault.direction, by_ns=fault.by_ns)
+    if kind == "pause":
+        return Pause.model_construct(client=client)
+    if kind == "jump":
+        return Jump.model_construct(node=nodes[0], by_ns=fault.by_ns)
+    return (Crash if kind == "crash" else PowerCut).model_construct(nodes=nodes)
+
+
+def end_of(fault: Fault) -> StepModel:
+    """The step of a scenario that ends this fault."""
+    if fault.kind in LINK_KINDS:
+        return Heal.model_construct(client=fault.client, nodes=fault.nodes)
+    if fault.kind == "pause":
+        return Resume.model_construct(client=fault.client)
+    if fault.kind == "jump":
+        return Correct.model_construct(node=fault.nodes[0])
+    return Restart.model_construct(nodes=fault.nodes)
+
+
+class ScheduledFaults:
+    """Hears what clients record and lets the faults that wait for it happen.
+
+    Args:
+        world: whose time it is.
+        trial: what is to happen.
+        cluster: what it happens to.
+        record: told of each fault that begins (True) or ends, with its receipt.
+    """
+
+    def __init__(self, world: World, trial: Trial, cluster: TrialCluster, record: Record) -> None:
+        self._world, self._trial, self._cluster, self._record = world, trial, cluster, record
+        self._faulted = cast(Cluster, cluster)  # of which faults ask no more than it has
+        self._loop = InstantLoop(world)
+        self._waiting: dict[tuple[str, str, int], list[Fault]] = {}
+        self._seen: dict[tuple[str, str], int] = {}
+        self._doing: dict[str, tuple[str, str]] = {}
+        self._held: dict[str, tuple[bytes, int]] = {}
+        self.covered: set[tuple[str, str]] = set()
+        """Which kind of fault left the lock in which state."""
+        self.eroded = 0
+        """How many nodes had forgotten a lease that somebody rightly counted on when another client asked."""
+        for fault in trial.faults:
+            when = fault.when
+            if when.moment == "start":
+                world.at(START_NS + when.after_ns, self._strike, fault)
+            else:
+                self._waiting.setdefault((when.client, when.moment, when.nth), []).append(fault)
+
+    def listening(self, sink: Sink) -> Sink:
+        """A sink that passes everything on, and hears it."""
+        world, ttl_ns = self._world, self._trial.ttl_ns
+
+        def hear(event: dict[str, Any]) -> None:
+            sink(event)
+            client = event["client"]
+            self._doing[client] = what = event["f"], event["type"]
+            moment = HEARD.get(what)
+            if moment is None:
+                return
+            if moment == "granted":
+                self._held[client] = event["token"].encode(), world.now_ns + ttl_ns
+            elif moment == "releases":
+                self._held.pop(client, None)
+            elif moment == "asks":
+                self.eroded = max(self.eroded, self._forgotten())
+            self._reached(client, moment)
+
+        return hear
+
+    def passes(self, client: str, point: str) -> bool:
+        """A client is at a point; whether it stands still now."""
+        if point == "before-write":
+            self._reached(client, point)
+            return self._cluster.clients[client].host.paused
+        return False
+
+    def _reached(self, client: str, moment: str) -> None:
+        nth = self._seen[client, moment] = self._seen.get((client, moment), 0) + 1
+        for fault in self._waiting.pop((client, moment, nth), ()):
+            if fault.when.after_ns:
+                self._world.after(fault.when.after_ns, self._strike, fault)
+            else:
+                self._strike(fault)
+
+    def _strike(self, fault: Fault) -> None:
+        if self._is_so_already(fault):
+            return
+        step = step_of(fault)
+        receipt = self._loop.run(step.inject(self._faulted))
+        self._record(fault, True, receipt)
+        if fault.lasts_ns != FOR_GOOD:
+            self._world.after(fault.lasts_ns, self._end, fault, receipt.evidence)
+        doing = "/".join(sorted(f"{f}-{kind}" for f, kind in self._doing.values()))
+        self.covered.add((fault.kind, f"{doing}, {self._forgotten()} forgot"))
+
+    def _is_so_already(self, fault: Fault) -> bool:
+        if fault.kind == "pause":
+            return self._cluster.clients[fault.client].host.paused
+        return fault.kind in ("crash", "power_cut") and not self._cluster.nodes[fault.nodes[0]].alive
+
+    def _forgotten(self) -> int:
+        """Of all nodes, how many do not keep the token of a lease that is still counted on; at most so."""
+        now_ns, key = self._world.now_ns, KEY.encode()
+        kept = [node.keeps(key) for node in self._cluster.nodes.values()] if self._held else []
+        return max(
+            (sum(token != each for each in kept) for token, end in self._held.values() if end > now_ns),
+            default=0,
+        )
+
+    def _end(self, fault: Fault, evidence: Mapping[str, Any]) -> None:
+        if fault.kind in LINK_KINDS:
+            ending = heal_links(fault.client, fault.nodes, self._faulted)
+        elif fault.kind == "pause":
+            ending = resume(fault.client, self._faulted)
+        elif fault.kind == "jump":
+            ending = correct_clock(fault.nodes[0], self._faulted)
+        else:
+            (name,) = fault.nodes
+            ending = comes_back(self._faulted.nodes[name], evidence.get(name) or {}, {})
+        self._record(fault, False, self._loop.run(ending))

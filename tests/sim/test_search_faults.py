@@ -1,0 +1,138 @@
+"""The faults of a trial: injected by ``lab.faults`` at the instant of their moment, each with its receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from lab.search.cluster import TrialNode
+from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.instant import InstantLoop
+from lab.search.runner import WIRES, Wire, run_trial, trials
+from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
+from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.link import SimLink
+from lab.substrates.sim.machine import SimMachine
+from lab.substrates.sim.world import World
+
+MS_NS, S_NS = 10**6, 10**9
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+TWO: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 3 * S_NS),), "bob": (Round(300 * MS_NS, 3 * S_NS),)}
+BEGUN = When("granted", "alice")
+FAULTS: dict[Kind, Fault] = {
+    "cut": Fault("cut", BEGUN, "alice", ("A", "B"), lasts_ns=S_NS),
+    "hold": Fault("hold", BEGUN, "alice", ("A",), lasts_ns=S_NS, direction="replies"),
+    "delay": Fault("delay", BEGUN, "alice", ("A", "C"), by_ns=200 * MS_NS, lasts_ns=S_NS),
+    "pause": Fault("pause", BEGUN, "alice", lasts_ns=S_NS),
+    "jump": Fault("jump", BEGUN, nodes=("C",), by_ns=11 * S_NS, lasts_ns=S_NS),
+    "crash": Fault("crash", BEGUN, nodes=("C",), lasts_ns=S_NS),
+    "power_cut": Fault("power_cut", BEGUN, nodes=("C",), lasts_ns=S_NS),
+}
+
+
+def said(kind: Kind, wire: Wire = "direct") -> list[tuple[str, dict[str, Any]]]:
+    """How the injection and the end of a fault went, with their receipts."""
+    with trials(wire):
+        outcome = run_trial(Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS), wire)
+    events = [event for event in outcome.events if event["process"] == "nemesis"]
+    assert [event["type"] for event in events[::2]] == ["invoke", "invoke"]
+    assert events[3]["time_ns"] - events[1]["time_ns"] == S_NS
+    return [(event["type"], dict(event["receipt"])) for event in events[1::2]]
+
+
+EVIDENCE: dict[Kind, Callable[[Any, Any], bool]] = {
+    "cut": lambda begun, ended: (
+        begun["A"]["link"] == ["cut-replies", "cut-requests"] and ended["B"]["probe_through_link_ms"] == 0
+    ),
+    "hold": lambda begun, ended: begun["A"]["link"] == ["hold-replies"] and "A" in ended,
+    "delay": lambda begun, ended: (
+        begun["C"]["round_trip_after_ms"] == 400 and ended["C"]["probe_through_link_ms"] == 0
+    ),
+    "pause": lambda begun, ended: (begun["states_after"], ended["states_after"]) == ("T", "S"),
+    "jump": lambda begun, ended: (begun["moved_ms"], ended["offset_after_ms"]) == (11_000, 0),
+    "crash": lambda begun, ended: begun["C"]["process"] == "gone" and ended["C"]["run_id_changed"],
+    "power_cut": lambda begun, ended: begun["C"]["dropped_bytes"] == 0 and ended["C"]["run_id_changed"],
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_fault_has_its_receipt_and_so_has_its_end(kind: Kind, wire: Wire) -> None:
+    (begun, evidence), (ended, evidence_of_end) = said(kind, wire)
+    assert (begun, ended) == ("ok", "ok")
+    assert EVIDENCE[kind](evidence, evidence_of_end)
+
+
+ACTS: dict[Kind, tuple[type, str]] = {
+    "cut": (SimLink, "cut"),
+    "hold": (SimLink, "hold"),
+    "delay": (SimLink, "delay"),
+    "pause": (SimMachine, "pause"),
+    "jump": (SimMachine, "jump_clock"),
+    "crash": (TrialNode, "kill"),
+    "power_cut": (TrialNode, "lose_unsynced"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_that_does_nothing_has_no_receipt(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(self: Any, *_: object, **__: object) -> Any:
+        return await self.disk() if kind == "power_cut" else None
+
+    owner, act = ACTS[kind]
+    monkeypatch.setattr(owner, act, nothing)
+    with trials():
+        trial = Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS, persistence="aof-everysec")
+        outcome = run_trial(trial)
+    assert [e["type"] for e in outcome.events if e["process"] == "nemesis"][1] == "fail"
+
+
+def test_only_what_changes_nothing_goes_without_a_receipt() -> None:
+    """A delay of a link that is cut, or that was slower already."""
+    draw, space = RandomDraw(Random(1)), Space("redlock", OPTIONS, 2 * S_NS, horizon_ns=8 * S_NS)
+    seen: Counter[tuple[str, str]] = Counter()
+    with trials():
+        for _ in range(60):
+            for event in run_trial(draw_trial(draw, space, "guided")).events:
+                if event["process"] == "nemesis" and event["type"] != "invoke":
+                    seen[event["f"], event["type"]] += 1
+    assert {f for f, kind in seen if kind == "fail"} <= {"delay"}
+    assert all(seen[kind, "ok"] for kind in (*KINDS, "heal"))
+
+
+def test_what_would_wait_is_an_error_and_not_left_undone() -> None:
+    async def two() -> list[int]:
+        return list(await asyncio.gather(one(1), one(2)))
+
+    async def one(number: int) -> int:
+        return number
+
+    async def waits() -> None:
+        await asyncio.sleep(1)
+
+    async def hears_nothing() -> None:
+        await asyncio.Future(loop=loop)  # type: ignore[arg-type]
+
+    loop = InstantLoop(World(0))
+    assert loop.run(two()) == [1, 2]
+    with pytest.raises(SimulationError, match="waits"):
+        loop.run(waits())
+    with pytest.raises(SimulationError, match="waits"):
+        loop.run(hears_nothing())
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        asyncio.get_running_loop()
+
+
+@pytest.mark.parametrize("lock", ["redlock", "tests.sim.campaign_locks:OwnConnections"])
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_lock_that_makes_its_connections_itself_works_on_both_wires(lock: str, wire: Wire) -> None:
+    with trials(wire):
+        events = run_trial(Trial(lock, TWO, options=OPTIONS), wire).events
+    granted = [event["client"] for event in events if event["f"] == "acquire" and event["type"] == "ok"]
+    assert "alice" in granted
+    assert {event["type"] for event in events if event["f"] == "release"} == {"invoke", "ok"}
