@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.substrates.cleanup import processes_of, started_at
+from lab.substrates.run_files import processes_of, started_at
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "LOCK_LAB_TEST"

@@ -133,7 +133,7 @@ def answers() -> Callable[[object], None]:
 
 def main() -> int:
     """Call what comes in, one after the other, until the end of the input."""
-    from lab.substrates.execute import Interrupted
+    from lab.substrates.interruption import Interrupted
 
     answer = answers()
     try:
@@ -146,7 +146,7 @@ def main() -> int:
 
 
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    from lab.substrates.execute import Interrupted
+    from lab.substrates.interruption import Interrupted
 
     try:
         return function(*arguments)

@@ -24,11 +24,11 @@ from typing import Final
 
 import msgspec
 
-from lab.batch.campaign import OnResult, Task
 from lab.batch.preload import Child, Died
 from lab.batch.row import Row, unknown
+from lab.batch.task import OnResult, Task
 from lab.errors import LabError, UnknownOutcome
-from lab.substrates.execute import Interrupted
+from lab.substrates.interruption import Interrupted
 
 TRIES: Final = 2
 """How often a seed may end its worker before it is given up."""

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import msgspec
 
-from lab.batch.campaign import OnResult, Task, code_digest
 from lab.batch.cores import TRIES, describe, first_error, on_cores
 from lab.batch.row import Row, unknown
+from lab.batch.task import OnResult, Task, code_digest
 from lab.errors import LabError, UnknownOutcome
 
 PIECE_MAX: Final = 512

@@ -24,7 +24,7 @@ from lab.run.request import RunRequest
 from lab.run.result import RunResult
 from lab.substrates import AUTO
 from lab.substrates.cleanup import sweep
-from lab.substrates.execute import Interrupted
+from lab.substrates.interruption import Interrupted
 
 
 async def run_one(item: Item, seed: int, out: Path, *, picture: Picture = "unexpected") -> Row:

@@ -74,7 +74,7 @@ def call(arguments: list[str]) -> int:
         print("  hint: lab --help", file=sys.stderr)  # noqa: T201
         return 2
     except Exception as error:
-        from lab.substrates.execute import Interrupted
+        from lab.substrates.interruption import Interrupted
 
         if not isinstance(error, Interrupted):
             raise

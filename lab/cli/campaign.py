@@ -46,7 +46,8 @@ def campaign(
     from lab.errors import ExitCode
     from lab.report.consoles import consoles
     from lab.search.tasks import task_for
-    from lab.substrates.execute import Interrupted, execute
+    from lab.substrates.execute import execute
+    from lab.substrates.interruption import Interrupted
 
     task = task_for(scenario, overrides=settings or [], lock=lock, faults=faults, wire=wire)
     data, talk = consoles()

@@ -20,7 +20,8 @@ from lab.search.confirm import Confirmation, Replay, confirm
 from lab.search.find import Ended
 from lab.search.find import Progress as Searched
 from lab.substrates import choose
-from lab.substrates.execute import Interrupted, execute
+from lab.substrates.execute import execute
+from lab.substrates.interruption import Interrupted
 
 
 def search_command(asked: Asked, *, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -223,8 +224,6 @@ def _run(
     *,
     as_json: bool,
 ) -> int:
-    import sys
-
     from lab.batch.exit_code import worst
     from lab.batch.item import Item
     from lab.batch.row import Row
@@ -232,7 +231,8 @@ def _run(
     from lab.errors import ExitCode, UnknownOutcome
     from lab.report.consoles import consoles
     from lab.report.progress import progress
-    from lab.substrates.execute import Interrupted, execute
+    from lab.substrates.execute import execute
+    from lab.substrates.interruption import Interrupted
 
     data, talk = consoles()
     plan, runs = batch.plan, sum(item.repeat for item in batch.missing)

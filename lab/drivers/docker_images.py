@@ -28,13 +28,13 @@ from lab.drivers.messages import Hello
 from lab.drivers.process import READY_TIMEOUT_S, OptionValues
 from lab.drivers.registry import HERE, Row, row
 from lab.errors import LabError
-from lab.substrates.cleanup import RunFile
 from lab.substrates.docker import images
 from lab.substrates.docker.cleanup import owner_labels, remove_run
 from lab.substrates.docker.container import create
 from lab.substrates.docker.engine import connect, innermost, no_engine_reason
 from lab.substrates.docker.images import BASE_IMAGE, CLIENT_PYTHON, CLIENT_VARIABLE, Files, Image
 from lab.substrates.docker.topology import CODE, Mount, Spec
+from lab.substrates.run_files import RunFile
 from lab.tools import cache
 from lab.tools.model import Progress
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lab.batch.campaign import Task
+from lab.batch.task import Task
 from lab.errors import LabError, did_you_mean
 
 

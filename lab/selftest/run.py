@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from lab.batch.campaign import Task
 from lab.batch.cores import cores, on_cores
 from lab.batch.engine import Batch, OnRow, OnStart
 from lab.batch.item import Item, Plan
 from lab.batch.result import Result
 from lab.batch.row import Row
+from lab.batch.task import Task
 from lab.errors import LabError, did_you_mean
 from lab.locks.broken import MUTANTS, PREFIX
 from lab.scenario.files import names as scenario_names

@@ -1,139 +1,19 @@
-"""Nothing is left running: what a killed lab leaves behind is found and ended by the next one.
-
-Every process of a run carries the run's id in its environment. Before a run starts anything it writes a run
-file with its own process id; a run file whose lab is gone means leftovers, found by the id they carry, so
-there is no moment between starting a process and writing it down.
-"""
+"""Ending what a killed lab left behind: its processes, its containers, its files. See ``run_files``."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lab.errors import LabError
-from lab.paths import state_dir, writable_dir
-
-RUN_VARIABLE = "LOCK_LAB_RUN"
-
-
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What a sweep found of one dead run: processes that it ended, containers that it removed.
-
-    ``not_removed`` says why the container engine did not remove its containers: they may still run, and its
-    run file and directory are kept for another sweep.
-    """
-
-    run_id: str
-    killed: tuple[int, ...] = ()
-    containers: int = 0
-    not_removed: str | None = None
-
-    @property
-    def words(self) -> str:
-        """What was done, for people."""
-        if self.not_removed is not None:
-            ended = f"ended {len(self.killed)} processes; " if self.killed else ""
-            return f"{ended}its containers may still run, and its files are kept: {self.not_removed}"
-        done = [f"ended {len(self.killed)} processes"] if self.killed or not self.containers else []
-        return ", ".join([*done, *([f"removed {self.containers} containers"] if self.containers else [])])
-
-    @property
-    def sentence(self) -> str:
-        """The same, said by a run that looked before it started."""
-        done = "cleaned up after a killed run" if self.not_removed is None else "a killed run was not removed"
-        return f"{done} ({self.words})"
-
-
-def started_at(pid: int) -> str | None:
-    """Return the kernel's start time of a process, which tells a reused id apart, or None if it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name may hold anything, also ")": fields are counted after the last one. State Z is a corpse.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else fields[19]
-
-
-def boot_id() -> str:
-    """What tells one boot of this machine from another: process ids count from the beginning after each."""
-    return _told(lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-
-
-def pid_namespace() -> str:
-    """What tells one view of process ids from another: the same id means another process in each."""
-    return _told(lambda: os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - it names no file
-
-
-def _told(ask: Callable[[], str]) -> str:
-    with contextlib.suppress(OSError):
-        return ask()
-    return ""
-
-
-def processes_of(run_id: str, variable: str = RUN_VARIABLE) -> list[int]:
-    """Return the ids of all living processes that carry ``run_id`` (the caller's own excluded)."""
-    marker = f"{variable}={run_id}".encode()
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if marker in (entry / "environ").read_bytes().split(b"\0") and started_at(int(entry.name)):
-                found.append(int(entry.name))
-    return found
-
-
-def kill_all(run_id: str) -> list[int]:
-    """End every process of a run at once and return their ids. SIGKILL also ends what was stopped."""
-    killed: list[int] = []
-    for pid in processes_of(run_id):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-    return killed
-
-
-class RunFile:
-    """The trace of a living run. ``scratch`` is removed with it.
-
-    With ``containers`` it has some, in the engine at the address ``engine``.
-    """
-
-    def __init__(
-        self, run_id: str, scratch: Path, *, containers: bool = False, engine: str | None = None
-    ) -> None:
-        self.path = writable_dir(state_dir()) / f"{run_id}.json"
-        self.run_id = run_id
-        self.scratch = scratch
-        record = {
-            "pid": os.getpid(),
-            "started_at": started_at(os.getpid()),
-            "scratch": str(scratch),
-            "containers": containers,
-            "engine": engine,
-            "boot": boot_id(),
-            "pid_namespace": pid_namespace(),
-        }
-        unseen = self.path.with_suffix(".new")  # half of a run file would be swept by a lab beside this one
-        try:
-            unseen.write_text(json.dumps(record))
-            unseen.replace(self.path)
-        finally:
-            unseen.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Forget the run: it ended properly."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.path.unlink(missing_ok=True)
+from lab.paths import state_dir
+from lab.substrates.docker.cleanup import Unasked, sweep_engine
+from lab.substrates.docker.engine import endpoint
+from lab.substrates.run_files import Swept, boot_id, kill_all, pid_namespace, started_at
 
 
 def _cannot_be_told(record: Mapping[str, Any]) -> bool:
@@ -188,8 +68,6 @@ class _Dead:
 
 def _current_engine() -> str | None:
     """The address of the engine that a run would use now; None if the configuration names one in vain."""
-    from lab.substrates.docker.engine import endpoint
-
     try:
         return endpoint().host
     except LabError:
@@ -198,8 +76,6 @@ def _current_engine() -> str | None:
 
 def _sweep_engine(host: str | None, runs: Sequence[_Dead], swept: dict[str, Swept]) -> None:
     """Remove what dead runs have in one engine, and then the files of ``runs``: containers share them."""
-    from lab.substrates.docker.cleanup import Unasked, sweep_engine
-
     try:
         found = {one.run_id: one for one in sweep_engine(host)}
     except Unasked as error:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from lab.substrates.interruption import SIGNALS, Interrupted
+
 T = TypeVar("T")
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Interrupted(Exception):
-    """The user, or the system, asked the run to stop; everything was torn down."""
 
 
 def execute_on(substrate: str, seed: int, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -18,9 +18,9 @@ from lab.redis_model.persistence import Persistence
 from lab.run.recorder import Recorder
 from lab.scenario.registry import steps
 from lab.substrates.base import STORE, Capability
-from lab.substrates.cleanup import processes_of
 from lab.substrates.local.cluster import LocalCluster
 from lab.substrates.plan import ClusterPlan
+from lab.substrates.run_files import processes_of
 
 S = 1_000_000_000
 MS = 1_000_000

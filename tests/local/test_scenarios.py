@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab.scenario.files import names
-from lab.substrates.cleanup import processes_of
+from lab.substrates.run_files import processes_of
 from tests.lab_process import MARK, Lab
 from tests.shipped import summaries
 

@@ -10,7 +10,7 @@ import pytest
 from lab import tools
 from lab.scenario.files import consensus_names
 from lab.scenario.load import load_scenario
-from lab.substrates.cleanup import processes_of
+from lab.substrates.run_files import processes_of
 from lab.tools import Missing
 from tests.lab_process import MARK, Ended, Lab
 

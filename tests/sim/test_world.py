@@ -12,7 +12,7 @@ import time
 import pytest
 import redis.asyncio
 
-from lab.substrates.execute import Interrupted
+from lab.substrates.interruption import Interrupted
 from lab.substrates.sim.clock import S_NS, Clock
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.node import PORT

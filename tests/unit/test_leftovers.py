@@ -12,9 +12,9 @@ import pytest
 
 from lab.cli.app import call
 from lab.errors import ExitCode
-from lab.substrates import cleanup as leftovers
-from lab.substrates.cleanup import RunFile, Swept, sweep
+from lab.substrates.cleanup import sweep
 from lab.substrates.docker import cleanup as docker_leftovers
+from lab.substrates.run_files import RunFile, Swept, boot_id
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_in_words() -> None:
     kept = Swept("x", (1,), not_removed="no answer")
     assert kept.words.startswith("ended 1 processes; its containers may still run")
     assert kept.sentence.startswith("a killed run was not removed (")
-    assert leftovers.boot_id()
+    assert boot_id()
 
 
 def test_nobody_sees_half_of_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Serve one cluster, from its beginning to its verdict."""
-    from lab.substrates.execute import Interrupted
+    from lab.substrates.interruption import Interrupted
 
     answer = answers()
     try:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
 from lab.substrates.base import STORE, Capability
-from lab.substrates.cleanup import RunFile
 from lab.substrates.docker import images, topology
 from lab.substrates.docker.cleanup import owner_labels, remove_run
 from lab.substrates.docker.container import Container, Watch, create, name_of
@@ -22,6 +21,7 @@ from lab.substrates.plan import ClusterPlan
 from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.disk import NodeDisk
 from lab.substrates.real.ports import planned_ports
+from lab.substrates.run_files import RunFile
 from lab.substrates.toxiproxy import ToxiproxyServer
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
 from lab.substrates.base import STORE, Capability
-from lab.substrates.cleanup import RunFile
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
@@ -23,6 +22,7 @@ from lab.substrates.local.services import ServiceNode
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.ports import free_ports, planned_ports
+from lab.substrates.run_files import RunFile
 from lab.substrates.toxiproxy import ToxiproxyServer
 
 N = TypeVar("N", bound=LocalNode | ServiceNode)

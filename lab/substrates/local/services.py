@@ -21,12 +21,12 @@ from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
 from lab.redis_model.persistence import Disk
 from lab.substrates.base import ClockReading, Life, Probe, Role, Service
-from lab.substrates.cleanup import started_at
 from lab.substrates.local.leaders import ALONE, ROLES
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.probe import PINGS
 from lab.substrates.real.machine import RealMachine
 from lab.substrates.real.ports import reserved
+from lab.substrates.run_files import started_at
 
 HOST: Final = "127.0.0.1"
 POSTGRES_USER: Final = "lab"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
-from lab.substrates.execute import SIGNALS, Interrupted
+from lab.substrates.interruption import SIGNALS, Interrupted
 from lab.substrates.sim.loop import host_with_loop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.patches import simulating
