@@ -7,6 +7,7 @@ from math import floor
 
 _NS_PER_MS = 1e6
 _MS_PER_S = 1_000.0
+_COARSE_NS = 50_000_000
 
 
 def in_words(duration_ns: int, *, at_least: bool = False) -> str:
@@ -20,7 +21,9 @@ def in_words(duration_ns: int, *, at_least: bool = False) -> str:
 
 
 def instant(since_start_ns: int) -> str:
-    """A stamp in seconds since the first event: `10.19 s`."""
+    """A stamp since the first event, in seconds: `10.19 s`; in milliseconds if it is small."""
+    if 0 < abs(since_start_ns) < _COARSE_NS:
+        return in_words(since_start_ns)
     return f"{since_start_ns / _NS_PER_MS / _MS_PER_S:.2f} s"
 
 

@@ -76,6 +76,10 @@ def scenarios_plan(wanted: tuple[str, ...], on: str = AUTO) -> Plan:
         LabError: there is no such scenario, or no such substrate.
     """
     title = "Scenarios and their controls"
+    if not all(wanted):
+        raise LabError(
+            "an empty name of a scenario", expected="a name (lab list) or a file", hint="lab list shows all"
+        )
     case = Case(scenarios=wanted, controls=True, on=(_possible(on),))
     return _plan("scenarios", Suite(title=title, cases=(case,)), Path())
 

@@ -203,7 +203,7 @@ def _cell(text: str) -> str:
 
 
 def write_docs(out: Path, gallery: Path | None) -> list[Path]:
-    """Write all pages below a directory, the gallery's index into it, the track record into the README.
+    """Write all pages below a directory, the gallery's index into it, the track record into docs/results.md.
 
     Pages of nothing are removed.
 
@@ -214,9 +214,9 @@ def write_docs(out: Path, gallery: Path | None) -> list[Path]:
     found = {out / name: text for name, text in pages(gallery).items()}
     if gallery:
         found[gallery / "README.md"] = gallery_index(gallery)
-        readme = gallery.parents[1] / "README.md"
-        if readme.is_file():
-            found[readme] = with_record(readme.read_text(encoding="utf-8"), gallery)
+        results = gallery.parents[1] / "docs" / "results.md"
+        if results.is_file():
+            found[results] = with_record(results.read_text(encoding="utf-8"), gallery)
     for path, text in found.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

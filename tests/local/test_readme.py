@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands and its code are run as a reader would run them."""
+"""The README and the guide tell the truth: their commands and code are run as a reader would run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
 from tests.shipped import STORIES
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDES = (ROOT / "README.md", ROOT / "docs" / "guide.md")
+README = "\n".join(path.read_text(encoding="utf-8") for path in GUIDES)
+RESULTS = ROOT / "docs" / "results.md"
 
 
 def blocks(language: str) -> list[str]:
@@ -27,7 +29,8 @@ def commands(tool: str) -> list[list[str]]:
     """Every command line of the README that calls ``tool``, without it."""
     lines = [line for block in blocks("sh") for line in block.splitlines()]
     split = [shlex.split(line, comments=True) for line in lines]
-    return [words[1:] for words in split if words[:1] == [tool]]
+    called = dict.fromkeys(tuple(words[1:]) for words in split if words[:1] == [tool])
+    return [list(words) for words in called]
 
 
 def needs_engine(arguments: list[str]) -> bool:
@@ -98,9 +101,9 @@ def test_the_suite_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_the_readme_links_to_exists() -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    for page in (*GUIDES, RESULTS, ROOT / "docs" / "glossary.md"):
+        targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+        assert [target for target in targets if not (page.parent / target).exists()] == [], page
 
 
 def test_make_knows_the_targets_that_the_readme_names() -> None:
@@ -111,6 +114,6 @@ def test_make_knows_the_targets_that_the_readme_names() -> None:
 
 
 def test_the_table_names_every_story() -> None:
-    table = README.split("| scenario |")[1].split("\n\n")[0]
+    table = RESULTS.read_text(encoding="utf-8").split("| scenario |")[1].split("\n\n")[0]
     listed = re.findall(r"^\| ([a-z][a-z0-9-]+) \| ", table, re.MULTILINE)
     assert sorted(listed) == sorted(STORIES)

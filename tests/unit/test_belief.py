@@ -121,7 +121,7 @@ def test_a_client_that_says_held_after_a_failed_extension_has_another_line() -> 
         return words(story.op("alice", "held", 1_500, 1_510, grant_id="a", value=answer).over(1_900))
 
     assert line("no").startswith("agree")
-    assert "from 0.01 s to 1.51 s" in line("yes")
+    assert "from 10 ms to 1.51 s" in line("yes")
 
 
 def test_a_clock_that_jumps_parts_them_between_the_bounds() -> None:
@@ -135,7 +135,7 @@ def test_a_clock_that_jumps_parts_them_between_the_bounds() -> None:
     assert (held.sure_ns, held.possible_ns) == ((480 - 103) * MS, (480 - 100) * MS)
     assert [(loss.node, loss.why) for loss in held.losses] == [("C", "its clock was moved by a jump")]
     told = words(story)
-    assert "PART: alice believed in a from 0.01 s to 0.48 s, where the story ended" in told
+    assert "PART: alice believed in a from 10 ms to 0.48 s, where the story ended" in told
     assert "until 0.10 s (C: its clock was moved by a jump): 377 ms to 380 ms of belief" in told
 
 

@@ -78,7 +78,7 @@ def test_a_violation_is_a_headline_with_its_evidence_below() -> None:
     at = next(i for i, line in enumerate(lines) if line.startswith("  mutual exclusion"))
     assert lines[at] == "  mutual exclusion   VIOLATED  alice and bob both held 'k' for at least 9.9 s"
     assert lines[at + 1] == (
-        "      alice: guaranteed until 9.98 s (its TTL ends then at the earliest) · bob: acquired at 0.03 s"
+        "      alice: guaranteed until 9.98 s (its TTL ends then at the earliest) · bob: acquired at 30 ms"
     )
 
 

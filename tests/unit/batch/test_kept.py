@@ -76,8 +76,8 @@ def test_it_is_small() -> None:
     assert sum(path.stat().st_size for path in MATRIX.rglob("*") if path.is_file()) < BYTES_MAX
 
 
-def test_the_track_record_in_the_readme_is_that_of_the_matrix() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_track_record_is_that_of_the_matrix() -> None:
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert BEGIN in text
     assert with_record(text, GALLERY) == text, "python -m lab.report.docs writes it"
     table = text.partition(BEGIN)[2].partition(END)[0]
@@ -88,7 +88,7 @@ def test_the_track_record_in_the_readme_is_that_of_the_matrix() -> None:
 def test_a_number_that_drifted_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "matrix").mkdir()
     data = read_kept(MATRIX)
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     data["cells"] = [cell | ({"runs": cell["runs"] + 1} if cell["own"] else {}) for cell in data["cells"]]
     (tmp_path / "matrix" / "matrix.json").write_text(json.dumps(data))
     assert with_record(text, tmp_path) != text

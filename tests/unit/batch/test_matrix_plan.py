@@ -87,7 +87,7 @@ def test_a_story_that_extends_needs_a_lock_that_can(monkeypatch: pytest.MonkeyPa
     class Traits:
         extends = False
 
-    monkeypatch.setattr(matrix_plan, "traits_of", lambda *_: Traits)
+    monkeypatch.setattr(matrix_plan, "properties_of", lambda *_: Traits)
     (one,) = survey(file).items
     assert one.why_not == "this library cannot extend a lease"
 

@@ -127,5 +127,5 @@ def test_what_no_node_forgot_is_put_down_to_the_latest_as_before() -> None:
     story.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
     story.write("alice", "g1", 1540, 1550, 0, 2)
     assert broken(story, "stale-write") == (
-        "assumption 'bounded process pauses' was broken by the nemesis at 0.03 s (event 4)"
+        "assumption 'bounded process pauses' was broken by the nemesis at 30 ms (event 4)"
     )

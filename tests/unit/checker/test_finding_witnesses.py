@@ -195,7 +195,7 @@ def test_who_overwrote_whom_is_told_by_versions() -> None:
     assert finding.details["versions_written"] == [1, 2]
     assert finding.headline == "alice overwrote bob's update of 'k' without having seen it"
     assert (
-        "wrote version 1 at 0.02 s · alice: read version 0, wrote version 2 at 0.05 s" in finding.evidence[0]
+        "wrote version 1 at 20 ms · alice: read version 0, wrote version 2 at 0.05 s" in finding.evidence[0]
     )
 
 

@@ -74,9 +74,7 @@ def test_a_write_that_replaced_a_blind_one_unseen_is_a_cycle() -> None:
 def test_a_release_that_nothing_came_before_says_so() -> None:
     story = Story(model="mutex").op("alice", "release", 0, 1).op("alice", "acquire", 2, 3)
     (finding,) = story.verdict().named("not-linearizable")
-    assert finding.why.endswith(
-        "needs the lock to be held, but no acquire called by t=+1.000 ms can have taken it."
-    )
+    assert finding.why.endswith("needs the lock to be held, but no acquire called by 1 ms can have taken it.")
 
 
 def test_a_fault_that_is_injected_twice_lacks_the_first_receipt() -> None:

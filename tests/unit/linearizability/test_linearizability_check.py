@@ -47,7 +47,7 @@ def test_two_holders_in_one_plain_sentence() -> None:
     (result,) = story.check("owner-mutex")
     assert (result.outcome, result.witness, result.key) == ("violated", (0, 1), "k")
     assert result.why == (
-        "bob's acquire returned at 0.00 s while alice held the lock (since 0.00 s) "
+        "bob's acquire returned at 3 ms while alice held the lock (since 1 ms) "
         "and had not yet called a release."
     )
 
@@ -97,7 +97,7 @@ def test_fences_count_only_in_fenced_models() -> None:
     verdicts = {m: story.check(m)[0] for m in ("owner-mutex", "fenced-mutex", "reentrant-fenced-mutex")}
     assert [r.outcome for r in verdicts.values()] == ["ok", "violated", "violated"]
     assert verdicts["fenced-mutex"].why == (
-        "bob acquired at 0.01 s with fence 7, not greater than fence 7, with which alice had acquired before."
+        "bob acquired at 5 ms with fence 7, not greater than fence 7, with which alice had acquired before."
     )
 
 

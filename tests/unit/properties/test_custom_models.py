@@ -46,8 +46,8 @@ def test_the_operation_that_no_order_explains() -> None:
     assert finding.clients == ("bob", "carol")
     assert finding.details == {"model": "Held", "algorithm": "search"}
     assert finding.why == (
-        "no order of the operations explains carol's acquire at 0.01 s by the model Held: "
-        "1 others can be put in order, it cannot"
+        "no order of the operations explains carol's acquire at 7.5 ms by the model Held: "
+        "1 other operations can be put in order, this one cannot"
     )
 
 
