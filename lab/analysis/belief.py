@@ -18,7 +18,7 @@ import numpy as np
 from checker.history.evidence import Evidence
 from checker.history.history import History
 from checker.history.operations import NEVER, NONE, F
-from lab.analysis.key_presence import LOOKS, Lain, Loss, NodeRecord, Piece
+from lab.analysis.key_presence import LOOKS, Loss, NodeRecord, Piece, Presence
 
 LISTED_MAX: Final = 200
 """How many grants are listed one by one in verdict.json."""
@@ -192,7 +192,7 @@ class _Check:
                 found.setdefault(grant, []).append(Piece(start_ns, min(end_ns, self._end_ns)))
         return found
 
-    def _held(self, grant: int, believed: list[Piece], lains: Sequence[Lain], needed: int) -> Held:
+    def _held(self, grant: int, believed: list[Piece], lains: Sequence[Presence], needed: int) -> Held:
         sure_ns = possible_ns = most = 0
         first_ns: int | None = None
         last_ns: int | None = None
@@ -227,7 +227,7 @@ class _Check:
         )
 
 
-def _cut(piece: Piece, lains: Iterable[Lain]) -> list[tuple[int, int]]:
+def _cut(piece: Piece, lains: Iterable[Presence]) -> list[tuple[int, int]]:
     """A piece of belief, cut wherever anything about a node changes."""
     ends = {
         stamp

@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """One look: between two instants the key had this token and so much time left; None: it was not there."""
 
     number: int
@@ -51,7 +51,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class ObservedCommand:
     """A command on the key: it ran between two instants, and surely between two looks, by their numbers."""
 
     first_ns: int
@@ -86,7 +86,7 @@ class Loss:
 
 
 @dataclass(slots=True)
-class Lain:
+class Presence:
     """When a token surely lay on a node, when it surely did not, and how it was lost."""
 
     there: list[Piece] = field(default_factory=list)
@@ -117,7 +117,7 @@ class NodeRecord:
         self._unwatched = [
             Piece(f.start_ns, min((up for up in ups if up > f.start_ns), default=NEVER)) for f in self._falls
         ]
-        looks: list[Look] = []
+        looks: list[Observation] = []
         lost_ns: int | None = None
         for event in events:
             if event.f == "node-down" and lost_ns is None:
@@ -143,7 +143,7 @@ class NodeRecord:
         self._seen = [int(command["seen_ns"]) for command, _ in noted]
         self._ends = [(e.time_ns, int(e.value["passed"])) for e in events if e.f in ENDS and e.value]
 
-    def _touch(self, command: dict[str, Any], before: int, asked_ns: dict[int, int]) -> Touch:
+    def _touch(self, command: dict[str, Any], before: int, asked_ns: dict[int, int]) -> ObservedCommand:
         """When a command ran: by the node's stamp, unless its clock may have been wrong then."""
         after, seen_ns = int(command["after"]), int(command["seen_ns"])
         since_ns = asked_ns.get(after, 0)
@@ -152,24 +152,24 @@ class NodeRecord:
         words = (name.upper(), *(word.upper() if word.upper() == "NX" else word for word in rest))
         span = Piece(since_ns, seen_ns + 1)
         if any(span.meets(wrong) for wrong, _ in self._wrong) or first_ns > seen_ns:
-            return Touch(since_ns, seen_ns, after, before, words)
+            return ObservedCommand(since_ns, seen_ns, after, before, words)
         first_ns, last_ns = first_ns - self._epsilon_ns, last_ns + self._epsilon_ns
-        return Touch(max(first_ns, since_ns), min(last_ns, seen_ns), after, before, words)
+        return ObservedCommand(max(first_ns, since_ns), min(last_ns, seen_ns), after, before, words)
 
-    def _missed(self, look: Look) -> bool:
+    def _missed(self, look: Observation) -> bool:
         """Whether commands before this look may have gone unseen."""
         passed = next((passed for end_ns, passed in self._ends if end_ns >= look.asked_ns), 0)
         return look.number > passed
 
-    def lain(self, token: str, asked_ns: int, until_ns: int) -> Lain:
+    def lain(self, token: str, asked_ns: int, until_ns: int) -> Presence:
         """Follow one token from `asked_ns`, when nobody can have sent it yet, to beyond `until_ns`.
 
         Nothing is told of the time after the first look that follows `until_ns`.
         """
-        found = Lain(absent=list(self._down))
+        found = Presence(absent=list(self._down))
         first = bisect_left(self._asked, asked_ns)
         end = bisect_left(self._asked, until_ns) + 1
-        before = Look(0, asked_ns, asked_ns, None, None)
+        before = Observation(0, asked_ns, asked_ns, None, None)
         edge_ns = asked_ns
         for look in self._looks[first:end]:
             pair = _Pair(before, look, token, edge_ns)
@@ -177,7 +177,7 @@ class NodeRecord:
             before = look
         return found
 
-    def _between(self, pair: _Pair, found: Lain) -> int:
+    def _between(self, pair: _Pair, found: Presence) -> int:
         """Tell what is sure between two looks; return from when on it is as the second look saw it."""
         a, b = pair.first, pair.second
         if self._missed(b) or any(pair.span.meets(gap) for gap in self._unwatched):
@@ -201,7 +201,7 @@ class NodeRecord:
         found.absent.append(Piece(pair.edge_ns, b.asked_ns))
         return b.asked_ns
 
-    def _lost(self, pair: _Pair, found: Lain) -> int:
+    def _lost(self, pair: _Pair, found: Presence) -> int:
         """It was there and is not any more: by a command, by expiry, or with the node's clock."""
         a, b = pair.first, pair.second
         touches = [touch for touch in self._touches_between(a, b) if touch.may_end]
@@ -223,7 +223,7 @@ class NodeRecord:
         found.absent.append(Piece(gone_ns, max(gone_ns, b.asked_ns)))
         return gone_ns
 
-    def _over_a_gap(self, pair: _Pair, found: Lain) -> int:
+    def _over_a_gap(self, pair: _Pair, found: Presence) -> int:
         """The node was not watched for a while: nothing is known but when it surely was down."""
         if pair.was:
             falls = [f for f in self._falls if pair.span.meets(Piece(f.start_ns, f.until_ns))]
@@ -236,7 +236,7 @@ class NodeRecord:
             found.losses.append(Loss(self.node, pair.edge_ns, max(last_ns, pair.edge_ns), why))
         return pair.second.answered_ns
 
-    def _touches_between(self, a: Look, b: Look) -> list[Touch]:
+    def _touches_between(self, a: Observation, b: Observation) -> list[ObservedCommand]:
         """The commands that may have run after one look and before another."""
         first = bisect_left(self._seen, a.asked_ns)
         found = []
@@ -252,8 +252,8 @@ class NodeRecord:
 class _Pair:
     """Two looks in a row; what the first one saw has been known to hold since `edge_ns`."""
 
-    first: Look
-    second: Look
+    first: Observation
+    second: Observation
     token: str
     edge_ns: int
 
@@ -273,10 +273,10 @@ class _Pair:
         return Piece(self.first.asked_ns, self.second.answered_ns + 1)
 
 
-def _look(event: Event) -> Look:
+def _look(event: Event) -> Observation:
     value: dict[str, Any] = event.value
     token = None if event.f == "key-deleted" else event.token
-    return Look(
+    return Observation(
         int(value["look"]), int(value["asked_ns"]), int(value["answered_ns"]), token, event.ttl_left_ns
     )
 

@@ -15,9 +15,9 @@ from lab.substrates.run_files import started_at
 
 if TYPE_CHECKING:
     from lab.report.files import Picture
+    from lab.run.narration import Listener
     from lab.run.request import RunRequest
     from lab.run.result import RunResult
-    from lab.run.told import Listener
 
 FORMATS: Final = ("svg", "png", "pdf")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from lab.faults.base import Fault, Receipt, Target
 from lab.scenario.fault_step import Drawing, Sign
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import ClientName
 from lab.substrates.base import Capability, Cluster
 
@@ -32,7 +32,7 @@ class ClientCrash(Fault):
         """The client."""
         return self.client
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse a client that was killed."""
         yield from told.unless_killed(self.client, ("client",))
         told.dead.add(self.client)

@@ -22,7 +22,7 @@ from lab.faults.base import (
     together,
 )
 from lab.scenario.fault_step import Drawing, Sign
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import Nodes
 from lab.substrates.base import Capability, Cluster, Node
 
@@ -42,7 +42,7 @@ class DownFault(Fault):
     nodes: Nodes
     """The nodes that are hit."""
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse nodes that are down."""
         yield from told.unless_down(self.nodes)
         told.down |= set(told.stage.names(self.nodes))

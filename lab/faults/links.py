@@ -31,7 +31,7 @@ from lab.faults.base import (
 )
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import ClientName, NodeName, Nodes
 from lab.substrates.base import STORE, Cluster, Direction, Link, Node, Probe
 
@@ -109,7 +109,7 @@ class LinkStep(StepModel):
         """Whether it can be done to a link between two servers of one service."""
         return False
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse links of killed clients, and those that there are not."""
         yield from told.unless_killed(self.client, ("client",))
         if self.node is None:

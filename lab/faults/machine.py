@@ -9,7 +9,7 @@ from pydantic import ConfigDict, model_validator
 
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import ClientName, NodeName
 
 
@@ -44,6 +44,6 @@ class MachineStep(StepModel):
         """The name of the machine, whichever it is."""
         return self.node or self.client or ""
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse a client that was killed."""
         yield from told.unless_killed(self.client, ("client",))

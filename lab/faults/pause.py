@@ -14,7 +14,7 @@ from lab.faults.base import PROBE_TIMEOUT_S, Fault, Receipt, Target, machine
 from lab.faults.machine import MachineStep
 from lab.scenario.fault_step import Drawing, Sign
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.substrates.base import Capability, Cluster
 
 
@@ -28,7 +28,7 @@ class Pause(MachineStep, Fault):
     DRAWN = Drawing("machine", stops=True)
     SIGN = Sign("pause")
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse what is paused, down or killed."""
         word = "client" if self.node is None else "node"
         if self.name in told.dead:

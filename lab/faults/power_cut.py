@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lab.faults.base import Tolerance
 from lab.faults.down import NOT_DURABLE, DownFault, Shown
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import Nodes
 from lab.substrates.base import Capability, Node
 
@@ -23,7 +23,7 @@ class PowerCut(DownFault):
     nodes: Nodes
     """The nodes whose power is cut."""
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse nodes that are down, or have nothing to lose."""
         yield from super().impossible(told)
         if told.stage.persistence == "none":

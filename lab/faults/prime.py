@@ -16,7 +16,7 @@ from typing import Any, Final
 from lab.faults.base import Receipt, ms, node_names, together
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import Nodes
 from lab.substrates.base import Cluster, Node
 
@@ -37,7 +37,7 @@ class Prime(StepModel):
     nodes: Nodes
     """The nodes that are brought there."""
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse nodes that are down, or do not sync by the second."""
         yield from told.unless_down(self.nodes)
         if told.stage.persistence != "aof-everysec":

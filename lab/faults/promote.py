@@ -12,7 +12,7 @@ from lab.faults.base import Fault, Receipt, Target, answers
 from lab.faults.down import NOT_DURABLE
 from lab.scenario.fault_step import Sign
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.scenario.types import NodeName
 from lab.substrates.base import Capability, Cluster
 
@@ -29,7 +29,7 @@ class Promote(Fault):
     node: NodeName
     """The replica that becomes a master."""
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse a node that is no replica, or down."""
         if self.node not in told.stage.replicas or self.node in told.promoted:
             yield ("node",), problem(f"{self.node} is no replica", "a node from cluster.replicas")

@@ -16,7 +16,7 @@ from lab.durations import format_duration
 from lab.faults.base import Receipt, Target, all_faults, ms, node_names, together
 from lab.faults.nemesis import End, Nemesis, Open
 from lab.scenario.problems import choice, problem
-from lab.scenario.story import Found, Told, are
+from lab.scenario.story import Found, StoryState, are
 from lab.scenario.types import DurationNs, NodeName, Nodes
 from lab.substrates.base import Cluster, Node
 
@@ -58,7 +58,7 @@ class Restart(End):
         usual = {"clock": "wall", "by": None}
         return {key: value for key, value in fields.items() if key not in usual or value != usual[key]}
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse it where no node is down."""
         names = told.stage.names(self.nodes)
         if not told.down & set(names):

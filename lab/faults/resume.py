@@ -14,7 +14,7 @@ from lab.faults.machine import MachineStep
 from lab.faults.nemesis import End, Nemesis
 from lab.faults.pause import state_words
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, Told
+from lab.scenario.story import Found, StoryState
 from lab.substrates.base import Cluster
 
 
@@ -26,7 +26,7 @@ class Resume(MachineStep, End):
     SAYS = "lets {} go on"
     TURN = 2
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Refuse what is not paused, or was killed."""
         if self.name in told.dead:
             yield from super().impossible(told)

@@ -16,12 +16,12 @@ from lab.analysis.metrics import WINDOW_NS, Measures, Spread
 from lab.durations import format_duration
 from lab.errors import ExitCode
 from lab.report.belief import belief_lines
+from lab.run.narration import Listener, Narrated
 from lab.run.request import Plan
 from lab.run.result import RunResult
-from lab.run.told import Listener, Told
 from lab.scenario.model import Scenario
 
-MOODS = {
+STATUS_STYLES = {
     "ok": "green",
     "fail": "red",
     "info": "yellow",
@@ -62,7 +62,7 @@ class StoryTeller(Listener):
         chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why}) · {_in_short(story)}"
         self._console.print(chosen, style="dim", markup=False)
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Narrated) -> None:
         """Print one line."""
         now_ns = time.monotonic_ns()
         self._start_ns = now_ns if self._start_ns is None else self._start_ns
@@ -70,7 +70,7 @@ class StoryTeller(Listener):
         line = Text.assemble(
             (f"{passed_ms:7.0f} ms  ", "dim"),
             (f"{told.actor:>8}  ", "bold"),
-            (told.text, MOODS[told.mood]),
+            (told.text, STATUS_STYLES[told.status]),
         )
         self._console.print(line, soft_wrap=True)
 

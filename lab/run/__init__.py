@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lab.run.narration import Listener
     from lab.run.request import RunRequest
     from lab.run.result import RunResult
-    from lab.run.told import Listener
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
         Interrupted: a signal ended it; everything was torn down, the history is kept.
     """
     from lab.run.execution import Run  # most of this package's users never run anything
-    from lab.run.told import Listener
+    from lab.run.narration import Listener
     from lab.substrates.execute import execute_on
 
     hears = listener or Listener()

@@ -32,11 +32,11 @@ from lab.run.directory import RunDirectory
 from lab.run.final_reads import final_reads
 from lab.run.lock_properties import LockProperties, properties_of
 from lab.run.machine_clock import MachineClock
+from lab.run.narration import Listener, Narrated, Narrator
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
 from lab.run.steps import Player, needed_of, needs
-from lab.run.told import Listener, Narrator, Told
 from lab.run.workload import WorkloadPlayer
 from lab.scenario.draw import schedule
 from lab.scenario.model import Scenario
@@ -91,7 +91,7 @@ class Run:
         lock, place = scenario.lock, place_on(self._plan.substrate)
         self._traits = properties_of(lock.name, lock.ttl_ns, lock.options, place)
         for swept in sweep():
-            self._tell(Told("lab", swept.sentence, "plain"))
+            self._tell(Narrated("lab", swept.sentence, "plain"))
         if not is_simulated(self._plan.substrate):
             # No daemon: an interpreter that ends while a thread imports NumPy may end by SIGSEGV.
             self._imports = threading.Thread(target=self._import_what_comes_last)
@@ -181,7 +181,7 @@ class Run:
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
                 if self._imports is not None:  # whoever imports holds up every other thread
                     await asyncio.to_thread(self._imports.join)
-            self._tell(Told("lab", f"{_size(cluster)} up and healthy", "plain"))
+            self._tell(Narrated("lab", f"{_size(cluster)} up and healthy", "plain"))
             return await self._story(cluster, observer, recorder, clock)
         finally:
             for watch in watches:
@@ -227,7 +227,7 @@ class Run:
             # Whatever went wrong first, a part that died unasked is the better explanation.
             seen = cluster.failed.result() if cluster.failed.done() else error.seen
             recorder.write("lab", "info", "abort", error=seen)
-            self._tell(Told("lab", f"ABORTED: {seen}", "fail"))
+            self._tell(Narrated("lab", f"ABORTED: {seen}", "fail"))
             return seen
         finally:
             story.cancel()

@@ -14,9 +14,9 @@ from lab.faults.links import LinkStep
 from lab.faults.nemesis import End, Nemesis
 from lab.faults.prime import Prime
 from lab.run.anchors import Anchors
+from lab.run.narration import Narrated, Narrator
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
-from lab.run.told import Narrator, Told
 from lab.scenario.actions import Action
 from lab.scenario.anchors import (
     Anchor,
@@ -121,7 +121,7 @@ class Player:
             case Start():
                 self._started_ns = self._recorder.now_ns()
                 self._begin(step.action)
-                self._tell(Told(step.action.client, f"begins: {step.action}", "plain"))
+                self._tell(Narrated(step.action.client, f"begins: {step.action}", "plain"))
             case Finish():
                 for client in step.clients:
                     await self._finish(client)
@@ -134,10 +134,10 @@ class Player:
             case Until():
                 await self._wait_for(step)
             case Wait():
-                self._tell(Told("lab", f"waits {format_duration(step.duration_ns)}", "plain"))
+                self._tell(Narrated("lab", f"waits {format_duration(step.duration_ns)}", "plain"))
                 await asyncio.sleep(step.duration_ns / 1e9)
             case Say():
-                self._tell(Told("lab", step.text, "plain"))
+                self._tell(Narrated("lab", step.text, "plain"))
             case _:
                 raise TypeError(f"the step {step.KEY} is neither a fault nor the end of one")
 
@@ -151,14 +151,14 @@ class Player:
             left.cancel()
             await asyncio.gather(left, return_exceptions=True)
         missing = "" if receipt.confirmed else " (NO RECEIPT: it did not take effect)"
-        mood = "fault" if receipt.confirmed else "fail"
-        self._tell(Told("nemesis", f"{fault.KEY}: {words}{missing}", mood))
+        status = "fault" if receipt.confirmed else "fail"
+        self._tell(Narrated("nemesis", f"{fault.KEY}: {words}{missing}", status))
         if after := fault.looked_at_after():
             await self._observer.observe(after)
 
     async def _end(self, step: End) -> None:
         words, confirmed = await self._nemesis.end(step)
-        self._tell(Told("nemesis", step.SAYS.format(words), "fault" if confirmed else "fail"))
+        self._tell(Narrated("nemesis", step.SAYS.format(words), "fault" if confirmed else "fail"))
         names = step.brings_up(self._cluster)
         if names and not await self._observer.until_watching(names, WATCH_TIMEOUT_S):
             raise UnknownOutcome(f"node {', '.join(names)} came back and can't be watched")
@@ -186,7 +186,7 @@ class Player:
         text = f"waits at the point {answer.text!r}" if answer.outcome is Outcome.HELD else answer.text
         skipped = f"{action.verb}: skipped, since it {text}" if answer.outcome is Outcome.SKIPPED else text
         self._tell(
-            Told(client.name, skipped, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
+            Narrated(client.name, skipped, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
         )
         return answer
 
@@ -205,7 +205,7 @@ class Player:
         if isinstance(step.anchor, ClientAt) and came:
             self._pending.pop(step.anchor.client)  # it waits at its point, and nothing is left to finish
         if came:
-            self._tell(Told("lab", f"sees: {words}", "plain"))
+            self._tell(Narrated("lab", f"sees: {words}", "plain"))
         else:
             waited = "" if _looks_once(step.anchor) else f": not within {step.anchor.within_ns / 1e9:g} s"
             self._miss(words, f"{words}{waited}")
@@ -218,13 +218,13 @@ class Player:
             self._miss(words, f"{words}: {receipt.evidence}")
             return
         self._recorder.write("lab", "ok", "prime", targets=names, receipt=dict(receipt.evidence))
-        self._tell(Told("lab", f"brings {words}", "plain"))
+        self._tell(Narrated("lab", f"brings {words}", "plain"))
 
     def _miss(self, words: str, error: str) -> None:
         """What had to be so was not: the run proves nothing, and the rest of it would be another story."""
         self.missed.append(words)
         self._recorder.write("lab", "fail", "anchor", error=error)
-        self._tell(Told("lab", f"NEVER SAW: {error}", "fail"))
+        self._tell(Narrated("lab", f"NEVER SAW: {error}", "fail"))
 
 
 def _looks_once(anchor: Anchor) -> bool:

@@ -17,9 +17,9 @@ import msgspec
 
 from lab.client_protocol import Answer, Command, Loop
 from lab.errors import UnknownOutcome
+from lab.run.narration import Narrated, Narrator
 from lab.run.recorder import Recorder
 from lab.run.steps import Player
-from lab.run.told import Narrator, Told
 from lab.scenario.draw import Drawn
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
@@ -110,7 +110,7 @@ class WorkloadPlayer:
             if name not in self._crashed:
                 raise
             return
-        self._tell(Told(name, f"did {answer.text}", "plain"))
+        self._tell(Narrated(name, f"did {answer.text}", "plain"))
 
     async def _faults(self) -> None:
         start_ns = self._recorder.now_ns()
@@ -139,7 +139,7 @@ class WorkloadPlayer:
             clients = None if leader is not None and leader.is_set() else await self._begin(drawn)
             if clients is None:
                 self._recorder.write("lab", "info", "left-out", value=drawn.words)
-                self._tell(Told("nemesis", f"leaves out {drawn.words}", "skipped"))
+                self._tell(Narrated("nemesis", f"leaves out {drawn.words}", "skipped"))
                 return
             for follower in drawn.followers:
                 group.create_task(self._one(follower, group, ended))
@@ -245,10 +245,10 @@ def held_since_ns(log: Path) -> int | None:
     return None
 
 
-def echo(drawn: Sequence[Drawn], tell: Callable[[Told], None]) -> None:
+def echo(drawn: Sequence[Drawn], tell: Callable[[Narrated], None]) -> None:
     """Tell the schedule, or the beginning of a long one."""
     for fault in drawn[:SHOWN_MAX]:
-        tell(Told("lab", f"draws: at {fault.at_ns / 1e6:.0f} ms {fault.words}", "plain"))
+        tell(Narrated("lab", f"draws: at {fault.at_ns / 1e6:.0f} ms {fault.words}", "plain"))
     if len(drawn) > SHOWN_MAX:
         rest = len(drawn) - SHOWN_MAX
-        tell(Told("lab", f"draws: and {rest} more faults, all of them in schedule.json", "plain"))
+        tell(Narrated("lab", f"draws: and {rest} more faults, all of them in schedule.json", "plain"))

@@ -13,7 +13,7 @@ from lab.scenario.problems import kind, problem
 from lab.scenario.types import Model
 
 if TYPE_CHECKING:
-    from lab.scenario.story import Found, Told
+    from lab.scenario.story import Found, StoryState
 
 
 class StepModel(Model):
@@ -40,7 +40,7 @@ class StepModel(Model):
         """The JSON schema of the body, given that of the fields."""
         return fields
 
-    def impossible(self, told: Told) -> Iterator[Found]:
+    def impossible(self, told: StoryState) -> Iterator[Found]:
         """Say what can't happen of it, in a story that was `told` so far, and add what it changes there."""
         return iter(())
 

@@ -43,7 +43,7 @@ class Stage:
 
 
 @dataclass
-class Told:
+class StoryState:
     """What the story has told so far."""
 
     stage: Stage
@@ -72,13 +72,13 @@ class Told:
 
 def impossible(steps: Iterable[StepModel], stage: Stage | None = None) -> Iterator[Found]:
     """Every place in the list of steps where the story asks for something that can't happen, and why."""
-    told = Told(stage or Stage())
+    told = StoryState(stage or Stage())
     for at, step in enumerate(steps):
         for loc, error in _in_step(step, told):
             yield (at, step.KEY, *loc), error
 
 
-def _in_step(step: StepModel, told: Told) -> Iterator[Found]:
+def _in_step(step: StepModel, told: StoryState) -> Iterator[Found]:
     match step:
         case Do():
             for at, action in enumerate(step.actions):
@@ -97,7 +97,7 @@ def _in_step(step: StepModel, told: Told) -> Iterator[Found]:
             yield from step.impossible(told)
 
 
-def _in_action(action: Action, loc: Loc, told: Told, *, awaited: bool) -> Iterator[Found]:
+def _in_action(action: Action, loc: Loc, told: StoryState, *, awaited: bool) -> Iterator[Found]:
     client = action.client
     if client in told.dead:
         yield from told.unless_killed(client, loc)
@@ -113,7 +113,7 @@ def _in_action(action: Action, loc: Loc, told: Told, *, awaited: bool) -> Iterat
         (told.stopped.add if action.until is not None else told.stopped.discard)(client)
 
 
-def _in_finish(client: str, loc: Loc, told: Told) -> Iterator[Found]:
+def _in_finish(client: str, loc: Loc, told: StoryState) -> Iterator[Found]:
     if client in told.dead:
         yield from told.unless_killed(client, loc)
     elif client not in told.busy:
@@ -123,7 +123,7 @@ def _in_finish(client: str, loc: Loc, told: Told) -> Iterator[Found]:
         yield loc, problem(f"{client} is paused, so this never ends", "a client that isn't paused", hint)
 
 
-def _in_until(step: Until, told: Told) -> Iterator[Found]:
+def _in_until(step: Until, told: StoryState) -> Iterator[Found]:
     anchor = step.anchor
     if isinstance(anchor, NodesExecuted) and not told.anything_started:
         expected = "a start step before it, since only what was executed after that counts"

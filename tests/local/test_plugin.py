@@ -156,7 +156,7 @@ def test_a_run_and_its_check_from_python(python_lab: Lab) -> None:
 def test_a_cluster_from_python(python_lab: Lab) -> None:
     with python_lab.cluster(lock="redlock", ttl="60s", options={"node_timeout": "2s"}) as cluster:
         (alice,) = cluster.do("alice acquires")
-        assert alice.mood == "ok"
+        assert alice.status == "ok"
         with pytest.raises(LabError) as caught:
             cluster.inject(cut={"client": "carol", "nodes": ["A"]})
         assert 'unknown client "carol"' in caught.value.seen

@@ -9,8 +9,8 @@ from pathlib import Path
 from checker import Verdict
 from lab.analysis.comparison import Mismatch
 from lab.run import run
+from lab.run.narration import Listener, Narrated
 from lab.run.request import RunRequest
-from lab.run.told import Listener, Told
 
 
 @dataclass(frozen=True)
@@ -45,5 +45,5 @@ class Lines(Listener):
     def __init__(self) -> None:
         self.told_so_far: list[str] = []
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Narrated) -> None:
         self.told_so_far.append(f"{told.actor} {told.text}")

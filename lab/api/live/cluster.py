@@ -12,8 +12,8 @@ from lab.api.child import Child
 from lab.errors import LabError, UnknownOutcome
 
 if TYPE_CHECKING:
+    from lab.run.narration import Narrated
     from lab.run.result import RunResult
-    from lab.run.told import Told
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -34,8 +34,8 @@ class LiveCluster:
 
     Its process (``python -m lab.api.live``) reads JSON lines: ``Begin``, then steps, then an empty line,
     which ends the story: heal, final reads, tear down, check. The end of its input before that is an
-    interruption. Each line is answered by what was told of it, a list of ``Told``, or by an error; the last
-    one, or one on which the run has failed, by the ``RunResult``.
+    interruption. Each line is answered by what was told of it, a list of ``Narrated``, or by an error; the
+    last one, or one on which the run has failed, by the ``RunResult``.
     """
 
     def __init__(self, begin: Begin, cwd: Path, environment: dict[str, str]) -> None:
@@ -50,7 +50,7 @@ class LiveCluster:
             raise RuntimeError("the cluster is not down yet: the result is there when its `with` has ended")
         return self._result
 
-    def play(self, step: Mapping[str, Any]) -> list[Told]:
+    def play(self, step: Mapping[str, Any]) -> list[Narrated]:
         """Play one step: ``{"wait": "500ms"}``, ``{"heal": "all"}``.
 
         Raises:
@@ -59,17 +59,17 @@ class LiveCluster:
         """
         return self._ask(msgspec.json.encode(step))
 
-    def do(self, *sentences: str) -> list[Told]:
+    def do(self, *sentences: str) -> list[Narrated]:
         """Let clients act, one after the other: ``do("alice acquires", "bob works until before-write")``."""
         return [said for said in self.play({"do": list(sentences)}) if said.actor not in ("lab", "nemesis")]
 
-    def inject(self, **fault: Any) -> list[Told]:
+    def inject(self, **fault: Any) -> list[Narrated]:
         """Inject one fault, or end one: ``inject(cut={"client": "alice", "nodes": ["D", "E"]})``."""
         if len(fault) != 1:
             raise LabError(f"{len(fault)} faults in one call", expected="one, like inject(heal='all')")
         return self.play(fault)
 
-    def until(self, **anchor: Any) -> list[Told]:
+    def until(self, **anchor: Any) -> list[Narrated]:
         """Wait for a moment that is observed: ``until(keys="gone")``, ``until(lease="alice", over=True)``."""
         return self.play({"until": anchor})
 
@@ -94,7 +94,7 @@ class LiveCluster:
         finally:
             self._close()
 
-    def _ask(self, line: bytes) -> list[Told]:
+    def _ask(self, line: bytes) -> list[Narrated]:
         if self._child is None:
             raise RuntimeError("the cluster is not up: use it with `with`")
         self._child.send(line + b"\n")

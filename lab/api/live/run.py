@@ -13,11 +13,11 @@ import msgspec
 
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.run.execution import Lived, Run
+from lab.run.narration import Narrated
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
 from lab.run.result import RunResult
 from lab.run.steps import Player
-from lab.run.told import Told
 from lab.scenario.load import LoadedScenario, load_text
 from lab.scenario.step_base import StepModel
 from lab.substrates import substrate
@@ -65,10 +65,10 @@ class LiveRun(Run):
     def __init__(self, scenario: dict[str, Any], plan: Plan, answer: Answer) -> None:
         self._about, self._tell_caller = scenario, answer
         self._steps: list[dict[str, Any]] = []
-        self._said: list[Told] = []
+        self._said: list[Narrated] = []
         super().__init__(plan, self._note)
 
-    def _note(self, told: Told) -> None:
+    def _note(self, told: Narrated) -> None:
         self._said.append(told)
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from lab.run.told import Listener, Told
+from lab.run.narration import Listener, Narrated
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Say
 
@@ -15,7 +15,7 @@ class Line:
     """One line of the narration and when it was told, on the clock of the history."""
 
     time_ns: int
-    told: Told
+    told: Narrated
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Narration(Listener):
     def __init__(self) -> None:
         self.lines: list[Line] = []
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Narrated) -> None:
         """Keep one line."""
         self.lines.append(Line(time.monotonic_ns(), told))
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from lab.report.demo.lanes import ASCII, Glyphs, Lanes
 from lab.report.demo.scenes import Scene
 from lab.report.demo.texts import Words
-from lab.report.terminal import MOODS, OUTCOMES
+from lab.report.terminal import OUTCOMES, STATUS_STYLES
 from lab.report.timeline.data import extract
 from lab.report.timeline.marks import scene_of
 from lab.report.timeline.words import duration
@@ -92,7 +92,9 @@ class Show:
                 continue
             at = duration(max(0, line.time_ns - self._start_ns))
             text = Text.assemble(
-                (f"{at:>10}  ", "dim"), (f"{told.actor:>8}  ", "bold"), (told.text, MOODS[told.mood])
+                (f"{at:>10}  ", "dim"),
+                (f"{told.actor:>8}  ", "bold"),
+                (told.text, STATUS_STYLES[told.status]),
             )
             lines.append(text)
         return Padding(Group(*lines), (0, 0, 1, 0)) if lines else Text("")

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Narrated:
     """One line of the narration: who acts (``lab`` and ``nemesis`` included), what happened, how it went."""
 
     actor: str
     text: str
-    mood: str
+    status: str
     """``ok``, ``fail``, ``info``, ``skipped``, ``fault`` or ``plain``."""
 
 
-Narrator = Callable[[Told], None]
+Narrator = Callable[[Narrated], None]
 
 
 class Listener:
@@ -30,7 +30,7 @@ class Listener:
     def planned(self, plan: Plan) -> None:
         """Called once, before anything is started."""
 
-    def told(self, told: Told) -> None:
+    def told(self, told: Narrated) -> None:
         """Called for each line of the narration."""
 
     def ended(self, result: RunResult) -> None:
