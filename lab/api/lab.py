@@ -33,6 +33,9 @@ from lab.run.request import RunRequest
 from lab.run.result import RunResult
 
 if TYPE_CHECKING:
+    from lab.api.many import Searched
+    from lab.batch.result import Result
+    from lab.batch.tally import Tally
     from lab.report.files import Picture
 
 __all__ = ["Lab", "LiveCluster", "RunResult"]
@@ -119,6 +122,76 @@ class Lab:
 
         found: list[dict[str, Any]] = msgspec.to_builtins(summaries(libraries=libraries, consensus=consensus))
         return found
+
+    def suite(
+        self,
+        *what: str | Path,
+        jobs: int | None = None,
+        repeat: int = 1,
+        only: Sequence[str] = (),
+        matrix: bool = False,
+        seed: int | None = None,
+        on: str | None = None,
+    ) -> Result:
+        """Run many, as ``lab suite`` does: a suite's file, or scenarios, each with its control.
+
+        Args:
+            what: the file, or names and files of scenarios; the lab's own suite if empty.
+            jobs: how many real runs at once; the number of cores if absent.
+            repeat: how often each is run.
+            only: patterns of items, as ``--only`` takes them.
+            matrix: as a survey of locks, which expects nothing.
+            seed: of the first run of each; drawn if absent.
+            on: a substrate in place of what the file says.
+
+        Raises:
+            LabError: bad input, or a result cannot be kept.
+        """
+        from lab.api import many
+        from lab.batch.plan import Selection
+
+        wanted = tuple(map(str, what))
+        chosen = Selection(wanted, on=on, survey=matrix, only=tuple(only), repeat=repeat)
+        return self.call(many.suite, chosen, self.out, jobs, seed)
+
+    def campaign(
+        self,
+        scenario: str | Path | None = None,
+        *,
+        seeds: str,
+        lock: LockName | None = None,
+        faults: str | None = None,
+        set: Settings = (),
+        jobs: int | None = None,
+    ) -> Tally:
+        """Simulate one scenario, or drawn schedules against a lock, over many seeds, as ``lab campaign``.
+
+        What is known already is not run again. Arguments are those of the command. Raises ``LabError``.
+        """
+        from lab.api import many
+
+        name = None if lock is None else _lock_name(lock)
+        given = None if scenario is None else str(scenario)
+        asked = (given, seeds, name, faults, tuple(_settings(set)), jobs, self.out)
+        return self.call(many.campaign, *asked, lock=lock)
+
+    def search(self, lock: LockName, find: str = "overlap", **options: Any) -> Searched:
+        """Search for a schedule that breaks a lock, as ``lab search`` does.
+
+        Args:
+            lock: a name, ``package.module:Class``, or the class itself.
+            find: the finding that is searched for.
+            options: the others of ``lab search``: ``budget="20s"``, ``faults="cut,jump"``, ``seed=1`` …
+
+        Raises:
+            LabError: an option that cannot be.
+        """
+        from lab.api import many
+        from lab.search.command import Asked
+
+        out = options.pop("out", self.out / f"found-{find}-{options.get('seed', 0)}.yaml")
+        asked = Asked(_lock_name(lock), find, out=self.cwd / out, **options)
+        return self.call(many.search, asked, lock=lock)
 
     def call(self, function: Callable[..., T], *arguments: Any, lock: LockName | None = None) -> T:
         """Call any function of the lab's modules in a process of its own.

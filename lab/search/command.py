@@ -38,24 +38,24 @@ PERSISTENCE = ("aof-always", "aof-everysec", "none", "any")
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of ``lab search``, as they were given."""
+    """The arguments of ``lab search``, as they were given; durations with their units."""
 
     lock: str
-    find: str
-    budget: str
-    schedules: int | None
-    seed: int
-    nodes: int
-    clients: int
-    faults: str | None
-    persistence: str
-    ttl: str
-    strategy: str
-    wire: str
-    confirm: str | None
-    repeat: int
-    out: Path | None
-    command: str
+    find: str = "overlap"
+    budget: str = "60s"
+    schedules: int | None = None
+    seed: int = 0
+    nodes: int = 5
+    clients: int = 2
+    faults: str | None = None
+    persistence: str = "aof-always"
+    ttl: str = "10s"
+    strategy: str = "guided"
+    wire: str = "direct"
+    confirm: str | None = None
+    repeat: int = 5
+    out: Path | None = None
+    command: str = ""
 
 
 def search_of(asked: Asked) -> Search:

@@ -52,3 +52,19 @@ def test_an_interrupted_call_ends_its_child(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt), closing(child):
         child.call(time.sleep, 600.0)
     assert child.process.returncode in (ExitCode.INTERRUPTED, -signal.SIGINT)
+
+
+def test_a_suite_a_campaign_and_a_search_from_python(tmp_path: Path) -> None:
+    labs = Lab(tmp_path, on="sim")
+    result = labs.suite("healthy", "partition-minority", on="sim", repeat=2)
+    names = ["healthy", "partition-minority", "partition-minority-control"]
+    assert [(cell.item.name, len(cell.rows)) for cell in result.cells] == [(name, 2) for name in names]
+    assert result.exit_code == ExitCode.EXPECTED
+    tally = labs.campaign("healthy", seeds="0:3", jobs=1)
+    assert (tally.exit_code, tally.judged) == (ExitCode.EXPECTED, 3)
+    found = labs.search("fixed-value", budget="60s", seed=1, faults="cut,hold")
+    assert found.found
+    assert found.scenario is not None
+    assert labs.run(found.scenario, seed=0).outcomes["mutual_exclusion"] == "violated"
+    with pytest.raises(LabError, match="overlapp"):
+        labs.search("redlock", "overlapp")
