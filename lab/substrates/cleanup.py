@@ -11,8 +11,6 @@ from typing import Any
 
 from lab.errors import LabError
 from lab.paths import state_dir
-from lab.substrates.docker.cleanup import Unasked, sweep_engine
-from lab.substrates.docker.engine import endpoint
 from lab.substrates.run_files import Swept, boot_id, kill_all, pid_namespace, started_at
 
 
@@ -68,6 +66,8 @@ class _Dead:
 
 def _current_engine() -> str | None:
     """The address of the engine that a run would use now; None if the configuration names one in vain."""
+    from lab.substrates.docker.engine import endpoint  # most runs have nothing to do with an engine
+
     try:
         return endpoint().host
     except LabError:
@@ -76,6 +76,8 @@ def _current_engine() -> str | None:
 
 def _sweep_engine(host: str | None, runs: Sequence[_Dead], swept: dict[str, Swept]) -> None:
     """Remove what dead runs have in one engine, and then the files of ``runs``: containers share them."""
+    from lab.substrates.docker.cleanup import Unasked, sweep_engine
+
     try:
         found = {one.run_id: one for one in sweep_engine(host)}
     except Unasked as error:
