@@ -60,16 +60,14 @@ def test_a_paused_client_does_not_survive_an_interrupt(lab: Lab) -> None:
 
 ENDS_EARLY = """
 import pathlib, time
-import lab.run.execution
-from lab.scenario.load import load_scenario
+from lab.run.execution import Run
+from lab.run.request import RunRequest
 
-def imports(paints):
+def imports():
     time.sleep(1)
     pathlib.Path("imported").touch()
 
-lab.run.execution._import_what_comes_last = imports
-options = lab.run.execution.RunOptions(1, pathlib.Path("reports"), "", "local")
-lab.run.execution.Run(load_scenario("healthy"), options, lambda told: None).prepare()
+Run(RunRequest("healthy", seed=1, substrate="local").plan(), meanwhile=imports).prepare()
 """
 
 
