@@ -20,17 +20,11 @@ from lab.batch.rate import Interval
 from lab.batch.result import Cell, Result, State
 from lab.batch.row import Row
 from lab.errors import ExitCode
+from lab.report.meanings import PROMISES
 from lab.report.tables import grid, markdown_table, plain, print_table
 from lab.report.words import SHORT, verdict_words
 
-LETTERS: Final = {
-    "mutual_exclusion": "M",
-    "lease_honesty": "H",
-    "fencing": "F",
-    "resource": "R",
-    "deadlock_freedom": "D",
-    "fault_tolerance": "T",
-}
+LETTERS: Final = {str(name): one.letter for name, one in PROMISES.items() if one.letter}
 """How a violated property stands in a cell of the grid."""
 NOT_RUN: Final = "·"
 HEAD: Final = (

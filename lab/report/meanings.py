@@ -14,10 +14,15 @@ from checker.verdict import Outcome, Property, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A property as a promise, and what happened if it was violated."""
+    """A property as tables name it, as a promise, and what happened if it was violated.
 
+    ``letter`` stands for it in the grid of a survey, which has the properties that every lock promises.
+    """
+
+    short: str
     promise: str
     broken: str
+    letter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +37,44 @@ class Meaning:
 
 PROMISES: Final[Mapping[Property, Promise]] = {
     Property.MUTUAL_EXCLUSION: Promise(
-        "No two clients hold the lock at once", "two clients held the lock at once"
+        "exclusion", "No two clients hold the lock at once", "two clients held the lock at once", "M"
     ),
     Property.LEASE_HONESTY: Promise(
-        "No client is told that it has longer than it has", "a client was told that it had longer than it had"
+        "honesty",
+        "No client is told that it has longer than it has",
+        "a client was told that it had longer than it had",
+        "H",
     ),
     Property.FENCING: Promise(
-        "A late write of an earlier holder is stopped", "a late write of an earlier holder was accepted"
+        "fencing",
+        "A late write of an earlier holder is stopped",
+        "a late write of an earlier holder was accepted",
+        "F",
     ),
-    Property.RESOURCE: Promise("No update of the resource is lost", "an update of the resource was lost"),
+    Property.RESOURCE: Promise(
+        "resource", "No update of the resource is lost", "an update of the resource was lost", "R"
+    ),
     Property.DEADLOCK_FREEDOM: Promise(
-        "A lock that nobody holds can be acquired again", "nobody held the lock and nobody could acquire it"
+        "deadlock freedom",
+        "A lock that nobody holds can be acquired again",
+        "nobody held the lock and nobody could acquire it",
+        "D",
     ),
     Property.FAULT_TOLERANCE: Promise(
-        "The lock is granted while a majority of nodes is up", "no grant was made while a majority was up"
+        "fault tolerance",
+        "The lock is granted while a majority of nodes is up",
+        "no grant was made while a majority was up",
+        "T",
     ),
     Property.FAIRNESS: Promise(
+        "fairness",
         "The lock is granted in the order of the requests",
         "a later request was granted before an earlier one",
     ),
     Property.TIMELINESS: Promise(
-        "A try with a time-out comes back in time", "a try came back after its time-out was over"
+        "timeliness",
+        "A try with a time-out comes back in time",
+        "a try came back after its time-out was over",
     ),
 }
 

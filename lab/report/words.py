@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lab.report.meanings import PROMISES
 from lab.scenario.model import Expect
 
-SHORT = {
-    "mutual_exclusion": "exclusion",
-    "lease_honesty": "honesty",
-    "fencing": "fencing",
-    "resource": "resource",
-    "deadlock_freedom": "deadlock freedom",
-    "fault_tolerance": "fault tolerance",
-}
+SHORT = {str(name): one.short for name, one in PROMISES.items()}
 """The properties as tables name them."""
 
 
