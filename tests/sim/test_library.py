@@ -54,6 +54,7 @@ def test_an_interrupted_call_ends_its_child(tmp_path: Path, monkeypatch: pytest.
     assert child.process.returncode in (ExitCode.INTERRUPTED, -signal.SIGINT)
 
 
+@pytest.mark.full  # forty seconds of CPU
 def test_a_suite_a_campaign_and_a_search_from_python(tmp_path: Path) -> None:
     labs = Lab(tmp_path, on="sim")
     result = labs.suite("healthy", "partition-minority", on="sim", repeat=2)
