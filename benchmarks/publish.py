@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "persistence": ("--rounds", "7"),
     "consensus": ("--rounds", "10"),
     "peers": ("--rounds", "5", "--seconds", "0.3"),
+    "checker_scale": ("100_000", "1_000_000"),
 }
 """The benchmarks, with rounds enough for a ratio and few enough for a minute each."""
 WHY: Final = {
@@ -28,6 +29,7 @@ WHY: Final = {
     "persistence": "What it costs to sync each write, and what five nodes cost (claims 19 and 20).",
     "consensus": "What a lock costs on one node, on five, and by consensus (claim 20).",
     "peers": "The lab's Redlock, the Python libraries and the bare protocol: what one lock takes (claim 17).",
+    "checker_scale": "How long it takes to load and to check a history, and how much memory.",
 }
 HEAD: Final = """# Measurements
 

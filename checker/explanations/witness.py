@@ -24,7 +24,7 @@ import numpy as np
 
 from checker.history.evidence import Evidence
 from checker.history.history import History
-from checker.history.operations import NONE, F, Index, Status
+from checker.history.operations import NONE, Bools, F, Index, Status
 from checker.verdict import Finding
 
 ABOUT_REFUSALS: Final = frozenset(("leak", "unavailable", "refused-with-room"))
@@ -71,12 +71,12 @@ def _wholes(evidence: Evidence, finding: Finding) -> Index:
     if evidence.model == "cas-register":
         return _values(evidence)
     alone = len(ops.names.grant) + np.arange(len(ops))
-    whole = np.where((ops.grant == NONE) | np.isin(ops.f, USES), alone, ops.grant)
+    whole: Index = np.where((ops.grant == NONE) | np.isin(ops.f, USES), alone, ops.grant)
     if finding.name == "not-linearizable":  # turns of a process are told apart by their order alone
         turns = ops.process.astype(np.int64) + len(ops.names.grant) + len(ops)
         failed = (ops.f == F.ACQUIRE) & (ops.status == Status.FAIL)
         whole = np.where(failed | np.isin(ops.f, USES), alone, turns)
-    return np.asarray(whole, np.int64)
+    return whole
 
 
 def _values(evidence: Evidence) -> Index:
@@ -115,7 +115,7 @@ def _starts(evidence: Evidence, finding: Finding, whole: Index) -> Iterator[Inde
     yield np.arange(len(ops))
 
 
-def _needed(evidence: Evidence, finding: Finding) -> np.ndarray:
+def _needed(evidence: Evidence, finding: Finding) -> Bools:
     """What must stay since it may explain the finding away; shape (n,)."""
     ops = evidence.ops
     refused = bool((ops.status[witness_rows(evidence, finding)] == Status.FAIL).any())
@@ -124,7 +124,8 @@ def _needed(evidence: Evidence, finding: Finding) -> np.ndarray:
         return np.zeros(len(ops), bool)
     same = np.array([name == finding.key for name in ops.names.key] + [finding.key is None])[ops.key]
     held = (ops.f <= F.RELEASE) & ~((ops.f == F.ACQUIRE) & (ops.status == Status.FAIL))
-    return np.asarray(same & held & (ops.call_index <= max(finding.witnesses)))
+    needed: Bools = same & held & (ops.call_index <= max(finding.witnesses))
+    return needed
 
 
 def _reduced(history: History, evidence: Evidence, finding: Finding, whole: Index, rows: Index) -> History:

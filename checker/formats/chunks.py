@@ -241,7 +241,8 @@ def _recoded(interner: Interner, names: Sequence[object]) -> np.ndarray:
 def _translated(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
     if not table.size or bool((table == np.arange(table.size)).all()):
         return codes
-    return np.asarray(np.append(table, np.int32(-1))[codes])
+    new: np.ndarray = np.append(table, np.int32(-1))[codes]
+    return new
 
 
 def joined(parts: list[EventColumns]) -> EventColumns:

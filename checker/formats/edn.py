@@ -48,7 +48,7 @@ _TOKEN: Final = re.compile(
       | (?P<discard>\#_)
       | (?P<meta>\^)
       | (?P<tag>\#[A-Za-z][^\s,;"\[\]{}()\\]*)
-      | (?P<char>\\(?:[a-z]{2,}|u[0-9A-Fa-f]{4}|.))
+      | (?P<char>\\(?:u[0-9A-Fa-f]{4}|[a-z]{2,}|.))
       | (?P<atom>[^\s,;"\[\]{}()\\]+)""",
     re.VERBOSE | re.DOTALL,
 )

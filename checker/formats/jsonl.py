@@ -80,7 +80,7 @@ def _chunks(body: Body) -> list[Chunk]:
     size = body.text.path.stat().st_size if body.text.path else len(body.text.data)
     if worth_it(size):
         try:
-            return [Scanner(foreign=body.foreign).chunk(body.blocks())]
+            return [Scanner(foreign=body.foreign).chunk(body.blocks(), size)]
         except NotPlain:
             pass
     if path is None or size < chunks.PARALLEL_BYTES:

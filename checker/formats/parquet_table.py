@@ -11,12 +11,15 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from checker.errors import UNREADABLE, HistoryError
 from checker.formats.packed import PackedNames
@@ -27,6 +30,8 @@ METADATA: Final = "history"
 ENUMS: Final = {"f": [f.name.lower() for f in F], "status": [s.name.lower() for s in Status]}
 PACKED_FROM: Final = 10_000
 """Fewer names than these are kept as a list."""
+THREADS: Final = 2
+"""So many columns are read at once: polars itself uses all cores for large ones, but not for their codes."""
 REFUSED: Final = 3
 """The status with which the helper says that it wrote a `HistoryError`."""
 
@@ -83,21 +88,27 @@ def read_apart(path: Path, max_size: int) -> Table:
 
 
 def _operations(pl: Any, path: Path, trusted: bool) -> Operations:
-    columns: dict[str, np.ndarray] = {}
-    names: dict[str, Sequence[Any]] = {}
-    for name, (dtype, _) in COLUMNS.items():
-        series = pl.read_parquet(path, columns=[name]).to_series()
-        _refuse_other(name, series, _type(pl, name, dtype))
-        if name in CODE_COLUMNS:
-            columns[name], texts = _codes(pl, series)
-            names[name] = _names(texts, json=name == "value", pack=trusted)
-        elif name in ENUMS:
-            columns[name] = series.to_physical().to_numpy().astype(dtype)
-        elif len(series) and series.min() == series.max():
-            columns[name] = np.broadcast_to(dtype(series[0]), (len(series),))
-        else:
-            columns[name] = series.to_numpy().astype(dtype, copy=False)
-    return Operations(**columns, names=Names(**names))
+    with ThreadPoolExecutor(THREADS) as threads:
+        read = dict(
+            zip(COLUMNS, threads.map(lambda name: _column(pl, path, name, trusted), COLUMNS), strict=True)
+        )
+    names = {name: texts for name, (_, texts) in read.items() if texts is not None}
+    return Operations(**{name: column for name, (column, _) in read.items()}, names=Names(**names))
+
+
+def _column(pl: Any, path: Path, name: str, trusted: bool) -> tuple[np.ndarray, Sequence[Any] | None]:
+    """One column, and what its codes mean (None for a column of numbers)."""
+    dtype = COLUMNS[name][0]
+    series = pl.read_parquet(path, columns=[name]).to_series()
+    _refuse_other(name, series, _type(pl, name, dtype))
+    if name in CODE_COLUMNS:
+        codes, texts = _codes(pl, series)
+        return codes, _names(texts, json=name == "value", pack=trusted)
+    if name in ENUMS:
+        return series.to_physical().to_numpy().astype(dtype), None
+    if len(series) and series.min() == series.max():
+        return np.broadcast_to(dtype(series[0]), (len(series),)), None
+    return series.to_numpy().astype(dtype, copy=False), None
 
 
 def _type(pl: Any, name: str, dtype: Any) -> Any:
@@ -117,14 +128,42 @@ def _refuse_other(name: str, series: Any, wanted: Any) -> None:
 
 def _codes(pl: Any, series: Any) -> tuple[I32, Any]:
     """Codes in order of first sight, and the series of what they mean."""
-    if series.null_count() == len(series):
+    missing = series.is_null().to_numpy()
+    if missing.all():
         return np.broadcast_to(np.int32(NONE), (len(series),)), series.clear()
-    physical = series.cast(pl.Categorical(pl.Categories.random())).to_physical()
-    codes = physical.cast(pl.Int32).fill_null(NONE).to_numpy()
-    size = int(codes.max()) + 1
-    first = np.full(size + 1, -1, np.int64)
-    first[codes[::-1]] = np.arange(codes.size)[::-1]  # code NONE falls on the spare last place
-    return codes, series.gather(first[:size])
+    series = series.rechunk()
+    for seed in count():
+        first = first_rows(series.hash(seed).to_numpy())
+        if series.gather(pl.Series(first.view(np.uint32))).eq_missing(series).all():
+            break  # else two strings have the same hash, which another seed changes
+    new = (first == np.arange(first.size, dtype=np.int32)) & ~missing
+    codes = (np.cumsum(new, dtype=np.int32) - np.int32(1)).take(first)
+    codes[missing] = NONE
+    return codes, series.filter(pl.Series(new))
+
+
+def first_rows(hashes: npt.NDArray[np.uint64]) -> I32:
+    """For each row the first one with the same hash, O(n) expected.
+
+    All rows go into a table by some of their bits, where the earliest stays; whoever finds another hash than
+    its own goes on to the next table, by other bits. So each table settles at least one hash.
+    """
+    found = left = np.arange(hashes.size, dtype=np.int32)
+    own, shift = hashes, 0
+    while own.size:
+        bits = own.size.bit_length() + 1
+        place = ((own << np.uint64(shift)) >> np.uint64(64 - bits)).view(np.int64)
+        table = np.empty(1 << bits, np.int32)
+        table[place[::-1]] = left[::-1]  # of several at one place the last one stays
+        earliest = table.take(place)
+        settled = hashes.take(earliest) == own
+        if own is hashes:
+            found = earliest
+        else:
+            found[left[settled]] = earliest[settled]
+        left = left[~settled]
+        own, shift = hashes.take(left), (shift + bits) % 64
+    return found
 
 
 def _names(texts: Any, *, json: bool, pack: bool) -> Sequence[Any]:

@@ -17,10 +17,9 @@ from checker.errors import HistoryError
 
 PIECE_BYTES: Final = 1 << 20
 """Small enough that decoded events stay in the processor's cache until their columns are filled."""
-
-
+_END_BYTES: Final = 64
 _HELD_MAX: Final = 64
-"""After so many blank blocks what stood before them is no longer taken for the last line."""
+"""After so many blank pieces what stood before them is no longer taken for the last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +111,30 @@ class Lines:
         """The last line that is not blank and what follows it; known once `blocks` has ended."""
 
     def blocks(self) -> Iterator[bytes]:
-        """All lines before the last, as blocks of whole lines."""
+        """All lines before the last, as blocks of whole lines, about `PIECE_BYTES` each."""
         held: list[bytes] = []
-        for block in self._text.blocks():
-            if block.isspace() and len(held) < _HELD_MAX:
-                held.append(block)
-                continue
-            cut = block.rstrip().rfind(b"\n") + 1
-            if before := b"".join([*held, block[:cut]]):
-                yield before
-            held = [block[cut:]]
+        ended, blank = False, 0  # whether a line ends in what is held; how many pieces of it are blank
+        for piece in self._text.pieces():
+            end = _blank_from(piece)
+            blank = 0 if end else blank + 1
+            cut = piece.rfind(b"\n", 0, end or (len(piece) if blank > _HELD_MAX else 0)) + 1
+            if cut:
+                yield b"".join([*held, memoryview(piece)[:cut]])
+                held, ended, blank = [], False, 0
+            elif end and ended:
+                before = b"".join(held)
+                last = before.rfind(b"\n") + 1
+                yield before[:last]
+                held, ended = [before[last:]], False
+            held.append(piece[cut:])
+            ended = ended or b"\n" in held[-1]
         self.tail = b"".join(held)
+
+
+def _blank_from(piece: bytes) -> int:
+    """Where the blanks at the end of a piece begin, if there are any."""
+    short = piece[-_END_BYTES:].rstrip()
+    return len(piece) - _END_BYTES + len(short) if short and len(piece) > _END_BYTES else len(piece.rstrip())
 
 
 def require_size(size: int, allowed: int) -> None:

@@ -109,16 +109,16 @@ def contradictions(
     # Only if one returned before another of a smaller position was called is there anything to look for.
     if bool(((accesses.done_ns[1:] < reached[:-1]) & (key[1:] == key[:-1])).any()):
         best = largest_before(key, accesses.done_ns, position, key, called)
-        late = np.flatnonzero((best != MISSING) & (best > position) & new)
+        late = np.flatnonzero((best > position) & new)
         late = late[np.argsort(best[late] - position[late], kind="stable")]
     found = [
         (which_before(key, accesses.done_ns, position, int(key[b]), int(called[b])), b, "real-time")
         for b in late[:limit].tolist()
     ]
     skips, ahead = (p[new[p].all(axis=1)] for p in (_skips(accesses), _ahead(accesses)))
-    found += [(t, x, "rw") for t, x in skips[:limit].tolist()]
-    found += [(x, t, "wr") for x, t in ahead[:limit].tolist()]
-    first, second, kind = zip(*found[:limit], strict=True) if found else ((), (), ())
+    found += [(t, x, "rw") for t, x in skips[: limit - len(found)].tolist()]
+    found += [(x, t, "wr") for x, t in ahead[: limit - len(found)].tolist()]
+    first, second, kind = zip(*found, strict=True) if found else ((), (), ())
     return Contradictions(
         np.array(first, np.int64),
         np.array(second, np.int64),
@@ -142,7 +142,7 @@ def _ahead(accesses: Accesses) -> Index:
     writer = np.flatnonzero(accesses.write)
     ahead = np.flatnonzero(accesses.write & (accesses.based_on > accesses.version))
     if not ahead.size:
-        return np.empty((0, 2), np.int64)
+        return np.stack([ahead, ahead], axis=1)
     code = Composite(accesses.key[writer], accesses.version[writer])
     known = code.encode(accesses.key[writer], accesses.version[writer])
     wanted = code.encode(accesses.key[ahead], accesses.based_on[ahead])

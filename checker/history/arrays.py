@@ -30,6 +30,13 @@ def dense(group: Codes) -> I64:
     return numbers
 
 
+def both(one: Codes, other: Codes) -> I64:
+    """One number for the two codes of each row, of which the second may be -1: equal where both are equal."""
+    width = int(other.max(initial=-1)) + 2
+    number: I64 = one.astype(np.int64) * width + other + 1
+    return number
+
+
 def running_max(values: I64, group: Codes) -> I64:
     """The maximum up to and including each row within its group (codes sorted), shape (n,).
 
@@ -47,23 +54,25 @@ def running_max(values: I64, group: Codes) -> I64:
         return np.maximum.accumulate(values + shift) - shift
     distinct, rank = np.unique(values, return_inverse=True)
     shift = number * distinct.size
-    return np.asarray(distinct[np.maximum.accumulate(rank + shift) - shift])
+    highest: I64 = distinct[np.maximum.accumulate(rank + shift) - shift]
+    return highest
 
 
 class Composite:
     """One sortable integer for (group, stamp), in which order and strictness of stamps survive.
 
-    Stamps are rebased where that fits into 62 bits and replaced by their ranks where it does not. A stamp
-    that was not among the items sorts between its neighbours, a group beyond theirs after all of them.
+    Of one item at least. Stamps are rebased where that fits into 62 bits and replaced by their ranks where
+    it does not. A stamp that was not among the items sorts between its neighbours, a group beyond theirs
+    after all of them.
     """
 
     def __init__(self, group: Codes, stamp: I64) -> None:
-        self.base = int(stamp.min()) - 1 if stamp.size else 0
-        self.groups = int(group.max()) + 2 if group.size else 1
-        self.span = (int(stamp.max()) if stamp.size else 0) - self.base + 2
+        self.base = int(stamp.min()) - 1
+        self.groups = int(group.max()) + 2
+        self.span = int(stamp.max()) - self.base + 2
         self.distinct: I64 | None = None
         fits = self.base >= MISSING and self.base + self.span < 2**63
-        if not fits or self.span * (self.groups + 1) >= _ROOM:
+        if not fits or self.span * self.groups >= _ROOM:
             self.distinct = np.unique(stamp)
             self.span = 2 * self.distinct.size + 2
 
@@ -72,9 +81,10 @@ class Composite:
         base = np.minimum(group, self.groups - 1).astype(np.int64) * self.span
         if self.distinct is None:
             return base + (np.clip(stamp, self.base, self.base + self.span - 1) - self.base)
-        left = np.searchsorted(self.distinct, stamp, side="left")
+        left = np.searchsorted(self.distinct, stamp)
         known = self.distinct[np.minimum(left, self.distinct.size - 1)] == stamp
-        return np.asarray(base + 2 * left + known, np.int64)
+        codes: I64 = base + 2 * left + known
+        return codes
 
 
 def sort_grouped(group: Codes, stamp: I64) -> Index:
@@ -85,7 +95,8 @@ def sort_grouped(group: Codes, stamp: I64) -> Index:
     if order is None:
         return np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")
     group, stamp = group[order], stamp[order]  # a few long runs, which a stable sort merges
-    return np.asarray(order[np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")])
+    sorted_rows: Index = order[np.argsort(Composite(group, stamp).encode(group, stamp), kind="stable")]
+    return sorted_rows
 
 
 def by_group(group: Codes) -> Index | None:
@@ -125,22 +136,16 @@ def largest_before(group: Codes, stamp: I64, value: I64, query_group: Codes, que
         return np.full(query_stamp.size, MISSING, np.int64)
     code = Composite(group, stamp)
     keys = code.encode(group, stamp)
-    order = _order(keys)
+    order = np.argsort(keys, kind="stable")  # merges runs: linear in what is in order already
     keys, items = keys[order], group[order]
     best = running_max(value[order], items)
     queries = code.encode(query_group, query_stamp)
-    sequence = _order(queries)
+    sequence = np.argsort(queries, kind="stable")
     found = np.empty(queries.size, np.int64)
-    found[sequence] = np.searchsorted(keys, queries[sequence], side="left")
+    found[sequence] = np.searchsorted(keys, queries[sequence])
     last = np.maximum(found - 1, 0)
     valid = (found > 0) & (items[last] == query_group)
     return np.where(valid, best[last], MISSING)
-
-
-def _order(keys: I64) -> Index:
-    if bool((keys[1:] >= keys[:-1]).all()):
-        return np.arange(keys.size)
-    return np.argsort(keys, kind="stable")
 
 
 def which_before(group: Codes, stamp: I64, value: I64, query_group: int, query_stamp: int) -> int:
@@ -154,9 +159,8 @@ def longer(ttl_ns: I64, rho: float) -> I64:
 
     Two clocks may err, each by `rho`: the node that counts the TTL is slow, the recorder is fast.
     """
-    endless = ttl_ns >= NEVER
-    extra = np.ceil(np.where(endless, 0, ttl_ns) * (2 * rho / (1 - rho)))
-    return np.where(endless, NEVER, ttl_ns + np.minimum(extra, float(NEVER)).astype(np.int64))
+    extra = np.minimum(np.ceil(ttl_ns * (2 * rho / (1 - rho))), float(NEVER))
+    return np.where(ttl_ns >= NEVER, NEVER, ttl_ns + extra.astype(np.int64))
 
 
 def shorter(ttl_ns: I64, rho: float) -> I64:
@@ -164,12 +168,11 @@ def shorter(ttl_ns: I64, rho: float) -> I64:
 
     Two clocks may err, each by `rho`: the node that counts the TTL is fast, the recorder is slow.
     """
-    endless = ttl_ns >= NEVER
-    missing = np.ceil(np.where(endless, 0, ttl_ns) * (2 * rho / (1 + rho))).astype(np.int64)
-    return np.where(endless, NEVER, ttl_ns - missing)
+    missing = np.ceil(ttl_ns * (2 * rho / (1 + rho)))
+    return np.where(ttl_ns >= NEVER, NEVER, ttl_ns - missing.astype(np.int64))
 
 
 def plus(stamp: I64, duration: I64) -> I64:
     """A stamp and a duration, of which either may be `NEVER`, which swallows the other."""
     endless = (stamp >= NEVER) | (duration >= NEVER)
-    return np.where(endless, NEVER, np.where(endless, 0, stamp) + np.where(endless, 0, duration))
+    return np.where(endless, NEVER, stamp + duration)

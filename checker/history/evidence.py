@@ -73,6 +73,11 @@ class Evidence:
     def _open(self) -> tuple[I64, Index]:
         return self.open_ends(self.grants.row)
 
+    @property
+    def open_ns(self) -> I64:
+        """From when on each grant may be gone though its process did not release it; `NEVER` if never."""
+        return self._open[0]
+
     def open_why(self) -> str | None:
         """Why it is open when a grant ended, although the record seems to say it; None if it is not."""
         by = self._open[1]
@@ -111,7 +116,7 @@ class Evidence:
     @cached_property
     def guaranteed(self) -> Segments:
         """The segments of G; those without TTL end where a client was killed."""
-        return guaranteed(self.grants, self.params, self._deaths_ns, self._open[0])
+        return guaranteed(self.grants, self.params, self._deaths_ns, self.open_ns)
 
     @cached_property
     def believed(self) -> Segments:
@@ -147,7 +152,7 @@ class Evidence:
         known = (grant != NONE) & (yes | no)
         rows, grant, yes = rows[known], grant[known], yes[known]
         returned, claimed = np.minimum(ops.return_ns[rows], ops.info_ns[rows]), ops.claimed_ns[rows]
-        until = returned + np.where(claimed == MISSING, 0, np.maximum(claimed, 0))
+        until = returned + np.maximum(claimed, 0)  # an absent claim is negative
         return Answers(grant, yes, returned, until)
 
     def forget_windows(self) -> None:
@@ -265,7 +270,7 @@ class Evidence:
             self.key(int(self.grants.key[g])),
             int(self.grants.called_ns[g]),
             int(self.grants.acquired_ns[h]),
-            frozenset(one for one in token if one is not None),
+            frozenset(token) - {None},
         )
 
     @cached_property
@@ -295,7 +300,6 @@ def limited(findings: list[Finding], count: int) -> list[Finding]:
     return [replace(f, details={**f.details, "count": count}) for f in findings]
 
 
-def spread(values: I64) -> int:
-    """The largest of some stamps, ignoring absent ones."""
-    real = values[(values < NEVER) & (values > MISSING)]
-    return int(real.max()) if real.size else 0
+def latest(stamps: I64) -> int:
+    """The last of some stamps that are not `NEVER`; `MISSING` if there is none."""
+    return int(stamps[stamps < NEVER].max(initial=MISSING))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from checker.history.arrays import group_starts, largest_before
+from checker.history.arrays import both, group_starts, largest_before
 from checker.history.identity import threaded, unknown_grants
 from checker.history.operations import I32, I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 
@@ -93,7 +93,6 @@ def grants_of(ops: Operations, unnamed: Index | None = None) -> Grants:
     size = max(int(ops.grant.max(initial=NONE)), NONE) + 1
     row_of = np.full(size + 1, NONE, np.int64)
     row_of[code[::-1]] = np.arange(rows.size)[::-1]
-    row_of[-1] = NONE
     known = ops.status[rows] == Status.OK
     release = _releases(ops, row_of, rows.size)
     if unnamed is not None and unnamed.size:
@@ -161,13 +160,13 @@ def unnamed_releases(ops: Operations) -> Index:
 
 def _next_unnamed(ops: Operations, acquires: Index, releases: Index) -> I64:
     """When the client of each acquire called one of these releases of the key next; `NEVER` if it did not."""
-    releases = releases[ops.client[releases] != NONE]
-    width = int(ops.key.max()) + 2
-    here, there = (ops.client[x].astype(np.int64) * width + ops.key[x] + 1 for x in (releases, acquires))
+    releases, lock = releases[ops.client[releases] != NONE], both(ops.client, ops.key)
+    here, there = lock[releases], lock[acquires]
     call: I64 = -ops.call_ns[releases]
     known = ops.client[acquires] != NONE
     following = largest_before(here, call, call, np.where(known, there, -1), -ops.call_ns[acquires])
-    return np.asarray(np.where(following == MISSING, NEVER, -following), np.int64)
+    next_ns: I64 = np.where(following == MISSING, NEVER, -following)
+    return next_ns
 
 
 def _extensions(ops: Operations, row_of: Index, acquires: Index) -> Extensions:
@@ -234,8 +233,9 @@ def with_grants(ops: Operations) -> Operations:
 
 def _last_acquire(ops: Operations, rows: Index, acquire: Bools, actor: I32) -> Index:
     """The row of the last acquire of the same actor and key up to each of some rows, -1 if there is none."""
-    order = np.lexsort((rows, ops.key[rows], actor[rows]))
-    group = actor[rows[order]].astype(np.int64) * (int(ops.key.max()) + 2) + ops.key[rows[order]]
+    group = both(actor, ops.key)[rows]
+    order = np.argsort(group, kind="stable")
+    group = group[order]
     starts = group_starts(group)
     begin = np.repeat(starts, np.diff(np.append(starts, rows.size)))
     last = np.maximum.accumulate(np.where(acquire[rows[order]], np.arange(rows.size), -1))

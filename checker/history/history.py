@@ -30,7 +30,6 @@ __all__ = [
     "Status",
 ]
 
-LAB_STALL: Final = LAB
 LONGEST_NS: Final = 10**17
 """The longest duration that a parameter may be, three years: sums with stamps fit into 64 bits."""
 _STAMP_MAX: Final = 2**61
@@ -245,7 +244,7 @@ def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:
             continue
         duration = event.duration_ns or 0
         start = event.start_ns if event.start_ns is not None else event.time_ns - duration
-        who = LAB_STALL if event.process == LAB else client_of(event.process, event.client)
+        who = LAB if event.process == LAB else client_of(event.process, event.client)
         yield Stall(who, start, max(start + duration, start), index)
 
 

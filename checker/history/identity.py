@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from checker.errors import HistoryError
 from checker.history.operations import I32, NONE, Bools, F, Index, Operations, Status
@@ -99,18 +98,14 @@ def _error(ops: Operations, row: int, field: str, problem: str) -> HistoryError:
     return HistoryError(f"{problem}: {what} (event {int(ops.call_index[row])})", field=field, hint=_HINT)
 
 
-def owners(ops: Operations) -> npt.NDArray[np.int32]:
+def owners(ops: Operations) -> I32:
     """Who each operation of a lock is done for, as a code, shape (n,).
 
     That is the client that asked for the grant that it names, else its own client; its process where the
     record knows no client.
     """
-    owner = ops.client
-    if bool((owner == NONE).any()):
-        owner = np.where(owner == NONE, len(ops.names.client) + ops.process, owner).astype(np.int32)
-    if not bool((ops.grant != NONE).any()):
-        return owner
-    return owner[origins(ops)].astype(np.int32, copy=False)
+    owner: I32 = np.where(ops.client == NONE, len(ops.names.client) + ops.process, ops.client)
+    return owner[origins(ops)] if bool((ops.grant != NONE).any()) else owner
 
 
 def origins(ops: Operations) -> Index:

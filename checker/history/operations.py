@@ -7,7 +7,7 @@ million operations fit into a gigabyte and every check is a handful of array ope
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -155,14 +155,15 @@ class Operations:
         return cls(**table, names=names or Names())
 
 
-def _columns() -> dict[str, tuple[Any, int]]:
-    kinds: dict[str, tuple[Any, int]] = {"f": (np.int8, 0), "status": (np.int8, 0)}
-    kinds |= dict.fromkeys(CODE_COLUMNS, (np.int32, NONE))
-    kinds |= dict.fromkeys(NUMBER_COLUMNS, (np.int64, MISSING))
-    kinds |= {"call_ns": (np.int64, 0), "return_ns": (np.int64, NEVER), "info_ns": (np.int64, NEVER)}
-    kinds |= {"call_index": (np.int64, NONE), "return_index": (np.int64, NONE)}
-    return {f.name: kinds[f.name] for f in fields(Operations) if f.name != "names"}
-
-
-COLUMNS: Final[Mapping[str, tuple[Any, int]]] = _columns()
+COLUMNS: Final[Mapping[str, tuple[Any, int]]] = {
+    "f": (np.int8, 0),
+    "status": (np.int8, 0),
+    **dict.fromkeys(CODE_COLUMNS, (np.int32, NONE)),
+    "call_ns": (np.int64, 0),
+    "return_ns": (np.int64, NEVER),
+    "info_ns": (np.int64, NEVER),
+    "call_index": (np.int64, NONE),
+    "return_index": (np.int64, NONE),
+    **dict.fromkeys(NUMBER_COLUMNS, (np.int64, MISSING)),
+}
 """Column name → (numpy scalar type, absent value), in the order of the table."""

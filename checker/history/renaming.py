@@ -16,7 +16,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before
 from checker.history.identity import acquires_by_grant, origins, unknown_grants
-from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.history.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,21 @@ class Renaming:
     begins: I64
     retired: I64
 
+    def goes_on(self, ops: Operations, process: int) -> Bools:
+        """Whether a process may go on for that of each operation; shape (n,)."""
+        following: Bools = self.retired[ops.process] < self.begins[process]
+        return following
+
     def successors_ns(self, ops: Operations, rows: Index, earlier: Index) -> I64:
         """The first call among `rows` of a process that may go on for that of each operation of `earlier`.
 
         Both of one key; in ns, `NEVER` if there is none, shape (len(earlier),). O(n log n).
         """
-        rows = rows[self.begins[ops.process[rows]] >= 0]
         began, key = -self.begins[ops.process[rows]], ops.key[rows] + 1
         asked, of = -self.retired[ops.process[earlier]], ops.key[earlier] + 1
         found = largest_before(key, began, -ops.call_ns[rows], of, asked)
-        return np.asarray(np.where(found == MISSING, NEVER, -found), np.int64)
+        first_ns: I64 = np.where(found == MISSING, NEVER, -found)
+        return first_ns
 
 
 def renaming(ops: Operations) -> Renaming | None:
@@ -56,8 +61,6 @@ def renaming(ops: Operations) -> Renaming | None:
     ended = used[ops.status[last[used]] == Status.INFO]
     back = ops.return_index[last[ended]]
     retired[ended] = np.where(back == NONE, ops.call_index[last[ended]], back)
-    if not bool((begins > retired.min()).any()):
-        return None
     stated = _stated(ops, last, used)
     begins[stated], retired[stated] = NONE, NEVER
     return Renaming(begins, retired) if bool((begins > retired.min()).any()) else None
@@ -70,13 +73,15 @@ def _stated(ops: Operations, last: Index, used: Index) -> Index:
     record says if other processes share its client, or that has another name.
     """
     client = ops.client[last[used]]
-    shared = np.bincount(client + 1, minlength=2) > 1
+    shared = np.bincount(client + 1) > 1
     shared[0] = False  # the place of those without a client
     alone = used[~shared[client + 1]]
     of = ops.client[last[alone]].tolist()
     names, clients = ops.names.process, ops.names.client
-    pairs = zip(alone.tolist(), of, strict=True)
-    same = [names[p].isdigit() and (c == NONE or names[p] == clients[c]) for p, c in pairs]
+    same = [
+        names[p].isdigit() and (c == NONE or names[p] == clients[c])
+        for p, c in zip(alone.tolist(), of, strict=True)
+    ]
     return np.setdiff1d(used, alone[np.array(same, np.bool_)])
 
 
@@ -129,15 +134,10 @@ def told(ops: Operations, renamed: Renaming | None, row: int, at: Callable[[int]
     name, key = ops.names.process[process], ops.name("key", row)
     what = "the lock" if key is None else repr(key)
     hint = "Record the client, or the grant_id, of every operation"
-    did = {F.ACQUIRE: "acquired", F.RELEASE: "released", F.EXTEND: "extended"}.get(F(int(ops.f[row])), "used")
-    before = np.empty(0, np.int64)
-    if renamed is not None:
-        before = np.flatnonzero(
-            (renamed.retired[ops.process] < renamed.begins[process])
-            & (ops.key == ops.key[row])
-            & ((ops.f == F.ACQUIRE) | (ops.f == F.RELEASE))
-            & (ops.status != Status.FAIL)
-        )
+    did = {F.ACQUIRE: "acquired", F.RELEASE: "released", F.EXTEND: "extended"}[F(int(ops.f[row]))]
+    used = (ops.key == ops.key[row]) & ((ops.f == F.ACQUIRE) | (ops.f == F.RELEASE))
+    used &= ops.status != Status.FAIL
+    before = np.flatnonzero(used & renamed.goes_on(ops, process)) if renamed is not None else used[:0]
     if not before.size:
         return (
             f"process {name} {did} {what} at {at(int(ops.call_ns[row]))} without naming a grant and with an "

@@ -125,8 +125,7 @@ class Sightings:
 
     def __init__(self, history: History) -> None:
         self._rho, self._epsilon_ns = history.params.rho, history.params.epsilon_ns
-        self._total = history.params.nodes or 0
-        self._majority = history.params.majority() or 0
+        self._total, self._majority = history.params.nodes, history.params.majority() or 0
         self.nodes: dict[str | None, dict[str, Node]] = {}
         events = [(i, e) for i, e in history.others if e.process == NODE and e.node is not None]
         keys = {e.key for _, e in events if e.key is not None}
@@ -170,10 +169,11 @@ class Sightings:
     def voters(self, key: str | None, token: str, called_ns: int) -> dict[str, Node] | None:
         """The nodes that had the token, or may have had it unseen; None if nothing can be told of it.
 
-        Nothing can be told of a token that was there before the acquire was called: others use it too.
+        Nothing can be told of a token that was there before the acquire was called: others use it too; nor
+        where there may be nodes that were not watched, as in a cluster of unknown size.
         """
         nodes = self.nodes.get(key)
-        if nodes is None or len(nodes) < self._total:
+        if nodes is None or self._total is None or len(nodes) < self._total:
             return None
         having = {name: node for name, node in nodes.items() if not node.never_had(token) or node.of(token)}
         early = any(look.answered_ns < called_ns for node in having.values() for look in node.of(token)[:1])

@@ -49,9 +49,7 @@ class Segments:
         return int(self.grant.size)
 
 
-def guaranteed(
-    grants: Grants, params: Params, deaths_ns: I64 | None = None, open_ends_ns: I64 | None = None
-) -> Segments:
+def guaranteed(grants: Grants, params: Params, deaths_ns: I64, open_ends_ns: I64) -> Segments:
     """The segments of G of every certain grant.
 
     `deaths_ns`, shape (number of grants,), is when the client of each may have died at the earliest, `NEVER`
@@ -71,15 +69,12 @@ def guaranteed(
         in_time_ns=extensions.call_ns[counts],
         reopen_ns=extensions.return_ns[counts],
         deadline_ns=plus(extensions.call_ns[counts], moved[counts]),
-        certain_ones=extensions.status[counts] == Status.OK,
+        succeeded=extensions.status[counts] == Status.OK,
     )
     epsilon = params.epsilon_ns
-    end = np.minimum(segments.end_ns, grants.release_call_ns[segments.grant])
-    if open_ends_ns is not None:
-        end = np.minimum(end, open_ends_ns[segments.grant])
-    if deaths_ns is not None:
-        endless = segments.end_ns >= NEVER
-        end = np.where(endless, np.minimum(end, deaths_ns[segments.grant]), end)
+    given_up = np.minimum(grants.release_call_ns, open_ends_ns)[segments.grant]
+    of_session = np.minimum(given_up, deaths_ns[segments.grant])
+    end = np.minimum(segments.end_ns, np.where(segments.end_ns >= NEVER, of_session, given_up))
     return _proper(segments.grant, segments.start_ns + epsilon, end - epsilon)
 
 
@@ -97,13 +92,12 @@ class Answers:
     until_ns: I64
 
 
-def believed(grants: Grants, params: Params, ends_ns: I64, answers: Answers | None = None) -> Segments:
+def believed(grants: Grants, params: Params, ends_ns: I64, said: Answers) -> Segments:
     """The segments of B of every grant whose client was told of it.
 
     `ends_ns`, shape (number of grants,), is when the client died, `NEVER` if it lived on. The bounds are
     narrowed by ε on either side.
     """
-    said = answers or _no_answers()
     extensions = grants.extensions
     done, failed = extensions.status == Status.OK, extensions.status == Status.FAIL
     told = plus(grants.acquired_ns, np.where(grants.claimed_ns == MISSING, grants.ttl_ns, grants.claimed_ns))
@@ -116,6 +110,7 @@ def believed(grants: Grants, params: Params, ends_ns: I64, answers: Answers | No
         in_time_ns=extensions.return_ns[done],
         reopen_ns=extensions.return_ns[done],
         deadline_ns=plus(extensions.return_ns[done], claim[done]),
+        succeeded=done[done],
     )
     knows = np.minimum(grants.release_call_ns, ends_ns)
     last_yes = np.full(len(grants), MISSING, np.int64)
@@ -130,11 +125,6 @@ def believed(grants: Grants, params: Params, ends_ns: I64, answers: Answers | No
     segments = _carried_on(segments, grants.acquired_ns, np.minimum(until, knows))
     end = np.minimum(segments.end_ns, knows[segments.grant])
     return _proper(segments.grant, segments.start_ns + params.epsilon_ns, end - params.epsilon_ns)
-
-
-def _no_answers() -> Answers:
-    none = np.empty(0, np.int64)
-    return Answers(none, np.empty(0, np.bool_), none, none)
 
 
 def _carried_on(segments: Segments, start_ns: I64, until_ns: I64) -> Segments:
@@ -160,9 +150,8 @@ def expiry(grants: Grants, params: Params) -> I64:
     extensions = grants.extensions
     end = plus(grants.acquired_ns, longer(grants.ttl_ns, params.rho))
     may = extensions.status != Status.FAIL
-    if may.any():
-        late = plus(extensions.return_ns[may], longer(extensions.ttl_ns[may], params.rho))
-        np.maximum.at(end, extensions.grant[may], late)
+    late = plus(extensions.return_ns[may], longer(extensions.ttl_ns[may], params.rho))
+    np.maximum.at(end, extensions.grant[may], late)
     return end
 
 
@@ -203,37 +192,33 @@ def _segments(
     in_time_ns: I64,
     reopen_ns: I64,
     deadline_ns: I64,
-    certain_ones: Bools | None = None,
+    succeeded: Bools,
 ) -> Segments:
     """Walk through the extensions of all grants at once, the k-th of each in round k.
 
     An extension with `in_time_ns` before the running deadline moves it to `deadline_ns`, a later one closes
-    the segment and opens the next at `reopen_ns`. Where `certain_ones` is False an extension may only move
-    the running deadline back. Extensions are ordered by grant, then call.
+    the segment and opens the next at `reopen_ns`. One that is not known to have `succeeded` may only move the
+    running deadline back. Extensions are ordered by grant, then call.
     """
     start, end = start_ns.copy(), first_deadline_ns.copy()
     closed: list[tuple[Index, I64, I64]] = []
-    if extended.size:
-        starts = group_starts(extended)
-        counts = np.diff(np.append(starts, extended.size))
-        alive, turn = starts, 0
-        while alive.size:
-            at = alive + turn
-            grant = extended[at]
-            late = in_time_ns[at] >= end[grant]
-            moved = deadline_ns[at]
-            if certain_ones is not None and not certain_ones[at].all():
-                unsure = ~certain_ones[at]
-                moved = np.where(unsure, np.minimum(moved, end[grant]), moved)
-                moved = np.where(unsure & late, end[grant], moved)
-                late &= ~unsure
-            over = grant[late]
-            closed.append((over, start[over], end[over]))
-            start[over] = reopen_ns[at][late]
-            end[grant] = moved
-            turn += 1
-            more = counts > turn
-            alive, counts = alive[more], counts[more]
+    starts = group_starts(extended)
+    counts = np.diff(np.append(starts, extended.size))
+    alive, turn = starts, 0
+    while alive.size:
+        at = alive + turn
+        grant = extended[at]
+        passed = in_time_ns[at] >= end[grant]
+        late = passed & succeeded[at]
+        earlier = np.where(passed, end[grant], np.minimum(deadline_ns[at], end[grant]))
+        moved = np.where(succeeded[at], deadline_ns[at], earlier)
+        over = grant[late]
+        closed.append((over, start[over], end[over]))
+        start[over] = reopen_ns[at][late]
+        end[grant] = moved
+        turn += 1
+        more = counts > turn
+        alive, counts = alive[more], counts[more]
     last = np.flatnonzero(certain)
     grant = np.concatenate([last, *(g[certain[g]] for g, _, _ in closed)])
     begin = np.concatenate([start[last], *(s[certain[g]] for g, s, _ in closed)])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checker.history.arrays import both
 from checker.history.grants import Grants, promote
 from checker.history.history import History
 from checker.history.operations import I32, I64, MISSING, NEVER, NONE, F, Index, Operations, Status
@@ -73,14 +74,13 @@ def _sightings(history: History, ops: Operations, rows: Index) -> tuple[I64, I64
     """When each of these writes was seen at first (`NEVER` if it was not), and as which version."""
     seen = np.full(rows.size, NEVER, np.int64)
     version = np.full(rows.size, MISSING, np.int64)
-    width = len(ops.names.value) + 1
-    wanted = ops.key[rows].astype(np.int64) * width + ops.value[rows]
+    named = both(ops.key, ops.value)
+    wanted = named[rows]
     reads = ops.rows(F.READ, Status.OK)
     reads = reads[ops.value[reads] != NONE]
-    code = ops.key[reads].astype(np.int64) * width + ops.value[reads]
-    order = np.argsort(code, kind="stable")
-    sorted_code = code[order]
-    left = np.searchsorted(sorted_code, wanted, "left")
+    order = np.argsort(named[reads])
+    sorted_code = named[reads[order]]
+    left = np.searchsorted(sorted_code, wanted)
     right = np.searchsorted(sorted_code, wanted, "right")
     for at in np.flatnonzero(right > left).tolist():
         witnesses = reads[order[left[at] : right[at]]]
@@ -104,8 +104,6 @@ def _lab_sightings(history: History) -> Iterator[tuple[str | None, object, int |
 
 
 def _promoted(history: History, ops: Operations, grants: Grants, writes: Writes) -> Grants:
-    if bool(grants.held.all()):
-        return grants
     token = ops.token[writes.row]
     proof = np.flatnonzero((token != NONE) & (writes.grant >= 0))
     grants = promote(grants, writes.grant[proof], writes.done_ns[proof])

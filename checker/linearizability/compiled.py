@@ -6,6 +6,7 @@ to pay for it. Compiled code is cached per user, so the compilation is paid once
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import sys
@@ -25,6 +26,7 @@ COMPILE_FROM_OPS: Final = 200_000
 COMPILE_FROM_OPS_WHEN_LOADED: Final = 20_000
 
 Kernel = Callable[..., Any]
+_HERE: Final = Path(__file__)
 
 
 def uses_compiler(operations: int) -> bool:
@@ -59,14 +61,19 @@ def compiled_kernel(kernel: Kernel, *helpers: Kernel, inline: bool = False) -> K
     """The compiled twin of `kernel`, in which each of `helpers` (called by name) is compiled as well.
 
     A helper may call those before it; with `inline` it is put into them, which pays where it is small and
-    takes many arrays, and the twin holds no lock, so that other threads run beside it.
+    takes many arrays, and the twin holds no lock, so that other threads run beside it. Such a twin may make
+    no array: those that it is given are not counted as references, which took two thirds of its time. A
+    helper that is no function (an intrinsic of numba) stands for the function of its name.
 
     The twin shares the kernel's code object: there is one source and no second version to drift away.
     """
     names: dict[str, Kernel] = {}
     for helper in helpers:
-        names[helper.__name__] = _jit(helper, names, forceinline=inline)
-    return _jit(kernel, names, nogil=inline)
+        compiles = isinstance(helper, FunctionType)
+        names[helper.__name__] = (
+            _jit(helper, names, forceinline=inline, _nrt=not inline) if compiles else helper
+        )
+    return _jit(kernel, names, nogil=inline, _nrt=not inline)
 
 
 def _jit(function: Kernel, replaced: dict[str, Kernel], **options: bool) -> Kernel:
@@ -89,10 +96,15 @@ def _jit(function: Kernel, replaced: dict[str, Kernel], **options: bool) -> Kern
 
 @cache
 def _cache_directory() -> Path | None:
-    """A private directory for compiled code, or None where nothing can be written."""
+    """A private directory for compiled code, or None where nothing can be written.
+
+    numba compiles anew when the file of a kernel is another one; the way of compiling is in the name.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    directory = (Path(base) if base else Path.home() / ".cache") / "lock-lab" / "numba"
     try:
+        way = hashlib.sha256(b"".join(path.read_bytes() for path in (_HERE, _HERE.with_name("machine.py"))))
+        name = f"numba-{way.hexdigest()[:12]}"
+        directory = (Path(base) if base else Path.home() / ".cache") / "lock-lab" / name
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             return directory

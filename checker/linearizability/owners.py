@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.history.arrays import dense, group_starts, running_max
+from checker.history.arrays import both, dense, group_starts, running_max
 from checker.history.identity import origins, owners, unknown_grants
 from checker.history.operations import NEVER, NONE, F, Operations
 from checker.history.renaming import Renaming
@@ -123,7 +123,7 @@ def doubts(
     gone = renamed.retired[process] < NEVER
     order = np.flatnonzero(gone & (acquire | ((columns.kind == RELEASE) & certain)))
     order = order[np.lexsort((process[order], columns.key[order]))]
-    starts = group_starts(columns.key[order].astype(np.int64) * (int(ops.process.max()) + 1) + process[order])
+    starts = group_starts(both(columns.key[order], process[order]))
     left = np.add.reduceat(np.where(acquire[order], 1, -1), starts) > 0 if starts.size else starts > 0
     excess = excess_releases(columns, np.ones(columns.keys, np.bool_))
     holders, late = _earliest(columns, renamed, process, order[starts[left]]), excess & gone
@@ -155,6 +155,4 @@ def before(columns: OpColumns, rank: int) -> OpColumns:
 
 def _groups(columns: OpColumns, order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows of one owner and key share a number; `order` is by key, then owner."""
-    return dense(
-        columns.key[order].astype(np.int64) * (int(columns.process.max()) + 1) + columns.process[order]
-    )
+    return dense(both(columns.key[order], columns.process[order]))

@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from checker.errors import HistoryError
-from checker.history.arrays import group_starts, plus, shorter
+from checker.history.arrays import both, group_starts, plus, shorter
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
 from checker.history.windows import possible
@@ -82,8 +82,6 @@ def check(evidence: Evidence) -> PropertyVerdict:
     what = "readers and writers" if evidence.model == READ_WRITE else f"more than {capacity} permits"
     why = f"{held} grants, and {what} of one key can never have been held at the same time"
     verdict = judge(EXCLUSION, findings, why=why)
-    if verdict.violations:
-        return verdict
     return unless_open(evidence, verdict, lambda by_process: bool(check(by_process).violations))
 
 
@@ -170,7 +168,7 @@ def _bare_holds(evidence: Evidence, weight: I64) -> Holds:
 
 def _grouped(ops: Operations, rows: Index, time_ns: I64) -> tuple[I64, Index]:
     """One number per client and key, sorted, and the order of the rows by it and time."""
-    group = ops.client[rows].astype(np.int64) * (len(ops.names.key) + 2) + ops.key[rows]
+    group = both(ops.client, ops.key)[rows]
     order = np.lexsort((time_ns, group))
     return group[order], order
 
@@ -182,7 +180,7 @@ def _matched(group: I64, released: I64, called_ns: I64) -> I64:
         return ended
     starts = group_starts(group)
     rank = np.arange(group.size) - np.repeat(starts, np.diff(np.append(starts, group.size)))
-    at = np.searchsorted(released, group, side="left") + rank
+    at = np.searchsorted(released, group) + rank
     found = at < released.size
     found[found] = released[at[found]] == group[found]
     ended[found] = called_ns[at[found]]
@@ -265,7 +263,7 @@ def refused_with_room(evidence: Evidence, weight: I64, capacity: int) -> list[Fi
     ops, epsilon = evidence.ops, evidence.params.epsilon_ns
     codes = [c for c, error in enumerate(ops.names.error) if error in set(evidence.params.refusals)]
     tries = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status == Status.FAIL) & np.isin(ops.error, codes))
-    if not codes or not tries.size:
+    if not tries.size:
         return []
     key, time_ns, level = levels(_possible_holds(evidence, weight, tries))
     findings = []
@@ -273,7 +271,7 @@ def refused_with_room(evidence: Evidence, weight: I64, capacity: int) -> list[Fi
         low, high = np.searchsorted(key, [ops.key[row], ops.key[row] + 1])
         times = time_ns[low:high]
         # From the last change before the call (an open window that ends then may still count) to the return.
-        first = max(int(np.searchsorted(times, ops.call_ns[row] - epsilon, side="left")) - 1, 0)
+        first = max(int(np.searchsorted(times, ops.call_ns[row] - epsilon)) - 1, 0)
         last = int(np.searchsorted(times, ops.return_ns[row] + epsilon, side="right"))
         most = int(level[low:high][first:last].max(initial=0))
         if most + int(weight[row]) <= capacity:

@@ -59,7 +59,7 @@ def graph_of(accesses: Accesses, epsilon_ns: int) -> Graph:
     parts = [(writer[:-1], writer[1:], 0)]
     reader = np.flatnonzero(~accesses.write | (accesses.based_on != MISSING))
     seen = np.where(accesses.write[reader], accesses.based_on[reader], accesses.version[reader])
-    at = np.searchsorted(versions, seen, side="left")
+    at = np.searchsorted(versions, seen)
     wrote = (
         (at < writer.size) & (versions[np.minimum(at, writer.size - 1)] == seen) if writer.size else at < 0
     )
@@ -78,7 +78,7 @@ def _real_time(accesses: Accesses, epsilon_ns: int) -> list[tuple[Index, Index]]
     n = len(accesses)
     order = np.argsort(accesses.done_ns, kind="stable")
     instant = n + np.arange(n)
-    before = np.searchsorted(accesses.done_ns[order], accesses.call_ns - 2 * epsilon_ns, side="left")
+    before = np.searchsorted(accesses.done_ns[order], accesses.call_ns - 2 * epsilon_ns)
     called = np.flatnonzero(before > 0)
     return [
         (order, instant),

@@ -134,7 +134,7 @@ def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
     """`leak`: refused for longer than TTL + grace though nobody can hold the key and a majority is up."""
     grants, params = evidence.grants, evidence.params
     free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, params.grace_ns)
-    if not free.key.size or not bool((evidence.ops.status[tries.row] == Status.FAIL).any()):
+    if not bool((evidence.ops.status[tries.row] == Status.FAIL).any()):
         return []
     availability, ttls = Availability(evidence), _longest_ttls(evidence)
     findings = []
@@ -179,11 +179,11 @@ def _leak_proof(
         )
     ]
     run: list[int] = []
-    reach = 0
+    reach = start
     for t in refused:
         call = int(tries.call_ns[t])
         if run and (call > reach + grace or not _served_since(evidence, availability, tries, run[0], t)):
-            run, reach = [], 0
+            run, reach = [], call
         run.append(t)
         reach = max(reach, int(tries.end_ns[t]))
         began = int(tries.call_ns[run[0]])
@@ -293,7 +293,8 @@ def _refused_spans(
         run: list[int] = []
         reach = start - grace
         inside = tries.between(key, start, end)
-        for t, following in zip(inside.tolist(), [*tries.call_ns[inside[1:]].tolist(), NEVER], strict=True):
+        calls = [*tries.call_ns[inside].tolist(), NEVER]
+        for t, following in zip(inside.tolist(), calls[1:], strict=True):
             call, over, row = int(tries.call_ns[t]), int(tries.end_ns[t]), int(tries.row[t])
             client = evidence.client(row)
             alone = reach + grace < call or (

@@ -90,7 +90,7 @@ def term_orders(evidence: Evidence, rows: Index) -> list[Finding]:
     ops, margin = evidence.ops, 2 * evidence.params.epsilon_ns
     key, done, term = ops.key[rows], ops.return_ns[rows], ops.fence[rows]
     before = largest_before(key, done, term, key, ops.call_ns[rows] - margin)
-    late = np.flatnonzero((before > MISSING) & (before >= term))
+    late = np.flatnonzero(before >= term)
     findings = []
     for at in late.tolist():
         row = int(rows[at])

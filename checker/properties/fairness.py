@@ -16,7 +16,7 @@ queued in the order of the grants, each within `fifo_ns` of its call.
 Starvation has no bound that would hold for every lock, so it is measured: the longest wait, and how many
 others were granted the lock during it.
 
-O(n log n): a running maximum of call stamps in the order of returns.
+O(n log n): the largest call stamp among the grants that had returned before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.history.arrays import running_max
+from checker.history.arrays import largest_before, running_max
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import NEVER, F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -66,28 +66,23 @@ def _held_on_return(evidence: Evidence) -> Index:
     grants, segments = evidence.grants, evidence.guaranteed
     first = segments.start_ns == grants.acquired_ns[segments.grant] + evidence.params.epsilon_ns
     kept = np.unique(segments.grant[first])
-    return np.asarray(kept[grants.returned[kept]], np.int64)
+    held: Index = kept[grants.returned[kept]]
+    return held
 
 
 def overtaken(evidence: Evidence, held: Index) -> list[Finding]:
     """`overtaken`: a later request was granted before an earlier one."""
     grants, slack = evidence.grants, evidence.params.fifo_ns or 0
-    margin = slack + 2 * evidence.params.epsilon_ns
+    blur = 2 * evidence.params.epsilon_ns
+    margin = slack + blur
     order = held[np.lexsort((grants.acquired_ns[held], grants.key[held]))]
-    if order.size < 2:
-        return []
     key, called, returned = grants.key[order], grants.called_ns[order], grants.acquired_ns[order]
-    latest = running_max(called, key)
-    before = np.zeros(order.size, bool)
-    before[1:] = (key[1:] == key[:-1]) & (latest[:-1] > called[1:] + margin)
-    late = np.flatnonzero(before)
+    late = np.flatnonzero(largest_before(key, returned, called, key, returned - blur) > called + margin)
     findings = []
     for at in late[:LISTED_MAX].tolist():
         start = int(np.searchsorted(key, key[at]))
-        passing = start + np.flatnonzero(called[start:at] > called[at] + margin)
-        passing = passing[returned[passing] + 2 * evidence.params.epsilon_ns < returned[at]]
-        if passing.size:
-            findings.append(_overtaken(evidence, int(order[at]), order[passing]))
+        later = (called[start:at] > called[at] + margin) & (returned[start:at] + blur < returned[at])
+        findings.append(_overtaken(evidence, int(order[at]), order[start + np.flatnonzero(later)]))
     return limited(findings, late.size)
 
 

@@ -69,7 +69,7 @@ def fence_orders(evidence: Evidence) -> list[Finding]:
     if bool((acquired >= began).all()) and grow_together(key, began, fence, strictly=True):
         return []  # what was acquired before a grant began had begun before it, and got a smaller fence
     earlier = largest_before(key, acquired, fence, key, began - margin)
-    back = np.flatnonzero((earlier != MISSING) & (earlier >= fence))
+    back = np.flatnonzero(earlier >= fence)
     pairs = [
         (int(rows[which_before(key, acquired, fence, int(key[i]), int(began[i]) - margin)]), int(rows[i]))
         for i in back[:LISTED_MAX].tolist()
@@ -182,7 +182,7 @@ def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> li
     acquired = grants.acquired_ns[writes.grant[own]]
     if bool((acquired < began[own]).any()) or not _in_step(evidence, own, began):
         newer = _largest_earlier(evidence, own, began)
-        late[own] = (newer != MISSING) & (newer > acquired + margin)
+        late[own] = newer > acquired + margin
     breach = np.zeros(len(writes), bool)
     fenced = np.flatnonzero(writes.fence != MISSING)
     if evidence.params.store_fences and not _in_step(evidence, fenced, writes.fence):
@@ -250,7 +250,8 @@ def _stale_writes(evidence: Evidence, uses: Index, lease_end: I64) -> Bools:
     """Which accepted writes began after their lease was over."""
     past = np.zeros(len(evidence.ops), bool)
     past[uses] = _past(evidence, evidence.ops.call_ns[uses], lease_end)
-    return np.asarray(past[evidence.writes.row])
+    stale: Bools = past[evidence.writes.row]
+    return stale
 
 
 def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: bool) -> Finding:

@@ -28,7 +28,7 @@ def _fences(evidence: Evidence) -> str | None:
         return None
     key, fence, acquired = grants.key[rows], grants.fence[rows], grants.acquired_ns[rows]
     earlier = largest_before(key, acquired, fence, key, acquired)
-    for i in np.flatnonzero((earlier != MISSING) & (earlier > fence)).tolist():
+    for i in np.flatnonzero(earlier > fence).tolist():
         before = which_before(key, acquired, fence, int(key[i]), int(acquired[i]))
         g, h = int(rows[before]), int(rows[i])
         if int(evidence.began_ns[h]) - margin > int(grants.acquired_ns[g]):
@@ -52,7 +52,7 @@ def _writes(evidence: Evidence) -> str | None:
     key, granted = writes.key[own], grants.acquired_ns[writes.grant[own]]
     done, call = writes.done_ns[own], writes.call_ns[own]
     later = largest_before(key, done, granted, key, call - margin)
-    for i in np.flatnonzero((later != MISSING) & (later > granted)).tolist():
+    for i in np.flatnonzero(later > granted).tolist():
         before = which_before(key, done, granted, int(key[i]), int(call[i]) - margin)
         g, h = int(writes.grant[own[i]]), int(writes.grant[own[before]])
         if int(evidence.began_ns[h]) > int(grants.acquired_ns[g]) + margin:

@@ -86,12 +86,11 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
     lease = longer(claims.ttl_ns, params.rho)
     limit = claims.over_ns + params.epsilon_ns
     claimed = claims.claimed_ns != MISSING
-    claim = np.where(claimed, claims.claimed_ns, 0)
     named = claims.deadline_ns != MISSING
-    deadline = np.where(named, claims.deadline_ns, claims.returned_ns + claim - params.stall_ns)
+    deadline = np.where(named, claims.deadline_ns, claims.returned_ns + claims.claimed_ns - params.stall_ns)
     too_long = (claimed | named) & (deadline > limit)
     too_late = claims.success & (claims.returned_ns - params.stall_ns > limit)
-    plain = claimed & claims.success & (claim > lease + params.epsilon_ns)
+    plain = claims.success & (claims.claimed_ns > lease + params.epsilon_ns)
     stated = claims.stated & named & too_long
     suspects = np.flatnonzero(((too_long | too_late) & claims.bounded) | plain)
     still = evidence.still_ns(claims.row[suspects])
@@ -168,7 +167,7 @@ def _over_by_then(evidence: Evidence, asked: Index, grant: Index) -> I64:
     over = plus(granted, longer(grants.ttl_ns[grant], evidence.params.rho))
     lease = longer(extensions.ttl_ns, evidence.params.rho)
     done, under_way = latest(plus(extensions.return_ns, lease)), latest(lease)
-    extended = np.where(done == MISSING, MISSING, np.minimum(done, plus(answered, under_way)))
+    extended = np.minimum(done, plus(answered, under_way))  # `MISSING` where none was called
     return np.maximum(over, extended) + ROUNDED_NS
 
 
@@ -198,7 +197,7 @@ def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) ->
     what = {F.ACQUIRE: "acquire", F.EXTEND: "extension", F.HELD: "held"}[F(int(evidence.ops.f[row]))]
     who, claim = evidence.client(row), int(claims.claimed_ns[at])
     named = int(claims.deadline_ns[at])
-    until = named if named != MISSING else returned + max(0, claim if claim != MISSING else 0)
+    until = named if named != MISSING else returned + max(0, claim)
     answer = not claims.success[at]
     excess = (until if answer else max(until, returned)) - int(claims.over_ns[at])
     lease = f"the lease of {in_words(int(claims.ttl_ns[at]))}"
@@ -209,7 +208,7 @@ def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) ->
             f"nodes had its key before {evidence.at(called)}, when it says that its attempt began: by what "
             f"they told of the key, {lease} is over by {evidence.at(claims.over_ns[at])}"
         )
-    if claim == MISSING or claim <= 0:
+    if claim <= 0:
         left = "" if claim == MISSING else f", with {in_words(-claim)} less than nothing left of its lease"
         said = f"the {what} returned success at {evidence.at(returned)}{left}"
         headline = f"{who}'s {what} returned success {in_words(excess)} after its lease was over"

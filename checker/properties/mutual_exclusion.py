@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from checker.history.arrays import largest_before, running_max, sort_grouped, which_before
-from checker.history.evidence import LISTED_MAX, Evidence, limited, spread
-from checker.history.operations import I64, MISSING, NEVER, Index, Status
+from checker.history.evidence import LISTED_MAX, Evidence, latest, limited
+from checker.history.operations import I64, NEVER, Index, Status
 from checker.history.windows import Segments, possible
 from checker.properties.cause import cause_of
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -48,14 +48,13 @@ def check(evidence: Evidence) -> PropertyVerdict:
             "believed "
             "that they held it at once"
         )
-    verdict = judge(EXCLUSION, findings, why=why)
-    return verdict if verdict.violations else unless_open(evidence, verdict, _overlaps_by_process)
+    return unless_open(evidence, judge(EXCLUSION, findings, why=why), _overlaps_by_process)
 
 
 def unless_open(
     evidence: Evidence, verdict: PropertyVerdict, violated: Callable[[Evidence], bool]
 ) -> PropertyVerdict:
-    """Unknown in place of this verdict, if all depends on which grant an operation without a grant was about.
+    """Unknown in place of `ok`, if all depends on which grant an operation without a grant was about.
 
     `violated` decides on the same history as if each was about the last of its own process.
     """
@@ -75,7 +74,7 @@ def meetings(segments: Segments, key: np.ndarray, limit: int) -> Meetings:
     `key` has one code per grant. Every segment that begins inside an earlier one counts once, paired with
     the earlier one that ends last: linear in number, though the pairs may be quadratically many.
     """
-    ceiling = max(spread(segments.end_ns), spread(segments.start_ns)) + 1
+    ceiling = max(latest(segments.end_ns), latest(segments.start_ns)) + 1
     start, end = segments.start_ns, np.minimum(segments.end_ns, ceiling)
     group = key[segments.grant]
     order = sort_grouped(group, start)
@@ -99,7 +98,7 @@ def meetings(segments: Segments, key: np.ndarray, limit: int) -> Meetings:
 
 
 def _reaching(end: I64, group: np.ndarray, at: int) -> int:
-    begin = int(np.searchsorted(group, group[at], side="left"))
+    begin = int(np.searchsorted(group, group[at]))
     return begin + int(np.argmax(end[begin:at]))
 
 
@@ -153,7 +152,7 @@ def _until(evidence: Evidence, g: int) -> str:
         return "held until it released it, which it never did"
     called = end == evidence.grants.release_call_ns[g] - evidence.params.epsilon_ns
     why = "it called release then" if called else "its TTL ends then at the earliest"
-    if end == evidence.open_ends(evidence.grants.row[[g]])[0][0] - evidence.params.epsilon_ns:
+    if end == evidence.open_ns[g] - evidence.params.epsilon_ns:
         why = "a release or an extension then may have been of it"
     return f"guaranteed until {evidence.at(end)} ({why})"
 
@@ -253,7 +252,7 @@ def continuity_losses(evidence: Evidence) -> list[Finding]:
     key, acquired, called = grants.key[held], grants.acquired_ns[held], grants.called_ns[held]
     began = largest_before(key, acquired, called, grants.key[extensions.grant], extensions.call_ns - margin)
     own = grants.acquired_ns[extensions.grant]
-    lost = np.flatnonzero((began > MISSING) & (began > own + margin))
+    lost = np.flatnonzero(began > own + margin)
     _, first = np.unique(extensions.grant[lost], return_index=True)
     lost = lost[np.sort(first)]
     findings = []

@@ -127,7 +127,8 @@ def hold_ends(evidence: Evidence) -> I64:
             end[(end >= NEVER) & theirs] = death.start_ns
     end = np.where(end < NEVER, end + epsilon, NEVER)
     released = np.where(grants.returned, grants.release_return_ns, NEVER) + epsilon
-    return np.asarray(np.minimum(end, released))
+    latest: I64 = np.minimum(end, released)
+    return latest
 
 
 def _executed_by(evidence: Evidence, rows: Index) -> I64:
@@ -237,8 +238,8 @@ def _counts(failed: Tries, free: _Free) -> I64:
     code = Composite(failed.key, failed.call_ns)
     calls = code.encode(failed.key, failed.call_ns)
     known = np.isin(free.key, failed.key)
-    low = np.searchsorted(calls, code.encode(free.key, free.start_ns), side="left")
-    high = np.searchsorted(calls, code.encode(free.key, free.end_ns), side="left")
+    low = np.searchsorted(calls, code.encode(free.key, free.start_ns))
+    high = np.searchsorted(calls, code.encode(free.key, free.end_ns))
     return np.where(known, high - low, 0)
 
 

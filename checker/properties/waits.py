@@ -112,7 +112,7 @@ def _candidates(evidence: Evidence, rows: Index, back: np.ndarray) -> Iterator[t
         low, high = np.searchsorted(client, [code, code + 1])
         reach = np.maximum.accumulate(end[low:high])
         mine = np.flatnonzero((ops.client[rows] == code) & (ops.key[rows] != NONE))
-        at = np.searchsorted(start[low:high], back[mine], side="left")
+        at = np.searchsorted(start[low:high], back[mine])
         holding = (at > 0) & (reach[np.maximum(at - 1, 0)] > ops.call_ns[rows[mine]])
         if np.unique(key[low:high]).size > 1 or holding.any():
             for i in mine[holding].tolist():

@@ -1,8 +1,9 @@
 """`python -m tests.mutation trace`, then `… try --count 800 --seed 1`, then `… show`.
 
-`trace` writes down what each test of the checker executes; the tests must pass. `try` draws mutants at random
-and runs the tests that execute each. `show` prints the share that was killed, with its 95 % interval, and the
-mutants that survived. `again` tries those of the last time once more. Files lie in the directory `mutants`.
+`trace` writes down what each test of the checker executes; the tests must pass. `try` draws mutants at
+random, but none that is in `not_counted`, and runs the tests that execute each. `show` prints the share that
+was killed, with its 95 % interval, and the mutants that survived. `again` tries those of the last time once
+more. Files lie in the directory `mutants`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzzing import FEW
+from tests.mutation.not_counted import counted
 from tests.mutation.sample import ROOT, Task, all_mutants, drawn, interval, lines_of, scores
 
 TESTS = ("checker", "linearizability", "properties", "explanations")
@@ -81,7 +83,7 @@ def main() -> None:
         run(Task("trace", str(profiles), 0, 1, str(profiles), "", given.seconds), given.processes)
         return
     if given.what == "try":
-        found = all_mutants(*given.only)
+        found = counted(all_mutants(*given.only))
         fitting = {
             file: [m for m in ms if m.message == given.messages and (given.cold or m.in_place)]
             for file, ms in found.items()

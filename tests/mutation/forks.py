@@ -39,6 +39,8 @@ FACTOR, EXTRA_SECONDS = 5.0, 3.0
 """A test of a mutant may take so many times what it takes, and so much more, in processor time."""
 WALL: Final = 6.0
 """And so many times that on the clock of the machine, which others use as well."""
+SLOWER: Final = 10.0
+"""So many times as long a test may take while its lines are traced."""
 
 THREADED: Final = ("polars", "numba")
 """Importing them starts threads, which a fork would lack: they are hidden while tests are collected."""
@@ -72,9 +74,22 @@ def traced(task: Task, items: dict[str, pytest.Item]) -> Iterator[dict[str, Any]
     """What each test executes of the checker; a test that takes longer than `task.seconds` is left out."""
     known = {profile.name for profile in profiles(task.profiles)}
     for name, item in [pair for pair in items.items() if pair[0] not in known][task.shard :: task.shards]:
-        code, said = forked(partial(_traced, item, task.seconds), 60 + 30 * task.seconds)
+        limit = 60 + 30 * task.seconds
+        timed, taken = forked(partial(_timed, item, task.seconds), limit)
+        code, said = (
+            forked(partial(_traced, item, SLOWER * task.seconds), limit) if timed == 0 else (timed, "")
+        )
         if code == 0:
-            yield {"name": name} | json.loads(said)
+            yield {"name": name, "seconds": float(taken)} | json.loads(said)
+
+
+def _timed(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> int:
+    """Run a test and say what processor time it takes."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    begin = time.process_time()
+    passed = passes(item)
+    say(str(time.process_time() - begin))
+    return 0 if passed else 1
 
 
 def _traced(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> int:
@@ -97,24 +112,22 @@ def _traced(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> in
 
     sys.addaudithook(lambda event, _: started.append(event) if event == "subprocess.Popen" else None)
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    begin = time.process_time()
     threading.settrace(called)
     sys.settrace(called)
     passed = passes(item)
     sys.settrace(None)
-    taken = time.process_time() - begin
     files: dict[str, set[int]] = defaultdict(set)
     for code, _ in lines.values():
         if executed[id(code)]:
             files[str(Path(code.co_filename).relative_to(ROOT))] |= executed[id(code)]
-    profile = {"lines": {file: sorted(found) for file, found in files.items()}, "seconds": taken}
+    profile = {"lines": {file: sorted(found) for file, found in files.items()}}
     say(json.dumps(profile | {"starts": bool(started), "compiles": "numba" in sys.modules}))
     return 0 if passed else 1
 
 
 def tried(task: Task, items: dict[str, pytest.Item]) -> Iterator[dict[str, Any]]:
     """What became of each mutant of this share."""
-    known = [profile for profile in profiles(task.profiles) if not profile.compiles]
+    known = [profile for profile in profiles(task.profiles) if profile.name in items]
     functions = functions_by_code()
     gc.freeze()  # what is there already is neither looked at nor copied in a fork
     killers: Counter[tuple[str, str]] = Counter()
@@ -152,6 +165,7 @@ def tests_of(
         covering = [profile for profile in known if mutant.module in profile.lines]
     else:
         covering = [p for p in known if any(first <= n <= last for n in p.lines.get(mutant.module, ()))]
+    covering = [profile for profile in covering if not profile.compiles] or covering  # compiling takes long
     if not covering:  # a program on its own, if anything runs it
         covering = [profile for profile in known if profile.starts]
     left = seconds

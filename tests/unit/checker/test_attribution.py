@@ -68,6 +68,13 @@ def test_the_clock_of_a_client_makes_no_node_forget() -> None:
         ("drift", 10, 900, True),
         ("crash", 10, 900, True),
         ("jump", 720, None, False),  # Bob has the lock already
+        ("jump", 99.5, None, True),  # done at 100
+        ("jump", 99.25, None, False),
+        ("jump", 10, 100, True),
+        ("jump", 700, None, True),
+        ("jump", 10, 700, True),
+        ("jump", 10, 700.5, False),
+        ("drift", 10, 700.5, True),
     ],
 )
 def test_only_what_happened_while_the_key_was_forgotten_fits(
@@ -77,6 +84,39 @@ def test_only_what_happened_while_the_key_was_forgotten_fits(
     story.fault("pause", 750, ["alice"], breaks=PAUSES)
     assert (CLOCK in broken(story)) is fits
     assert (PAUSES in broken(story)) is not fits
+
+
+def test_what_lasts_goes_before_what_makes_no_node_forget() -> None:
+    story = overlap().fault("drift", 10, ["C"], breaks=CLOCK).fault("pause", 300, ["C"], breaks=PAUSES)
+    assert CLOCK in broken(story)
+
+
+def test_a_fault_without_targets_fits_no_better() -> None:
+    story = overlap().fault("jump", 200, [], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
+    assert "(event 4), the latest of 2 faults" in broken(story)
+
+
+def test_another_clients_pause_goes_after_ones_own_and_after_a_nodes() -> None:
+    def put_down_to(*paused: str) -> str:
+        story = Story(clients=["alice", "bob", "carol"]).acquire("alice", "g1", 0, 10)
+        for number, who in enumerate(paused):
+            story.fault("pause", 20 + 10 * number, [who], breaks=f"no pause of {who}")
+        story.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
+        story.write("alice", "g1", 1540, 1550, 0, 2)
+        return broken(story, "stale-write").split("'")[1].removeprefix("no pause of ")
+
+    assert put_down_to("alice", "carol") == "alice"
+    assert put_down_to("A", "carol") == "A"
+    assert put_down_to("alice", "A", "carol") == "A"
+    assert put_down_to("carol") == "carol"
+
+
+def test_a_fault_that_was_over_before_the_earlier_grant_was_asked_for_fits_nothing() -> None:
+    story = (
+        Story(clients=["alice", "bob"]).lab("phase", 0).fault("crash", 40, ["C"], breaks=DURABLE, until=60)
+    )
+    story.acquire("alice", "g1", 100, 110, ttl=5 * TTL).fault("pause", 300, ["alice"], breaks=PAUSES)
+    assert PAUSES in broken(story.acquire("bob", "g2", 690, 700))
 
 
 def test_what_lasts_goes_after_what_happens() -> None:

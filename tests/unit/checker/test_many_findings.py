@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from checker.history.evidence import LISTED_MAX
 from tests.unit.checker.story import MS, Story
 from tests.unit.checker.test_what_was_shown import overlapping
 
-MANY = LISTED_MAX + 2
+MANY, LISTED = 12, 10
 Twice = Callable[[Story, str, str, float], object]
 
 
@@ -33,6 +32,16 @@ def stale(story: Story, who: str, key: str, at: float) -> None:
 def believed(story: Story, who: str, key: str, at: float) -> None:
     story.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, claimed=20, key=key)
     story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, ttl=5, key=key)
+
+
+def held_twice(story: Story, who: str, key: str, at: float) -> None:
+    story.acquire(f"{who}/1", f"{key}a", at, at + 1, key=key)
+    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, key=key)
+
+
+def lost(story: Story, who: str, key: str, at: float) -> None:
+    story.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
+    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 40, "fail", ttl=5, key=key)
 
 
 def shared_term(story: Story, who: str, key: str, at: float) -> None:
@@ -64,6 +73,9 @@ def circle(story: Story, who: str, key: str, at: float) -> None:
 
 
 CASES: dict[str, tuple[Twice, dict[str, Any]]] = {
+    "overlap": (held_twice, {}),
+    "leak": (lost, {"grace_ns": 10 * MS}),
+    "unavailable": (lost, {"unavailable_ns": 10 * MS}),
     "continuity-loss": (loss, {}),
     "late-return": (late, {}),
     "stale-use": (stale, {}),
@@ -83,8 +95,8 @@ def test_ten_are_listed_and_all_are_counted(name: str) -> None:
     for number in range(MANY):
         add(story, f"c{number:02}", f"k{number:02}", 100.0 * number)
     found = story.verdict().named(name)
-    assert [finding.details["count"] for finding in found] == [MANY] * LISTED_MAX
-    keys = [f"k{number:02}" for number in range(LISTED_MAX)]
+    assert [finding.details["count"] for finding in found] == [MANY] * LISTED
+    keys = [f"k{number:02}" for number in range(LISTED)]
     assert [(finding.key or "")[:3] for finding in found] == keys
     for number, finding in enumerate(found):
         assert all(client.startswith(f"c{number:02}") for client in finding.clients)

@@ -9,15 +9,21 @@ from collections import Counter
 
 import pytest
 
+from tests.unit.checker.damaged import DAMAGED
 from tests.unit.checker.recorded import (
     CASES,
+    CHANGED,
     COUNT,
     FILES,
     GRID,
+    NUMBERED,
+    changed_line,
+    damaged_line,
     drawn_line,
     file_line,
     golden_line,
     grid_line,
+    numbered_line,
     read,
 )
 
@@ -35,6 +41,16 @@ def test_a_history_on_a_grid(number: int) -> None:
     assert grid_line(number) == RECORD[f"grid {number}"], HINT
 
 
+@pytest.mark.parametrize("number", range(CHANGED))
+def test_a_history_with_changes(number: int) -> None:
+    assert changed_line(number) == RECORD[f"changed {number}"], HINT
+
+
+@pytest.mark.parametrize("number", range(NUMBERED))
+def test_a_history_that_names_no_client(number: int) -> None:
+    assert numbered_line(number) == RECORD[f"numbered {number}"], HINT
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_golden_history(case: str) -> None:
     assert golden_line(case) == RECORD[case], HINT
@@ -43,6 +59,11 @@ def test_a_golden_history(case: str) -> None:
 @pytest.mark.parametrize("number", range(FILES))
 def test_an_edited_text(number: int) -> None:
     assert file_line(number) == RECORD[f"edited {number}"], HINT
+
+
+@pytest.mark.parametrize("number", range(len(DAMAGED)))
+def test_a_damaged_text(number: int) -> None:
+    assert damaged_line(number) == RECORD[f"damaged {number}"], HINT
 
 
 def test_the_record_holds_every_answer() -> None:

@@ -133,9 +133,9 @@ def test_one_proof_among_idle_times_is_enough() -> None:
 # -- what the lock says of its own attempt -------------------------------------------------------------------
 
 
-def granted(*, old: str, fresh: str) -> Watched:
+def granted(*, old: str, fresh: str, **params: object) -> Watched:
     """Alice calls at 0, gets some nodes at 5, the others at 600, and says that her attempt began at 590."""
-    story = Watched()
+    story = Watched(**params)
     told: dict[str, Any] = {"attempt_ns": 590 * MS, "deadline_ns": 1_580 * MS, "token": "t"}
     story.acquire("alice", "g1", 0, 610, claimed=970, **told)
     story.sets(old, "t", 5).sets(fresh, "t", 600)
@@ -147,6 +147,13 @@ def test_an_attempt_that_counts_earlier_votes_is_held_to_those() -> None:
     (finding,) = verdict.named("false-validity")
     assert finding.severity == "violation"
     assert finding.headline == "alice's acquire promised 572 ms more than its lease has"
+
+
+@pytest.mark.parametrize("nodes", [5, None])
+def test_an_early_vote_that_was_not_needed_accuses_nobody(nodes: int | None) -> None:
+    """Nor does one in a cluster of unknown size, in which the others may have been enough."""
+    verdict = granted(old="A", fresh="BCDE", nodes=nodes).verdict()
+    assert verdict["lease_honesty"].outcome == "ok"
 
 
 def test_earlier_votes_beside_a_fresh_majority_are_no_lie() -> None:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checker.history.events import Event
 from checker.history.evidence import Evidence
 from checker.history.operations import NEVER
 from checker.history.windows import Segments, possible
+from checker.properties import mutual_exclusion
 from tests.fuzzing import examples
 from tests.unit.checker.story import MS, Story, names
 
@@ -263,3 +265,76 @@ def test_the_oracle_meets_both_answers() -> None:
 
     explore()
     assert seen == {"overlap", "continuity-loss", True, False}
+
+
+def test_a_session_ends_by_itself_when_its_client_is_killed_and_a_lease_does_not() -> None:
+    for ttl, end in ((None, 60), (1000, 1000)):
+        story = Story(rho=0.0).acquire("alice", "g", 0, 10, ttl=ttl).fault("client_crash", 60, ["alice"])
+        assert guaranteed(story) == [(0, 10, end)]
+        assert believed(story) == [(0, 10, 60)]
+        later = story.acquire("alice", "h", 70, 80, ttl=ttl, key="l")
+        later.release("alice", "h", 90, 95, key="l")
+        assert guaranteed(later) == [(0, 10, end), (1, 80, 90)]
+    mixed = Story(rho=0.0).acquire("alice", "g", 0, 10, ttl=None).acquire("alice", "h", 20, 30, key="l")
+    mixed.acquire("bob", "i", 40, 50, ttl=None, key="m")
+    mixed.fault("client-crash", 60, ["alice"]).fault("client_crash", 55, ["alice"]).fault(
+        "crash", 51, ["bob"]
+    )
+    assert guaranteed(mixed) == [(0, 10, 55), (1, 30, 1020), (2, 50, float("inf"))]
+
+
+def test_an_answer_counts_only_if_it_was_given_and_is_about_a_grant() -> None:
+    def answered(type: str, grant: str, value: str = "no") -> Story:
+        story = Story(rho=0.0).acquire("alice", "g", 0, 10, claimed=500)
+        return story.op("alice", "held", 100, 110, type, grant_id=grant, value=value)
+
+    assert believed(answered("ok", "g")) == [(0, 10, 110)]
+    for type, grant in (("fail", "g"), ("info", "g"), ("ok", "other")):
+        assert believed(answered(type, grant)) == [(0, 10, 510)]
+    assert believed(answered("ok", "g", "perhaps")) == [(0, 10, 510)]
+    assert believed(Story(rho=0.0).acquire("alice", "g", 0, 10).op("bob", "held", 20, 30, value="no")) == [
+        (0, 10, 1010)
+    ]
+
+
+def test_what_a_client_believes_that_lost_an_extension() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10, claimed=500)
+    story.extend("alice", "g", 100, 110, "info", value="no")
+    assert believed(story) == [(0, 10, 110)]
+
+
+def test_an_extension_that_failed_prolongs_nothing_and_another_does() -> None:
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10)
+    assert possibly(story.extend("alice", "g", 20, 30, "fail", ttl=5000)) == [(0, 0, 1010)]
+    assert possibly(story.extend("alice", "g", 40, 50, ttl=2000)) == [(0, 0, 2050)]
+    assert possibly(story.extend("alice", "g", 60, 70, "info")) == [(0, 0, float("inf"))]
+
+
+def test_extensions_of_unknown_outcome_among_certain_ones() -> None:
+    """The second may have set the end back to 500; what follows is of the others alone."""
+    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110)
+    story.acquire("bob", "h", 0, 10, key="l").extend("bob", "h", 100, 110, key="l")
+    story.extend("alice", "g", 200, 210, "info", ttl=300)
+    assert guaranteed(story) == [(0, 10, 500), (1, 10, 1100)]
+
+
+def test_windows_are_counted_and_freed() -> None:
+    evidence = Evidence(Story().acquire("alice", "g", 0, 10).acquire("bob", "h", 0, 10, key="l").history())
+    assert (len(evidence.guaranteed), len(evidence.believed)) == (2, 2)
+    assert {"guaranteed", "believed"} <= set(vars(evidence))
+    mutual_exclusion.check(evidence)
+    assert not {"guaranteed", "believed"} & set(vars(evidence))
+
+
+def test_who_stood_still_and_when() -> None:
+    story = Story().acquire("alice", "g", 0, 10).fault("pause", 20, ["alice", "bob"], until=30)
+    story.fault("stop", 5, ["alice"]).fault("cut", 6, ["alice"]).stall("alice", 1, 2).stall("bob", 3, 4)
+    healing = Event(
+        time_ns=40 * MS, process="nemesis", type="invoke", f="pause", targets=["alice"], heals="x"
+    )
+    story._events.append(healing)
+    evidence = Evidence(story.stall("lab", 7, 2).history())
+    spans = {name: [(i.start_ns, i.end_ns) for i in found] for name, found in evidence.pauses().items()}
+    assert spans == {"alice": [(5 * MS, NEVER), (20 * MS, 30 * MS)], "bob": [(20 * MS, 30 * MS)]}
+    still = [(i.start_ns // MS, i.end_ns // MS) for i in evidence.standstills(("bob", "lab"))]
+    assert still == [(3, 7), (7, 9), (20, 30)]

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from checker.check import check
-from checker.linearizability.custom import IMPOSSIBLE, CustomModel, Operation, operations_of
+from checker.linearizability.custom import (
+    IMPOSSIBLE,
+    CustomModel,
+    CustomResult,
+    Operation,
+    operations_of,
+    violations,
+)
 from checker.verdict import Outcome, Property
 from tests.unit.checker.story import MS, Story
 
@@ -81,3 +90,17 @@ def test_operations_as_a_model_sees_them() -> None:
     assert acquired == Operation("alice", "acquire", 1 * MS, 2 * MS, 5 * MS, 7, "k", "ok")
     assert written == Operation("bob", "write", 3 * MS, None, "x", None, "k", "info")
     assert read == Operation("carol", "read", 5 * MS, 6 * MS, None, "x", "k", "ok")
+
+
+def test_a_search_that_ended_without_an_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [CustomResult("ok", "a", 7, ()), CustomResult("unknown", "b", 1234, ())]
+    monkeypatch.setattr("checker.check.check_model", lambda *_: found)
+    story = Story().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3)
+    verdict = check(story.history(), model=Held())[Property.MUTUAL_EXCLUSION]
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.why == "the search ended after 1,234 steps without an answer for 'b'"
+
+
+def test_the_violations_among_results() -> None:
+    found = [CustomResult("ok", "a", 1), CustomResult("violated", "b", 2), CustomResult("unknown", "c", 3)]
+    assert violations(found) == found[1:2]

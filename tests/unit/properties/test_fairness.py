@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from checker.history.evidence import Evidence
-from checker.properties.fairness import starvation
+from checker.properties.fairness import overtaken, starvation
 from checker.verdict import Outcome, Property
 from tests.unit.checker.story import MS, Story
 
@@ -53,3 +55,19 @@ def test_the_longest_wait_and_who_passed_by() -> None:
     wait = starvation(Evidence(story.history()))
     assert wait is not None
     assert (wait.client, wait.waited_ns, wait.passed) == ("alice", 80 * MS, 1)
+
+
+def test_only_what_surely_came_first_is_counted() -> None:
+    """Twelve pairs whose returns lie within the clocks' error hid the one that does not, and were counted."""
+    story = Story(clients=["alice", "bob"], fifo_ns=MS, epsilon_ns=MS, model="owner-mutex")
+    for number in range(13):
+        begin, apart = 100 * number, 1 if number < 12 else 20
+        story.acquire(f"alice/{number}", f"a{number}", begin, begin + 40 + apart, ttl=None)
+        story.acquire(f"bob/{number}", f"b{number}", begin + 30, begin + 40, ttl=None)
+        for who in "ab":
+            process = f"{'alice' if who == 'a' else 'bob'}/{number}"
+            story.release(process, f"{who}{number}", begin + 70, begin + 71)
+    evidence = Evidence(story.history(), "owner-mutex")
+    (finding,) = overtaken(evidence, np.arange(len(evidence.grants.row)))
+    assert "count" not in finding.details
+    assert finding.details["waited_ns"] == 60 * MS
