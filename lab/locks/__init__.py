@@ -29,11 +29,11 @@ BUILT_IN = {
     "postgres": "lab.locks.postgres:PostgresLock",
 }
 MUTANT = "mutant:"
-"""How the names of the lab's own broken locks begin: see ``lab.locks.broken``."""
+"""The prefix of the names of the lab's own broken locks: see ``lab.locks.broken``."""
 
 
 def is_own(name: str) -> bool:
-    """Whether a lock comes with the lab, and its clients need no code of anybody else's."""
+    """Whether a lock comes with the lab, so that its clients import no other code."""
     if is_driver(name):
         return name.startswith(PREFIX)
     return ":" not in name or name.startswith(MUTANT)
@@ -46,10 +46,10 @@ def _place(name: str) -> str:
 
 
 def lock_class(name: str) -> type[Lock]:
-    """Return the class of a built-in lock, or of anybody's own.
+    """Return the class of a built-in lock, or of a user's own.
 
     That is given as ``package.module:Class``, as ``driver:NAME``, or as the command line of a driver, which
-    has a slash or a space in it.
+    contains a slash or a space.
 
     Raises:
         LabError: no such lock, module or driver, or a class that is no lock.
@@ -70,15 +70,8 @@ def lock_class(name: str) -> type[Lock]:
         )
     try:
         module = importlib.import_module(module_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise LabError(
-            seen=f"the lock {name!r}, which cannot be imported: {error}",
-            where="lock.name",
-            expected="an importable package.module:Class",
-            hint="pip install 'lock-lab[consensus]'"
-            if name in BUILT_IN
-            else "is its directory on PYTHONPATH?",
-        ) from error
+    except Exception as error:  # a user's module may raise anything
+        raise _not_importable(name, module_name, error) from error
     found = getattr(module, attribute, None)
     if found is None:
         raise _no_such_class(name, module, attribute)
@@ -95,8 +88,27 @@ def lock_class(name: str) -> type[Lock]:
     return cast("type[Lock]", found)
 
 
+def _not_importable(name: str, module: str, error: Exception) -> LabError:
+    """The error of a module that is missing, or that fails when it is imported; the hints differ."""
+    parents = [module.rsplit(".", depth)[0] for depth in range(module.count(".") + 1)]
+    missing = isinstance(error, ModuleNotFoundError) and error.name in parents
+    if name in BUILT_IN:
+        hint = "pip install 'lock-lab[consensus]'"
+    elif missing or isinstance(error, ValueError):
+        hint = "is its directory on PYTHONPATH?"
+    else:
+        hint = f"the module itself fails: python -c 'import {module}' shows where"
+    what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return LabError(
+        seen=f"the lock {name!r}, which cannot be imported: {what}",
+        where="lock.name",
+        expected="an importable package.module:Class",
+        hint=hint,
+    )
+
+
 def _no_such_class(name: str, module: ModuleType, attribute: str) -> LabError:
-    """The module is there and has no such class: which it has that come near, or at all."""
+    """The error of a module without this class, with the classes that it has."""
     classes = [known for known, one in vars(module).items() if isinstance(one, type)]
     own = [known for known in classes if vars(module)[known].__module__ == module.__name__]
     near = did_you_mean(attribute, classes)
@@ -105,8 +117,26 @@ def _no_such_class(name: str, module: ModuleType, attribute: str) -> LabError:
         seen=f"the lock {name!r}: the module {module.__name__} has no {attribute!r}",
         where="lock.name",
         expected="package.module:Class, and a class that the module has",
-        hint=f"did you mean {near!r}?" if near else f"{there} ({module.__file__})",
+        hint=" ".join([*([f"did you mean {near!r}?"] if near else []), f"{there} ({module.__file__})"]),
     )
+
+
+def name_of(lock: str | type) -> str:
+    """Return the name of a lock, which may be given as its class: ``module:Class``.
+
+    Raises:
+        LabError: a class inside a function or another class, which no other run could find.
+    """
+    if isinstance(lock, str):
+        return lock
+    if "." in lock.__qualname__:
+        raise LabError(
+            seen=f"the class {lock.__module__}.{lock.__qualname__}",
+            where="lock",
+            expected="a class at the top level of its module",
+            hint="it is imported by its module and its name",
+        )
+    return f"{lock.__module__}:{lock.__qualname__}"
 
 
 def service_of(name: str) -> str:
@@ -120,13 +150,13 @@ def margin_ns(name: str, ttl_ns: int, options: Options) -> int:
     Raises:
         LabError: an unknown lock, an unknown option, or a bad value.
     """
-    with told_where():
+    with option_errors():
         return lock_class(name).margin_ns(ttl_ns, options)
 
 
 @contextlib.contextmanager
-def told_where() -> Iterator[None]:
-    """Say in which key of a scenario a bad option stands."""
+def option_errors() -> Iterator[None]:
+    """Add the key of the scenario to the error of a bad option."""
     try:
         yield
     except OptionError as error:

@@ -1,7 +1,7 @@
-"""What every lock under test offers, and the words its outcomes are told in.
+"""The interface of every lock under test, and the exceptions for its outcomes.
 
-A lock is ordinary async code. It learns where its nodes are, which clock and which entropy to use,
-and nothing about substrates, scenarios or faults.
+A lock is ordinary async code. It is given the addresses of its nodes, a clock and a source of entropy, and
+knows nothing of substrates, scenarios or faults.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ Options = Mapping[str, OptionValue]
 
 
 def new_token() -> str:
-    """Return a value nobody else will ever use: 20 bytes from the system's entropy, as hexadecimal."""
+    """Return a unique value: 20 bytes from the system's entropy, as hexadecimal."""
     return secrets.token_hex(20)
 
 
-async def _go_on(point: str) -> None:
-    """Nobody waits for this client at ``point``."""
+async def _continue(point: str) -> None:
+    """Do not stop at ``point``."""
 
 
-def _not_noted(start_ns: int, duration_ns: int) -> None:
-    """Nobody wants to know when a lock's process stood still."""
+def _ignore_stall(start_ns: int, duration_ns: int) -> None:
+    """Do not record a stall."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a lock may take from the world: a monotonic clock, entropy and random delays.
+    """The environment of a lock: a monotonic clock, entropy and random delays.
 
-    They come in through the constructor, so that a simulation can hand in its own. A lock awaits
-    ``at(point)`` where a story may want to hold its client in the middle of an operation; the points are
-    named in ``lab.client_protocol``. One that is a process of its own tells ``stalled`` from when on it stood
-    still, and for how long, in nanoseconds. ``channel`` makes its connections to Redis nodes, with the
-    arguments of ``lab.channel.Channel``.
+    They are passed to the constructor, so that a simulation can replace them. A lock awaits ``at(point)``
+    where a scenario may stop its client in the middle of an operation; the points are named in
+    ``lab.client_protocol``. A lock with a process of its own calls ``stalled`` with the start and the length
+    of each stall of it, in nanoseconds. ``channel`` makes its connections to Redis nodes, with the arguments
+    of ``lab.channel.Channel``.
     """
 
     clock_ns: Callable[[], int] = time.monotonic_ns
     new_token: Callable[[], str] = new_token
     random: Random = field(default_factory=Random)
-    at: Callable[[str], Awaitable[None]] = _go_on
-    stalled: Callable[[int, int], None] = _not_noted
+    at: Callable[[str], Awaitable[None]] = _continue
+    stalled: Callable[[int, int], None] = _ignore_stall
     channel: Callable[..., Channel] = Channel
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A granted lock: for a while, and only for a while.
+    """A lock that was granted for a limited time.
 
-    ``deadline_ns`` is the last instant, on the lock's own clock, at which the owner may believe that
-    it holds the lock. ``fence`` is a number that grows with every grant, where the lock has one.
-    ``attempt_ns`` is when the attempt that was granted (or extended) began: after refusals that is later than
-    the call, and only a deadline beyond ``attempt_ns`` + TTL would be a lie.
+    ``deadline_ns`` is the end of the belief window on the lock's own clock. ``fence`` is a number that grows
+    with every grant, where the lock has one. ``attempt_ns`` is when the attempt that was granted (or
+    extended) began, after refusals later than the call; a deadline beyond ``attempt_ns`` + TTL would be
+    wrong.
     """
 
     key: str
@@ -71,10 +71,7 @@ class Lease:
     attempt_ns: int | None = None
 
     def claim(self, now_ns: int) -> dict[str, int | None]:
-        """What is written down of it: the time left, and the instants that the lock states itself.
-
-        No pause of the client can move those.
-        """
+        """What is recorded of it: the time left, and the lock's own instants, which no pause can shift."""
         return {
             "claimed_ns": self.deadline_ns - now_ns,
             "attempt_ns": self.attempt_ns,
@@ -84,7 +81,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Whether a lock says that a lease is held, and for how many more nanoseconds, where it says that."""
+    """Whether a lock claims that a lease is held, and for how many nanoseconds, if it claims that."""
 
     held: bool
     claimed_ns: int | None = None
@@ -95,10 +92,10 @@ class LockError(Exception):
 
 
 class NotAcquired(LockError):
-    """The client surely does not hold the lock. ``tokens`` are the values it tried.
+    """The client certainly does not hold the lock. ``tokens`` are the values it tried.
 
-    ``refused_by`` is how many nodes answered that the key is taken, if they ruled the grant out: the fewest
-    over all attempts. It is 0 if an attempt failed in another way: by silence, or with no time left after a
+    ``refused_by`` is how many nodes replied that the key is taken, if that ruled the grant out: the minimum
+    over all attempts. It is 0 if an attempt failed otherwise: without replies, or with no time left after a
     grant.
     """
 
@@ -109,12 +106,11 @@ class NotAcquired(LockError):
 
 
 class LeaseLost(LockError):
-    """An extension or a release found the lease gone (or could not prove that it is still there).
+    """An extension or a release found the lease gone (or could not prove that it is still held).
 
-    ``no_effect`` says that the operation certainly had no effect: nothing was asked of the nodes, or so many
-    of them said no that it can neither keep the lock for its owner nor keep it from others. Without that an
-    extension may have prolonged the lease although its owner must not rely on it: the answers came too late,
-    or too few.
+    ``no_effect``: the operation certainly had no effect. No request was sent, or so many nodes refused it
+    that it can neither keep the lock for its owner nor keep it from others. Otherwise an extension may have
+    prolonged the lease although its owner must not rely on it: replies came too late, or from too few nodes.
     """
 
     def __init__(self, message: str, *, no_effect: bool = False) -> None:
@@ -123,17 +119,17 @@ class LeaseLost(LockError):
 
 
 class Indeterminate(LockError):
-    """Nobody knows whether the operation had an effect."""
+    """It is unknown whether the operation had an effect."""
 
 
 class Lock(Protocol):
     """One client's handle on a lock service.
 
     ``open`` connects, ``close`` disconnects; the other calls may be used in between, for any number of keys.
-    A class may also say ``announces_token: ClassVar[bool] = True``: then its client tells the store the token
-    of each grant, and the store takes writes only under the token that it was told last; and
-    ``service: ClassVar[str]``, if its nodes are no Redis: "etcd", "zookeeper" or "postgres". One that has to
-    ask somebody whether a lease is held says so by ``held`` (see ``Asks``).
+    Optional attributes of a class: ``announces_token: ClassVar[bool] = True``: its client sends the token of
+    each grant to the store, which accepts writes only under the token that was announced last.
+    ``service: ClassVar[str]``: "etcd", "zookeeper" or "postgres", if its nodes are not Redis. A lock that
+    needs a request to find out whether a lease is held has the method ``held`` (see ``Asks``).
     """
 
     name: ClassVar[str]
@@ -161,43 +157,43 @@ class Lock(Protocol):
         ...
 
     async def acquire(self, key: str, ttl_ns: int) -> Lease:
-        """Take the lock or raise ``NotAcquired`` (surely not held) or ``Indeterminate``."""
+        """Take the lock or raise ``NotAcquired`` (certainly not held) or ``Indeterminate``."""
         ...
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Return the lease with a later deadline, or raise ``LeaseLost`` or ``Indeterminate``.
 
-        ``LeaseLost.no_effect`` says whether it certainly had no effect. An extension should only ever prolong
-        what nodes keep: one that is delayed may reach a node after a later one.
+        ``LeaseLost.no_effect`` says whether it certainly had no effect. An extension should never shorten the
+        time for which a node keeps a key: a delayed one may reach a node after a later one.
         """
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Give the lock back, or raise ``LeaseLost`` (it was not held any more) or ``Indeterminate``."""
+        """Release the lock, or raise ``LeaseLost`` (it was no longer held) or ``Indeterminate``."""
         ...
 
     def believes(self, lease: Lease) -> bool:
-        """Tell whether the lock would say, now, that this lease is still held."""
+        """Whether the lock claims, now, that this lease is still held."""
         ...
 
 
 class Asks(Protocol):
-    """A lock that cannot answer for itself whether a lease is held, nor what time it is."""
+    """A lock that needs a request to find out whether a lease is held, and what time it is."""
 
     renews: bool
-    """Whether leases are extended until they are released, unasked."""
+    """Whether leases are extended automatically until they are released."""
 
     async def held(self, lease: Lease) -> Belief:
         """Ask whether it is held. Raises ``Indeterminate``."""
         ...
 
     async def wall_clock_ns(self) -> int:
-        """Ask for the wall clock that counts for the lock. Raises ``Indeterminate``."""
+        """Read the wall clock that the lock uses. Raises ``Indeterminate``."""
         ...
 
 
 def asking(lock: Lock) -> Asks | None:
-    """Return the lock as one that has to ask, None if it is none."""
+    """The lock as one that needs requests, None if it is not."""
     return cast("Asks", lock) if all(hasattr(lock, name) for name in _ASKS) else None
 
 

@@ -1,4 +1,4 @@
-"""Two small mistakes on the way to a lock on one node; each gives away somebody else's lock."""
+"""Two common mistakes in a lock on one node; with each, a late release removes another client's lock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from lab.locks.single import Single
 
 
 class FixedValue(Single):
-    """Like ``single``, but the value is the same for everybody, so comparing it tells nothing.
+    """Like ``single``, but the value is the same for all clients, so comparing it proves nothing.
 
     Source: "Distributed Locks with Redis" and the texts after it: why the value must be unique.
 
-    A release (or the undoing of an unanswered SET) that comes after the lease was over deletes the next
-    owner's key, and a late extension would extend it; neither notices. Until somebody is late it is
-    ``single``.
+    A release (or the undoing of an unanswered SET) after the lease has ended deletes the next owner's key,
+    and a late extension extends it, both without an error. If no client is late it behaves as ``single``.
     """
 
     name: ClassVar[str] = "fixed-value"
@@ -25,12 +24,12 @@ class FixedValue(Single):
 
 
 class PlainDel(Single):
-    """Like ``single``, with a unique value, but released by a bare ``DEL`` that does not look at it.
+    """Like ``single``, with a unique value, but released by a ``DEL`` that does not compare it.
 
     Source: "Distributed Locks with Redis": why a release must compare the value.
 
-    A release that comes after the lease was over deletes the next owner's key and calls it success. Extension
-    compares, as in ``single``. Until somebody is late it is ``single``.
+    A release after the lease has ended deletes the next owner's key and reports success. Extension compares,
+    as in ``single``. If no client is late it behaves as ``single``.
     """
 
     name: ClassVar[str] = "plain-del"

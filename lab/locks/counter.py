@@ -1,4 +1,4 @@
-"""Redlock with a fence taken from counters on the nodes: the idea that looks right and is not."""
+"""Redlock with a fence taken from counters on the nodes, which does not always grow."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ return 0
 
 
 def counter_key(key: str) -> str:
-    """Return the name under which a node counts the grants of ``key``."""
+    """The name of the node's counter of grants of ``key``."""
     return f"{key}:fence"
 
 
 class CountingRedlock(Redlock):
-    """Redlock, where every node that grants the key also counts; the fence is the largest count heard.
+    """Redlock, where every node that grants the key also counts; the fence is the largest count received.
 
     Source: "How to do distributed locking" (2016), which says that counters on several nodes would go out of
-    sync. This is that lock, as well as it can be done: each node sets and counts in one atomic step.
+    sync. This lock does it as well as possible: each node sets and counts in one atomic step.
 
-    It promises what ``redlock`` does, and fences that grow *while every grant is heard from the same nodes*.
-    A node counts what the others never saw (attempts that found no majority, grants while others were away),
-    so counts differ; a grant from one majority may then come with a smaller number than an earlier grant from
-    another, or with the same. No node has to forget anything for that; one that does makes it worse.
+    It promises what ``redlock`` does, and fences that grow *if the same nodes reply to every grant*. A node
+    also counts what the others did not receive (attempts without a majority, grants while others were down),
+    so counts differ; a grant from one majority may then have a smaller number than an earlier grant from
+    another, or the same. This needs no node to lose data; one that does makes it worse.
     """
 
     name: ClassVar[str] = "redlock-counter"

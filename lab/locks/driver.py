@@ -1,20 +1,22 @@
-"""A lock behind a driver: anybody's library, in any language, as a process beside its client's.
+"""A lock behind a driver: a library in any language, as a process beside its client's.
 
-The driver is a child of the client's process and stays in its process group, with the client's clock: what a
-fault does to the client it does to both. Times are the lab's own; what the library says is kept as a claim
-and never made up. The protocol: ``lab/drivers/PROTOCOL.md``.
+The driver is a child of the client's process, in its process group and with its clock, so that a fault of the
+client affects both. Times are the lab's own; what the library reports is recorded as a claim, and nothing is
+added to it. The protocol: ``lab/drivers/PROTOCOL.md``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import shlex
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from lab.addresses import Address
+from lab.drivers import PREFIX
 from lab.drivers.messages import DriverBroken, Failed, Hello
 from lab.drivers.process import DriverProcess
 from lab.durations import DurationError, parse_duration_ns
@@ -32,40 +34,53 @@ from lab.locks.heartbeat import BEAT_NS, STALL_NS
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 
 ANSWER_WITHIN: Final = "answer_within"
-"""The option that the lab keeps for itself: how long to wait for an answer to one command."""
+"""The option that is the lab's own: how long to wait for an answer to one command."""
 ANSWER_WITHIN_NS: Final = 30 * NS_PER_S
 T = TypeVar("T")
 
 
 def driver_class(command: str) -> type[DriverLock]:
     """The class of the lock behind the driver that this command line starts."""
-    return type("DriverLock", (DriverLock,), {"name": command, "words": tuple(shlex.split(command))})
+    return type("DriverLock", (DriverLock,), {"name": command})
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """How a driver is started: as its command line says, or in the environment that was made for it.
+
+    Raises:
+        LabError: it is not installed.
+    """
+    if not name.startswith(PREFIX):
+        return tuple(shlex.split(name))
+    # By its name: a client in a container is given a command line, and has no environments.
+    words: tuple[str, ...] = importlib.import_module("lab.drivers.environment").launch_of(name)
+    return words
 
 
 @dataclass(frozen=True, slots=True)
 class DriverLease(Lease):
-    """A lease of a library: ``handle`` is the driver's name for it, ``claimed_ns`` what the library said.
+    """A lease of a library: ``handle`` is the driver's name for it, ``claimed_ns`` the library's claim.
 
-    ``deadline_ns`` is when a client that was told nothing would stop: a TTL after its call. It is no claim.
+    Without a claim, ``deadline_ns`` is a TTL after the call, which is when a client would stop.
     """
 
     handle: str = ""
     claimed_ns: int | None = None
 
     def claim(self, now_ns: int) -> dict[str, int | None]:
-        """What the library said; instants it said none."""
+        """The library's claim; it reports no instants."""
         return {"claimed_ns": self.claimed_ns}
 
 
 class DriverLock:
-    """One client's driver, as a lock. Its subclasses, made by ``driver_class``, know how to start it.
+    """One client's driver, as a lock. Its subclasses, made by ``driver_class``, have the command line.
 
-    A lost answer, a time-out and an exception are all ``Indeterminate``: only the library's clean no is a no.
+    A lost answer, a time-out and an exception are all ``Indeterminate``: only an explicit refusal of the
+    library is a refusal.
     """
 
     name: ClassVar[str] = "driver"
     hands_out_fences: ClassVar[bool] = False
-    words: ClassVar[Sequence[str]]
 
     def __init__(
         self, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
@@ -78,7 +93,7 @@ class DriverLock:
         self._owner = owner
         self._lost: set[str] = set()
         self._hello: Hello | None = None
-        self._driver = DriverProcess(self.words, on_lost=self._lost.add)
+        self._driver = DriverProcess(words_of(self.name), on_lost=self._lost.add)
 
     @classmethod
     def build(
@@ -89,12 +104,12 @@ class DriverLock:
 
     @classmethod
     def margin_ns(cls, ttl_ns: int, options: Options) -> int:
-        """None that the lab knows of: a library's margin is in what it claims."""
+        """0: a library's margin is part of what it claims."""
         return 0
 
     @property
     def renews(self) -> bool:
-        """Whether the library extends its leases by itself."""
+        """Whether the library extends its leases automatically."""
         return self._hello is not None and self._hello.can("renews")
 
     async def open(self) -> None:
@@ -108,11 +123,11 @@ class DriverLock:
         await self._driver.close()
 
     async def acquire(self, key: str, ttl_ns: int) -> DriverLease:
-        """One call of the library's.
+        """One call of the library.
 
         Raises:
-            NotAcquired: the library said no.
-            Indeterminate: it said anything else, or nothing in time.
+            NotAcquired: the library refused.
+            Indeterminate: it answered otherwise, or not in time.
         """
         called_ns = self._clock_ns()
         asked = self._driver.acquire(key, ttl_ns // NS_PER_MS, self._timeout_s)
@@ -136,9 +151,9 @@ class DriverLock:
         """Let the library extend a lease.
 
         Raises:
-            LeaseLost: it said no, or has no extension. If it said no because nodes kept silent, they may have
-                extended it all the same.
-            Indeterminate: it said anything else, or nothing in time.
+            LeaseLost: it refused, or has no extension. If it refused because nodes did not reply, they may
+                have extended it.
+            Indeterminate: it answered otherwise, or not in time.
         """
         assert isinstance(lease, DriverLease)
         if self._hello is None or not self._hello.can("extend"):
@@ -163,19 +178,19 @@ class DriverLock:
         )
 
     async def release(self, lease: Lease) -> None:
-        """Let the library release it. Raises ``LeaseLost`` (it said it was not held) or ``Indeterminate``."""
+        """Let the library release it. Raises ``LeaseLost`` (it was not held) or ``Indeterminate``."""
         assert isinstance(lease, DriverLease)
         answer = await self._in_time(self._driver.release(lease.handle, self._timeout_s))
         if isinstance(answer, Failed):
             raise (LeaseLost if answer.kind == "refused" else Indeterminate)(answer.words)
 
     def believes(self, lease: Lease) -> bool:
-        """What a client of its own mind would say: its time is not over, and nobody told it of a loss."""
+        """Whether its time is not over, and the library reported no loss."""
         lost = isinstance(lease, DriverLease) and lease.handle in self._lost
         return not lost and (self.renews or self._clock_ns() < lease.deadline_ns)
 
     async def held(self, lease: Lease) -> Belief:
-        """Ask the library; where it has no answer, ``believes`` decides. Raises ``Indeterminate``."""
+        """Ask the library; if it cannot answer, ``believes`` decides. Raises ``Indeterminate``."""
         assert isinstance(lease, DriverLease)
         if self._hello is None or not self._hello.can("held"):
             return Belief(self.believes(lease))
@@ -186,7 +201,7 @@ class DriverLock:
         return Belief(held, _ns(answer.claimed_ms) if held else None)
 
     async def wall_clock_ns(self) -> int:
-        """What time it is for the library. Raises ``Indeterminate`` if the driver does not say."""
+        """The library's wall clock. Raises ``Indeterminate`` if the driver does not give it."""
         answer = await self._in_time(self._driver.clock(self._timeout_s))
         if isinstance(answer, Failed):
             raise Indeterminate(answer.words)
@@ -196,7 +211,7 @@ class DriverLock:
         return called_ns + ttl_ns if claimed_ns is None else self._clock_ns() + claimed_ns
 
     async def _watched(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Note meanwhile when the driver stands still, where the checker holds its library to the time."""
+        """Record stalls of the driver meanwhile, if the checker judges the time of its library's answers."""
         if self._hello is None or not (self._hello.can("single-attempt") and self._hello.can("clock")):
             return await asked
         watch = asyncio.create_task(self._watch_for_stalls())
@@ -208,7 +223,7 @@ class DriverLock:
     async def _watch_for_stalls(self) -> None:
         while True:
             asked_ns = self._clock_ns()
-            with contextlib.suppress(DriverBroken):  # whoever waits for the answer is told
+            with contextlib.suppress(DriverBroken):  # the caller that awaits the answer gets it
                 await self._driver.clock()
             took_ns = self._clock_ns() - asked_ns
             if took_ns > STALL_NS:
@@ -234,7 +249,7 @@ def answer_within_ns(options: Options) -> int:
 
 
 def passed_on(options: Options) -> Options:
-    """The options that are the driver's."""
+    """The options for the driver."""
     return {name: value for name, value in options.items() if name != ANSWER_WITHIN}
 
 

@@ -1,4 +1,4 @@
-"""A lock in etcd: a key with a lease, and the revision at which it was created as the fence."""
+"""A lock in etcd: a key with a lease; its fence is the revision at which the key was created."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ OK = 200
 
 
 class EtcdLock(Served):
-    """A key that exists only while a lease does; whoever creates it holds the lock.
+    """A key that exists only while a lease does; the client that creates it holds the lock.
 
-    Source: etcd's API ("concurrency": a key created under a lease, compared by its create revision). It talks
-    to the JSON gateway of each server.
+    Source: etcd's API ("concurrency": a key created under a lease, compared by its create revision). It uses
+    the JSON gateway of each server.
 
     Every change goes through consensus and gets the next revision, so the revision at which the key was
-    created grows with every grant, whatever happens to a minority of the servers. That makes it a fence. The
-    lease ends by the leader's monotonic clock, and lasts longer when the leader changes: etcd grants no two
-    clients the lock at once. But like any lease it ends while a client that stands still does not notice.
+    created grows with every grant, whatever happens to a minority of the servers: it is a fence. The lease
+    ends by the leader's monotonic clock, and lasts longer when the leader changes: etcd does not grant the
+    lock to two clients at once. But as with any lease, a client that is paused does not notice its end.
 
-    Leases count in whole seconds, rounded up, and the servers grant none below two.
+    Leases are in whole seconds, rounded up, and the servers grant none below two.
     """
 
     name: ClassVar[str] = "etcd"
@@ -41,7 +41,7 @@ class EtcdLock(Served):
         self._leases: dict[str, str] = {}
 
     async def open(self) -> None:
-        """Ask for the key space's revision, so that connections are there."""
+        """Ask for the key space's revision, which opens a connection."""
         with contextlib.suppress(NodeError):
             await self._ask("kv/range", key=_coded("/"), count_only=True)
 
@@ -53,7 +53,7 @@ class EtcdLock(Served):
         try:
             lease = (await self._ask("lease/grant", TTL=-(-ttl_ns // NS_PER_S)))["ID"]
         except NodeError as error:
-            raise NotSent(str(error)) from error  # a lease without a key is nothing to anybody
+            raise NotSent(str(error)) from error  # a lease without a key has no effect
         self._leases[token] = lease
         answer = await self._ask(
             "kv/txn",
@@ -66,7 +66,7 @@ class EtcdLock(Served):
         return None
 
     async def _undo(self, key: str, token: str) -> bool:
-        """Revoke the lease: its key goes with it, and none can be created under it any more."""
+        """Revoke the lease: its key is deleted with it, and none can be created under it any more."""
         try:
             await self._ask("lease/revoke", ID=self._leases.pop(token))
         except NodeError:
@@ -91,7 +91,7 @@ class EtcdLock(Served):
 
         Raises:
             NotSent: none can be.
-            NodeError: it did not answer, or could not say what came of it.
+            NodeError: it did not answer, or with an error.
         """
         reason = "no server"
         for _ in self._nodes:
@@ -100,19 +100,19 @@ class EtcdLock(Served):
                 answer = await self._http.post(f"http://{node.host}:{node.port}/v3/{call}", json=fields)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
                 reason = f"{node.name} can't be reached: {error}"
-                self._turn_to_the_next()
+                self._use_next_node()
                 continue
             except httpx.HTTPError as error:
-                self._turn_to_the_next()
+                self._use_next_node()
                 raise NodeError(f"{node.name} did not answer: {type(error).__name__} {error}") from error
             if answer.status_code not in (OK, NOT_FOUND):
-                self._turn_to_the_next()
+                self._use_next_node()
                 raise NodeError(f"{node.name} answered {answer.status_code}: {answer.text.strip()[:200]}")
-            told: dict[str, Any] = answer.json()
-            return told
+            data: dict[str, Any] = answer.json()
+            return data
         raise NotSent(reason)
 
-    def _turn_to_the_next(self) -> None:
+    def _use_next_node(self) -> None:
         self._nodes.append(self._nodes.pop(0))
 
 

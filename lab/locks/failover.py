@@ -1,4 +1,4 @@
-"""A lock on whichever node is the master right now."""
+"""A lock on the node that is the master at the moment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Failover(Single):
 
     Source: "Distributed Locks with Redis", section "Why failover-based implementations are not enough".
 
-    It asks the nodes for their ``ROLE``, uses the first that says master, and looks again when that one
-    cannot be reached, does not answer, or has become a replica. So it survives the loss of a node, and
+    It asks the nodes for their ``ROLE``, uses the first that replies master, and asks again when that one
+    cannot be reached, does not answer, or has become a replica. So it tolerates the loss of a node, and
     promises mutual exclusion while no failover happens. Replication is asynchronous and ``WAIT`` is not used:
-    a master that dies before the key has reached the replica takes the lock with it, and two clients hold
-    it. (``WAIT`` would narrow the gap, not close it: it tells what was replicated and takes nothing back.)
-    When two nodes say master, as after a partition, clients may disagree about which one counts.
+    if a master dies before the key has reached the replica, the lock is lost, and two clients may hold it.
+    (``WAIT`` would make the window smaller, not close it: it reports what was replicated and undoes nothing.)
+    When two nodes reply master, as after a partition, clients may use different ones.
     """
 
     name: ClassVar[str] = "failover"
@@ -27,7 +27,7 @@ class Failover(Single):
     _master: Channel | None = None
 
     async def _call(self, *arguments: str | int) -> Any:
-        """Ask the master; if it surely did nothing, ask once more whoever is the master then."""
+        """Ask the master; if it certainly did nothing, ask the master of that moment once more."""
         try:
             return await self._ask_master(*arguments)
         except NotSent:

@@ -1,4 +1,4 @@
-"""Redlock with fences that do grow: read the counters of a majority, write back a larger one to another."""
+"""Redlock with fences that always grow: read the counters of a majority, write a larger one to a majority."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ return before
 """
 
 ROUNDS_MAX = 5
-"""How often a number is chosen anew because somebody else was there first."""
+"""How often a fence is chosen again because another client has taken the number."""
 
 
 class FencedRedlock(Redlock):
     """Redlock whose fence is a number that a majority of nodes has accepted, each of them only once.
 
     Source: the majority register of Attiya, Bar-Noy and Dolev, "Sharing memory robustly in message-passing
-    systems" (1995): whoever reads from a majority and writes back to a majority is seen by everybody who
-    begins later. No consensus is needed for that, and no node knows of another.
+    systems" (1995): a value that was read from a majority and written back to a majority is seen by every
+    operation that begins later. No consensus is needed for that, and nodes do not know of each other.
 
-    The steps. (1) Redlock's SET; each node that grants it answers with its counter in the same step, so the
-    majority that granted is also the majority that was read. (2) The fence is the largest counter heard, plus
-    one. (3) It is written back: every node raises its counter to the fence if the counter is *smaller*, and
-    says what it was before. Only nodes that raised it count as accepting. The grant counts once a majority
-    accepted; if nodes knew a number as large, step 3 begins anew above it. (4) Only now the clock is looked
-    at, so the time for all of this is taken from the lease.
+    The steps. (1) Redlock's SET; each node that grants it replies with its counter in the same step, so the
+    majority that granted is also the majority that was read. (2) The fence is the largest counter received,
+    plus one. (3) It is written back: every node raises its counter to the fence if the counter is *smaller*,
+    and replies with the old value. Only nodes that raised it count as accepting. The grant counts once a
+    majority has accepted; if a node had a number as large, step 3 is repeated above it. (4) Only then is the
+    clock read, so the time for all of this is taken from the lease.
 
-    Assumed: **nodes do not forget** (a counter never falls: no restart without its data, no eviction), and
+    Assumed: **nodes do not lose data** (a counter never falls: no restart without its data, no eviction), and
     ``quorum`` is a majority. Nothing is assumed about time, delays, lost messages, or who holds the lock.
 
-    *Ordered grants have increasing fences.* Let grant g with fence F have returned before grant h asked
-    anybody. A majority had then accepted F, and a majority accepts h's fence H; some node X is in both. X's
-    counter was at least F when X was asked for H, and X accepted H only because H was larger: H > F.
+    *Ordered grants have increasing fences.* Let grant g with fence F have returned before grant h sent its
+    first request. A majority had then accepted F, and a majority accepts h's fence H; some node X is in both.
+    X's counter was at least F when X was asked for H, and X accepted H only because H was larger: H > F.
     The same holds whenever h's last write-back began after g's was accepted, even if their calls overlap.
 
     *Concurrent grants never have the same fence.* If two had F, some node X would have accepted F twice. But
-    after the first time X's counter is at least F, and X accepts only what is larger.
+    after the first time X's counter is at least F, and X accepts only a larger number.
 
-    So a tie is broken by the nodes, each of which takes the number from whoever comes first. The textbook
-    breaks it by client id, as a second part of the number: then nobody ever has to choose anew, but the ids
-    must be unique by agreement, and a copied configuration would give one fence to two clients. Here the lock
-    itself keeps choosers apart: only who was granted the key by a majority chooses a number, so ties need an
-    exclusion that is already broken; with ``ROUNDS_MAX`` of them in a row the attempt is given up.
+    So the nodes break a tie: each accepts the number from the first client that sends it. The textbook breaks
+    it by client id, as a second part of the number: then no number is chosen again, but the ids must be
+    unique, and a copied configuration would give one fence to two clients. Here a client chooses a number
+    only after a majority granted it the key, so ties need a mutual exclusion that is already violated; after
+    ``ROUNDS_MAX`` of them in a row the attempt fails.
 
-    Numbers may be skipped (a write-back that found no majority leaves its traces); they are exact up to 2^53.
-    An extension keeps its lease's fence. A majority member that forgets its counter breaks the first
-    argument, and the next fence may be smaller: that cannot be repaired without durable nodes.
+    Numbers may be skipped (after a write-back without a majority); they are exact up to 2^53. An extension
+    keeps its lease's fence. If a member of the majority loses its counter, the first argument does not hold,
+    and the next fence may be smaller: that cannot be repaired without durable nodes.
     """
 
     name: ClassVar[str] = "redlock-fenced"
@@ -84,12 +84,12 @@ class FencedRedlock(Redlock):
             if count_votes(accepted, "yes") >= self.quorum:
                 return Taken(votes, fence)
             highest = max([highest, *before])
-            if highest < fence:  # nobody was there first: too few answered, and asking again would not help
+            if highest < fence:  # no other client was first: too few answered, and a retry would not help
                 break
         return Taken(votes, obstacle="its fence was not accepted by one")
 
     async def _write_back(self, key: str, fence: int) -> tuple[dict[str, Vote], list[int]]:
-        """Raise the counters to ``fence``; return who accepted it and what the counters were before."""
+        """Raise the counters to ``fence``; return the votes and what the counters were before."""
         before: list[int] = []
 
         def is_raised(counter: Reply) -> bool:

@@ -1,4 +1,4 @@
-"""Noticing that a process stood still, whatever the reason: a stop signal, a busy machine, a blocked loop."""
+"""Detects stalls of a process of any cause: a stop signal, a busy machine, a blocked event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STALL_NS = 50_000_000
 async def watch_for_stalls(
     report: Callable[[int, int], None], clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> None:
-    """Beat every 10 ms for ever; call ``report(start_ns, duration_ns)`` for each gap beyond 50 ms."""
+    """Wake up every 10 ms, forever; call ``report(start_ns, duration_ns)`` for each gap over 50 ms."""
     last_ns = clock_ns()
     while True:
         await asyncio.sleep(BEAT_NS / 1e9)

@@ -1,4 +1,4 @@
-"""Holding a lock with ``async with``: the lease, its watchdog, and what the owner can ask."""
+"""A lock that is held with ``async with``: the lease, its watchdog, and its state."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _LeaseService(Protocol):
 class HeldLock:
     """One key, held between ``__aenter__`` and ``__aexit__``.
 
-    ``lost`` is set when the watchdog could not extend the lease any more. On the nodes the lock lives only
-    until its TTL: look at ``valid`` before acting, and know that even then you may be too late.
+    ``lost`` is set when the watchdog could not extend the lease. The nodes keep the lock only until its TTL:
+    check ``valid`` before each access; the lease may still end between the check and the access.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class HeldLock:
             if lease is not None:
                 await self._service.release(lease)
         except (LeaseLost, Indeterminate):
-            self.lost.set()  # the owner is leaving anyway; the keys expire by themselves
+            self.lost.set()  # the keys expire
         finally:
             await self._service.close()
 
     async def _keep_extending(self) -> None:
-        """Extend at a third of the TTL; after a failure try again soon, as long as there is time left."""
+        """Extend at a third of the TTL; after a failure try again after a tenth, while time is left."""
         pause_s = self._ttl_ns / 3 / NS_PER_S
         while self.valid:
             await asyncio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""The Redlock of the PHP package that one of the texts about Redlock introduces, rebuilt from reading it."""
+"""The Redlock of a PHP package that a text about Redlock describes, reimplemented from its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.locks.redlock import UNLOCK_SCRIPT
 class HyperfOptions:
     """The defaults are the library's, and for the time-out those of its connections (PHP's, for reads).
 
-    ``retry_count`` is the number of tries in all; between two lies a pause drawn from half ``retry_delay_ns``
+    ``retry_count`` is the total number of tries; the delay between two is drawn from half ``retry_delay_ns``
     to all of it. ``drift_factor``·TTL + 2 ms is the margin. Durations are in nanoseconds.
     """
 
@@ -33,7 +33,7 @@ class HyperfOptions:
             raise ValueError("retry_count is the number of tries: at least 1")
 
     def drift_ns(self, ttl_ns: int) -> int:
-        """Return the margin kept for clock drift, in nanoseconds."""
+        """The margin for clock drift, in nanoseconds."""
         return int(ttl_ns * self.drift_factor) + 2 * NS_PER_MS
 
 
@@ -42,24 +42,24 @@ class HyperfRedlock(OnRedis[HyperfOptions]):
 
     Source: the package's ``src/RedLock.php`` of March 2021, the version that the text "Implementation of
     redis based distributed lock algorithm redlock and redlock hyperf" describes; and ``hyperf/redis`` 2.1,
-    whose connections it uses. Nothing is copied: this is the same algorithm, written anew.
+    whose connections it uses. Nothing is copied: this is the same algorithm, reimplemented.
 
-    It asks one node after the other, as the algorithm's page says literally, and looks at the clock after the
-    last reply. It differs from that page, and from the text that introduces it, in this:
+    It sends to one node after the other, as the algorithm's page says, and reads the clock after the last
+    reply. It differs from that page, and from the text that describes it, in this:
 
-    - **The quorum is N/2 + 1 in floating point**, at most N: 3.5 for five nodes, so four must say yes where
-      the text says three. For an even N it is the usual majority. A larger quorum is no danger, it makes the
-      lock safer and less available: with five nodes it tolerates one refusal, not two.
+    - **The quorum is N/2 + 1 in floating point**, at most N: 3.5 for five nodes, so four must grant it where
+      the text says three. For an even N it is the usual majority. A larger quorum makes the lock safer and
+      less available: with five nodes it tolerates one refusal, not two.
     - **The elapsed time is the difference of two readings of the wall clock.** A clock that steps back in
       between makes the validity longer than the TTL.
     - **An error of a node ends the attempt with an exception**, after the connection has tried the command
       once more; keys that other nodes have granted stay there until they expire, and so do those of a release
       that was interrupted. One node that is down is enough.
     - **All tries of one call share one token.**
-    - A release does not look at what the nodes answer, and there is no extension, no question whether a lease
-      is held, and no fence. What the caller gets is the validity, to be measured from then on.
+    - A release ignores the replies of the nodes, and there is no extension, no check whether a lease is held,
+      and no fence. The caller gets the validity, which counts from the return of the call.
 
-    The wall clock is always the system's, whatever the surroundings.
+    The wall clock is always the system's, not that of the surroundings.
     """
 
     name: ClassVar[str] = "redlock-hyperf"
@@ -69,7 +69,7 @@ class HyperfRedlock(OnRedis[HyperfOptions]):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.quorum = min(float(len(self._nodes)), len(self._nodes) / 2 + 1)
-        """How many nodes must say yes, at least; not always a whole number."""
+        """How many nodes must grant it, at least; not always a whole number."""
 
     def _stale_after_s(self) -> float:
         return math.inf
@@ -78,7 +78,7 @@ class HyperfRedlock(OnRedis[HyperfOptions]):
         """Try up to ``retry_count`` times, with one token for all of them.
 
         Raises:
-            NotAcquired: fewer than ``quorum`` nodes said yes, or no time was left by the wall clock.
+            NotAcquired: fewer than ``quorum`` nodes granted it, or no time was left by the wall clock.
             Indeterminate: a node could not be asked. Nothing is undone.
         """
         token = self._surroundings.new_token()
@@ -113,7 +113,7 @@ class HyperfRedlock(OnRedis[HyperfOptions]):
         raise LeaseLost(f"{lease.key}: {self.name} has no extension")
 
     async def release(self, lease: Lease) -> None:
-        """Delete the key on one node after the other, without a look at what they answer.
+        """Delete the key on one node after the other, without a look at their replies.
 
         Raises:
             Indeterminate: a node could not be asked; those after it were not.

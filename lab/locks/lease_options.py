@@ -1,4 +1,4 @@
-"""What every lock written here lets people tune: time-outs, tries, and the margin for clocks that drift."""
+"""The options of every lock of the lab: time-outs, tries, and the margin for clock drift."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NS_PER_S = 1_000_000_000
 class LeaseOptions:
     """The defaults are those of the literature.
 
-    ``node_timeout_ns`` must be small against the TTL. ``retry_count`` is the number of tries in all; between
-    two lies ``retry_delay_ns`` ± ``retry_jitter_ns``, drawn at random so that clients that got into each
-    other's way do not do so again. ``drift_factor``·TTL + ``drift_constant_ns`` is the margin for clocks that
-    run at different rates. All durations are in nanoseconds.
+    ``node_timeout_ns`` must be small compared with the TTL. ``retry_count`` is the total number of tries; the
+    delay between two is ``retry_delay_ns`` ± ``retry_jitter_ns``, at random, so that clients that split the
+    vote do not do so again. ``drift_factor``·TTL + ``drift_constant_ns`` is the margin for clocks that run at
+    different rates. All durations are in nanoseconds.
     """
 
     node_timeout_ns: int = 50 * NS_PER_MS
@@ -37,11 +37,11 @@ class LeaseOptions:
             raise ValueError("retry_jitter cannot be larger than retry_delay")
 
     def drift_ns(self, ttl_ns: int) -> int:
-        """Return the margin kept for clock drift, in nanoseconds."""
+        """The margin for clock drift, in nanoseconds."""
         return int(ttl_ns * self.drift_factor) + self.drift_constant_ns
 
     def pause_ns(self, random: Random) -> int:
-        """Draw the pause before the next try, in nanoseconds."""
+        """Draw the delay before the next try, in nanoseconds."""
         return self.retry_delay_ns + round(random.uniform(-1, 1) * self.retry_jitter_ns)
 
     def check_extendable(self, lease: Lease, now_ns: int) -> None:
@@ -52,11 +52,11 @@ class LeaseOptions:
             raise LeaseLost(f"{lease.key}: extended {lease.extensions} times, the limit", no_effect=True)
 
     def extended(self, lease: Lease, ttl_ns: int, start_ns: int, now_ns: int) -> Lease:
-        """Return the lease that nodes have extended, asked at ``start_ns`` and answering at ``now_ns``.
+        """The lease that nodes have extended; requests were sent at ``start_ns``, replies came at ``now_ns``.
 
         Raises:
-            LeaseLost: the answers came after its time was over, or after that of the extension. The nodes
-                may keep the key for the longer time.
+            LeaseLost: the replies came after its end, or after that of the extension. The nodes may keep the
+                key for the longer time.
         """
         deadline_ns = start_ns + ttl_ns - self.drift_ns(ttl_ns)
         if now_ns >= min(deadline_ns, lease.deadline_ns):

@@ -1,4 +1,4 @@
-"""What the locks written here have in common: options, surroundings, connections, leases by the clock."""
+"""Common parts of the lab's locks: options, surroundings, connections, and leases by the clock."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ L = TypeVar("L", bound=LeaseOptions)
 
 
 class Leased(Generic[O]):
-    """A lock whose leases are over when the client's monotonic clock says so.
+    """A lock whose leases end by the client's monotonic clock.
 
     Args:
         nodes: the nodes, as ``"host:port"`` or ``Address``.
         options: see the class's ``OPTIONS``; its defaults if None.
         surroundings: clock, entropy and randomness; the system's by default.
-        owner: the name the nodes show for this client's connections.
+        owner: the name of this client's connections on the nodes.
     """
 
     name: ClassVar[str]
@@ -61,17 +61,17 @@ class Leased(Generic[O]):
 
     @classmethod
     def margin_ns(cls, ttl_ns: int, options: Options) -> int:
-        """Return the drift margin, in nanoseconds. Raises ``OptionError``."""
+        """The drift margin, in nanoseconds. Raises ``OptionError``."""
         tuned: _Tunable = read_options(cls.OPTIONS, options)
         return tuned.drift_ns(ttl_ns)
 
     def believes(self, lease: Lease) -> bool:
-        """Tell whether the lease's time is not over yet, by the monotonic clock."""
+        """Whether the lease's time is not over yet, by the monotonic clock."""
         return self._surroundings.clock_ns() < lease.deadline_ns
 
 
 class OnRedis(Leased[O]):
-    """One with a connection to each of ``nodes_used`` nodes, all if that is None."""
+    """A lock with a connection to each of ``nodes_used`` nodes, all if that is None."""
 
     nodes_used: ClassVar[int | None] = None
 
@@ -94,7 +94,7 @@ class OnRedis(Leased[O]):
         ]
 
     def _stale_after_s(self) -> float:
-        """After how long a silence a connection is given up, in seconds."""
+        """After how many seconds without a reply a connection is closed."""
         return max(1.0, 10 * self._timeout_s)
 
     async def open(self) -> None:
@@ -107,15 +107,15 @@ class OnRedis(Leased[O]):
 
 
 class InOnePlace(Leased[L]):
-    """One whose state lies in one place, which is asked by ``_prolong`` and ``_give_back``."""
+    """A lock whose state is in one place, which ``_prolong`` and ``_give_back`` ask."""
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Make the lease last for ``ttl_ns`` from now on, inside the remaining validity.
 
         Raises:
-            LeaseLost: too late, too often, or it was gone. Only an answer that came too late leaves it open
-                whether it was extended.
-            Indeterminate: no answer came; the earlier deadline still stands.
+            LeaseLost: too late, too often, or it was gone. If the reply came too late, it may have been
+                extended.
+            Indeterminate: no reply; the earlier deadline remains.
         """
         clock_ns = self._surroundings.clock_ns
         start_ns = clock_ns()
@@ -129,11 +129,11 @@ class InOnePlace(Leased[L]):
         return self.options.extended(lease, ttl_ns, start_ns, clock_ns())
 
     async def release(self, lease: Lease) -> None:
-        """Give it back.
+        """Release it.
 
         Raises:
-            LeaseLost: it was not held any more.
-            Indeterminate: no answer came.
+            LeaseLost: it was no longer held.
+            Indeterminate: no reply.
         """
         try:
             released = await self._give_back(lease)

@@ -1,4 +1,4 @@
-"""Reading a lock's options, as a scenario file writes them, into typed values."""
+"""Reads a lock's options from the form of a scenario file into typed values."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ WHERE key = %(key)s AND token = %(token)s AND ends > clock_timestamp() RETURNING
 
 
 class PostgresLock(Served):
-    """A row per key, which is the client's until its end; a sequence gives each grant its number.
+    """A row per key with its owner and end; a sequence gives each grant its number.
 
     Source: the critique's advice, "at the very least a database with reasonable transactional guarantees".
 
-    One statement takes the row if its end has passed. The row is locked while that is decided, and the number
-    is drawn after that, so the fences of one key grow in the order of its grants. Ends are read off the
-    database's own clock: a step of it ends leases early or late. One database: while it is down nobody gets
+    One statement takes the row if its end has passed. The row is locked meanwhile, and the number is taken
+    after that, so the fences of one key grow in the order of its grants. Ends are compared with the
+    database's own clock: a step of it ends leases early or late. While the database is down, no client gets
     the lock.
     """
 
@@ -59,7 +59,7 @@ class PostgresLock(Served):
         self._turn = asyncio.Lock()
 
     async def open(self) -> None:
-        """Connect, and see to it that the table is there."""
+        """Connect, and create the table if it does not exist."""
         with contextlib.suppress(NodeError):
             await self._connected()
 
@@ -73,7 +73,7 @@ class PostgresLock(Served):
         return await self._run(TAKE, key, token, ttl_ns)
 
     async def _undo(self, key: str, token: str) -> bool:
-        """Give back what may have been taken; what was sent before, on another connection, may come later."""
+        """Release what may have been taken; an earlier request on another connection may still arrive."""
         with contextlib.suppress(NodeError):
             await self._run(GIVE_BACK, key, token)
         return False
@@ -89,7 +89,7 @@ class PostgresLock(Served):
 
         Raises:
             NotSent: the database can't be reached.
-            NodeError: nobody knows what came of it.
+            NodeError: it is unknown whether the statement was executed.
         """
         async with self._turn:
             connection = await self._connected()
@@ -105,7 +105,7 @@ class PostgresLock(Served):
             return None if row is None else int(row[0])
 
     async def _connected(self) -> psycopg.AsyncConnection[tuple[int]]:
-        """Return a connection, made now if need be. Raises ``NotSent``."""
+        """The connection, which is opened if there is none. Raises ``NotSent``."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
         node = self._nodes[0]

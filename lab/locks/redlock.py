@@ -1,9 +1,9 @@
 """Redlock: a lock on a majority of independent Redis nodes.
 
 The algorithm is the one of "Distributed Locks with Redis" (redis.io): the same ``SET key token NX PX ttl``
-on all N nodes, held only if a majority said yes and time is left *after* their replies came in; otherwise
-it is undone on every node, also on those that seemed to refuse. What it promises, and under which
-assumptions, is what this lab exists to test.
+on all N nodes, held only if a majority granted it and time is left *after* their replies; otherwise it is
+undone on every node, also on those that seemed to refuse. This lab tests what it promises, and under which
+assumptions.
 
 As a library::
 
@@ -33,7 +33,7 @@ EXTEND_SCRIPT = (
     "if redis.call('pttl',KEYS[1])<=tonumber(ARGV[2]) then redis.call('pexpire',KEYS[1],ARGV[2]) end "
     "return 1"
 )
-"""Make a key of ours last at least so long. It never shortens: a delayed one may come after a longer one."""
+"""Make the client's own key last at least so long; never shorter, since a delayed one may come last."""
 
 Vote = Literal["yes", "no", "silent"]
 Command = tuple[str | int, ...]
@@ -43,27 +43,27 @@ Agrees = Callable[[Reply], bool]
 
 @dataclass(frozen=True, slots=True)
 class RedlockOptions(LeaseOptions):
-    """``LeaseOptions``, and the ``quorum``: how many nodes must say yes; 0 means a majority."""
+    """``LeaseOptions``, and the ``quorum``: how many nodes must grant it; 0 means a majority."""
 
     quorum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReport:
-    """What each node said to a release: ``yes`` deleted, ``no`` not ours (any more), ``silent`` no answer."""
+    """The replies to a release: ``yes`` deleted, ``no`` not ours (any more), ``silent`` no reply."""
 
     votes: dict[str, Vote]
 
     def count(self, vote: Vote) -> int:
-        """Return how many nodes gave this answer."""
+        """How many nodes voted so."""
         return count_votes(self.votes, vote)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of asking all nodes for the key: their votes, and the fence, for locks that hand one out.
+    """The votes of all nodes on the key, and the fence, for locks that have one.
 
-    ``obstacle`` says why the grant does not count although a majority said yes.
+    ``obstacle``: why the grant does not count although a majority voted yes.
     """
 
     votes: dict[str, Vote]
@@ -72,7 +72,7 @@ class Taken:
 
 
 class Redlock(OnRedis[RedlockOptions]):
-    """The full algorithm, asked of all nodes at once. What it is made of: see ``Leased``."""
+    """The full algorithm, with requests to all nodes at once. For the arguments see ``Leased``."""
 
     name: ClassVar[str] = "redlock"
     OPTIONS = RedlockOptions
@@ -94,16 +94,16 @@ class Redlock(OnRedis[RedlockOptions]):
         await super().open()
 
     async def close(self) -> None:
-        """Close all connections, once everybody who called ``open`` has called ``close``."""
+        """Close all connections, once ``close`` was called as often as ``open``."""
         self._users -= 1
         if self._users <= 0:
             await super().close()
 
     def lock(self, key: str, ttl: float = 10.0, *, watchdog: bool = False) -> HeldLock:
-        """Return ``async with``'s way of holding ``key`` for ``ttl`` seconds.
+        """A context manager that holds ``key`` for ``ttl`` seconds.
 
         With ``watchdog`` the lease is extended in the background, as often as ``max_extensions`` allows, and
-        ``held.lost`` is set when that did not work. Entering raises ``NotAcquired``.
+        ``held.lost`` is set when that fails. Entering raises ``NotAcquired``.
         """
         return HeldLock(
             self, key, round(ttl * NS_PER_S), watchdog=watchdog, clock_ns=self._surroundings.clock_ns
@@ -113,7 +113,7 @@ class Redlock(OnRedis[RedlockOptions]):
         """Try up to ``retry_count`` times, each time with a token of its own.
 
         Raises:
-            NotAcquired: no majority, or no time left when the majority's replies were in.
+            NotAcquired: no majority, or no time left after the majority's replies.
         """
         clock_ns = self._surroundings.clock_ns
         give_up_ns = clock_ns() + self.options.acquire_timeout_ns
@@ -138,10 +138,10 @@ class Redlock(OnRedis[RedlockOptions]):
         raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused_by=refusals)
 
     async def _attempt(self, key: str, token: str, ttl_ns: int) -> tuple[Lease | None, str, int]:
-        """Ask once: the lease; or why there is none, and how many nodes said no, if those ruled it out."""
+        """One attempt: the lease; or why there is none, and how many nodes refused, if that ruled it out."""
         start_ns = self._surroundings.clock_ns()
         taken = await self._take(key, token, ttl_ns)
-        elapsed_ns = self._surroundings.clock_ns() - start_ns  # only now: the replies are in
+        elapsed_ns = self._surroundings.clock_ns() - start_ns  # after the replies
         validity_ns = ttl_ns - elapsed_ns - self.options.drift_ns(ttl_ns)
         granted = count_votes(taken.votes, "yes")
         if granted < self.quorum:
@@ -158,33 +158,33 @@ class Redlock(OnRedis[RedlockOptions]):
         return None, reason, refusals if len(taken.votes) - refusals < self.quorum else 0
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
-        """Ask all nodes for the key. A lock that hands out fences gets its fence in here too."""
+        """Ask all nodes for the key. A lock with fences gets its fence here too."""
         command = ("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS)
         return Taken(await self._ask_all(command, _is_set, stop_early=True))
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Make a majority keep the key for ``ttl_ns`` from now on.
 
-        Only inside the remaining validity, with the same look at the clock after the replies, and at most
-        ``max_extensions`` times. After a failure the earlier deadline still stands. No node shortens the time
-        that it keeps the key for, so an extension that is delayed takes nothing from a later one.
+        Only inside the remaining validity, with the clock read after the replies as well, and at most
+        ``max_extensions`` times. After a failure the earlier deadline remains. No node shortens the time for
+        which it keeps the key, so a delayed extension does not undo a later one.
 
         Raises:
-            LeaseLost: too late, too often, or no majority said that it still held the key. It had no effect
-                if so many nodes said no that the others are neither a quorum nor keep anybody else from one.
+            LeaseLost: too late, too often, or no majority still held the key. It had no effect if so many
+                nodes refused that the others are no quorum and cannot keep other clients from one.
         """
         start_ns = self._surroundings.clock_ns()
         self.options.check_extendable(lease, start_ns)
         command = ("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS)
         votes = await self._ask_all(command, bool, stop_early=True)
-        now_ns = self._surroundings.clock_ns()  # only now: the replies are in
+        now_ns = self._surroundings.clock_ns()  # after the replies
         granted = count_votes(votes, "yes")
         if granted < self.quorum:
             raise self._not_extended(lease, votes)
         return self.options.extended(lease, ttl_ns, start_ns, now_ns)
 
     def _not_extended(self, lease: Lease, votes: dict[str, Vote]) -> LeaseLost:
-        """The error of an extension without a quorum; a silent node may have executed it, or may yet."""
+        """The error of an extension without a quorum; a node without a reply may still execute it."""
         granted, refused = count_votes(votes, "yes"), count_votes(votes, "no")
         return LeaseLost(
             f"{lease.key}: {granted} of {len(votes)} nodes extended it, {self.quorum} are needed",
@@ -195,8 +195,8 @@ class Redlock(OnRedis[RedlockOptions]):
         """Delete the key on all nodes.
 
         Raises:
-            LeaseLost: a majority did not hold it for us any more.
-            Indeterminate: too few nodes answered to tell.
+            LeaseLost: a majority no longer held it for this client.
+            Indeterminate: too few nodes replied to decide.
         """
         report = await self.release_report(lease)
         if report.count("yes") >= self.quorum:
@@ -206,18 +206,18 @@ class Redlock(OnRedis[RedlockOptions]):
         raise Indeterminate(f"{lease.key}: {report.count('silent')} nodes did not answer the release")
 
     async def release_report(self, lease: Lease) -> ReleaseReport:
-        """Delete the key on all nodes and tell what each of them said; never raises for a node."""
+        """Delete the key on all nodes and return their votes; never raises for a node."""
         return ReleaseReport(await self._undo(lease.key, lease.token))
 
     async def _undo(self, key: str, token: str) -> dict[str, Vote]:
-        """Unlock every node, also those that seemed to refuse or did not answer."""
+        """Unlock every node, also those that seemed to refuse or did not reply."""
         return await self._ask_all(("EVAL", UNLOCK_SCRIPT, 1, key, token), bool, stop_early=False)
 
     async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
-        """Ask every node at once and collect votes until the per-node time-out.
+        """Send to all nodes at once and collect votes until the per-node time-out.
 
-        With ``stop_early`` the wait ends as soon as the outcome is certain. Commands already sent stay on
-        their way: whatever is sent later on the same channel follows them in order.
+        With ``stop_early`` the wait ends as soon as the outcome is certain. Commands already sent may still
+        arrive; later ones on the same channel follow them in order.
         """
         votes: dict[str, Vote] = {channel.address.name: "silent" for channel in self._channels}
         granted, pending = 0, len(self._channels)
@@ -244,18 +244,18 @@ class Redlock(OnRedis[RedlockOptions]):
             await over
         finally:
             timer.cancel()
-        return votes.copy()  # who answers later is too late
+        return votes.copy()  # later replies do not count
 
     def _is_decided(self, granted: int, pending: int) -> bool:
         return granted >= self.quorum or granted + pending < self.quorum
 
 
 class SequentialRedlock(Redlock):
-    """The same, asking one node after the other, as step 2 of the algorithm's text says literally.
+    """The same with requests to one node after the other, as step 2 of the algorithm's text says.
 
-    All N nodes are asked, also after a majority has said yes: a lease on just a majority of the nodes would
-    be lost with the first of them that forgets its key. Slower than asking all at once, and the window in
-    which clients split the vote is larger.
+    All N nodes are asked, also after a majority has granted it: a lease on only a majority would be lost with
+    the first of these nodes that loses its key. It is slower than requests to all nodes at once, and the
+    window in which clients split the vote is larger.
     """
 
     name: ClassVar[str] = "redlock-sequential"
@@ -264,7 +264,7 @@ class SequentialRedlock(Redlock):
         return {channel.address.name: await self._ask(channel, command, agrees) for channel in self._channels}
 
     async def _ask(self, channel: Channel, command: Command, agrees: Agrees) -> Vote:
-        """Ask one node, and wait for its reply until the per-node time-out."""
+        """Send to one node, and wait for its reply until the per-node time-out."""
         reply = channel.post(*command)
         done, _ = await asyncio.wait({reply}, timeout=self.options.node_timeout_ns / NS_PER_S)
         if done:
@@ -278,7 +278,7 @@ def _is_set(reply: Reply) -> bool:
 
 
 def count_votes(votes: dict[str, Vote], vote: Vote) -> int:
-    """Return how many nodes gave this answer."""
+    """How many nodes voted so."""
     return list(votes.values()).count(vote)
 
 
@@ -296,6 +296,6 @@ def _end(over: asyncio.Future[None]) -> None:
 
 
 def look_away(reply: asyncio.Future[Any]) -> None:
-    """Leave a reply that comes too late unread."""
+    """Ignore a reply that comes too late."""
     if not reply.cancelled():
-        reply.exception()  # nobody waits for it any more; that is no error of its own
+        reply.exception()  # marks it as retrieved, so that asyncio does not log it

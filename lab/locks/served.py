@@ -1,4 +1,4 @@
-"""What the locks on a service have in common: grants with fences, taken by trying again and again."""
+"""Common parts of the locks on a service: grants with fences, and retries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lab.locks.single import TAKEN, NotSent
 
 @dataclass(frozen=True, slots=True)
 class ServedOptions(LeaseOptions):
-    """``LeaseOptions``, with the patience that a service needs.
+    """``LeaseOptions`` with longer time-outs and more tries.
 
-    It may be choosing a leader, and it notices the end of a lease some hundred milliseconds late.
+    A service may be electing a leader, and it ends a lease some hundred milliseconds late.
     """
 
     node_timeout_ns: int = 2_000 * NS_PER_MS
@@ -28,7 +28,7 @@ class ServedOptions(LeaseOptions):
 
 
 class Served(InOnePlace[ServedOptions]):
-    """A lock whose state lies in one service; what it is made of there is up to the class."""
+    """A lock whose state is in one service."""
 
     hands_out_fences: ClassVar[bool] = True
     OPTIONS = ServedOptions
@@ -37,8 +37,8 @@ class Served(InOnePlace[ServedOptions]):
         """Try up to ``retry_count`` times, for ``acquire_timeout`` at most.
 
         Raises:
-            NotAcquired: somebody else held it, or the service could not be reached.
-            Indeterminate: a request went out that was never answered, and could not be taken back.
+            NotAcquired: another client held it, or the service could not be reached.
+            Indeterminate: a request was not answered and could not be undone.
         """
         clock_ns = self._surroundings.clock_ns
         give_up_ns = clock_ns() + self.options.acquire_timeout_ns
@@ -73,7 +73,7 @@ class Served(InOnePlace[ServedOptions]):
         raise NotAcquired(f"{key}: {reason} ({len(tokens)} tries)", tokens, refused_by=int(refused))
 
     async def open(self) -> None:
-        """Connect, if somebody can be reached; otherwise that is tried again when it is needed."""
+        """Connect, if a server can be reached; otherwise again at the first request."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -81,14 +81,14 @@ class Served(InOnePlace[ServedOptions]):
         raise NotImplementedError
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> int | None:
-        """Try once; return the fence, None if somebody else holds it.
+        """Try once; return the fence, None if another client holds it.
 
         Raises:
-            NotSent: it surely had no effect.
-            NodeError: nobody knows.
+            NotSent: it certainly had no effect.
+            NodeError: it is unknown whether it had an effect.
         """
         raise NotImplementedError
 
     async def _undo(self, key: str, token: str) -> bool:
-        """Take back what may have been done; whether it is certain that it has no effect any more."""
+        """Undo what may have been done; return whether it certainly has no effect any more."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The way locks were taken before ``SET`` had options: three commands, and gaps between them."""
+"""The lock of the time before ``SET`` had options: separate commands, and windows between them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from lab.locks.lease_options import NS_PER_MS
 from lab.locks.single import NotSent, Single
 
 GAP = "between-setnx-and-expire"
-"""The point where a story can hold the client: the key is there and will never expire."""
+"""The point where a scenario can stop the client: the key is set and has no expiry."""
 
 
 class SetnxExpire(Single):
     """``SETNX``, then ``PEXPIRE``, and ``DEL`` to release.
 
-    Source: the common first attempt, as the introductions to Redlock tell it.
+    Source: the common first attempt, as described in the introductions to Redlock.
 
     While nothing fails it promises what ``single`` does. A client that dies between the two commands, or
-    whose second command is lost, leaves a key that never expires: the lock is gone for ever. ``DEL`` and the
-    extension's ``PEXPIRE`` look at nobody's token: a late release removes, and a late extension extends,
-    whoever's lock it is. There is no way to take back one's own SETNX only, so in doubt nothing is undone.
+    whose second command is lost, leaves a key that never expires: no client gets the lock again. ``DEL`` and
+    the extension's ``PEXPIRE`` compare no token: a late release removes, and a late extension extends, the
+    lock of any other client. A client cannot undo only its own SETNX, so in doubt nothing is undone.
     """
 
     name: ClassVar[str] = "setnx-expire"

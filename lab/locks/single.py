@@ -1,4 +1,4 @@
-"""A lock on one Redis node, done right: what Redlock is built from, and what it is meant to improve on."""
+"""A correct lock on one Redis node: the building block of Redlock, and what Redlock is meant to improve."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from lab.locks.leased import InOnePlace, OnRedis
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, look_away
 
 T = TypeVar("T")
-TAKEN = "somebody else holds it"
+TAKEN = "another client holds it"
 
 
 @dataclass(frozen=True, slots=True)
 class SingleOptions(LeaseOptions):
-    """``LeaseOptions``; there is no other node to turn to, so more patience with the one there is."""
+    """``LeaseOptions`` with a longer time-out, since there is no other node."""
 
     node_timeout_ns: int = 500 * NS_PER_MS
 
 
 class NotSent(NodeError):
-    """The node surely did not do it: it could not be reached, or it refused the command."""
+    """The node certainly did not execute it: it could not be reached, or it refused the command."""
 
 
 class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
@@ -34,10 +34,10 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
 
     Source: "Distributed Locks with Redis", section "Correct implementation with a single instance".
 
-    It promises mutual exclusion and freedom from deadlock while the node keeps what it was told and its clock
-    runs at the client's rate. A node that restarts without its data, or whose clock jumps, gives the lock to
-    two clients; while the node is down nobody gets it. No fence: a client that is stopped after it got the
-    lock writes when its lease is long over.
+    It promises mutual exclusion and freedom from deadlock while the node keeps its data and its clock runs at
+    the client's rate. A node that restarts without its data, or whose clock jumps, grants the lock to two
+    clients; while the node is down no client gets it. No fence: a client that is paused after it got the lock
+    may write when its lease has ended.
     """
 
     name: ClassVar[str] = "single"
@@ -48,8 +48,8 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
         """Try up to ``retry_count`` times, each time with a token of its own.
 
         Raises:
-            NotAcquired: somebody else held it, the node could not be reached, or the answer came too late.
-            Indeterminate: a SET went out that was never answered.
+            NotAcquired: another client held it, the node could not be reached, or the reply came too late.
+            Indeterminate: a SET was sent that was never answered.
         """
         clock_ns = self._surroundings.clock_ns
         give_up_ns = clock_ns() + self.options.acquire_timeout_ns
@@ -94,7 +94,7 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
             return None, "it was granted, but too late: no time was left"
         return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=start_ns), ""
 
-    # What the careless relatives do differently.
+    # The methods that subclasses with mistakes override.
 
     def _new_token(self) -> str:
         return self._surroundings.new_token()
@@ -109,14 +109,12 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
         return bool(await self._call("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token))
 
     async def _undo(self, key: str, token: str) -> None:
-        """Take back a SET that may or may not have happened, or may still happen: this follows it."""
+        """Undo a SET that may have been executed, or may still be: this follows it on the same connection."""
         with contextlib.suppress(NodeError):
             await self._call("EVAL", UNLOCK_SCRIPT, 1, key, token)
 
-    # The way to the node.
-
     async def _node(self) -> Channel:
-        """Return a connected channel to the node. Raises ``NotSent``."""
+        """A connected channel to the node. Raises ``NotSent``."""
         channel = self._channels[0]
         try:
             await self._in_time(channel.connect())
@@ -128,8 +126,8 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
         """Send one command and wait for its reply.
 
         Raises:
-            NotSent: it surely had no effect.
-            NodeError: nobody knows.
+            NotSent: it certainly had no effect.
+            NodeError: it is unknown whether it had an effect.
         """
         channel = await self._node()
         try:
@@ -140,7 +138,7 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
             raise
 
     async def _in_time(self, call: Awaitable[T]) -> T:
-        """Wait for ``node_timeout``; a command that was sent stays on its way. Raises ``NodeError``."""
+        """Wait for ``node_timeout``; a command that was sent may still arrive. Raises ``NodeError``."""
         task = asyncio.ensure_future(call)
         try:
             done, _ = await asyncio.wait({task}, timeout=self._timeout_s)

@@ -1,4 +1,4 @@
-"""A lock in ZooKeeper: an ephemeral znode, and the transaction that created it as the fence."""
+"""A lock in ZooKeeper: an ephemeral znode; its fence is the id of the transaction that created it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LOST = (KazooException, KazooTimeoutError)
 
 
 class ZooKeeperLock(Served):
-    """A znode that exists only while the session of its creator does; whoever creates it holds the lock.
+    """A znode that exists only while the session of its creator does; its creator holds the lock.
 
     Source: ZooKeeper's programmer's guide (ephemeral nodes, sessions, czxid), and "How to do distributed
     locking" (2016), which names the zxid as a fencing token.
 
-    Every change has a place in one order, its zxid, so the zxid at which the znode was created grows with
-    every grant: a fence. The TTL is the session's time-out. The session is kept alive by heartbeats of a
-    thread, so the lock lasts until it is released, or its client is dead, still or cut off for so long.
+    All changes are totally ordered by their zxid, so the zxid at which the znode was created grows with every
+    grant: it is a fence. The TTL is the session's time-out. A thread's heartbeats keep the session alive, so
+    the lock lasts until it is released, or its client is dead, paused or cut off for that long.
     """
 
     name: ClassVar[str] = "zookeeper"
@@ -49,24 +49,24 @@ class ZooKeeperLock(Served):
         self._granted_in: dict[str, int] = {}
 
     async def open(self) -> None:
-        """Nothing: a session begins when it is known how long it may be silent."""
+        """Nothing: a session is opened when its time-out is known."""
 
     async def close(self) -> None:
-        """Leave without a word: the session ends by its time-out, and with it what was not released."""
+        """End the session; what was not released ends with it."""
         if self._session is not None:
             session, self._session = self._session, None
             await asyncio.to_thread(session.stop)
 
     async def held(self, lease: Lease) -> Belief:
-        """Tell what the session's state lets believe; no time is promised."""
+        """Whether the session is thought to be alive; no time is claimed."""
         return Belief(self.believes(lease))
 
     async def wall_clock_ns(self) -> int:
-        """That of this process: sessions end by the servers' clocks, which nobody can ask for."""
+        """That of this process: sessions end by the servers' clocks, which cannot be read."""
         return time.time_ns()
 
     def believes(self, lease: Lease) -> bool:
-        """Tell whether its session is thought to be alive: connected, and the same as when it was granted."""
+        """Whether its session is thought to be alive: connected, and the same as when it was granted."""
         session = self._session
         connected = session is not None and session.state == KazooState.CONNECTED
         return connected and _id(session) == self._granted_in.get(lease.token)
@@ -82,7 +82,7 @@ class ZooKeeperLock(Served):
         return int(stat.czxid)
 
     async def _undo(self, key: str, token: str) -> bool:
-        """End the session, and with it what was created in it; whether that was heard is not certain."""
+        """End the session and with it what was created in it, though servers may not be reached."""
         with contextlib.suppress(*LOST):
             await self.close()
         return False
@@ -112,7 +112,7 @@ class ZooKeeperLock(Served):
         return int(stat.version) if stat.czxid == lease.fence else None
 
     async def _session_of(self, ttl_ns: int) -> KazooClient:
-        """Return a session with this time-out that is connected. Raises ``NotSent``."""
+        """A connected session with this time-out. Raises ``NotSent``."""
         if self._session is not None and self._session_ns != ttl_ns:
             await self.close()
         if self._session is None:
@@ -130,7 +130,7 @@ class ZooKeeperLock(Served):
         Raises:
             NodeExistsError: as ZooKeeper says.
             NoNodeError: as ZooKeeper says.
-            NodeError: nobody knows.
+            NodeError: it is unknown whether it had an effect.
         """
         try:
             pending = begin(*arguments)

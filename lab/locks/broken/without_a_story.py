@@ -1,0 +1,197 @@
+"""The broken locks that no scenario shows: what must catch each of them, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.locks.broken.mutant import Mutant
+
+_SINGLE, _FENCED = "single", "redlock-fenced"
+WITHOUT_A_STORY: Final = (
+    Mutant("get-then-set", "singles:GetThenSet", "overlap", "overwrites-key", _SINGLE),
+    Mutant("setnx-then-pexpire", "singles:SetnxThenPexpire", "leak", "no-expiry", _SINGLE),
+    Mutant("ttl-in-whole-seconds", "singles:TtlInWholeSeconds", "overlap", "wrong-expiry", _SINGLE),
+    Mutant(
+        "pxat-by-client-clock",
+        "singles:PxatByClientClock",
+        "overlap",
+        ("wrong-expiry", "wall-clock"),
+        _SINGLE,
+    ),
+    Mutant("silence-is-yes", "singles:SilenceIsYes", "overlap", "too-few-votes", _SINGLE),
+    Mutant("unanswered-set-stays", "singles:UnansweredSetStays", "unavailable", "leaves-keys", _SINGLE),
+    Mutant("cancelled-set-stays", "singles:CancelledSetStays", "unavailable", "leaves-keys", _SINGLE),
+    Mutant("deadline-from-reply", "singles:DeadlineFromReply", "false-validity", "late-deadline", _SINGLE),
+    Mutant(
+        "deadline-by-wall-clock",
+        "singles:DeadlineByWallClock",
+        "lost-update",
+        ("wall-clock", "ignores-deadline"),
+        _SINGLE,
+    ),
+    Mutant("compares-other-units", "singles:ComparesOtherUnits", "lost-update", "ignores-deadline", _SINGLE),
+    Mutant(
+        "margin-added", "singles:MarginAdded", "false-validity", ("late-deadline", "no-drift-margin"), _SINGLE
+    ),
+    Mutant("get-then-del", "singles:GetThenDel", "overlap", "deletes-others-key", _SINGLE),
+    Mutant("retries-for-ever", "singles:RetriesForEver", "hang", ("hangs", "waits-too-long"), _SINGLE),
+    Mutant(
+        "one-token-for-all-keys",
+        "clients:OneTokenForAllKeys",
+        "unavailable",
+        ("mixes-keys", "leaves-keys"),
+        _SINGLE,
+    ),
+    Mutant(
+        "one-deadline-for-all-keys",
+        "clients:OneDeadlineForAllKeys",
+        "lost-update",
+        ("mixes-keys", "ignores-deadline"),
+        _SINGLE,
+    ),
+    Mutant(
+        "lease-from-cache",
+        "clients:LeaseFromCache",
+        "overlap",
+        ("too-few-votes", "too-few-nodes-asked"),
+        _SINGLE,
+    ),
+    Mutant("del-when-forgotten", "clients:DelWhenForgotten", "overlap", "deletes-others-key", _SINGLE),
+    Mutant("never-reconnects", "clients:NeverReconnects", "unavailable", "does-not-recover", _SINGLE),
+    Mutant("no-script-fallback", "clients:NoScriptFallback", "unavailable", "does-not-recover", _SINGLE),
+    Mutant("raises-node-error", "clients:RaisesNodeError", "error", "wrong-error", _SINGLE),
+    Mutant("release-raises-key-error", "clients:ReleaseRaisesKeyError", "error", "wrong-error", _SINGLE),
+    Mutant("is-empty-when-away", "clients:IsEmptyWhenAway", "error", "wrong-error", _SINGLE),
+    Mutant("one-key-for-all", "clients:OneKeyForAll", "unavailable", "mixes-keys", _SINGLE),
+    Mutant("doubles-its-pauses", "clients:DoublesItsPauses", "unavailable", "waits-too-long", _SINGLE),
+    Mutant("mutex-stays-locked", "clients:MutexStaysLocked", "hang", ("hangs", "does-not-recover"), _SINGLE),
+    Mutant("release-asserts", "clients:ReleaseAsserts", "error", "wrong-error", _SINGLE),
+    Mutant("release-empties-key", "clients:ReleaseEmptiesKey", "unavailable", "leaves-keys", _SINGLE),
+    Mutant("no-time-out", "clients:NoTimeOut", "hang", "hangs", _SINGLE),
+    Mutant(
+        "set-xx-extends",
+        "rewritten:SetXxExtends",
+        "overlap",
+        ("extends-others-key", "overwrites-key"),
+        _SINGLE,
+    ),
+    Mutant("expire-extends", "rewritten:ExpireExtends", "overlap", "extends-others-key", _SINGLE),
+    Mutant(
+        "extension-sets-again", "rewritten:ExtensionSetsAgain", "continuity-loss", "recreates-key", _SINGLE
+    ),
+    Mutant(
+        "extends-by-what-is-left",
+        "rewritten:ExtendsByWhatIsLeft",
+        "overlap",
+        ("extension-not-kept", "wrong-expiry"),
+        _SINGLE,
+    ),
+    Mutant(
+        "extension-is-not-looked-at",
+        "rewritten:ExtensionIsNotLookedAt",
+        "overlap",
+        "extension-not-kept",
+        _SINGLE,
+    ),
+    Mutant(
+        "extension-from-reply",
+        "rewritten:ExtensionFromReply",
+        "false-validity",
+        "late-extension-deadline",
+        _SINGLE,
+    ),
+    Mutant(
+        "unanswered-extension-deletes",
+        "rewritten:FailedExtensionDeletes",
+        "overlap",
+        "ends-lease-early",
+        _SINGLE,
+    ),
+    Mutant("undo-overtakes-set", "rewritten:UndoOvertakesSet", "unavailable", "leaves-keys", _SINGLE),
+    Mutant(
+        "one-token-for-all-tries",
+        "rewritten:OneTokenForAllTries",
+        "overlap",
+        ("same-token", "deletes-others-key"),
+        _SINGLE,
+    ),
+    Mutant(
+        "one-token-for-all-leases",
+        "rewritten:OneTokenForAllLeases",
+        "overlap",
+        ("same-token", "deletes-others-key"),
+        _SINGLE,
+    ),
+    Mutant(
+        "timestamp-in-the-key",
+        "rewritten:TimestampInTheKey",
+        "overlap",
+        ("wall-clock", "overwrites-key", "no-expiry"),
+        _SINGLE,
+    ),
+    Mutant(
+        "watchdog-sets-after-release",
+        "watchdogs:WatchdogSetsAfterRelease",
+        "leak",
+        ("renews-after-release", "recreates-key"),
+        _SINGLE,
+    ),
+    Mutant(
+        "watchdog-fails-unnoticed",
+        "watchdogs:WatchdogFailsUnnoticed",
+        "lost-update",
+        "ignores-deadline",
+        _SINGLE,
+    ),
+    Mutant(
+        "watchdog-keeps-first-token",
+        "watchdogs:WatchdogKeepsFirstToken",
+        "lost-update",
+        ("extension-not-kept", "same-token"),
+        _SINGLE,
+    ),
+    Mutant(
+        "watchdog-extends-anybodys",
+        "watchdogs:WatchdogExtendsAnybodys",
+        "lost-update",
+        "extends-others-key",
+        _SINGLE,
+    ),
+    Mutant("quorum-is-three", "quorums:QuorumIsThree", "overlap", "too-few-votes"),
+    Mutant("quorum-is-two", "quorums:QuorumIsTwo", "overlap", "too-few-votes"),
+    Mutant("quorum-is-half", "quorums:QuorumIsHalf", "overlap", "too-few-votes"),
+    Mutant("adds-up-tries", "quorums:AddsUpTries", "overlap", "too-few-votes"),
+    Mutant("undoes-last-try-only", "quorums:UndoesLastTryOnly", "unavailable", "leaves-keys"),
+    Mutant("extends-at-reachable", "quorums:ExtendsAtReachable", "overlap", "extension-not-kept"),
+    Mutant(
+        "extends-where-granted",
+        "quorums:ExtendsWhereGranted",
+        "overlap",
+        ("too-few-nodes-asked", "extension-not-kept"),
+    ),
+    Mutant("undoes-where-granted", "quorums:UndoesWhereGranted", "unavailable", "leaves-keys"),
+    Mutant(
+        "elapsed-per-node", "quorums:ElapsedPerNode", "false-validity", "late-deadline", "redlock-sequential"
+    ),
+    Mutant(
+        "stops-at-first-silence",
+        "quorums:StopsAtFirstSilence",
+        "unavailable",
+        ("needs-all-nodes", "too-few-nodes-asked"),
+        "redlock-sequential",
+    ),
+    Mutant("elapsed-in-whole-seconds", "quorums:ElapsedInWholeSeconds", "false-validity", "late-deadline"),
+    Mutant("samples-nodes", "quorums:SamplesNodes", "overlap", ("too-few-votes", "too-few-nodes-asked")),
+    Mutant("token-per-client", "quorums:TokenPerClient", "overlap", ("same-token", "ends-lease-early")),
+    Mutant("gather-raises", "quorums:GatherRaises", "error", ("wrong-error", "needs-all-nodes")),
+    Mutant("cannot-read-silence", "quorums:CannotReadSilence", "error", "wrong-error"),
+    Mutant("release-waits-for-all", "quorums:ReleaseWaitsForAll", "hang", "hangs"),
+    Mutant("smallest-count", "counters:SmallestCount", "fence-order", "fence-not-increasing", _FENCED),
+    Mutant("fastest-count", "counters:FastestCount", "fence-order", "fence-not-increasing", _FENCED),
+    Mutant("sum-of-counts", "counters:SumOfCounts", "fence-order", "fence-not-increasing", _FENCED),
+    Mutant("fence-before-lock", "counters:FenceBeforeLock", "fence-order", "fence-not-increasing", _FENCED),
+    Mutant("fence-expires", "counters:FenceExpires", "fence-order", "fence-not-increasing", _FENCED),
+    Mutant(
+        "fence-raised-at-release", "counters:FenceReadOnly", "fence-order", "fence-not-increasing", _FENCED
+    ),
+)
