@@ -17,11 +17,11 @@ from lab.tools.toxiproxy_server import ToxiproxyServer
 
 __all__ = ["NAMES", "SERVICES", "Found", "Missing", "Origin", "Progress", "find", "provide", "require"]
 
-_TOOLS: dict[str, Tool] = {
-    tool.name: tool for tool in (RedisServer(), ToxiproxyServer(), Shim("clock"), Shim("sync"))
-}
+_SHIMS = tuple(Shim(stem) for stem in ("clock", "sync", "vtime", "conductor"))
+_BUILT: tuple[Tool, ...] = (RedisServer(), ToxiproxyServer(), *_SHIMS)
+_TOOLS: dict[str, Tool] = {tool.name: tool for tool in _BUILT}
 NAMES: tuple[str, ...] = tuple(_TOOLS)
-"""redis-server, toxiproxy-server, clock-shim, sync-shim: what `provide` provides."""
+"""redis-server, toxiproxy-server, clock-shim, sync-shim, vtime-shim, conductor: what `provide` provides."""
 SERVICES: tuple[str, ...] = (ETCD.name, ZOOKEEPER.name, POSTGRES.name)
 """Servers that are used where they are installed."""
 _TOOLS |= {tool.name: tool for tool in (ETCD, ZOOKEEPER, POSTGRES)}

@@ -1,4 +1,7 @@
-"""The LD_PRELOAD shims: built from lab/shims/*.c by the C compiler at hand, else by the `ziglang` wheel's."""
+"""The lab's C libraries: built from lab/shims by the C compiler at hand, else by the `ziglang` wheel's.
+
+All are LD_PRELOAD shims but one: the conductor of virtual time, which the lab itself loads.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,28 @@ from lab.tools.process import BUILD_TIMEOUT_S, PROBE_TIMEOUT_S, run
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 _LIBRARIES = ("-ldl",)  # dlsym lives in libdl before glibc 2.34
 _ZIG_WHEEL = "ziglang==0.16.0"
-_SHIMS = ("clock", "sync")
+_CONDUCTOR = "conductor"
+_VTIME = (
+    "attach",
+    "clocks",
+    "entropy",
+    "waits",
+    "locks",
+    "tasks",
+    "children",
+    "syscalls",
+    "sockets",
+    "timers",
+)
+_CONDUCTOR_PARTS = ("conductor", "quiet", "unseen")
+_PAGE = "vtime/page.h"
+_BUILT_FROM: dict[str, tuple[str, ...]] = {
+    "clock": ("clock.c",),
+    "sync": ("sync.c",),
+    "vtime": (*(f"vtime/{each}.c" for each in _VTIME), "vtime/inside.h", _PAGE),
+    _CONDUCTOR: (*(f"vtime/{each}.c" for each in _CONDUCTOR_PARTS), "vtime/conductor.h", _PAGE),
+}
+"""What each library is made of, headers included."""
 _SOURCES = Path(__file__).resolve().parent.parent / "shims"
 _COMPILERS = ("cc", "gcc", "clang")
 _VERSION = re.compile(r"(?<![\w.-])\d+\.\d+(\.\d+)?(?![\w.-])")
@@ -43,7 +67,7 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """Finds and builds one shim; `stem` is "clock" or "sync"."""
+    """Finds and builds one library; `stem` is "clock", "sync", "vtime" or "conductor"."""
 
     stem: str
     lock_name: str = "shims"
@@ -51,8 +75,8 @@ class Shim:
 
     @property
     def name(self) -> str:
-        """clock-shim or sync-shim."""
-        return f"{self.stem}-shim"
+        """clock-shim, sync-shim, vtime-shim or conductor."""
+        return _name(self.stem)
 
     def find(self) -> Found | Missing:
         """The cached build of the present source; whichever compiler made it."""
@@ -70,7 +94,7 @@ class Shim:
         for key in built:
             if cached := cache.lookup(self.name, key):
                 return Found(cached.directory / f"{self.stem}.so", cached.version, "cache")
-        return Missing(f"the {self.stem} shim has not been built on this machine", "lab setup")
+        return Missing(f"the {self.name} has not been built on this machine", "lab setup")
 
     def sources(self) -> tuple[Source, ...]:
         """The machine's C compiler, then Zig's. Either builds all shims at once."""
@@ -100,6 +124,10 @@ def compiler() -> Compiler | Missing:
     )
 
 
+def _name(stem: str) -> str:
+    return stem if stem == _CONDUCTOR else f"{stem}-shim"
+
+
 def _from_cc(stem: str, progress: Progress) -> Found:
     at_hand = compiler()
     if isinstance(at_hand, Missing):
@@ -125,12 +153,14 @@ def _from_zig(stem: str, progress: Progress) -> Found:
 def _build_all(stem: str, by: Compiler, origin: Origin, env: dict[str, str], progress: Progress) -> Found:
     """Build and publish every shim, so that a toolchain out of a wheel is unpacked once; returns `stem`'s."""
     made: dict[str, Path] = {}
-    for each in _SHIMS:
-        progress(f"compiling the {each} shim ({by.version})")
-        with cache.scratch(f"{each}-shim") as directory:
+    for each, files in _BUILT_FROM.items():
+        name = _name(each)
+        progress(f"compiling the {name} ({by.version})")
+        with cache.scratch(name) as directory:
             library = directory / f"{each}.so"
+            sources = [_SOURCES / file for file in files if file.endswith(".c")]
             run(
-                [*by.command, *FLAGS, "-o", library, _SOURCES / f"{each}.c", *_LIBRARIES],
+                [*by.command, *FLAGS, "-o", library, *sources, *_LIBRARIES],
                 timeout_s=BUILD_TIMEOUT_S,
                 env=env,
                 cwd=directory,
@@ -138,11 +168,9 @@ def _build_all(stem: str, by: Compiler, origin: Origin, env: dict[str, str], pro
             # A shim that ld.so refuses (another libc, another machine) must never be published.
             complaint = run([sys.executable, "-Sc", ""], timeout_s=PROBE_TIMEOUT_S, env=_preload(library))
             if complaint:
-                raise SourceFailed(f"the {each} shim cannot be preloaded: {complaint}")
+                raise SourceFailed(f"the {name} cannot be preloaded: {complaint}")
             key = f"{_source_key(each)}-{_digest(by.banner.encode())}"
-            made[each] = cache.publish(
-                f"{each}-shim", key, {f"{each}.so": library}, version=by.version, origin=origin
-            )
+            made[each] = cache.publish(name, key, {f"{each}.so": library}, version=by.version, origin=origin)
     return Found(made[stem] / f"{stem}.so", by.version, origin)
 
 
@@ -152,9 +180,9 @@ def _preload(library: Path) -> dict[str, str]:
 
 def _source_key(stem: str) -> str:
     """What a build depends on apart from the compiler: source, flags, machine and libc."""
-    source = (_SOURCES / f"{stem}.c").read_bytes()
+    sources = ((_SOURCES / file).read_bytes() for file in _BUILT_FROM[stem])
     rest = (*FLAGS, *_LIBRARIES, *platform.libc_ver())
-    return f"{cache.platform_key()}-{_digest(source, *(part.encode() for part in rest))}"
+    return f"{cache.platform_key()}-{_digest(*sources, *(part.encode() for part in rest))}"
 
 
 def _digest(*parts: bytes) -> str:

@@ -47,15 +47,16 @@ def counting_cc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_cc
-def test_both_are_built_at_once_and_found_again(counting_cc: Path) -> None:
+def test_all_are_built_at_once_and_found_again(counting_cc: Path) -> None:
     found = tools.provide("sync-shim", lambda _: None)
     assert found.origin == "cc"
     assert found.path.name == "sync.so"
-    clock = tools.find("clock-shim")
-    assert isinstance(clock, Found)
-    assert clock.origin == "cache"
+    for name in ("clock-shim", "vtime-shim", "conductor"):
+        other = tools.find(name)
+        assert isinstance(other, Found)
+        assert other.origin == "cache"
     commands = counting_cc.read_text().splitlines()
-    assert len(commands) == 2
+    assert len(commands) == 4
     assert all(" -Wall -Wextra -Werror " in command and "-g0" in command for command in commands)
 
 
@@ -70,7 +71,7 @@ def test_two_labs_at_once_build_once(counting_cc: Path) -> None:
     assert [lab.returncode for lab in labs] == [0, 0, 0, 0]
     assert paths[:2] == paths[2:]
     assert all(Path(path).is_file() for path in paths)
-    assert len(counting_cc.read_text().splitlines()) == 2
+    assert len(counting_cc.read_text().splitlines()) == 4
 
 
 @needs_cc
