@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lab.substrates.base import Capability, Service, Substrate
 
 AUTO = "auto"
-SUBSTRATES = ("docker", "local", "sim")
-"""All of them, in the order in which `auto` tries them."""
+SUBSTRATES = ("docker", "local", "sim", "virtual")
+"""All of them, in the order in which `auto` tries them: it never comes to the last, which is asked for."""
 
 
 def substrate(name: str) -> Substrate:
@@ -27,7 +27,7 @@ def substrate(name: str) -> Substrate:
 
 def is_simulated(name: str) -> bool:
     """Whether a run on it takes place in virtual time, in a world that ``simulate`` makes."""
-    return name == "sim"
+    return name in ("sim", "virtual")
 
 
 def choose(

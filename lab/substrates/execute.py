@@ -24,7 +24,11 @@ def execute_on(substrate: str, seed: int, work: Callable[[], Coroutine[Any, Any,
         return execute(work())
     from lab.substrates.sim.simulate import simulate
 
-    return simulate(work, seed)
+    if substrate == "sim":
+        return simulate(work, seed)
+    from lab.substrates.virtual.world import VirtualWorld
+
+    return simulate(work, seed, VirtualWorld)
 
 
 def execute(work: Coroutine[Any, Any, T]) -> T:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lab.client_protocol import Answer, Command, Outcome, Setup
 from lab.errors import UnknownOutcome
 from lab.substrates.sim.clock import MONOTONIC_START_NS
-from lab.substrates.sim.loop import HostLoop, host_with_loop
+from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import Network
 
@@ -63,11 +63,11 @@ class SimClient(SimMachine):
     """Starts, asks, stops and kills one client."""
 
     def __init__(
-        self, name: str, network: Network, process_id: int, log: Path, failed: asyncio.Future[str]
+        self, loop: HostLoop, network: Network, process_id: int, log: Path, failed: asyncio.Future[str]
     ) -> None:
         self._network = network
-        self.loop = host_with_loop(network.world, name, network)
-        super().__init__(self.loop.host, process_id)
+        self.loop = loop
+        super().__init__(loop.host, process_id)
         self._log = log
         self._failed = failed
         self._line = MemoryLine(self.loop, self._heard, self._broke)

@@ -15,7 +15,7 @@ from lab.substrates.plan import ClusterPlan
 from lab.substrates.sim.client import SimClient
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.link import SimLink
-from lab.substrates.sim.loop import HostLoop
+from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.node import PORT, SimNode
 
 READY_TIMEOUT_S = 15.0
@@ -44,7 +44,11 @@ class SimCluster:
         """Start everything and prove every link healthy."""
         self.clients = {
             name: SimClient(
-                name, self._network, self._next_id(), self._log_dir / f"client-{name}.log", self.failed
+                host_with_loop(self._network.world, name, self._network),
+                self._network,
+                self._next_id(),
+                self._log_dir / f"client-{name}.log",
+                self.failed,
             )
             for name in self._plan.clients
         }

@@ -247,9 +247,11 @@ class Network:
         self._ways: dict[tuple[str, int], Way] = {}
         self._connections = 0
 
-    def listen(self, host: str, port: int, listener: Listener, *, is_link: bool = False) -> Way:
-        """Let a listener be reached under this address."""
-        way = Way(self.world, f"{host}:{port}", listener, is_link=is_link)
+    def listen(
+        self, host: str, port: int, listener: Listener, *, is_link: bool = False, name: str | None = None
+    ) -> Way:
+        """Let a listener be reached under this address; latencies are drawn by ``name``, else by it."""
+        way = Way(self.world, name or f"{host}:{port}", listener, is_link=is_link)
         self._ways[host.casefold(), port] = way  # names of hosts have no case
         return way
 

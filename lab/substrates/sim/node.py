@@ -50,9 +50,9 @@ class SimNode(AskedNode, SimMachine):
         self._backlog: list[tuple[Connection, bytes | None]] = []
         self._armed_ns: int | None = None
 
-    def reached_over(self, host: str) -> Way:
-        """Let the node be reached over a link under this name, and return the way."""
-        way = self._network.listen(host, PORT, self, is_link=True)
+    def reached_over(self, host: str, port: int = PORT, name: str | None = None) -> Way:
+        """Let the node be reached over a link under this address, and return the way."""
+        way = self._network.listen(host, port, self, is_link=True, name=name)
         self._ways.append(way)
         return way
 

@@ -20,8 +20,12 @@ LAB = "lab"
 """The host on which the run itself, its observer and its nemesis live."""
 
 
-def simulate(work: Callable[[], Coroutine[Any, Any, T]], seed: int) -> T:
+def simulate(
+    work: Callable[[], Coroutine[Any, Any, T]], seed: int, make_world: Callable[[int], World] = World
+) -> T:
     """Call ``work`` on a host of a new world, and let the world go on until it is done.
+
+    ``make_world`` makes the world from its seed.
 
     The first signal cancels it, as ``lab.substrates.execute`` does; its clean-up takes place in virtual time.
 
@@ -30,7 +34,7 @@ def simulate(work: Callable[[], Coroutine[Any, Any, T]], seed: int) -> T:
         SimulationError: simulated code reached out of the simulation.
     """
     with simulating():
-        world = World(seed)
+        world = make_world(seed)
         loop = host_with_loop(world, LAB, Network(world))
         try:
             task = loop.create_task(loop.host.run(work))

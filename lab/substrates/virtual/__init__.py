@@ -1,0 +1,36 @@
+"""The ``virtual`` substrate: real servers and real drivers in one virtual time.
+
+Redis servers and drivers are unmodified processes under a preload library (``lab/shims/vtime.c``), which
+turns every wait with a time-out into a wait for the conductor's clock. The conductor is the simulated world:
+it owns time, the network and the faults, and lets one thing happen at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from lab.substrates.base import Capability, Cluster, Service, Substrate
+from lab.substrates.plan import ClusterPlan
+
+
+class _Virtual:
+    name = "virtual"
+    what = "real servers and drivers on this machine, in virtual time"
+    capabilities = frozenset(Capability) - {Capability.OTHER_SERVICES, Capability.CUT_PEERS}
+
+    def missing_reason(self) -> str | None:
+        if sys.platform != "linux":
+            return f"the virtual substrate needs Linux (a preload library, /proc), and this is {sys.platform}"
+        return None
+
+    def lacks(self, service: Service) -> str | None:
+        return None if service == "redis" else f"servers of {service} do not run in virtual time"
+
+    def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
+        from lab.substrates.virtual.cluster import VirtualCluster
+
+        return VirtualCluster(plan, run_id, log_dir)
+
+
+SUBSTRATE: Substrate = _Virtual()

@@ -1,0 +1,153 @@
+"""The ``virtual`` substrate's cluster: real servers and drivers, simulated links, one virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from lab import tools
+from lab.addresses import Address
+from lab.errors import UnknownOutcome
+from lab.redis_model.persistence import Persistence
+from lab.substrates.base import STORE, Capability
+from lab.substrates.local.disk import LocalDisk
+from lab.substrates.plan import ClusterPlan
+from lab.substrates.product import product_of
+from lab.substrates.run_files import RunFile
+from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.host import Host
+from lab.substrates.sim.loop import HostLoop
+from lab.substrates.virtual.client import VirtualClient
+from lab.substrates.virtual.ends import LOOPBACK, Door
+from lab.substrates.virtual.link import VirtualLink
+from lab.substrates.virtual.loop import VirtualLoop
+from lab.substrates.virtual.machine import RealMachine
+from lab.substrates.virtual.node import VirtualNode
+from lab.substrates.virtual.world import VirtualWorld
+
+READY_TIMEOUT_S = 15.0
+FIRST_PROCESS_ID = 100
+
+
+class VirtualCluster:
+    """Must be made on a host of a ``VirtualWorld``: its parts live in that world."""
+
+    def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, HostLoop) or not isinstance(loop.network.world, VirtualWorld):
+            raise SimulationError("a cluster in virtual time outside its world")
+        self._plan, self._run_id, self._log_dir = plan, run_id, log_dir
+        self._world, self._network = loop.network.world, loop.network
+        self.failed: asyncio.Future[str] = loop.create_future()
+        self.nodes: dict[str, VirtualNode] = {}
+        self.clients: dict[str, VirtualClient] = {}
+        self.store_node: VirtualNode
+        self._links: dict[tuple[str, str], VirtualLink] = {}
+        self._machines: list[RealMachine] = []
+        self._process_ids = count(FIRST_PROCESS_ID)
+        self._run_file: RunFile | None = None
+        self._versions: dict[str, str] = {}
+        self._world.on_violation = self._violated
+
+    async def up(self) -> None:
+        """Start everything and prove every link healthy."""
+        self._run_file = RunFile(self._run_id, self._world.conductor.scratch)
+        server = tools.require("redis-server")
+        sync = tools.require("sync-shim") if Capability.POWER_CUTS in self._plan.needs else None
+        for name in self._plan.clients:
+            self.clients[name] = self._client(name)
+        self.nodes = {
+            name: self._node(name, server, self._plan.persistence, sync) for name in self._plan.nodes
+        }
+        self.store_node = self._node(STORE, server, "none", None)
+        targets = [*self.nodes.values(), self.store_node]
+        await asyncio.gather(*(node.start() for node in targets))
+        await self._world.outside(partial(self._connect_all, targets))
+        await asyncio.gather(
+            *(
+                self.nodes[replica].replicate(self._links[replica, master].address)
+                for replica, master in self._plan.replicas.items()
+            )
+        )
+        await self._prove_healthy()
+        program, version = product_of(await self.store_node.info("server"))
+        self._versions[program] = version
+
+    async def down(self) -> None:
+        """End every process."""
+        self._world.on_violation = None
+        for client in self.clients.values():
+            client.close()
+        for machine in self._machines:
+            machine.end()
+        if self._run_file is not None:
+            self._run_file.close()
+
+    def link(self, client: str, target: str) -> VirtualLink:
+        """Return the link from a client to a node or to the store, or from a replica to its master."""
+        return self._links[client, target]
+
+    @property
+    def replicas(self) -> Mapping[str, str]:
+        """Which nodes replicate which masters."""
+        return self._plan.replicas
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the servers that run."""
+        return dict(self._versions)
+
+    def _client(self, name: str) -> VirtualClient:
+        machine = self._machine(name)
+        loop = VirtualLoop(machine.host, self._network, machine)  # type: ignore[abstract]  # refusals are set
+        machine.host.on_resume = loop.wake
+        log = self._log_dir / f"client-{name}.log"
+        return VirtualClient(loop, machine, self._network, next(self._process_ids), log, self.failed)
+
+    def _node(self, name: str, server: Path, persistence: Persistence, sync: Path | None) -> VirtualNode:
+        disk = LocalDisk(self._world.conductor.scratch / name, sync)
+        machine = self._machine(name)
+        return VirtualNode(machine, self._network, server, persistence, disk, self._process_ids)
+
+    def _machine(self, name: str) -> RealMachine:
+        machine = RealMachine(
+            self._world, Host(self._world, name), self._run_id, self._log_dir, self._process_ended
+        )
+        self._machines.append(machine)
+        return machine
+
+    def _connect_all(self, targets: Sequence[VirtualNode]) -> None:
+        for client in self.clients.values():
+            for target in targets:
+                self._connect(client.machine, target)
+        for replica, master in self._plan.replicas.items():
+            self._connect(self.nodes[replica].machine, self.nodes[master])
+
+    def _connect(self, near: RealMachine, target: VirtualNode) -> None:
+        """Make the link from one machine to a node."""
+        door = Door(near, self._network)
+        name = near.host.name
+        way = target.reached_over(door.port, f"{name}-{target.name}")
+        door.leads_to(way)
+        address = Address(target.name, LOOPBACK, door.port)
+        self._links[name, target.name] = VirtualLink(way, name, target.name, address, door)
+
+    def _process_ended(self, sentence: str) -> None:
+        if not self.failed.done():
+            self._world.at(self._world.now_ns, partial(self._fail, sentence))
+
+    def _fail(self, sentence: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(sentence)
+
+    def _violated(self, error: SimulationError) -> None:
+        self._fail(error.render())
+
+    async def _prove_healthy(self) -> None:
+        links = list(self._links.values())
+        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
+        for link, probe in zip(links, probes, strict=True):
+            if not probe.reached:
+                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")

@@ -1,0 +1,280 @@
+"""The real processes of one machine, and the conductor's ends of their sockets and pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from lab.errors import UnknownOutcome
+from lab.shims.virtual_time import fixed_addresses
+from lab.substrates.run_files import RUN_VARIABLE
+from lab.substrates.sim.host import Host
+from lab.substrates.virtual.world import VirtualWorld
+
+ARRIVES_WITHIN_S: Final = 10.0
+"""How long a program may take, in real time, until its preload library has begun."""
+SENT_WITHIN_S: Final = 0.2
+"""How long bytes that a process has written may take through the kernel, in real time."""
+POLL_S: Final = 0.0005
+
+
+class End(Protocol):
+    """One descriptor of the conductor's."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        ...
+
+    def ready(self) -> int:
+        """Read all there is and pass it on; return how many bytes came over TCP."""
+        ...
+
+    def drop(self) -> None:
+        """Let go of it at once."""
+        ...
+
+
+class RealProcess:
+    """One process under the preload library."""
+
+    def __init__(
+        self, number: int, popen: subprocess.Popen[bytes], command: Sequence[str], label: str, log: Path
+    ) -> None:
+        self.command = tuple(command)
+        self.number, self.popen, self.label, self.log = number, popen, label, log
+        self.lines_given = self.lines_said = 0
+        """How many lines went into its standard input, and came out of its standard output."""
+        self.last_said = b""
+        self.expected_end = False
+        """Whether an end of it is no accident."""
+        self.on_exit: Callable[[], None] | None = None
+
+    def tail(self, lines: int = 8) -> str:
+        """The last lines of its log."""
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+
+class RealMachine:
+    """Starts, feeds, reads and ends the processes of one host.
+
+    Args:
+        world: the conductor.
+        host: whose clock and pauses they share.
+        run_id: by which what a killed lab leaves behind is found.
+        failed: told, in a sentence, of a process that ended unasked.
+    """
+
+    def __init__(
+        self, world: VirtualWorld, host: Host, run_id: str, log_dir: Path, failed: Callable[[str], None]
+    ) -> None:
+        self.world, self.host = world, host
+        self._run_id, self._log_dir, self._failed = run_id, log_dir, failed
+        self.processes: list[RealProcess] = []
+        self._epoll = select.epoll()
+        self._ends: dict[int, tuple[int, End]] = {}
+        self._made = 0
+        self._backlog: list[Callable[[], object]] = []
+        self._taken = 0
+        """How many bytes of what the processes have written to TCP sockets were read, or given up."""
+        self._closed_one = False
+
+    # Processes
+
+    def start(
+        self,
+        label: str,
+        command: Sequence[str],
+        *,
+        preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
+        talks: bool = False,
+        directory: Path | None = None,
+    ) -> RealProcess:
+        """Start a program, and wait until its preload library has begun.
+
+        ``preloaded`` adds to an environment that preloads something; with ``talks`` its stdin and stdout are
+        pipes, and its end is no failure of the run.
+
+        Raises:
+            OSError: there is no such program, or it cannot be started.
+            UnknownOutcome: it ended at once, or runs without the preload library.
+        """
+        number = self.world.time.admit(self.entropy())
+        log = self._log_dir / f"{label}.log"
+        given = preloaded(self.world.time.environment(number))
+        with log.open("ab") as sink, fixed_addresses():
+            popen = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if talks else sink,
+                stderr=sink,
+                env={**os.environ, "PYTHONHASHSEED": "0", **given, RUN_VARIABLE: self._run_id},
+                cwd=directory,
+                start_new_session=True,
+                bufsize=0,
+            )
+        process = RealProcess(number, popen, command, label, log)
+        process.expected_end = talks  # whoever talks to it is told of its end, and knows what it means
+        self.processes.append(process)
+        self.world.attend(number, self)
+        self._wait_for(process)
+        self.set_clock()
+        self.world.stir(number)
+        return process
+
+    def entropy(self) -> int:
+        """What decides the entropy of the next process."""
+        return self.host.random.getrandbits(63)
+
+    def _wait_for(self, process: RealProcess) -> None:
+        give_up_s = time.perf_counter() + ARRIVES_WITHIN_S
+        while self.world.time.arrived(process.number) is None:
+            if process.popen.poll() is not None:
+                process.expected_end = True
+                self._bury(process)
+                raise UnknownOutcome(
+                    f"{process.label} ended at once", hint=f"its log ends:\n{process.tail()}"
+                )
+            if time.perf_counter() > give_up_s:
+                self._end_one(process)
+                raise UnknownOutcome(
+                    f"{process.label} runs without the preload library: a static program, or one that does "
+                    "not let its environment through",
+                    hint="it runs --on local, in real time",
+                )
+            time.sleep(POLL_S)
+
+    def kill(self) -> None:
+        """End every process at once."""
+        for process in list(self.processes):
+            process.expected_end = True
+            self._end_one(process)
+        self._backlog.clear()
+
+    def end(self) -> None:
+        """The same, and close every descriptor."""
+        self.kill()
+        for _, end in list(self._ends.values()):
+            end.drop()
+        self._epoll.close()
+
+    def _end_one(self, process: RealProcess) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.popen.pid, signal.SIGKILL)
+        process.popen.wait()
+        self._bury(process)
+
+    def _bury(self, process: RealProcess) -> None:
+        if process not in self.processes:
+            return
+        self.processes.remove(process)
+        with contextlib.suppress(ProcessLookupError):  # what it started does not outlive it
+            os.killpg(process.popen.pid, signal.SIGKILL)
+        self.world.dismiss(process.number)
+        self._agree()
+        if not process.expected_end:
+            self._failed(
+                f"{process.label} ended by itself (exit code {process.popen.returncode}); its log ends:\n"
+                f"{process.tail()}"
+            )
+        if process.on_exit is not None:
+            process.on_exit()
+
+    def adopt(self, process: RealProcess, seed: int) -> None:
+        """Take over a process that another machine has released; its entropy is drawn anew."""
+        self.processes.append(process)
+        self.world.attend(process.number, self)
+        self.world.time.reseed(process.number, seed)
+        self.world.hold(process.number, False)
+        self.set_clock()
+        self._agree()
+
+    def release(self, process: RealProcess) -> None:
+        """Let another machine have a process."""
+        self.processes.remove(process)
+        process.on_exit = None
+
+    # Clock and pauses
+
+    def set_clock(self) -> None:
+        """Give its processes the wall clock of the host."""
+        for process in self.processes:
+            self.world.set_wall(process.number, self.host.clock)
+
+    def hold(self) -> None:
+        """Neither wake nor feed its processes."""
+        for process in self.processes:
+            self.world.hold(process.number, True)
+
+    def go_on(self) -> None:
+        """Feed them what came in meanwhile, and let their deadlines count."""
+        for process in self.processes:
+            self.world.hold(process.number, False)
+        backlog, self._backlog = self._backlog, []
+        for act in backlog:
+            self.give(act)
+
+    # What is given to them
+
+    def give(self, act: Callable[[], object]) -> None:
+        """Do something that a process notices, such as a write to its socket; in a pause, when it is over."""
+        if self.host.paused:
+            self._backlog.append(act)
+            return
+        for process in self.processes:
+            self.world.stir(process.number)
+        act()
+
+    # What they send
+
+    def add(self, end: End) -> None:
+        """Read this descriptor whenever the processes may have written to it."""
+        self._made += 1
+        self._ends[end.fileno()] = self._made, end
+        self._epoll.register(end.fileno(), select.EPOLLIN)
+
+    def forget(self, end: End) -> None:
+        """Read it no more."""
+        if self._ends.pop(end.fileno(), None) is not None:
+            self._epoll.unregister(end.fileno())
+
+    def attend(self) -> None:
+        """Read what its processes have sent, in the order in which the connections were made."""
+        give_up_s = 0.0
+        while True:
+            found = False
+            for _, end in sorted(self._ends[fd] for fd, _ in self._epoll.poll(0)):
+                if end.fileno() in self._ends:  # one before it may have closed it
+                    found = True
+                    self._taken += end.ready()
+            if found:  # a connection that was taken in may have brought something
+                continue
+            if self._taken >= self._written() or self._closed_one:
+                break
+            # Loopback delivers late on a busy machine: what was written is on its way.
+            now_s = time.perf_counter()
+            give_up_s = give_up_s or now_s + SENT_WITHIN_S
+            if now_s > give_up_s:
+                break
+        self._agree()
+        for process in list(self.processes):
+            if process.popen.poll() is not None:
+                self._bury(process)
+
+    def note_closed(self) -> None:
+        """A connection was closed on this side: what its process wrote to it will not be read."""
+        self._closed_one = True
+
+    def _written(self) -> int:
+        return sum(self.world.time.written(process.number) for process in self.processes)
+
+    def _agree(self) -> None:
+        self._taken, self._closed_one = self._written(), False

@@ -1,0 +1,234 @@
+"""One real redis-server in virtual time, its clock and its files, and the ways to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import socket
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from lab.addresses import Address
+from lab.channel import Channel, NodeError
+from lab.errors import UnknownOutcome
+from lab.redis_model.persistence import Disk, Persistence
+from lab.substrates.asked import AskedNode
+from lab.substrates.base import Life
+from lab.substrates.local.disk import LocalDisk
+from lab.substrates.real.clock import Stopwatch
+from lab.substrates.real.node import redis_arguments
+from lab.substrates.sim.machine import ACT_S, SimMachine
+from lab.substrates.sim.network import Connection, Network, Way
+from lab.substrates.virtual.ends import LOOPBACK, Stream
+from lab.substrates.virtual.machine import RealMachine, RealProcess
+from lab.substrates.virtual.world import VirtualWorld
+
+PORT: Final = 6379
+START_S: Final = 0.01
+"""How long a server takes to start, in virtual time."""
+ANSWER_TIMEOUT_S: Final = 5.0
+READY_TIMEOUT_S: Final = 15.0
+END_TIMEOUT_S: Final = 10.0
+CRON_HZ: Final = "1"
+"""How often a server does its chores: its lazy expiry keeps keys right, and each wake-up costs real time."""
+
+
+class VirtualNode(AskedNode, SimMachine):
+    """A node; ``address`` leads to it around every link. The conductor reaches it by a Unix socket."""
+
+    def __init__(
+        self,
+        machine: RealMachine,
+        network: Network,
+        server: Path,
+        persistence: Persistence,
+        disk: LocalDisk,
+        process_ids: Iterator[int],
+    ) -> None:
+        host = machine.host
+        host.down = True
+        super().__init__(host, 0)
+        host.on_resume = machine.go_on
+        self.machine = machine
+        self.address = Address(self.name, self.name, PORT)
+        self.known_offset = 0
+        self._network, self._server, self._persistence, self._disk = network, server, persistence, disk
+        self._socket = disk.directory.with_suffix(".sock")
+        self._ways: list[Way] = [network.listen(self.name, PORT, self)]
+        self._replicates: Address | None = None
+        self._process_ids = process_ids
+        self._process: RealProcess | None = None
+        self._streams: dict[int, Stream] = {}
+        self._control = Channel(self.address, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab")
+
+    def reached_over(self, port: int, name: str) -> Way:
+        """Let the node be reached over a link of this name, whose near end is this port."""
+        way = self._network.listen(LOOPBACK, port, self, is_link=True, name=name)
+        self._ways.append(way)
+        return way
+
+    @property
+    def _world(self) -> VirtualWorld:
+        return self.machine.world
+
+    # Life and death
+
+    async def start(self) -> None:
+        """Start it with what its files keep. Raises ``UnknownOutcome``."""
+        if self.alive:
+            raise UnknownOutcome(f"node {self.name} is already up")
+        await asyncio.sleep(START_S)
+        await self._world.outside(self._boot)
+        await self.ask("PING")
+
+    def _boot(self) -> None:
+        self._socket.unlink(missing_ok=True)
+        self._process = self.machine.start(
+            self.name if self.name == "store" else f"node-{self.name}",
+            self._command(),
+            preloaded=self._disk.environment,
+            directory=self._disk.directory,
+        )
+        self.process_id = next(self._process_ids)
+        self._process.on_exit = self._gone
+        self.host.down = False
+
+    def _command(self) -> list[str]:
+        master = self._replicates
+        return [
+            str(self._server),
+            *redis_arguments(0, LOOPBACK, str(self._disk.directory), self._persistence),
+            *("--unixsocket", str(self._socket), "--hz", CRON_HZ),
+            *(("--replicaof", master.host, str(master.port)) if master is not None else ()),
+        ]
+
+    async def kill(self) -> None:
+        """SIGKILL: what was written to files stays, what was in memory is gone."""
+        await self.acting()
+        await self._world.outside(self.machine.kill)
+        await self._control.close()
+
+    async def shut_down(self) -> int | None:
+        """SHUTDOWN; a server that is paused does not receive it."""
+        process = self._process
+        if self.host.paused or process is None:
+            return None
+        process.expected_end = True
+        with contextlib.suppress(UnknownOutcome):
+            await self.ask("SHUTDOWN")  # its answer is that the connection ends
+        give_up_s = asyncio.get_running_loop().time() + END_TIMEOUT_S
+        while self.alive and asyncio.get_running_loop().time() < give_up_s:
+            self._world.at(self._world.now_ns, self.machine.give, _nothing)
+            await asyncio.sleep(ACT_S)
+        await self._control.close()
+        return process.popen.returncode
+
+    def _gone(self) -> None:
+        """Its process has ended: the kernel closes what it had open."""
+        self.host.down = True
+        self.host.paused = False
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.drop()
+        for way in self._ways:
+            for connection in list(way.connections.values()):
+                connection.close_far(reset=True)
+
+    async def disk(self) -> Disk:
+        """What its append-only file holds, and how much of it is synced."""
+        return self._disk.state()
+
+    async def lose_unsynced(self) -> Disk:
+        """Cut the file back to what was synced."""
+        if self.alive:
+            raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
+        return self._disk.lose_unsynced()
+
+    def close(self) -> None:
+        """End its process."""
+        self.machine.kill()
+
+    # Pauses and clocks
+
+    async def pause(self) -> None:
+        """Neither wake it nor deliver anything to it."""
+        await super().pause()
+        self.machine.hold()
+
+    def clock_changed(self) -> None:
+        """Its process has the host's wall clock."""
+        self.machine.set_clock()
+
+    # What the network brings
+
+    def accept(self, connection: Connection) -> bool:
+        """Connect to the server; the kernel takes connections in for one that is paused, too."""
+        if self.host.down:
+            return False
+        near = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            near.connect(str(self._socket))
+        except OSError:
+            near.close()
+            return False
+        self._streams[connection.number] = Stream(
+            self.machine, near, connection.send_down, partial(self._server_closed, connection)
+        )
+        self.machine.give(_nothing)
+        return True
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Deliver what has come."""
+        stream = self._streams.get(connection.number)
+        if stream is not None:
+            stream.send(data)
+
+    def hung_up(self, connection: Connection) -> None:
+        """The near end closed it."""
+        stream = self._streams.pop(connection.number, None)
+        if stream is not None:
+            stream.close()
+
+    def _server_closed(self, connection: Connection) -> None:
+        if self._streams.pop(connection.number, None) is not None:
+            connection.close_far()
+
+    # What the lab asks, around all links
+
+    async def replicate(self, master: Address) -> None:
+        """Become the replica of the node behind ``master``, and wait until it is."""
+        await super().replicate(master)
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + READY_TIMEOUT_S
+        while not (await self.role()).linked:
+            if loop.time() > give_up_s:
+                raise UnknownOutcome(f"{self.name} did not become a replica of {master.name}")
+            await asyncio.sleep(0.005)
+
+    async def ask(self, *arguments: str | int) -> object:
+        """Send one command on the lab's own connection. Raises ``UnknownOutcome``."""
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await self._control.call(*arguments)
+        except (NodeError, TimeoutError) as error:
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: {error}") from error
+
+    async def life(self) -> Life:
+        """Ask the node who it is; its process id is a number of the world's own, the same in each run."""
+        return dataclasses.replace(await super().life(), process_id=self.process_id)
+
+    async def told_time_ns(self) -> int:
+        """What TIME says."""
+        return await self.now_ns()
+
+    def stopwatch(self, *, monotonic: bool = False) -> Callable[[], int]:
+        """Measure time by its wall clock, or by its monotonic clock."""
+        clock = self.host.clock
+        return Stopwatch(clock.monotonic_ns if monotonic else clock.wall_ns)
+
+
+def _nothing() -> None:
+    """Only let the process look around."""

@@ -1,0 +1,229 @@
+"""The conductor: a simulated world in which some machines are real processes.
+
+Time moves only while every process is quiet, that is while all of its threads sleep in the kernel. Then
+either the next event of the world happens, or the one thread is woken whose deadline has come; after it the
+world waits until the processes that this concerned are quiet again, and reads what they have sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable
+from heapq import heappop
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from lab import tools
+from lab.shims.virtual_time import Due, NotQuiet, VirtualTime
+from lab.substrates.sim.clock import MONOTONIC_START_NS, WALL_START_NS, Clock
+from lab.substrates.sim.errors import SimulationError
+from lab.substrates.sim.loop import HostLoop
+from lab.substrates.sim.world import LIMIT_NS, World
+
+NEVER_NS: Final = 1 << 62
+
+
+class Attended(Protocol):
+    """A machine of real processes."""
+
+    def attend(self) -> None:
+        """Read what its processes have sent, and notice those that have ended."""
+        ...
+
+    def end(self) -> None:
+        """End its processes."""
+        ...
+
+
+class Conductor:
+    """The time that real processes share, and where they and their files are; it may outlive a world.
+
+    Raises:
+        LabError: the preload library or the conductor's cannot be had on this machine.
+    """
+
+    def __init__(self, wall_ns: int = WALL_START_NS) -> None:
+        preload, library = tools.require("vtime-shim"), tools.require("conductor")
+        self.scratch = Path(tempfile.mkdtemp(prefix="lock-lab-"))
+        self.wall_ns = wall_ns
+        """What the wall clock shows where monotonic time is ``MONOTONIC_START_NS``."""
+        self.time = VirtualTime(
+            self.scratch / "time",
+            preload=preload,
+            conductor=library,
+            now_ns=MONOTONIC_START_NS,
+            wall_ns=wall_ns,
+        )
+        self.machines: dict[int, Attended] = {}
+        """Whose process has which number."""
+
+    def close(self) -> None:
+        """End every process."""
+        for machine in dict.fromkeys(self.machines.values()):
+            machine.end()
+        self.time.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class VirtualWorld(World):
+    """A world that also moves real processes.
+
+    Args:
+        seed: what all is drawn from.
+        conductor: whose processes these are; without one the world has its own, and ends it.
+    """
+
+    def __init__(self, seed: int, conductor: Conductor | None = None) -> None:
+        super().__init__(seed)
+        self.conductor = Conductor() if conductor is None else conductor
+        self._owns_it = conductor is None
+        self.time = self.conductor.time
+        self._origin_ns = self.time.now_ns
+        """What the processes' monotonic clock shows when the world begins."""
+        self._stirred: dict[int, None] = {}
+        self._due: Due | None = None
+        self._due_is_known = False
+        self._ties = self.random("ties")
+        self.deliveries = self.wakes = 0
+        """How often something was given to a process, and a thread woken."""
+
+    def attend(self, number: int, machine: Attended) -> None:
+        """From now on this machine has the process of this number."""
+        self.conductor.machines[number] = machine
+        self._due_is_known = False
+
+    def dismiss(self, number: int) -> None:
+        """The process of this number is gone, with all that it started."""
+        self.conductor.machines.pop(number, None)
+        self._stirred.pop(number, None)
+        self.time.retire(number)
+        self._due_is_known = False
+
+    def stir(self, number: int) -> None:
+        """Note that a process is about to be given something: time stands still until it is quiet again."""
+        self.deliveries += 1
+        self.time.touch(number)
+        self._stirred[number] = None
+
+    def hold(self, number: int, held: bool) -> None:
+        """Whether the deadlines of a process count."""
+        self.time.hold(number, held)
+        self._due_is_known = False
+
+    def settle(self) -> None:
+        """Wait until every process that was given something is quiet, and read what it has sent.
+
+        Raises:
+            SimulationError: one does not get quiet: it computes without end, or waits outside virtual time.
+        """
+        self._due_is_known = False
+        while self._stirred:
+            stirred = sorted(self._stirred)
+            self._stirred.clear()
+            try:
+                self.time.settle()
+            except NotQuiet as error:
+                raise SimulationError(
+                    str(error),
+                    expected="a process that sleeps in libc's functions",
+                    hint="such a program runs --on local, in real time",
+                ) from error
+            for machine in dict.fromkeys(
+                self.conductor.machines[each] for each in stirred if each in self.conductor.machines
+            ):
+                machine.attend()
+
+    async def outside(self, act: Callable[[], object]) -> None:
+        """Do something to real processes or sockets, for code of a host, outside of every host's code.
+
+        Raises whatever ``act`` raises.
+        """
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, HostLoop)
+        done: asyncio.Future[None] = loop.create_future()
+
+        def run() -> None:
+            raised: Exception | None = None
+            try:
+                act()
+                self.settle()
+            except Exception as error:  # noqa: BLE001 - the host's code gets it
+                raised = error
+            loop.on_io(_finish, done, raised)
+
+        self.at(self.now_ns, run)
+        await done
+
+    def set_wall(self, number: int, clock: Clock) -> None:
+        """Give a process the wall clock of a host."""
+        passed_ns = self._origin_ns - MONOTONIC_START_NS
+        true_ns = clock.wall_ns() - clock.shift_ns() - self.now_ns - self.conductor.wall_ns
+        offset_ns = true_ns - passed_ns + clock.shift_ns()
+        self.time.set_wall(number, offset_ns, clock.ppm * 1000, self.time.now_ns)
+
+    def end(self) -> None:
+        """Forget all that was still to happen; end every process, unless the conductor goes on."""
+        super().end()
+        if self._owns_it:
+            self.conductor.close()
+
+    def _go_on(self, done: Callable[[], object], end_ns: int) -> None:
+        heap = self.heap
+        while not done() and self.now_ns < end_ns:
+            due = self._next_due()
+            due_ns = NEVER_NS if due is None else max(self.now_ns, due.deadline_ns - self._origin_ns)
+            if heap and heap[0][0] <= due_ns:
+                at_ns, _, happens, arguments = heappop(heap)
+                self._move_to(at_ns)
+                self._guarded(happens, arguments)
+            elif due is not None:
+                self._move_to(due_ns)
+                self._guarded(self._wake, (due,))
+            else:
+                raise SimulationError("nothing is left to happen, and a client still waits")
+
+    def _guarded(self, happens: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        """Let one thing happen, and its consequences up to where all processes are quiet."""
+        try:
+            happens(*arguments)
+            if self._stirred:
+                self.settle()
+        except Exception as cause:
+            error = cause
+            if not isinstance(error, SimulationError):
+                error = SimulationError(f"the conductor itself failed: {type(cause).__name__}: {cause}")
+                error.__cause__ = cause
+            if self.on_violation is None:
+                raise error from cause
+            self.violate(error)
+
+    def _next_due(self) -> Due | None:
+        """The earliest deadline of a thread; it changes only when a process has run."""
+        if not self._due_is_known:
+            self._due, self._due_is_known = self.time.due(), True
+        return self._due
+
+    def _wake(self, due: Due) -> None:
+        """Wake one of the threads whose deadline has come; which one is drawn, if there are several."""
+        number, slot = due.slots[self._ties.randrange(len(due.slots)) if len(due.slots) > 1 else 0]
+        self.wakes += 1
+        self.time.wake(number, slot)
+        self._stirred[self.time.group(number)] = None
+
+    def _move_to(self, now_ns: int) -> None:
+        if now_ns > LIMIT_NS:
+            raise SimulationError("a week has passed in virtual time, and a client still waits")
+        if now_ns > self.now_ns:
+            self.now_ns = now_ns
+            self.time.advance(self._origin_ns + now_ns)
+
+
+def _finish(done: asyncio.Future[None], raised: Exception | None) -> None:
+    if done.done():
+        return
+    if raised is None:
+        done.set_result(None)
+    else:
+        done.set_exception(raised)

@@ -1,0 +1,188 @@
+"""Real servers and real drivers in virtual time: the same scenarios, the same verdicts, the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.drivers import PREFIX
+from lab.drivers.environment import why_not
+from lab.drivers.registry import HERE
+from lab.errors import ExitCode
+from lab.run import run
+from lab.run.request import RunRequest
+from lab.run.result import RunResult
+from lab.scenario.files import ordinary_names
+from lab.substrates.run_files import processes_of
+from lab.substrates.virtual import machine as machines
+from lab.substrates.virtual.machine import RealMachine, RealProcess
+
+REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
+"""The driver of redis-py, run by the lab's own Python, which has that library."""
+STATIC = """
+#include <stdio.h>
+int main(void) {
+    char line[4096];
+    while (fgets(line, sizeof line, stdin)) {
+        printf("{\\"id\\":1,\\"ok\\":true,\\"lib\\":\\"static\\",\\"version\\":\\"1\\",\\"caps\\":[]}\\n");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+"""A driver that says who it is, and nothing else."""
+FIRST = (
+    "healthy",
+    "partition-clockjump",
+    "gc-pause-after-acquire",
+    "clock-jump-client",
+    "power-cut-everysec",
+    "restart-no-persistence",
+    "failover-race",
+    "delayed-write",
+)
+"""Scenarios that are also part of ``make test``: one for each way in which a fault reaches a real process."""
+
+
+def run_virtually(name: str, out: Path, *settings: str, seed: int = 1) -> RunResult:
+    """Run a scenario on real servers in virtual time."""
+    return run(RunRequest(name, settings, seed=seed, substrate="virtual", out=out))
+
+
+def history_of(result: RunResult) -> bytes:
+    """The bytes of its history."""
+    return (result.directory / "history.jsonl").read_bytes()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in FIRST else pytest.mark.full) for name in ordinary_names()],
+)
+def test_a_scenario_comes_out_as_its_file_says(name: str, tmp_path: Path) -> None:
+    result = run_virtually(name, tmp_path)
+    assert result.comparison.mismatches == ()
+    assert result.comparison.unknown == ()
+    events = [json.loads(line) for line in history_of(result).splitlines()]
+    nemesis = [event for event in events if event.get("process") == "nemesis"]
+    assert len([event for event in nemesis if event["type"] == "ok"]) == len(
+        [event for event in nemesis if event["type"] == "invoke"]
+    ), "every fault has a receipt"
+
+
+@pytest.mark.parametrize("name", ["partition-clockjump", "failover-race"])
+def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    one, same, other = (run_virtually(name, tmp_path, seed=seed) for seed in (7, 7, 8))
+    assert history_of(one) == history_of(same)
+    assert history_of(one) != history_of(other)
+
+
+def test_a_library_runs_in_virtual_time_and_repeats(tmp_path: Path) -> None:
+    """But for its tokens: libuuid draws part of them from the process id."""
+    settings = (f"lock.name={REDIS_PY}", "cluster.nodes=1")
+    results = [run_virtually("healthy", tmp_path, *settings) for _ in range(2)]
+    assert [result.exit_code for result in results] == [ExitCode.EXPECTED] * 2
+    one, same = (re.sub(rb"[0-9a-f]{32,}", b"", history_of(result)) for result in results)
+    assert one == same
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("library", ["redlock-py", "redlock-ng", "pottery", "aioredlock", "npm-redlock"])
+def test_libraries_repeat_byte_for_byte(library: str, tmp_path: Path) -> None:
+    reason = why_not(library)
+    if reason is not None:
+        pytest.skip(reason)
+    settings = (f"lock.name={PREFIX}{library}", "lock.options={}")
+    one, *others = (run_virtually("healthy", tmp_path, *settings) for _ in range(3))
+    assert one.exit_code is ExitCode.EXPECTED
+    assert [history_of(other) == history_of(one) for other in others] == [True, True]
+
+
+def test_a_driver_shares_the_pauses_and_the_clock_of_its_client(tmp_path: Path) -> None:
+    (tmp_path / "story.yaml").write_text(
+        """
+title: A client with a driver stands still for a minute, and has its clock set
+source: tests
+cluster: {nodes: 1}
+lock: {name: redlock, ttl: 10s}
+clients: [alice, bob]
+steps:
+  - do: alice acquires
+  - jump: {client: alice, by: +1h}
+  - pause: {client: alice}
+  - wait: 60s
+  - do: bob acquires
+  - resume: {client: alice}
+  - do: alice releases
+expect: {mutual_exclusion: ok, operations: {alice releases: refused, bob acquires: ok}}
+why: The lease was over while Alice stood still.
+"""
+    )
+    result = run_virtually(str(tmp_path / "story.yaml"), tmp_path, f"lock.name={REDIS_PY}")
+    assert result.comparison.unknown == ()
+    assert result.comparison.mismatches == ()
+    receipts = [json.loads(line) for line in history_of(result).splitlines()]
+    shifted = [event for event in receipts if event.get("f") == "jump" and event["type"] == "ok"]
+    assert shifted, "the driver's own clock was read after the jump"
+
+
+def test_nothing_is_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[RealProcess] = []
+    begin = RealMachine.start
+
+    def noted(self: RealMachine, *words: object, **options: object) -> RealProcess:
+        process = begin(self, *words, **options)  # type: ignore[arg-type]
+        started.append(process)
+        return process
+
+    monkeypatch.setattr(RealMachine, "start", noted)
+    result = run_virtually("healthy", tmp_path)
+    assert len(started) == len("ABCDE") + len(["store"])
+    assert [process for process in started if process.popen.poll() is None] == []
+    assert processes_of(result.directory.name) == []
+
+
+def test_a_server_that_dies_unasked_makes_the_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = RealMachine.give
+    killed: list[RealProcess] = []
+
+    def murderous(self: RealMachine, act: object) -> None:
+        if self.host.name == "B" and self.world.now_ns > 20_000_000 and not killed:
+            killed.append(self.processes[0])
+            os.kill(self.processes[0].popen.pid, signal.SIGKILL)
+        begin(self, act)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RealMachine, "give", murderous)
+    result = run_virtually("gc-pause-after-acquire", tmp_path)
+    assert killed
+    assert result.exit_code is ExitCode.UNKNOWN
+    assert any("node-B ended by itself" in reason for reason in result.comparison.unknown)
+
+
+def test_a_program_that_cannot_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A static program never loads the preload library."""
+    monkeypatch.setattr(machines, "ARRIVES_WITHIN_S", 0.3)
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("a static program needs a C compiler")
+    (tmp_path / "driver.c").write_text(STATIC)
+    built = subprocess.run(
+        [compiler, "-static", "-o", str(tmp_path / "driver"), str(tmp_path / "driver.c")], check=False
+    )
+    if built.returncode:
+        pytest.skip("this machine links no static programs")
+    settings = (f"lock.name={tmp_path / 'driver'}", "cluster.nodes=1", "lock.options={}")
+    result = run_virtually("healthy", tmp_path, *settings)
+    assert result.exit_code is ExitCode.UNKNOWN
+    assert any("without the preload library" in reason for reason in result.comparison.unknown)
