@@ -298,14 +298,16 @@ class Checks:
 
     async def release(self) -> str:
         """Bob, if he waits, has it then, and gives it back."""
-        if self._waiting is not None and self._waiting.done():
-            self._refusal(self._waiting.result())
+        waiting = self._waiting  # who is woken at once has the lock before the release is answered
+        if waiting is not None and waiting.done():
+            self._refusal(waiting.result())
+            waiting = None
         answer = await self._alice.release(self._mine(), ANSWER_S)
         if isinstance(answer, Failed):
             raise Violation(f"it said {answer.kind}: {answer.words}; expected ok: alice holds the lock")
-        if self._waiting is not None and not self._waiting.done():
+        if waiting is not None:
             async with asyncio.timeout(ANSWER_S):
-                got = await self._waiting
+                got = await waiting
             if isinstance(got, Granted):
                 await self._bob.release(got.lease, ANSWER_S)
         left = [look.node for look in await self._looks() if look.there]

@@ -3,7 +3,7 @@
 One of the lab's own drivers has an image of its own: the client's, the library as it was installed on the
 host, and the runtime that it needs, of Debian's packages. Somebody's own program finds the directory from
 which the lab is run in its container, read-only, and what the client's image has: Python and a libc. For a
-program that ``node`` or ``java`` starts there is an image with that; who needs more names an image
+program that ``node``, ``java`` or ``php`` starts there is an image with that; who needs more names an image
 (``LOCK_LAB_CLIENT_IMAGE``).
 """
 
@@ -41,7 +41,7 @@ from lab.tools.model import Progress
 if TYPE_CHECKING:
     from docker import APIClient
 
-RUNTIMES: Final = {"node": "nodejs", "java": "openjdk-17-jre-headless"}
+RUNTIMES: Final = {"node": "nodejs", "java": "openjdk-17-jre-headless", "php": "php-cli"}
 """The programs that drivers are run by, and the packages of Debian that have them."""
 ROOM: Final = "/lock-lab/driver"
 """Where a library lies in its image: its environment, and the lab's drivers, if they are not in there."""

@@ -18,7 +18,7 @@ SHOWN_MAX: Final = 200
 """How many characters of a line an error shows."""
 HINT: Final = "stdout is for answers only, logs belong on stderr; the protocol: lab/drivers/PROTOCOL.md"
 
-Op = Literal["hello", "open", "acquire", "extend", "release", "held", "clock"]
+Op = Literal["hello", "open", "acquire", "extend", "release", "held", "clock", "close"]
 Kind = Literal["refused", "timeout", "error"]
 
 

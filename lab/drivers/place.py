@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import shutil
 import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lab.drivers import PREFIX, is_driver
-from lab.substrates import AUTO, choose
+from lab.substrates import AUTO, choose, substrate
 from lab.substrates.base import Capability
 
 if TYPE_CHECKING:
@@ -65,12 +67,32 @@ class ThisMachine:
 
 
 def place_on(substrate: str) -> Place:
-    """Where drivers run on this substrate. In virtual time none runs, but each can be asked what it is."""
+    """Where drivers run on this substrate. None runs on ``sim``, but each can be asked what it is."""
     if substrate != "docker":
         return ThisMachine()
     from lab.drivers.docker_images import Containers  # needs the engine's SDK
 
     return Containers()
+
+
+def virtual_time_of(lock: str) -> str:
+    """The substrate in virtual time on which a lock can run: a driver is a real process."""
+    return "virtual" if is_driver(lock) else "sim"
+
+
+def why_not_in_virtual_time(lock: str) -> str | None:
+    """Say why a lock cannot run in virtual time on this machine, or None."""
+    reason = substrate(virtual_time_of(lock)).missing_reason()
+    if reason is not None or not is_driver(lock):
+        return reason
+    if lock.startswith(PREFIX):
+        from lab.drivers.registry import row
+
+        if row(lock.removeprefix(PREFIX)).language == "Go":
+            return "a program in Go calls the kernel itself, past the preload library"
+        return place_on("virtual").why_not(lock)
+    program = shlex.split(lock)[0]
+    return None if shutil.which(program) else f"there is no program {program}"
 
 
 def place_for(on: str, driver: str) -> Place:

@@ -33,6 +33,9 @@ function serve({ lib, version, nodeKey, options: known, caps, operations }) {
       return { lib, version, caps: [...caps(options), "clock"], node_key: nodeKey ?? "{key}" };
     },
     clock: () => ({ wall_ms: Date.now() }),
+    close() {
+      for (const redis of connected.splice(0)) redis.disconnect();
+    },
     ...operations,
   };
   const answer = async ({ id, op, ...rest }) => {
@@ -71,6 +74,9 @@ class Leases {
 
 const CLIENT_OPTIONS = ["connect_timeout_ms", "command_timeout_ms", "max_retries_per_request", "offline_queue"];
 
+// What `close` disconnects.
+const connected = [];
+
 // One ioredis connection to each node. What the options do not name is as ioredis comes.
 function connect(Redis, nodes, options) {
   const settings = {
@@ -83,11 +89,13 @@ function connect(Redis, nodes, options) {
   const ready = nodes.map((node) => {
     const [host, port] = node.split(":");
     const redis = new Redis(Number(port), host, given);
+    connected.push(redis);
     redis.on("error", (error) => process.stderr.write(`${node}: ${error.message}\n`));
     return new Promise((resolve) => {
-      redis.once("ready", () => resolve(redis));
-      redis.once("error", () => resolve(redis)); // it goes on trying by itself
-      setTimeout(() => resolve(redis), OPEN_MS).unref();
+      const late = setTimeout(() => resolve(redis), OPEN_MS).unref();
+      const go = () => (clearTimeout(late), resolve(redis));
+      redis.once("ready", go);
+      redis.once("error", go); // it goes on trying by itself
     });
   });
   return Promise.all(ready);

@@ -33,6 +33,9 @@ class Driver:
 
         self.manager = self.wait_for(make())
 
+    def close(self):
+        self.wait_for(self.manager.redis.clear_connections())
+
     def acquire(self, key, ttl_ms):
         lock = self.wait_for(self.manager.lock(key, seconds(ttl_ms)))
         return Grant(lock, token=lock.id)

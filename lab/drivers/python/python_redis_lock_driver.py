@@ -1,7 +1,7 @@
 """python-redis-lock: ``redis_lock.Lock(client, name, expire=...)``, on the first node; whole seconds only."""
 
 import redis_lock
-from wire import REDIS_OPTIONS, Grant, Refused, redis_clients, serve
+from wire import REDIS_OPTIONS, Grant, Refused, redis_clients, refused_if, serve
 
 
 class PythonRedisLock:
@@ -25,20 +25,13 @@ class PythonRedisLock:
         return Grant(lock, token=lock.id)
 
     def extend(self, lock, ttl_ms):
-        with_a_no(lambda: lock.extend(ttl_ms // 1000))
+        refused_if(redis_lock.NotAcquired, lambda: lock.extend(ttl_ms // 1000))
 
     def release(self, lock):
-        with_a_no(lock.release)
+        refused_if(redis_lock.NotAcquired, lock.release)
 
     def held(self, lock):
         return lock.get_owner_id() == lock.id, None
-
-
-def with_a_no(call):
-    try:
-        call()
-    except redis_lock.NotAcquired as error:
-        raise Refused(f"{type(error).__name__}: {error}") from error
 
 
 serve(PythonRedisLock())

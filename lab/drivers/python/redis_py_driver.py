@@ -5,7 +5,7 @@ of a lock that lasts until it is released (``timeout=None``).
 """
 
 from redis.exceptions import LockError
-from wire import REDIS_OPTIONS, Grant, Refused, redis_clients, serve
+from wire import REDIS_OPTIONS, Grant, Refused, redis_clients, refused_if, serve
 
 
 class RedisPy:
@@ -28,20 +28,13 @@ class RedisPy:
         return Grant(lock, token=lock.local.token)
 
     def extend(self, lock, ttl_ms):
-        with_a_no(lambda: lock.extend(ttl_ms / 1000, replace_ttl=True))
+        refused_if(LockError, lambda: lock.extend(ttl_ms / 1000, replace_ttl=True))
 
     def release(self, lock):
-        with_a_no(lock.release)
+        refused_if(LockError, lock.release)
 
     def held(self, lock):
         return lock.owned(), None
-
-
-def with_a_no(call):
-    try:
-        call()
-    except LockError as error:
-        raise Refused(f"{type(error).__name__}: {error}") from error
 
 
 serve(RedisPy())

@@ -7,6 +7,7 @@ command runs in a thread of its own: ``clock`` and ``held`` are answered while `
 import importlib.metadata
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -24,12 +25,20 @@ class Refused(Exception):
         self.silent = silent
 
 
+def refused_if(error, call):
+    """What ``call`` returns. ``error`` is the library's exception for a clean no; others go through."""
+    try:
+        return call()
+    except error as no:
+        raise Refused(f"{type(no).__name__}: {no}") from no
+
+
 class Grant:
     """What the library gave: its own object for the lease, and what it says about it."""
 
     def __init__(self, lease, token=None, claimed_ms=None, fence=None):
         self.lease = lease
-        self.token = token.decode() if isinstance(token, bytes) else token
+        self.token = token.decode(errors="replace") if isinstance(token, bytes) else token
         self.claimed_ms = claimed_ms
         self.fence = fence
 
@@ -52,7 +61,13 @@ def redis_clients(nodes, options):
     """One client of redis-py for each node, as the library's users make them."""
     import redis
 
-    return [redis.Redis(host=host, port=port, **redis_settings(options)) for host, port in nodes]
+    clients = [redis.Redis(host=host, port=port, **redis_settings(options)) for host, port in nodes]
+    _CLIENTS.extend(clients)
+    return clients
+
+
+_CLIENTS = []
+"""The clients that ``close`` closes."""
 
 
 def serve(driver):
@@ -64,7 +79,8 @@ def serve(driver):
     - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
       None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None)
 
-    which raise ``Refused`` for a clean no, and whatever the library raises otherwise.
+    which raise ``Refused`` for a clean no, and whatever the library raises otherwise. ``client_name`` is set
+    before ``open``.
     """
     server = _Server(driver)
     for line in sys.stdin:
@@ -98,7 +114,7 @@ class _Server:
 
     def _carry_out(self, command):
         op = command["op"]
-        if op not in ("hello", "open", "acquire", "extend", "release", "held", "clock"):
+        if op not in ("hello", "open", "acquire", "extend", "release", "held", "clock", "close"):
             raise UnknownOp(f"{op!r} is none of the protocol's")
         return getattr(self, f"_{op}")(command)
 
@@ -113,8 +129,18 @@ class _Server:
         return {"lib": driver.distribution, "version": version, "caps": [*caps, "clock"], **about}
 
     def _open(self, command):
+        random.seed()  # after a ``close``, as a program that was started anew
         nodes = [node.rpartition(":")[::2] for node in command["nodes"]]
+        self._driver.client_name = command["client"]
         self._driver.open([(host, int(port)) for host, port in nodes], command["options"])
+        return {}
+
+    def _close(self, command):
+        if hasattr(self._driver, "close"):
+            self._driver.close()
+        while _CLIENTS:
+            _CLIENTS.pop().close()
+        self._leases.clear()
         return {}
 
     def _acquire(self, command):

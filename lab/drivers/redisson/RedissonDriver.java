@@ -8,21 +8,10 @@
 // one idle connection to a node instead of 24, and few threads.
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.redisson.Redisson;
 import org.redisson.RedissonRedLock;
 import org.redisson.api.RFencedLock;
@@ -32,32 +21,13 @@ import org.redisson.client.RedisException;
 import org.redisson.config.Config;
 import org.redisson.config.SingleServerConfig;
 
-public class RedissonDriver {
-  static final ObjectMapper JSON = new ObjectMapper();
-  static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
-  static final List<String> OPTIONS =
-      List.of("call", "only_tries", "unit", "wait_ms", "timeout_ms", "connect_timeout_ms", "retry_attempts");
-
+public class RedissonDriver extends Wire<RedissonDriver.Lease> {
   // A grant and the thread that holds it: Redisson knows owners by their threads.
-  record Held(RLock lock, ExecutorService owner, long thread) {}
-
-  @SuppressWarnings("serial")
-  static class Failure extends Exception {
-    final String kind;
-    final String name;
-
-    Failure(String kind, String name, String message) {
-      super(message);
-      this.kind = kind;
-      this.name = name;
-    }
-  }
+  record Lease(RLock lock, Owner owner, long thread) {}
 
   final boolean fenced;
   final List<RedissonClient> clients = new ArrayList<>();
-  final Map<String, Held> leases = new ConcurrentHashMap<>();
-  final AtomicInteger granted = new AtomicInteger();
-  JsonNode options = JSON.createObjectNode();
+  JsonNode options;
   boolean waits;
 
   RedissonDriver(boolean fenced) {
@@ -65,72 +35,27 @@ public class RedissonDriver {
   }
 
   public static void main(String[] arguments) throws Exception {
-    RedissonDriver driver = new RedissonDriver(arguments[0].equals("fenced"));
-    ExecutorService pending = Executors.newCachedThreadPool();
-    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-      JsonNode command = JSON.readTree(line);
-      pending.execute(() -> OUT.println(driver.answer(command)));
-    }
-    Runtime.getRuntime().halt(0); // nothing is released
+    new RedissonDriver(arguments[0].equals("fenced")).serve();
   }
 
-  ObjectNode answer(JsonNode command) {
-    ObjectNode said = JSON.createObjectNode();
-    try {
-      run(command, said);
-      said.put("ok", true);
-    } catch (Failure failure) {
-      refuse(said, failure.kind, failure.name, failure.getMessage());
-    } catch (Throwable error) {
-      refuse(said, "error", error.getClass().getSimpleName(), String.valueOf(error.getMessage()));
-    }
-    return said.put("id", command.get("id").longValue());
+  @Override
+  List<String> options() {
+    return List.of("call", "only_tries", "unit", "wait_ms", "timeout_ms", "connect_timeout_ms", "retry_attempts");
   }
 
-  static void refuse(ObjectNode said, String kind, String name, String message) {
-    said.removeAll();
-    said.put("ok", false).put("kind", kind).put("error", name).put("message", message);
-  }
-
-  void run(JsonNode command, ObjectNode said) throws Exception {
-    String op = command.path("op").asText();
-    switch (op) {
-      case "hello" -> hello(command, said);
-      case "open" -> open(command);
-      case "acquire" -> acquire(command.get("key").asText(), command.get("ttl_ms").asLong(), said);
-      case "release" -> release(leased(command));
-      case "held" -> held(leased(command), said);
-      case "clock" -> said.put("wall_ms", System.currentTimeMillis());
-      default -> throw new Failure("error", "UnknownOp", "there is no operation " + op);
-    }
-  }
-
-  Held leased(JsonNode command) throws Failure {
-    String name = command.path("lease").asText();
-    Held held = leases.get(name);
-    if (held == null) throw new Failure("error", "UnknownLease", "no lease is called " + name);
-    return held;
-  }
-
-  void hello(JsonNode command, ObjectNode said) throws Failure {
-    Iterator<String> names = command.path("options").fieldNames();
-    while (names.hasNext()) {
-      String name = names.next();
-      if (!OPTIONS.contains(name)) throw new Failure("error", "BadOption", name + " is none of " + OPTIONS);
-    }
+  @Override
+  void hello(JsonNode options, ObjectNode said) {
     said.put("lib", fenced ? "Redisson RFencedLock" : "Redisson RedissonRedLock");
     said.put("version", Redisson.class.getPackage().getImplementationVersion());
     said.putArray("caps").add("held").add("clock");
     if (fenced) said.withArray("caps").add("fence");
   }
 
-  void open(JsonNode command) {
-    options = command.get("options");
-    boolean onlyTries = options.path("only_tries").asText().equals(command.path("client").asText());
+  @Override
+  void open(String client, List<String> nodes, JsonNode options) {
+    this.options = options;
+    boolean onlyTries = options.path("only_tries").asText().equals(client);
     waits = options.path("call").asText().equals("lock") && !onlyTries;
-    List<String> nodes = new ArrayList<>();
-    command.get("nodes").forEach(node -> nodes.add(node.asText()));
     clients.addAll(nodes.subList(0, fenced ? 1 : nodes.size()).parallelStream().map(this::client).toList());
   }
 
@@ -150,8 +75,10 @@ public class RedissonDriver {
     }
   }
 
+  // No time is promised, and what lies on the nodes is a hash, no token.
+  @Override
   @SuppressWarnings("deprecation") // RedissonRedLock is what is tested
-  void acquire(String key, long ttlMs, ObjectNode said) throws Exception {
+  Lease acquire(String key, long ttlMs, ObjectNode said) throws Exception {
     RLock lock = fenced
         ? clients.get(0).getFencedLock(key)
         : new RedissonRedLock(clients.stream().map(client -> client.getLock(key)).toArray(RLock[]::new));
@@ -159,19 +86,14 @@ public class RedissonDriver {
     TimeUnit unit = inSeconds ? TimeUnit.SECONDS : TimeUnit.MILLISECONDS;
     long lease = inSeconds ? ttlMs / 1000 : ttlMs;
     long wait = options.path("wait_ms").asLong(0) / (inSeconds ? 1000 : 1);
-    ExecutorService owner = Executors.newSingleThreadExecutor();
-    Long fence = owner.submit(() -> waits ? lock(lock, lease, unit) : tryLock(lock, wait, lease, unit)).get();
+    Owner owner = new Owner();
+    Long fence = owner.call(() -> waits ? lock(lock, lease, unit) : tryLock(lock, wait, lease, unit));
     if (fence == null) {
-      owner.shutdown();
+      owner.end();
       throw new Failure("refused", "tryLock", "it did not get the lock");
     }
-    long thread = owner.submit(() -> Thread.currentThread().getId()).get();
-    String name = "h" + granted.incrementAndGet();
-    leases.put(name, new Held(lock, owner, thread));
-    // No time is promised, and what lies on the nodes is a hash, no token.
-    said.put("lease", name).putNull("token").putNull("claimed_ms");
     if (fenced) said.put("fence", fence);
-    else said.putNull("fence");
+    return new Lease(lock, owner, owner.call(() -> Thread.currentThread().getId()));
   }
 
   // The library's calls: they return the fence, 0 for a lock that has none, null when there is no lock.
@@ -187,18 +109,25 @@ public class RedissonDriver {
     return lock.tryLock(wait, lease, unit) ? 0L : null;
   }
 
-  void release(Held held) throws Exception {
+  @Override
+  Lease extend(Lease lease, long ttlMs, ObjectNode said) throws Failure {
+    throw new Failure("error", "UnknownOp", "it has no extension");
+  }
+
+  @Override
+  void release(Lease lease) throws Exception {
     try {
-      held.owner.submit(held.lock::unlock).get();
-    } catch (java.util.concurrent.ExecutionException error) {
-      if (error.getCause() instanceof IllegalMonitorStateException notOurs) {
-        throw new Failure("refused", "IllegalMonitorStateException", notOurs.getMessage());
-      }
-      throw error;
+      lease.owner.call(() -> {
+        lease.lock.unlock();
+        return null;
+      });
+    } catch (IllegalMonitorStateException notOurs) {
+      throw Failure.refused(notOurs);
     }
   }
 
-  void held(Held held, ObjectNode said) {
-    said.put("held", held.lock.isHeldByThread(held.thread)).putNull("claimed_ms");
+  @Override
+  void held(Lease lease, ObjectNode said) {
+    said.put("held", lease.lock.isHeldByThread(lease.thread));
   }
 }

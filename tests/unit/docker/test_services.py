@@ -150,7 +150,7 @@ def test_a_story_that_cuts_servers_off_from_each_other_is_refused(tmp_path: Path
     story = load_scenario(name)
     run = Run(Plan(story, 1, "docker", "", tmp_path, ""))
     with pytest.raises(LabError) as caught:
-        run._refuse_what_cannot_be(story.scenario, story.scenario.steps)
+        run._refuse_impossible(story.scenario, story.scenario.steps)
     assert (
         caught.value.seen == "the substrate docker cannot cut the servers of one service off from each other"
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -147,3 +151,76 @@ def test_a_command_line_is_split_as_a_shell_does() -> None:
     assert environment.launch_of("node 'my driver.js' --fast") == ("node", "my driver.js", "--fast")
     with pytest.raises(LabError, match="No closing quotation"):
         environment.launch_of("node 'my")
+
+
+PINS: dict[str, Callable[[Path], dict[str, str]]] = {
+    "npm": lambda room: json.loads((room / "package.json").read_text())["dependencies"],
+    "Go modules": lambda room: dict(
+        re.findall(r"^(?:require|\t)\s*(\S+) v(\S+)$", (room / "go.mod").read_text(), re.MULTILINE)
+    ),
+    "crates.io": lambda room: cargo_pins(room / "Cargo.toml"),
+    "Maven Central": lambda room: dict(
+        re.findall(
+            r"<artifactId>([^<]+)</artifactId>\s*<version>([^<]+)</version>\s*</dependency>",
+            (room / "pom.xml").read_text(),
+        )
+    ),
+}
+"""Where versions are pinned that are not in the row itself: each package and its version."""
+
+
+def cargo_pins(manifest: Path) -> dict[str, str]:
+    """Each crate of a Cargo.toml and the version that it asks for, the equals sign included."""
+    told = tomllib.loads(manifest.read_text())
+    tables = [told["dependencies"], *(target["dependencies"] for target in told.get("target", {}).values())]
+    return {
+        name: str(asked["version"] if isinstance(asked, dict) else asked)
+        for table in tables
+        for name, asked in table.items()
+    }
+
+
+def pinned(row: Row) -> dict[str, str]:
+    """The packages of a row with their versions, from the files of its language's own tool."""
+    room = next(HERE / source for source in reversed(row.sources) if (HERE / source).is_dir())
+    return PINS[row.registry](room)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.registry in PINS and row.sources])
+def test_a_row_names_the_version_that_its_lock_file_pins(name: str) -> None:
+    packages = pinned(ROWS[name])
+    versions = {version.removeprefix("=") for version in packages.values()}
+    assert ROWS[name].version in versions
+    assert all(re.fullmatch(r"=?[0-9][0-9A-Za-z.+-]*", version) for version in packages.values()), packages
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, row in ROWS.items() if row.registry == "Debian" and row.install]
+)
+def test_everything_that_apt_fetches_is_pinned(name: str) -> None:
+    fetch = ROWS[name].install[0]
+    assert fetch[:2] == ("apt-get", "download")
+    assert all(re.fullmatch(r"[a-z0-9-]+=[0-9][^=]*", package) for package in fetch[2:])
+    assert any(f"={ROWS[name].version}" in package for package in fetch[2:])
+
+
+def test_cargo_takes_no_version_that_is_not_pinned() -> None:
+    pins = cargo_pins(HERE / "rslock" / "Cargo.toml")
+    assert all(version.startswith("=") for version in pins.values())
+    lock = environment.directory("rslock") / "Cargo.lock"
+    if not lock.is_file():
+        pytest.skip("what Cargo resolved is not here: lab drivers install rslock")
+    resolved = {(one["name"], f"={one['version']}") for one in tomllib.loads(lock.read_text())["package"]}
+    assert set(pins.items()) <= resolved
+    built = {name for name, _ in resolved} - set(pins) - {"lock-lab-driver-rslock"}
+    assert built <= NEVER_BUILT, "a crate that is neither pinned nor for another system only"
+
+
+NEVER_BUILT = {
+    *("bitflags", "cc", "core-foundation", "core-foundation-sys", "find-msvc-tools", "ring", "schannel"),
+    *("security-framework", "security-framework-sys", "serde", "serde_derive", "shlex", "r-efi", "wasi"),
+    *("windows-link", "windows-sys", "windows-targets", "windows_aarch64_gnullvm", "windows_aarch64_msvc"),
+    *("windows_i686_gnu", "windows_i686_gnullvm", "windows_i686_msvc", "windows_x86_64_gnu"),
+    *("windows_x86_64_gnullvm", "windows_x86_64_msvc"),
+}
+"""What Cargo resolves for other systems and for features that are off: no part of the driver on Linux."""
