@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from lab.addresses import Address
 from lab.analysis.assumptions import EPSILON_NS, RHO
@@ -13,12 +14,23 @@ from lab.channel import Channel
 from lab.client.log import Recording, Sink
 from lab.client.points import Points
 from lab.client.worker import Worker
+from lab.client_protocol import Command, Outcome, Verb
 from lab.locks import lock_class, margin_ns
-from lab.locks.base import Surroundings
-from lab.search.trial import START_NS, Trial
+from lab.locks.base import Lock, LockError, Surroundings
+from lab.search.guard import Failure, Guarded, guard_announcing
+from lab.search.trial import START_NS, Round, Trial
 from lab.store import StoreClient
 
 KEY = "resource"
+OTHER_KEY = "another resource"
+OTHER_GRANTS: Final = 1000
+"""From which number on grants of the other key are counted."""
+DEMAND_PAUSE_NS: Final = 800_000_000
+"""How long a client waits between two attempts when it asks for the lock again and again: less than the
+checker's grace."""
+DEMAND_HOLD_NS: Final = 20_000_000
+"""How long it keeps the lock then: longer than stamps are uncertain."""
+S_NS: Final = 1_000_000_000
 
 
 class WatchedPoints(Points):
@@ -46,11 +58,59 @@ async def act(
     record_clock_ns: Callable[[], int],
     entropy: Random,
     channel: Callable[..., Channel],
+    failures: list[Failure],
 ) -> None:
-    """Carry out the client's rounds, and record them.
+    """Carry out the client's rounds, and record them. Arguments: those of ``equip``."""
+    lock, worker_for, points = equip(
+        trial,
+        client,
+        nodes,
+        store,
+        sink,
+        passes=passes,
+        clock_ns=clock_ns,
+        record_clock_ns=record_clock_ns,
+        entropy=entropy,
+        channel=channel,
+        failures=failures,
+    )
+    section = _Section(worker_for(KEY), worker_for(OTHER_KEY, OTHER_GRANTS), points)
+    start_ns = clock_ns() + START_NS
+    await connect(lock, store)
+    await asyncio.sleep((start_ns - clock_ns()) / S_NS)
+    for each in trial.clients[client]:
+        if each.think_ns:
+            await asyncio.sleep(each.think_ns / S_NS)
+        await section.run(each)
+    if trial.demand_ns:
+        await section.ask_until_granted(clock_ns, trial.demand_ns)
+
+
+async def connect(lock: Lock, store: StoreClient) -> None:
+    """Connect to the nodes that can be reached, and to the store."""
+    with contextlib.suppress(LockError):  # noted; what it means for the lock is seen when it is used
+        await lock.open()
+    await store.connect()
+
+
+def equip(
+    trial: Trial,
+    client: str,
+    nodes: Sequence[Address],
+    store: StoreClient,
+    sink: Sink,
+    *,
+    passes: Callable[[str], bool],
+    clock_ns: Callable[[], int],
+    record_clock_ns: Callable[[], int],
+    entropy: Random,
+    channel: Callable[..., Channel],
+    failures: list[Failure],
+) -> tuple[Lock, Callable[..., Worker], WatchedPoints]:
+    """What a client acts with: its lock, what makes a worker for a key, and the points where it may be held.
 
     Args:
-        trial: what is to be done.
+        trial: the lock, its options and its TTL.
         client: whose rounds these are.
         nodes: how this client reaches the nodes.
         store: how it reaches the store.
@@ -60,42 +120,98 @@ async def act(
         record_clock_ns: the history's clock.
         entropy: the client's entropy.
         channel: makes the lock's connections.
+        failures: where exceptions are noted that the lock must not raise.
     """
     points = WatchedPoints(passes)
     around = Surroundings(
         clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=channel
     )
-    lock = lock_class(trial.lock).build(nodes, trial.options, around, client)
-    worker = Worker(
-        Recording(client, sink, record_clock_ns),
-        lock,
-        store,
-        key=KEY,
-        ttl_ns=trial.ttl_ns,
-        check_before_write=True,
-        points=points,
-        clock_ns=clock_ns,
-    )
-    start_ns = clock_ns() + START_NS
-    await lock.open()
-    await store.connect()
-    await asyncio.sleep((start_ns - clock_ns()) / 1e9)
-    for each in trial.clients[client]:
-        if each.think_ns:
-            await asyncio.sleep(each.think_ns / 1e9)
-        await worker.critical_section(_computing(each.hold_ns))
+    own = lock_class(trial.lock).build(nodes, trial.options, around, client)
+    lock: Any = Guarded(own, client, record_clock_ns, failures)
+    recording = Recording(client, sink, record_clock_ns)
+
+    def worker(key: str, grants_from: int = 0) -> Worker:
+        return Worker(
+            recording,
+            lock,
+            store,
+            key=key,
+            ttl_ns=trial.ttl_ns,
+            check_before_write=True,
+            points=points,
+            clock_ns=clock_ns,
+            grants_from=grants_from,
+        )
+
+    guard_announcing(store)
+    return lock, worker, points
 
 
-def _computing(hold_ns: int) -> Callable[[], Any]:
-    async def compute() -> None:
-        await asyncio.sleep(hold_ns / 1e9)
+class _Section:
+    """One client's critical sections."""
 
-    return compute
+    def __init__(self, worker: Worker, other: Worker, points: WatchedPoints) -> None:
+        self._worker, self._other, self._points = worker, other, points
+
+    async def run(self, each: Round) -> bool:
+        """Acquire, read, compute, check, write, release; whether the lock was granted."""
+        granted = await self._acquires(each.cancel_ns)
+        if granted:
+            await self._works(each)
+        return granted
+
+    async def ask_until_granted(self, clock_ns: Callable[[], int], for_ns: int) -> None:
+        """Ask for the lock until it was granted once; work for a moment, and give it back."""
+        end_ns = clock_ns() + for_ns
+        while clock_ns() < end_ns:
+            if await self._does("acquire"):
+                await self._works(Round(0, DEMAND_HOLD_NS))
+                return
+            await asyncio.sleep(DEMAND_PAUSE_NS / S_NS)
+
+    async def _works(self, each: Round) -> None:
+        if await self._does("read"):
+            await self._computes(each)
+            if await self._does("check"):
+                await self._points.at("before-write")
+                await self._does("write")
+        if each.ends != "keep":
+            await self._releases(each.ends == "twice")
+
+    async def _acquires(self, cancel_ns: int) -> bool:
+        if not cancel_ns:
+            return await self._does("acquire")
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(self._does("acquire"), cancel_ns / S_NS)
+        return False
+
+    async def _computes(self, each: Round) -> None:
+        parts = each.extends + 1 + each.other
+        pause_s = each.hold_ns / S_NS / parts
+        await asyncio.sleep(pause_s)
+        if each.other:
+            await self._other.run(Command(0, "acquire"))
+            await asyncio.sleep(pause_s)
+            await self._other.run(Command(0, "release"))
+        for _ in range(each.extends):
+            await self._does("extend")
+            await asyncio.sleep(pause_s)
+
+    async def _releases(self, twice: bool) -> None:
+        lease, grant_id = self._worker.grant
+        await self._does("release")
+        if twice and lease is not None:
+            self._worker.take_up(lease, grant_id)
+            await self._does("release")
+
+    async def _does(self, verb: Verb) -> bool:
+        """Whether an operation succeeded; one without a lease is left out."""
+        return (await self._worker.run(Command(0, verb))).outcome is Outcome.OK
 
 
 def params_of(trial: Trial) -> dict[str, Any]:
     """What the checker may assume about a trial: its history's header. Raises ``LabError``."""
-    return {
+    params: dict[str, Any] = {
         "rho": RHO,
         "delta_ns": margin_ns(trial.lock, trial.ttl_ns, trial.options),
         "epsilon_ns": EPSILON_NS,
@@ -104,3 +220,17 @@ def params_of(trial: Trial) -> dict[str, Any]:
         "nodes": trial.nodes,
         "clients": list(trial.clients),
     }
+    if trial.demand_ns:
+        params["unavailable_ns"] = unavailable_ns(trial.ttl_ns)
+    return params
+
+
+def unavailable_ns(ttl_ns: int) -> int:
+    """How long a free lock may be refused while a majority is up: two seconds, or half a longer TTL."""
+    return max(2 * S_NS, ttl_ns // 2)
+
+
+def store_client_class(lock: str) -> type[StoreClient]:
+    """How clients reach the store: a lock may bring a way of its own. Raises ``LabError``."""
+    kind: type[StoreClient] = getattr(lock_class(lock), "store_client", StoreClient)
+    return kind

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, cast
 
 from lab.addresses import Address
 from lab.redis_model import RedisModel
+from lab.search.sending import Sendings
 from lab.search.trial import Trial
+from lab.search.watch import CommandLog
 from lab.substrates.base import STORE, ClockReading, Life, Probe, Role
+from lab.substrates.probe import OpenConnection
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.machine import SimMachine
-from lab.substrates.sim.network import Network, Way
+from lab.substrates.sim.network import Connection, Network, Way
 from lab.substrates.sim.node import PORT, SimNode
 
 ANSWERED: Final = Probe(reached=True, round_trip_ns=0)
@@ -35,6 +38,23 @@ class TrialMachine(SimMachine):
 
 class TrialNode(TrialMachine, SimNode):
     """A node that starts at once, and is looked at instead of asked."""
+
+    log: CommandLog | None = None
+    """Where the commands that it executes are noted, if that is wanted."""
+
+    def boot(self) -> None:
+        """Start it, and note what it executes."""
+        super().boot()
+        if self.log is not None:
+            self.log.begin(self.name, self.model)
+
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Execute what has come over a connection that speaks the protocol."""
+        if self.log is not None:
+            self.log.asker = connection.near_name
+        super().receive(connection, data)
+        if self.log is not None and self._model is not None:
+            self.log.end(self.name, self._model)
 
     async def start(self) -> None:
         """Start it with what its files keep."""
@@ -88,9 +108,14 @@ class TrialLink(SimLink):
     def __init__(self, way: Way, client: str, node: SimNode, address: Address) -> None:
         super().__init__(way, client, node.name, address)
         self._node = node
+        self.requests = way.requests
 
     async def acting(self) -> None:
         """Take no time."""
+
+    async def witness(self) -> OpenConnection:
+        """What is connected over it now."""
+        return cast(OpenConnection, _Connected(self._way))
 
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
         """Whether an ECHO would be answered, and how long its two ways are delayed."""
@@ -106,12 +131,41 @@ class TrialLink(SimLink):
         return Probe(reached=True, round_trip_ns=delay_ns) if delay_ns else ANSWERED
 
 
+class _Connected:
+    """The connections that are open over a way when it is made."""
+
+    def __init__(self, way: Way) -> None:
+        self._way, self._numbers = way, set(way.connections)
+
+    async def fate(self, timeout_s: float) -> str:
+        """What became of them; ``absent``: there were none."""
+        if not self._numbers:
+            return "absent"
+        return "reset" if self._numbers.isdisjoint(self._way.connections) else "open"
+
+
 class TrialClient(TrialMachine):
     """A client's machine; its loop runs the client's rounds."""
 
-    def __init__(self, name: str, network: Network) -> None:
-        self.loop: HostLoop = host_with_loop(network.world, name, network)
+    def __init__(self, loop: HostLoop, network: Network) -> None:
+        self.loop = loop
+        self._network = network
+        self.sendings: Sendings | None = None
+        """What it sends to nodes, if anything waits for that."""
         super().__init__(self.loop.host, 0)
+
+    async def resume(self) -> None:
+        """Let it go on, with what it was about to send first."""
+        await super().resume()
+        if self.sendings is not None:
+            self.sendings.go_on()
+
+    async def kill(self) -> None:
+        """End it at once: its code runs no more, its machine closes its connections."""
+        if not self.host.down:
+            self.host.down, self.host.paused = True, False
+            self.loop.stop_for_ever()
+            self._network.close_all_of(self.name)
 
 
 class TrialCluster:
@@ -121,23 +175,38 @@ class TrialCluster:
         network: where it is made.
         trial: which nodes and clients there are.
         kind: the class of its nodes.
+        log: where the commands that nodes execute are noted, if that is wanted.
     """
 
-    def __init__(self, network: Network, trial: Trial, kind: Callable[..., TrialNode]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        trial: Trial,
+        kind: Callable[..., TrialNode],
+        log: CommandLog | None = None,
+    ) -> None:
         ids: Callable[[], int] = partial(next, count(100))
         self.nodes = {name: kind(name, network, ids, trial.persistence) for name in trial.node_names}
         self.store_node = kind(STORE, network, ids, "none")
         self.clients: dict[str, TrialClient] = {}
         self.replicas: dict[str, str] = {}
         self._links: dict[tuple[str, str], TrialLink] = {}
+        for node in self.nodes.values():
+            node.log = log
         for node in self.servers():
             node.boot()
+        self._network = network
         for client in trial.clients:
-            self.clients[client] = TrialClient(client, network)
+            self.clients[client] = self._client(client)
             for node in self.servers():
-                host = f"{client}-{node.name}"
-                address = Address(node.name, host, PORT)
-                self._links[client, node.name] = TrialLink(node.reached_over(host), client, node, address)
+                self._links[client, node.name] = self._link(client, node)
+
+    def _client(self, name: str) -> TrialClient:
+        return TrialClient(host_with_loop(self._network.world, name, self._network), self._network)
+
+    def _link(self, client: str, node: TrialNode) -> TrialLink:
+        host = f"{client}-{node.name}"
+        return TrialLink(node.reached_over(host), client, node, Address(node.name, host, PORT))
 
     def servers(self) -> Iterator[TrialNode]:
         """The nodes, and the store."""
@@ -147,6 +216,18 @@ class TrialCluster:
     def link(self, client: str, target: str) -> TrialLink:
         """Return the link from a client to a node or to the store."""
         return self._links[client, target]
+
+    def sendings_of(self, client: str) -> Sendings:
+        """Notice from now on what a client sends to nodes."""
+        machine = self.clients[client]
+        if machine.sendings is None:
+            machine.sendings = Sendings(machine.host)
+            for name in self.nodes:
+                machine.sendings.watch(self._links[client, name].requests, name)
+        return machine.sendings
+
+    def end(self) -> None:
+        """End what runs outside of the trial's world: nothing does."""
 
     def take_apart(self) -> None:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""

@@ -41,9 +41,13 @@ class DirectNode(TrialNode):
         model = self._model
         if connection.over or self._life != connection.life or model is None or self.host.down:
             return
+        if self.log is not None:
+            self.log.asker = connection.near_name
         reply = taken(model, request)
         if reply is NO_SHORTCUT:
             reply = model.call(*request)
+        if self.log is not None:
+            self.log.end(self.name, model)
         if self._persistence == "aof-everysec":
             super()._arm()
         connection.replies.carry(connection.down, 0, connection.hear, (reply,))

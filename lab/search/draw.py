@@ -8,14 +8,17 @@ from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
+from lab.drivers import is_driver
 from lab.durations import UNITS_NS
 from lab.redis_model.persistence import Persistence
 from lab.search.trial import (
     CLIENTS,
+    CLOCK_KINDS,
     FOR_GOOD,
     HORIZON_NS,
     KINDS,
     LINK_KINDS,
+    Ending,
     Fault,
     Kind,
     Moment,
@@ -34,6 +37,8 @@ STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 PERSISTENCES: Final[tuple[Persistence, ...]] = get_args(Persistence)
 FAULTS_MAX: Final = 8
 ROUNDS_MAX: Final = 4
+DRIFTS_PPM: Final = (8_000, -8_000, 200_000, -200_000)
+"""How much too fast a clock may run: within what a margin of 1 % bears, and far beyond it."""
 LATER_NS: Final = (0, 0, 200_000, 20 * MS_NS, S_NS, 4 * S_NS)
 """How long after its event an anchored fault may come."""
 MOMENTS_OF_LINKS: Final[tuple[Moment, ...]] = ("start", "start", "asks", "granted", "releases")
@@ -46,6 +51,8 @@ MOMENTS_OF_OTHERS: Final[tuple[Moment, ...]] = (
     "start",
 )
 """What a fault waits for: links matter before they are used, anything else once somebody holds."""
+FURTHER_MOMENTS: Final[tuple[Moment, ...]] = ("sends", "extends")
+"""What any fault may wait for as well, where clients do all that they can."""
 
 
 class Draw(Protocol):
@@ -76,7 +83,9 @@ def choice(draw: Draw, among: Sequence[T]) -> T:
 class Space:
     """What may be drawn: everything that trials of one search have in common, and the kinds of faults.
 
-    ``persistence`` None means that it is drawn.
+    ``persistence`` None means that it is drawn. With ``all_operations`` clients also extend leases, keep
+    locks until they expire, release twice, cancel an acquire (no driver's: it has no such command), and ask
+    again at the end, for ``demand_ns``; faults may wait for what they send, and clocks of clients jump too.
     """
 
     lock: str
@@ -88,6 +97,8 @@ class Space:
     kinds: tuple[Kind, ...] = KINDS
     store_fences: bool = False
     horizon_ns: int = HORIZON_NS
+    all_operations: bool = False
+    demand_ns: int = 0
 
     def only(self, kinds: Sequence[Kind]) -> Space:
         """The part of it with these kinds of faults."""
@@ -111,6 +122,7 @@ def draw_trial(draw: Draw, space: Space, strategy: Strategy) -> Trial:
         store_fences=space.store_fences,
         seed=draw.integer(0, 999),
         horizon_ns=space.horizon_ns,
+        demand_ns=space.demand_ns,
     )
     faults = tuple(draw_fault(draw, space, blank, strategy) for _ in range(draw.integer(2, FAULTS_MAX)))
     return msgspec.structs.replace(blank, faults=faults)
@@ -122,7 +134,14 @@ def _round(draw: Draw, space: Space, strategy: Strategy) -> Round:
     ttl_ns = space.ttl_ns
     think = choice(draw, (0, 20 * MS_NS, 300 * MS_NS, 300 * MS_NS, 2 * S_NS))
     hold = choice(draw, (ttl_ns * 3 // 10, ttl_ns * 3 // 10, ttl_ns * 9 // 10, ttl_ns * 12 // 10, 50 * MS_NS))
-    return Round(think, hold)
+    if not space.all_operations:
+        return Round(think, hold)
+    extends = choice(draw, (0, 0, 0, 1, 2))
+    if extends:
+        hold = choice(draw, (hold, ttl_ns * 15 // 10, ttl_ns * 24 // 10))
+    ends: Ending = choice(draw, ("release", "release", "release", "release", "keep", "twice"))
+    cancel_ns = choice(draw, (0, 0, 0, 0, 0, 300_000, 2 * MS_NS, 100 * MS_NS))
+    return Round(think, hold, extends, ends, 0 if is_driver(space.lock) else cancel_ns)
 
 
 def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Fault:
@@ -131,18 +150,23 @@ def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Fa
     guided = strategy == "guided"
     names = tuple(trial.clients)
     when = (
-        _anchored(draw, names, kind)
+        _anchored(draw, space, names, kind)
         if guided
         else When(after_ns=draw.integer(0, 30_000) * trial.horizon_ns // 30_000)
     )
     if kind == "pause":
         return Fault(kind, when, client=choice(draw, names), lasts_ns=_length(draw, trial, guided))
-    if kind in LINK_KINDS:
+    if kind == "client_crash":
+        return Fault(kind, when, client=choice(draw, names))
+    if kind in (*LINK_KINDS, "reset"):
         return _link_fault(draw, trial, kind, when, guided)
     node = (choice(draw, trial.node_names),)
-    if kind == "jump":
-        by_ns = _jump(draw, trial, guided)
-        return Fault(kind, when, nodes=node, by_ns=by_ns)
+    if kind in CLOCK_KINDS:
+        client = choice(draw, ("", "", *names)) if space.all_operations or kind == "drift" else ""
+        nodes = () if client else node
+        if kind == "drift":
+            return Fault(kind, when, client, nodes, ppm=choice(draw, DRIFTS_PPM))
+        return Fault(kind, when, client, nodes, by_ns=_jump(draw, trial, guided))
     return Fault(kind, when, nodes=node, lasts_ns=_length(draw, trial, guided))
 
 
@@ -158,13 +182,16 @@ def _link_fault(draw: Draw, trial: Trial, kind: Kind, when: When, guided: bool) 
     client = choice(draw, tuple(trial.clients))
     lasts_ns = FOR_GOOD if guided and draw.integer(0, 1) == 0 else _length(draw, trial, guided)
     by_ns = choice(draw, (20 * MS_NS, 200 * MS_NS, S_NS)) if kind == "delay" else 0
+    if kind == "reset":
+        return Fault(kind, when, client, nodes)
     if kind == "hold":
         return Fault(kind, when, client, nodes, 0, lasts_ns, choice(draw, ("replies", "requests")))
     return Fault(kind, when, client, nodes, by_ns, lasts_ns)
 
 
-def _anchored(draw: Draw, names: tuple[str, ...], kind: Kind) -> When:
-    moment: Moment = choice(draw, MOMENTS_OF_LINKS if kind in LINK_KINDS else MOMENTS_OF_OTHERS)
+def _anchored(draw: Draw, space: Space, names: tuple[str, ...], kind: Kind) -> When:
+    moments = MOMENTS_OF_LINKS if kind in LINK_KINDS else MOMENTS_OF_OTHERS
+    moment = choice(draw, moments + FURTHER_MOMENTS if space.all_operations else moments)
     after_ns = choice(draw, LATER_NS)
     if moment == "start":
         return When(after_ns=after_ns if draw.integer(0, 2) == 2 else 0)

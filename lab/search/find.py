@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from lab.errors import UnknownOutcome
 from lab.search.draw import Draw, Space, Strategy, choice, draw_trial, mutated
 from lab.search.minimise import minimise
 from lab.search.pin import pinned
@@ -153,6 +154,7 @@ class Search:
 
         Raises:
             LabError: no such lock, or options that it does not have.
+            UnknownOutcome: the lock raised an exception of its own, in a trial that shows nothing else.
             Missed: see there.
         """
         self._began = time.monotonic()
@@ -165,7 +167,7 @@ class Search:
                         if self._best is not None:
                             break
                     self.progress.stage = "minimising"
-                    self._best = self._best and minimise(self._best, self._still)
+                    self._best = self._best and minimise(self._best, self._still, same_cluster=True)
                 except _Over:
                     self._settle_for_luck()
         except KeyboardInterrupt:
@@ -258,7 +260,7 @@ class Search:
         if self._rescues == RESCUES_MAX:
             return None
         self._rescues += 1
-        smaller = minimise(trial, self._judge)
+        smaller = minimise(trial, self._judge, same_cluster=True)
         if self._without_races(smaller):
             return smaller
         return pinned(smaller, self._count, VARIANTS) if "cut" in self.space.kinds else None
@@ -277,7 +279,7 @@ class Search:
         if self._best is None and self._racy is not None:
             self._first, self._best, self._lucky = self._racy, self._racy.trial, True
             self.progress.stage = "minimising"
-            self._best = minimise(self._best, self._judge)
+            self._best = minimise(self._best, self._judge, same_cluster=True)
 
     def _judge(self, trial: Trial) -> bool:
         progress, budget = self.progress, self._budget
@@ -291,6 +293,8 @@ class Search:
         progress.tried += 1
         self._cover(outcome)
         violates = found(outcome, self._finding)
+        if outcome.failures and not violates:
+            raise UnknownOutcome(outcome.failures[0].sentence, where=trial.key().decode())
         if progress.tried % SAMPLE == 0 and not suspect(outcome, self._finding):
             progress.sampled += 1
             if any(each.name == self._finding for each in named(outcome)):

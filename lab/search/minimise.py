@@ -1,8 +1,8 @@
-"""Making a trial that violates as small as it can be: raise magnitudes, delete, shorten, until nothing helps.
+"""Making a trial that violates as small as it can be: raise, delete, shorten, simplify, until nothing helps.
 
 Raising comes first. A cut that lasts too short, or a jump that only just suffices, needs the others beside
 it; once it is decisive they can go. The result is a local minimum: no fault, no place of a fault, no client
-and no round can be taken away from it without losing the violation.
+and no round can be taken away from it, and nothing in it said more plainly, without losing the violation.
 """
 
 from __future__ import annotations
@@ -13,45 +13,90 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.search.trial import FOR_GOOD, Fault, Round, Trial, When
+from lab.search.simplify import plainer_cluster, plainer_faults, plainer_rounds, renamed, with_fault
+from lab.search.trial import CLIENTS, FOR_GOOD, LINK_KINDS, NODE_KINDS, Fault, Round, Trial
 
 Violates = Callable[[Trial], bool]
+Changes = Callable[[Trial], Iterable[Trial]]
 
 TURN_NS: Final = 300_000_000
 """How long after one client the next begins, where they begin one after the other."""
+TURNS_NS: Final = tuple(turn * TURN_NS for turn in range(len(CLIENTS)))
 
 
-def minimise(trial: Trial, violates: Violates) -> Trial:
-    """The smallest trial that this leads to and that still ``violates``, as ``trial`` does."""
+def minimise(trial: Trial, violates: Violates, *, same_cluster: bool = False) -> Trial:
+    """The smallest trial that this leads to and that still ``violates``, as ``trial`` does.
+
+    Args:
+        trial: what violates.
+        violates: whether a trial does; asked at most once about each.
+        same_cluster: whether the number of nodes, their persistence and the TTL must stay as they are.
+    """
+    ask = _once(violates)
+    plainer: list[Changes] = [shortenings, plainer_rounds, plainer_faults]
+    if not same_cluster:
+        plainer.append(plainer_cluster)
     smaller = True
     while smaller:
-        raised = _climb(trial, violates)
-        shorter = _descend(_descend(raised, deletions, violates), shortenings, violates)
+        shorter = _climb(_without_many(trial, ask), ask)
+        for changes in (deletions, *plainer, renamed):
+            shorter = _descend(shorter, changes, ask)
         smaller = shorter != trial
         trial = shorter
+    return trial
+
+
+def _once(violates: Violates) -> Violates:
+    """The same question, with its answers kept."""
+    known: dict[bytes, bool] = {}
+
+    def asked(trial: Trial) -> bool:
+        key = trial.key()
+        if key not in known:
+            known[key] = violates(trial)
+        return known[key]
+
+    return asked
+
+
+def _without_many(trial: Trial, violates: Violates) -> Trial:
+    """Leave out many faults at a time: all of them, halves, quarters (Zeller's delta debugging)."""
+    size = len(trial.faults)
+    while size > 1:
+        at = 0
+        while at < len(trial.faults):
+            without = replace(trial, faults=trial.faults[:at] + trial.faults[at + size :])
+            if violates(without):
+                trial = without
+            else:
+                at += size
+        size = min(size, len(trial.faults)) // 2
     return trial
 
 
 def _climb(trial: Trial, violates: Violates) -> Trial:
     """Make each fault decisive, where that keeps the violation."""
     for at in range(len(trial.faults)):
-        for changed in changes_of(trial, at, raise_fault):
+        for raised in raise_fault(trial.faults[at], trial):
+            changed = with_fault(trial, at, raised)
             if violates(changed):
                 trial = changed
                 break
     return trial
 
 
-def _descend(trial: Trial, changes: Callable[[Trial], Iterable[Trial]], violates: Violates) -> Trial:
-    """Accept the first change that keeps the violation, again and again."""
-    found = True
-    while found:
-        found = False
-        for changed in changes(trial):
-            if violates(changed):
-                trial, found = changed, True
+def _descend(trial: Trial, changes: Changes, violates: Violates) -> Trial:
+    """Accept what keeps the violation, going on where the last one was, until nothing does any more."""
+    first = 0
+    while True:
+        for at, changed in enumerate(changes(trial)):
+            if at >= first and violates(changed):
+                trial, first = changed, at
                 break
-    return trial
+        else:
+            if first == 0:
+                return trial
+            first = 0
 
 
 def deletions(trial: Trial) -> Iterator[Trial]:
@@ -70,7 +115,7 @@ def deletions(trial: Trial) -> Iterator[Trial]:
             yield replace(trial, clients=clients, faults=faults)
     for name, rounds in trial.clients.items():
         for at in range(len(rounds)):
-            if len(rounds) > 1:
+            if len(rounds) > 1 or trial.demand_ns:
                 yield replace(trial, clients={**trial.clients, name: rounds[:at] + rounds[at + 1 :]})
     for at, fault in enumerate(trial.faults):
         if len(fault.nodes) > 1:
@@ -83,7 +128,10 @@ def in_turns(trial: Trial) -> Iterator[Trial]:
     """The trial with its clients beginning one after the other, in each order."""
     for order in permutations(trial.clients):
         clients = {
-            name: (replace(rounds[0], think_ns=order.index(name) * TURN_NS), *rounds[1:])
+            name: tuple(
+                replace(each, think_ns=order.index(name) * TURN_NS) if at == 0 else each
+                for at, each in enumerate(rounds)
+            )
             for name, rounds in trial.clients.items()
         }
         if clients != trial.clients:
@@ -91,7 +139,7 @@ def in_turns(trial: Trial) -> Iterator[Trial]:
 
 
 def shortenings(trial: Trial) -> Iterator[Trial]:
-    """The trial with less waiting, or with a fault at a plainer time; each is simpler than the trial."""
+    """The trial with less waiting, or with the plainest seed; each is simpler than the trial."""
     if not any(_takes_turns(trial, order) for order in permutations(trial.clients)):
         yield from in_turns(trial)
     for name, rounds in trial.clients.items():
@@ -100,18 +148,20 @@ def shortenings(trial: Trial) -> Iterator[Trial]:
                 yield replace(
                     trial, clients={**trial.clients, name: (*rounds[:at], plainer, *rounds[at + 1 :])}
                 )
-    for at in range(len(trial.faults)):
-        yield from changes_of(trial, at, _plainer_times)
     if trial.seed:
         yield replace(trial, seed=0)
 
 
 def _takes_turns(trial: Trial, order: tuple[str, ...]) -> bool:
-    return all(trial.clients[name][0].think_ns == turn * TURN_NS for turn, name in enumerate(order))
+    return all(
+        rounds[0].think_ns == turn * TURN_NS
+        for turn, name in enumerate(order)
+        if (rounds := trial.clients[name])
+    )
 
 
 def _plainer_rounds(each: Round, ttl_ns: int, *, first: bool) -> Iterator[Round]:
-    if each.think_ns and not (first and each.think_ns % TURN_NS == 0):
+    if each.think_ns and not (first and each.think_ns in TURNS_NS):
         for shorter_ns in (0, 100_000_000, 1_000_000_000):
             if shorter_ns < each.think_ns:
                 yield replace(each, think_ns=shorter_ns)
@@ -126,23 +176,10 @@ def _plainness(hold_ns: int, kept_ns: int) -> int:
     return 0 if hold_ns == kept_ns else 1 if hold_ns == 0 else 2
 
 
-def _plainer_times(fault: Fault, trial: Trial) -> Iterator[Fault]:
-    when = fault.when
-    if when != When():
-        yield replace(fault, when=When())
-    if when.moment in ("asks", "before-write", "releases"):
-        for name in trial.clients:
-            yield replace(fault, when=When("granted", name))
-    if when.after_ns:
-        yield replace(fault, when=replace(when, after_ns=0))
-    if when.nth > 1:
-        yield replace(fault, when=replace(when, nth=when.nth - 1))
-
-
 def raise_fault(fault: Fault, trial: Trial) -> Iterator[Fault]:
     """The fault, made decisive: it lasts for good, or past a lease, or jumps past a lease."""
     past_ns = trial.ttl_ns + 1_000_000_000
-    if fault.kind in ("cut", "hold", "delay"):
+    if fault.kind in LINK_KINDS:
         if fault.lasts_ns != FOR_GOOD:
             yield replace(fault, lasts_ns=FOR_GOOD)
     elif fault.kind == "jump":
@@ -152,19 +189,8 @@ def raise_fault(fault: Fault, trial: Trial) -> Iterator[Fault]:
     elif fault.kind == "pause":
         if fault.lasts_ns != past_ns:
             yield replace(fault, lasts_ns=past_ns)
-    elif fault.lasts_ns != 100_000_000:
+    elif fault.kind in NODE_KINDS and fault.lasts_ns != 100_000_000:
         yield replace(fault, lasts_ns=100_000_000)  # the sooner it is back, the less it remembers
-
-
-def changes_of(trial: Trial, at: int, change: Callable[[Fault, Trial], Iterable[Fault]]) -> Iterator[Trial]:
-    """The trial with one of its faults changed, in each way."""
-    for changed in change(trial.faults[at], trial):
-        yield with_fault(trial, at, changed)
-
-
-def with_fault(trial: Trial, at: int, fault: Fault) -> Trial:
-    """The trial with another fault at this place."""
-    return replace(trial, faults=(*trial.faults[:at], fault, *trial.faults[at + 1 :]))
 
 
 def places(trial: Trial) -> int:

@@ -10,20 +10,25 @@ import contextlib
 import gc
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
 from lab.channel import Channel
+from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
-from lab.search.actor import KEY, act
+from lab.search.actor import KEY, act, store_client_class
 from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode
+from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
+from lab.search.guard import Failure
 from lab.search.schedule import ScheduledFaults
+from lab.search.sending import Sendings
 from lab.search.trial import Fault, Trial
+from lab.search.watch import CommandLog, Executed, note_wall_clock
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE
@@ -40,6 +45,7 @@ CHANNELS: Final[dict[Wire, Callable[..., Channel]]] = {
     "resp": Channel,
 }
 Event = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,14 @@ class Outcome:
     """The faults that happened, in their order: the first is ``f1`` in the history."""
     eroded: int = 0
     """See ``ScheduledFaults``."""
+    failures: tuple[Failure, ...] = ()
+    """Exceptions that a lock must not raise."""
+    commands: tuple[Executed, ...] = ()
+    """What the nodes executed, if the trial was watched."""
+    sendings: dict[str, Sendings] = field(default_factory=dict)
+    """When each client sent something to nodes, if the trial was watched."""
+    wall_clock: frozenset[str] = frozenset()
+    """The clients whose code looked at its wall clock, if the trial was watched."""
 
     def digest(self) -> str:
         """A hash of the whole history."""
@@ -65,6 +79,7 @@ def trials(wire: Wire = "direct") -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(simulating())
         gc.collect()
+        stack.callback(SESSION.close)
         gc.freeze()  # what is there already need not be walked again each time that trials are swept up
         stack.callback(gc.unfreeze)
         yield
@@ -73,31 +88,49 @@ def trials(wire: Wire = "direct") -> Iterator[None]:
 def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Outcome:
     """Run a trial to its end, or to its horizon; only inside ``trials`` with the same wire.
 
-    With ``watch``, each grant's event also says under ``_nodes`` which nodes hold its token; such a history
-    is for telling, not for the checker.
+    With ``watch``, each grant's event also says under ``_nodes`` which nodes hold its token, and what nodes
+    execute is noted; such a history is for telling, not for the checker.
 
     Raises:
         LabError: no such lock, or options that it does not have.
         SimulationError: simulated code reached out of the simulation.
-        UnknownOutcome: a client ended with an exception: its lock failed in a way of its own.
+        UnknownOutcome: a client ended with an exception: its lock could not be made, or failed outside of its
+            operations.
     """
-    return _Run(trial, wire, watch=watch).run()
+    return TrialRun(trial, wire, watch=watch).run()
 
 
-class _Run:
-    def __init__(self, trial: Trial, wire: Wire, *, watch: bool) -> None:
+class TrialRun:
+    """One run of a trial: its world, its cluster, its faults, and the history as far as it is.
+
+    Args:
+        trial: what is run.
+        wire: how requests reach the nodes.
+        watch: see ``run_trial``.
+    """
+
+    def __init__(self, trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> None:
         self._trial, self._wire, self._watch = trial, wire, watch
         self._struck: list[Fault] = []
-        self._world = world = TrialWorld(trial.seed)
+        driven = is_driver(trial.lock)
+        self._world = world = DrivenWorld(trial.seed) if driven else TrialWorld(trial.seed)
         self._network = Network(world)
         self._events: list[Event] = []
         self._fault_ids: dict[int, str] = {}
         kind = DirectNode if wire == "direct" else TrialNode
-        self._cluster = TrialCluster(self._network, trial, kind)
+        self._log = CommandLog(self._now_ns) if watch else None
+        self._cluster = (DrivenCluster if driven else TrialCluster)(self._network, trial, kind, self._log)
+        self._failures: list[Failure] = []
+        self._sendings = {name: self._cluster.sendings_of(name) for name in trial.clients} if watch else {}
+        self._wall_clock: set[str] = set()
+        if watch:
+            for client in self._cluster.clients.values():
+                note_wall_clock(client.host, self._wall_clock)
         self._loops = {name: client.loop for name, client in self._cluster.clients.items()}
         self._faults = ScheduledFaults(world, trial, self._cluster, self._record)
 
     def run(self) -> Outcome:
+        """Run the whole trial; see ``run_trial`` for what it raises."""
         world, trial = self._world, self._trial
         busy = set(self._loops)
         over: list[str] = []
@@ -113,17 +146,38 @@ class _Run:
                 repr(task.exception()) for task in tasks if task.done() and task.exception() is not None
             ]
         finally:
-            for loop in self._loops.values():
-                loop.bury()
-            world.end()
+            self._bury()
         if world.violations:
             raise world.violations[0]
         if failed:
             raise UnknownOutcome(f"a client's own code failed: {failed[0]}", where=trial.key().decode())
-        faults = self._faults
-        outcome = Outcome(trial, self._events, frozenset(faults.covered), tuple(self._struck), faults.eroded)
+        outcome = self._outcome()
         self._take_apart()
         return outcome
+
+    def _bury(self) -> None:
+        """Nothing happens any more; what a lock raises when it is ended here is no failure of its own."""
+        noted = len(self._failures)
+        for loop in self._loops.values():
+            loop.bury()
+        del self._failures[noted:]
+        self._cluster.end()
+        self._world.end()
+
+    def _outcome(self) -> Outcome:
+        """What came out so far."""
+        faults = self._faults
+        return Outcome(
+            self._trial,
+            self._events,
+            frozenset(faults.covered),
+            tuple(self._struck),
+            faults.eroded,
+            tuple(self._failures),
+            tuple(self._log.entries) if self._log is not None else (),
+            self._sendings,
+            frozenset(self._wall_clock),
+        )
 
     def _take_apart(self) -> None:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
@@ -132,34 +186,39 @@ class _Run:
         vars(self._faults).clear()
 
     def _work(self, client: str, loop: HostLoop) -> Any:
-        clock = loop.host.clock
-        return act(
+        return self._for_client(act, client, loop, self._store_client(client))
+
+    def _for_client(self, use: Callable[..., T], client: str, loop: HostLoop, store: StoreClient) -> T:
+        """Call ``use`` with the arguments of ``lab.search.actor.equip``."""
+        return use(
             self._trial,
             client,
             [self._cluster.link(client, name).address for name in self._cluster.nodes],
-            self._store_client(client),
+            store,
             self._faults.listening(self._note if self._watch else self._events.append),
             passes=partial(self._faults.passes, client),
-            clock_ns=clock.monotonic_ns,
+            clock_ns=loop.host.clock.monotonic_ns,
             record_clock_ns=self._now_ns,
             entropy=loop.host.random,
             channel=CHANNELS[self._wire],
+            failures=self._failures,
         )
 
     def _store_client(self, client: str) -> StoreClient:
         fences = self._trial.store_fences
-        return StoreClient(
+        return store_client_class(self._trial.lock)(
             f"{client}-{STORE}", PORT, checks_fences=fences, timeout_s=None, channel=CHANNELS[self._wire]
         )
 
     def _note(self, event: Event) -> None:
         """Keep an event, and look which nodes hold the token of a new grant."""
         if event["type"] == "ok" and event["f"] == "acquire":
-            token = event["token"].encode()
+            token = event.get("token")
+            kept = {name: node.keeps(KEY.encode()) for name, node in self._cluster.nodes.items()}
             event["_nodes"] = [
                 name
-                for name, node in self._cluster.nodes.items()
-                if node.alive and node.host.run(node.model.call, "GET", KEY) == token
+                for name, value in kept.items()
+                if (value is not None if token is None else value == token.encode())
             ]
         self._events.append(event)
 
@@ -173,12 +232,15 @@ class _Run:
             self._fault_ids[id(fault)] = f"f{len(self._struck)}"
         begun = self._fault_ids[id(fault)]
         about: Event = {"time_ns": self._now_ns(), "process": "nemesis", "f": fault.kind, "fault_id": begun}
-        about["targets"] = [fault.client] if fault.kind == "pause" else list(fault.nodes)
+        near = [fault.client] if fault.client else []
+        about["targets"] = [*near, *fault.nodes]  # of a link fault both ends: others reach these nodes
         if not begins:
             about |= {"f": "heal", "fault_id": f"{begun}-end", "heals": begun}
         self._events.append({**about, "type": "invoke"})
         kind = "ok" if receipt.confirmed else "fail"
         self._events.append({**about, "type": kind, "receipt": receipt.evidence})
+        if begins and receipt.confirmed and fault.kind == "reset":
+            self._record(fault, False, receipt)  # it is over as soon as it has happened
 
 
 def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:

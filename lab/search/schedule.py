@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from lab.client.log import Sink
 from lab.faults.base import Fault as FaultStep
 from lab.faults.base import Receipt
+from lab.faults.client_crash import ClientCrash
 from lab.faults.correct import Correct, correct_clock
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
+from lab.faults.drift import Drift
 from lab.faults.heal import Heal, heal_links
 from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.faults.reset import Reset
 from lab.faults.restart import Restart, comes_back
 from lab.faults.resume import Resume, resume
 from lab.scenario.step_base import StepModel
 from lab.search.actor import KEY
 from lab.search.cluster import TrialCluster
 from lab.search.instant import InstantLoop
-from lab.search.trial import FOR_GOOD, LINK_KINDS, START_NS, Fault, Trial
+from lab.search.trial import CLOCK_KINDS, FOR_GOOD, LINK_KINDS, START_NS, Fault, Trial
 from lab.substrates.base import Cluster, Stream
 from lab.substrates.sim.world import World
 
-HEARD = {("acquire", "invoke"): "asks", ("acquire", "ok"): "granted", ("release", "invoke"): "releases"}
+PASSING_KINDS = ("reset", "client_crash")
+"""What is over at once, or never."""
+HEARD = {
+    ("acquire", "invoke"): "asks",
+    ("acquire", "ok"): "granted",
+    ("release", "invoke"): "releases",
+    ("extend", "invoke"): "extends",
+}
 Record = Callable[[Fault, bool, Receipt], None]
 
 
@@ -45,8 +56,19 @@ def step_of(fault: Fault) -> FaultStep:
     if kind == "pause":
         return Pause.model_construct(client=client)
     if kind == "jump":
-        return Jump.model_construct(node=nodes[0], by_ns=fault.by_ns)
+        return Jump.model_construct(**_machine_of(fault), by_ns=fault.by_ns)
+    if kind == "drift":
+        return Drift.model_construct(**_machine_of(fault), ppm=fault.ppm)
+    if kind == "reset":
+        return Reset.model_construct(client=client, nodes=nodes)
+    if kind == "client_crash":
+        return ClientCrash.model_construct(client=client)
     return (Crash if kind == "crash" else PowerCut).model_construct(nodes=nodes)
+
+
+def _machine_of(fault: Fault) -> dict[str, Any]:
+    """Whose clock a fault of a clock moves, as its step says it."""
+    return {"client": fault.client or None, "node": None if fault.client else fault.nodes[0]}
 
 
 def end_of(fault: Fault) -> StepModel:
@@ -55,8 +77,8 @@ def end_of(fault: Fault) -> StepModel:
         return Heal.model_construct(client=fault.client, nodes=fault.nodes)
     if fault.kind == "pause":
         return Resume.model_construct(client=fault.client)
-    if fault.kind == "jump":
-        return Correct.model_construct(node=fault.nodes[0])
+    if fault.kind in CLOCK_KINDS:
+        return Correct.model_construct(**_machine_of(fault))
     return Restart.model_construct(nodes=fault.nodes)
 
 
@@ -85,9 +107,14 @@ class ScheduledFaults:
         for fault in trial.faults:
             when = fault.when
             if when.moment == "start":
-                world.at(START_NS + when.after_ns, self._strike, fault)
+                world.at(START_NS + when.after_ns, self.strike, fault)
             else:
                 self._waiting.setdefault((when.client, when.moment, when.nth), []).append(fault)
+        for client in {client for client, moment, _ in self._waiting if moment == "sends"}:
+            cluster.sendings_of(client).begins.append(partial(self._sends, client))
+        for fault in trial.faults:
+            if fault.kind == "client_crash":
+                cluster.sendings_of(fault.client)  # by which it sends nothing any more
 
     def listening(self, sink: Sink) -> Sink:
         """A sink that passes everything on, and hears it."""
@@ -101,7 +128,8 @@ class ScheduledFaults:
             if moment is None:
                 return
             if moment == "granted":
-                self._held[client] = event["token"].encode(), world.now_ns + ttl_ns
+                if token := event.get("token"):  # some libraries do not show theirs
+                    self._held[client] = token.encode(), world.now_ns + ttl_ns
             elif moment == "releases":
                 self._held.pop(client, None)
             elif moment == "asks":
@@ -117,28 +145,46 @@ class ScheduledFaults:
             return self._cluster.clients[client].host.paused
         return False
 
+    def _sends(self, client: str) -> None:
+        """A client is about to send to nodes; what it does while it connects does not count."""
+        if self._world.now_ns >= START_NS:
+            self._reached(client, "sends")
+
     def _reached(self, client: str, moment: str) -> None:
         nth = self._seen[client, moment] = self._seen.get((client, moment), 0) + 1
         for fault in self._waiting.pop((client, moment, nth), ()):
             if fault.when.after_ns:
-                self._world.after(fault.when.after_ns, self._strike, fault)
+                self._world.after(fault.when.after_ns, self.strike, fault)
             else:
-                self._strike(fault)
+                self.strike(fault)
 
-    def _strike(self, fault: Fault) -> None:
+    def strike(self, fault: Fault) -> None:
+        """Inject a fault now, and arrange its end if it has one; nothing if it is so already."""
         if self._is_so_already(fault):
             return
-        step = step_of(fault)
-        receipt = self._loop.run(step.inject(self._faulted))
+        if fault.kind == "drift":
+            receipt = self._drift(fault)
+        else:
+            receipt = self._loop.run(step_of(fault).inject(self._faulted))
         self._record(fault, True, receipt)
-        if fault.lasts_ns != FOR_GOOD:
-            self._world.after(fault.lasts_ns, self._end, fault, receipt.evidence)
+        if fault.lasts_ns != FOR_GOOD and fault.kind not in PASSING_KINDS:
+            self._world.after(fault.lasts_ns, self.end, fault, receipt.evidence)
         doing = "/".join(sorted(f"{f}-{kind}" for f, kind in self._doing.values()))
         self.covered.add((fault.kind, f"{doing}, {self._forgotten()} forgot"))
 
+    def _drift(self, fault: Fault) -> Receipt:
+        """Let a clock drift; its rate is looked up, since to watch it would take time."""
+        machine = self._cluster.clients[fault.client] if fault.client else self._cluster.nodes[fault.nodes[0]]
+        before_ppm = machine.host.clock.ppm
+        self._loop.run(machine.drift_clock(fault.ppm))
+        after_ppm = machine.host.clock.ppm
+        return Receipt(before_ppm != after_ppm == fault.ppm, {"ppm_before": before_ppm, "ppm": after_ppm})
+
     def _is_so_already(self, fault: Fault) -> bool:
-        if fault.kind == "pause":
-            return self._cluster.clients[fault.client].host.paused
+        if fault.client:
+            host = self._cluster.clients[fault.client].host
+            if host.down or (fault.kind == "pause" and host.paused):
+                return True
         return fault.kind in ("crash", "power_cut") and not self._cluster.nodes[fault.nodes[0]].alive
 
     def _forgotten(self) -> int:
@@ -150,13 +196,16 @@ class ScheduledFaults:
             default=0,
         )
 
-    def _end(self, fault: Fault, evidence: Mapping[str, Any]) -> None:
+    def end(self, fault: Fault, evidence: Mapping[str, Any]) -> None:
+        """End a fault now; ``evidence`` is that of its receipt."""
+        if fault.kind == "pause" and self._cluster.clients[fault.client].host.down:
+            return  # it was killed meanwhile
         if fault.kind in LINK_KINDS:
             ending = heal_links(fault.client, fault.nodes, self._faulted)
         elif fault.kind == "pause":
             ending = resume(fault.client, self._faulted)
-        elif fault.kind == "jump":
-            ending = correct_clock(fault.nodes[0], self._faulted)
+        elif fault.kind in CLOCK_KINDS:
+            ending = correct_clock(fault.client or fault.nodes[0], self._faulted)
         else:
             (name,) = fault.nodes
             ending = comes_back(self._faulted.nodes[name], evidence.get(name) or {}, {})

@@ -146,15 +146,6 @@ LOOKS: Final[dict[str, Callable[[Outcome], bool]]] = {
 """What can be searched for, and how to look for it."""
 
 
-PROPERTY_OF: Final = {
-    "overlap": "mutual_exclusion",
-    "fence-order": "fencing",
-    "stale-write": "fencing",
-    "unfenced-write": "fencing",
-    "lost-update": "resource",
-}
-
-
 def suspect(outcome: Outcome, finding: str) -> bool:
     """Whether the checker may find this in the trial's history."""
     return LOOKS[finding](outcome)

@@ -5,7 +5,8 @@ It is a value: two equal trials are one, and as JSON it can be kept and replayed
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from collections.abc import Iterable
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -14,14 +15,32 @@ from lab.redis_model.persistence import Persistence
 
 OptionValue = str | int | float | bool
 
-Kind = Literal["cut", "hold", "delay", "pause", "jump", "crash", "power_cut"]
+Kind = Literal[
+    "cut", "hold", "delay", "pause", "jump", "crash", "power_cut", "drift", "reset", "client_crash"
+]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+CLASSIC_KINDS: Final[tuple[Kind, ...]] = ("cut", "hold", "delay", "pause", "jump", "crash", "power_cut")
+"""What a search draws unless it is asked for more: few kinds, each of which breaks some lock by itself."""
 LINK_KINDS: Final = ("cut", "hold", "delay")
-"""Faults on the links from one client to some nodes."""
+"""Faults on the links from one client to some nodes, which last until they are healed."""
+NODE_KINDS: Final = ("crash", "power_cut")
+"""Faults after which a node is down, until it is restarted."""
+CLOCK_KINDS: Final = ("jump", "drift")
+"""Faults of a wall clock: of a node, or of a client."""
 
-Moment = Literal["start", "asks", "granted", "before-write", "releases"]
+Moment = Literal["start", "asks", "granted", "before-write", "releases", "extends", "sends"]
 """What a fault waits for: the start, or that a client calls acquire, is granted it, has checked its lease and
-is about to write, calls release."""
+is about to write, calls release, calls extend, or is about to send commands to nodes. What it sends in one
+instant counts as one time."""
+
+Ending = Literal["release", "keep", "twice"]
+"""How a critical section ends: the lock is released, is kept until it expires, or is released twice."""
+
+
+def beyond_classic(kinds: Iterable[Kind]) -> bool:
+    """Whether some of these kinds are not classic: then clients do all that they can, too."""
+    return not set(kinds) <= set(CLASSIC_KINDS)
+
 
 CLIENTS: Final = ("alice", "bob", "carol", "dave")
 START_NS: Final = 20 * UNITS_NS["ms"]
@@ -31,7 +50,53 @@ FOR_GOOD: Final = 0
 HORIZON_NS: Final = 30 * UNITS_NS["s"]
 
 
-class When(msgspec.Struct, frozen=True, omit_defaults=True):
+class Readable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that is shown as the Python that makes it, without what is as by default."""
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={python(value)}" for name, value in self._given())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The same over several lines, for Hypothesis and IPython, which ask for it by this name."""
+        given = self._given()
+        nested = any(isinstance(value, dict | tuple | Readable) for _, value in given)
+        with printer.group(4, f"{type(self).__name__}("):
+            for at, (name, value) in enumerate(given):
+                printer.breakable(" " if at else "")
+                printer.text(f"{name}=")
+                if isinstance(value, int):
+                    printer.text(python(value))
+                else:
+                    printer.pretty(value)
+                if nested or at + 1 < len(given):
+                    printer.text(",")
+        if nested:
+            printer.breakable("")
+        printer.text(")")
+
+    def _given(self) -> list[tuple[str, Any]]:
+        found = []
+        for field in msgspec.structs.fields(self):
+            value = getattr(self, field.name)
+            default = field.default_factory() if callable(field.default_factory) else field.default
+            if field.required or value != default:
+                found.append((field.name, value))
+        return found
+
+
+def python(value: object) -> str:
+    """A value as Python: as ``repr``, with long numbers in groups of three digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:_}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(python, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {python(each)}" for key, each in value.items()) + "}"
+    return repr(value)
+
+
+class When(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A time anchored on an event: ``after_ns`` after the ``nth`` time that ``client`` comes there."""
 
     moment: Moment = "start"
@@ -40,8 +105,12 @@ class When(msgspec.Struct, frozen=True, omit_defaults=True):
     after_ns: int = 0
 
 
-class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One fault: where it hits, when, how much (``by_ns``: of a jump or a delay), and for how long."""
+class Fault(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One fault: where it hits, when, how much, and for how long.
+
+    ``by_ns`` belongs to a jump or a delay, ``ppm`` to a drift. A clock fault with a ``client`` hits the
+    client's clock, else that of the node.
+    """
 
     kind: Kind
     when: When
@@ -50,19 +119,31 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     by_ns: int = 0
     lasts_ns: int = FOR_GOOD
     direction: Literal["both", "requests", "replies"] = "both"
+    ppm: int = 0
 
 
-class Round(msgspec.Struct, frozen=True):
-    """One critical section: wait, acquire, read, compute for ``hold_ns``, check, write, release."""
+class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One critical section: wait, acquire, read, compute for ``hold_ns``, check, write, release.
+
+    The lease is extended ``extends`` times, at equal distances while the client computes. An acquire with
+    ``cancel_ns`` is cancelled after so long, if it is not over by then. With ``other`` the client takes and
+    releases a lock on another key meanwhile, with the same lock object.
+    """
 
     think_ns: int
     hold_ns: int
+    extends: int = 0
+    ends: Ending = "release"
+    cancel_ns: int = 0
+    other: bool = False
 
 
-class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
+class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A cluster, a lock, what each client does, and what happens; ``seed`` draws latencies and tokens.
 
     A negative seed draws no latencies: the nodes always answer in one order, which depends on the seed.
+    After its rounds each client asks for the lock again and again until it was granted it once, for
+    ``demand_ns`` at most; with 0 it does not ask.
     """
 
     lock: str
@@ -75,6 +156,7 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     store_fences: bool = False
     seed: int = 0
     horizon_ns: int = HORIZON_NS
+    demand_ns: int = 0
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -83,4 +165,13 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""
-        return msgspec.json.encode(self)
+        usual = {name: value for name, value in USUAL.items() if getattr(self, name) == value}
+        return msgspec.json.encode(msgspec.structs.replace(self, **usual) if usual else self)
+
+
+USUAL: Final = {
+    name: msgspec.structs.fields(Trial)[at].default
+    for at, name in enumerate(Trial.__struct_fields__)
+    if name in ("persistence", "ttl_ns", "horizon_ns")
+}
+"""Defaults that JSON leaves out only if they are the same object, not if they are equal."""

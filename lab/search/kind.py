@@ -1,0 +1,141 @@
+"""What kind of lock this is: which nodes it really asks, and which reference it is to be compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from lab.batch.for_lock import REFERENCES, Kind, Reference
+from lab.batch.plan import Selection
+from lab.drivers import PREFIX, is_driver
+from lab.drivers.place import place_for
+from lab.drivers.registry import row
+from lab.durations import UNITS_NS
+from lab.errors import LabError
+from lab.locks import lock_class, service_of
+from lab.run.lock_properties import properties_of
+from lab.search.runner import Outcome, run_trial, trials
+from lab.search.space import DEFAULT, one_of
+from lab.search.trial import FOR_GOOD, START_NS, Fault, OptionValue, Round, Trial, When
+from lab.substrates import AUTO
+
+OPENING: Final = frozenset(
+    (
+        "HELLO",
+        "AUTH",
+        "SELECT",
+        "CLIENT",
+        "PING",
+        "ECHO",
+        "INFO",
+        "ROLE",
+        "COMMAND",
+        "SCRIPT",
+        "READONLY",
+        "QUIT",
+    )
+)
+"""What clients send when they open a connection, or make ready, whatever they do then."""
+HELD_NS: Final = 50 * UNITS_NS["ms"]
+SOON_NS: Final = 15 * UNITS_NS["ms"]
+
+
+def nodes_asked(
+    lock: str, options: Mapping[str, OptionValue] | None = None, nodes: int = DEFAULT.nodes
+) -> tuple[str, ...]:
+    """The nodes on which a lock does anything when one client takes it once, and nothing goes wrong.
+
+    A connection alone does not count. It is asked in the simulation: no driver, and not inside ``trials``.
+
+    Raises:
+        LabError: no such lock, or options that it does not have.
+        SimulationError: the lock's code reached out of the simulation.
+        UnknownOutcome: the lock failed in a way of its own.
+    """
+    trial = Trial(
+        lock, {"alice": (Round(0, HELD_NS),)}, nodes=nodes, ttl_ns=DEFAULT.ttl_ns, options=dict(options or {})
+    )
+    with trials("resp"):
+        return _asked(run_trial(trial, "resp", watch=True))
+
+
+def asks_at_once(lock: str, nodes: int = DEFAULT.nodes) -> bool:
+    """Whether a lock asks all its nodes before one has answered: where none answers, it has asked them soon.
+
+    Soon is sooner than any time-out for one node. One that asks nothing before its connections are answered
+    is taken for one that does. Raises as ``nodes_asked`` does.
+    """
+    names = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:nodes])
+    silence = Fault("hold", When(), "alice", names, 0, FOR_GOOD, "replies")
+    alice: dict[str, tuple[Round, ...]] = {"alice": (Round(0, HELD_NS),)}
+    trial = Trial(lock, alice, (silence,), nodes=nodes, ttl_ns=DEFAULT.ttl_ns, horizon_ns=START_NS + SOON_NS)
+    with trials("resp"):
+        asked = _asked(run_trial(trial, "resp", watch=True))
+    return len(asked) != 1
+
+
+def _asked(outcome: Outcome) -> tuple[str, ...]:
+    """The nodes that executed more than what opens a connection."""
+    return tuple(sorted({entry.node for entry in outcome.commands if entry.name not in OPENING}))
+
+
+def kind_of(lock: str, like: str | None = None) -> Kind:
+    """The kind of a lock; ``like`` names the reference to compare it with, by default found by asking it.
+
+    Raises:
+        LabError: no such lock or reference, a lock on other servers than Redis, or a driver of which it is
+            not known.
+    """
+    given: Reference | None = None if like is None else one_of("--like", like, REFERENCES)
+    service = service_of(lock)
+    if service != "redis":
+        raise LabError(
+            f"{lock} is a lock on {service}",
+            where="--for",
+            expected="a lock on Redis: the scenarios that are chosen from have Redis nodes",
+            hint=f"lab suite SCENARIO… of those that lab list --consensus shows, with --only '*{lock}*'",
+        )
+    if is_driver(lock):
+        return _kind_of_driver(lock, given)
+    own = lock_class(lock)
+    asked = nodes_asked(lock)
+    fences, extends = bool(own.hands_out_fences), bool(getattr(own, "extends", True))
+    reference = given or _reference(len(asked), fences=fences)
+    return Kind(reference, fences, extends, asked, reference == "single" or asks_at_once(lock))
+
+
+def with_kind(selection: Selection, like: str | None) -> Selection:
+    """The selection with the kind of the lock that it is for, which is asked. Raises ``LabError``."""
+    if selection.for_lock is None:
+        if like is not None:
+            raise LabError(f"--like {like} without a lock", expected="--for LOCK --like REFERENCE")
+        return selection
+    if selection.what or selection.choice or selection.survey:
+        raise LabError(
+            "--for together with scenarios, a set of them, or --matrix",
+            expected="either one or the other",
+            hint="--only chooses of the scenarios that apply",
+        )
+    return replace(selection, kind=kind_of(selection.for_lock, like))
+
+
+def _kind_of_driver(lock: str, given: Reference | None) -> Kind:
+    """A driver says what it can do; how many nodes its library asks stands in its row, or is to be said."""
+    if given is None and not lock.startswith(PREFIX):
+        raise LabError(
+            f"how many nodes does {lock} ask? A driver cannot be asked in the simulation",
+            where=f"--for {lock}",
+            expected=f"--like {', '.join(REFERENCES)}: the lock of the lab that is of its kind",
+            hint="single asks one node, redlock a majority, redlock-fenced also hands out fences",
+        )
+    told = properties_of(lock, DEFAULT.ttl_ns, {}, place_for(AUTO, lock))
+    used = row(lock.removeprefix(PREFIX)).nodes if lock.startswith(PREFIX) else None
+    reference = given or _reference(used or DEFAULT.nodes, fences=told.hands_out_fences)
+    return Kind(reference, told.hands_out_fences, told.extends)
+
+
+def _reference(asked: int, *, fences: bool) -> Reference:
+    if asked <= 1:
+        return "single"
+    return "redlock-fenced" if fences else "redlock"

@@ -1,0 +1,139 @@
+"""Which part of a trial's history a finding needs: the events up to the last one that proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lab.search.runner import Event, Outcome
+from lab.search.suspicion import named
+
+RESOURCE: Final = ("read", "held", "write")
+WAITS: Final = ("leak", "unavailable")
+"""Findings that come of asking in vain for long enough."""
+MARGIN_NS: Final = 2_000_000_000
+"""How much longer than it must be a series of vain acquires is: operations do not always last as long."""
+THINNED_NS: Final = 800_000_000
+"""How long after one refused acquire the next is of use: less than the checker's grace."""
+UNATTENDED: Final = "/renewal of "
+
+
+class CannotBeTold(ValueError):
+    """A trial that has no scenario in directed steps; its text says why. The trial itself can be kept."""
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A finding and the events that it needs.
+
+    ``property`` is the checker's name for what is violated.
+    """
+
+    events: list[Event]
+    whole: list[Event]
+    """All events up to the last of them, also those that look as if nothing depended on them."""
+    property: str
+
+
+def relevant(outcome: Outcome, finding: str) -> Proven:
+    """What of a history shows the finding.
+
+    Raises:
+        CannotBeTold: the history does not show it, or as an observation only, which violates nothing.
+    """
+    hits = [each for each in _found(outcome, outcome.events, finding) if each.severity == "violation"]
+    if not hits:
+        raise CannotBeTold(f"the trial does not show {finding}")
+    events = [event for event in outcome.events if UNATTENDED not in event["process"]]
+
+    def shows(part: list[Event]) -> bool:
+        return any(each.severity == "violation" for each in _found(outcome, part, finding))
+
+    if not shows(events):
+        raise CannotBeTold("the lock extends its leases unasked, and the finding needs that")
+    events = _shortest(events, shows, beyond_ns=MARGIN_NS if finding in WAITS else 0)
+    whole = events
+    if finding in WAITS:
+        idle = _vain(outcome, events)
+        for client in outcome.trial.clients:
+            rest = [event for event in events if event.get("client") != client or _grant(event) not in idle]
+            events = _kept_if(shows, rest, events)
+        events = _kept_if(shows, _thinned(events, idle), events)
+    without = [event for event in events if event["f"] not in RESOURCE]
+    return Proven(_kept_if(shows, without, events), whole, str(hits[0].property))
+
+
+def _found(outcome: Outcome, events: list[Event], finding: str) -> list[Any]:
+    part = Outcome(outcome.trial, [_plain(event) for event in events], outcome.covered)
+    return [each for each in named(part) if each.name == finding]
+
+
+def _plain(event: Event) -> Event:
+    return {name: value for name, value in event.items() if name != "_nodes"}
+
+
+def _kept_if(shows: Callable[[list[Event]], bool], less: list[Event], events: list[Event]) -> list[Event]:
+    return less if shows(less) else events
+
+
+def _shortest(events: list[Event], shows: Callable[[list[Event]], bool], *, beyond_ns: int) -> list[Event]:
+    """The shortest beginning that shows it and ends with a completion, and what ends so soon after that."""
+    ends = [at for at, event in enumerate(events) if "client" in event and event["type"] != "invoke"]
+    low, high = 0, len(ends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if shows(events[: ends[middle] + 1]):
+            high = middle
+        else:
+            low = middle + 1
+    if not ends:
+        return events
+    until_ns = events[ends[low]]["time_ns"] + beyond_ns
+    return events[: max(at for at in ends if at <= ends[low] or events[at]["time_ns"] <= until_ns) + 1]
+
+
+def _vain(outcome: Outcome, events: list[Event]) -> set[str]:
+    """The acquires that were refused and left nothing behind on any node, by the id of the grant."""
+    called_ns = {_grant(event): event["time_ns"] for event in events if _is(event, "acquire", "invoke")}
+    changing = [(each, each.changes()) for each in outcome.commands]
+    changing = [(each, changes) for each, changes in changing if changes]
+
+    def left_something(event: Event) -> bool:
+        token, since_ns, until_ns = event.get("token"), called_ns[_grant(event)], event["time_ns"]
+        holding: set[tuple[str, str]] = set()
+        for each, changes in changing:
+            if token is None and each.client == event["client"] and since_ns <= each.time_ns <= until_ns:
+                return True
+            for key, old, new in changes:
+                if token in each.words and old not in (None, token):
+                    return True  # it changed what was another's
+                if new == token and token is not None:
+                    holding.add((each.node, key))
+                elif old == token and each.time_ns <= until_ns:
+                    holding.discard((each.node, key))
+        return bool(holding)
+
+    return {_grant(event) for event in events if _is(event, "acquire", "fail") and not left_something(event)}
+
+
+def _thinned(events: list[Event], idle: set[str]) -> list[Event]:
+    """Without vain acquires that came soon after the one before, by the same client."""
+    calls = [event for event in events if _is(event, "acquire", "invoke") and _grant(event) in idle]
+    left_out: set[str] = set()
+    last_ns: dict[str, int] = {}
+    for call in calls[:-1]:
+        client, call_ns = call["client"], call["time_ns"]
+        if call_ns - last_ns.get(client, call_ns - THINNED_NS) < THINNED_NS:
+            left_out.add(_grant(call))
+        else:
+            last_ns[client] = call_ns
+    return [event for event in events if _grant(event) not in left_out]
+
+
+def _grant(event: Event) -> str:
+    return str(event.get("grant_id", ""))
+
+
+def _is(event: Event, f: str, kind: str) -> bool:
+    return bool(event["f"] == f and event["type"] == kind)

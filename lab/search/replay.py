@@ -1,0 +1,133 @@
+"""A trial that was kept as JSON: read, checked, and run again, which comes to the same to the last event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lab.errors import LabError, did_you_mean
+from lab.locks import margin_ns
+from lab.search.runner import Outcome, Wire, run_trial, trials
+from lab.search.space import must_run_in_virtual_time
+from lab.search.trial import LINK_KINDS, NODE_KINDS, Fault, Round, Trial, When
+
+MARK: Final = "# The trial that this tells:\n# "
+"""What stands before a trial at the end of the scenario that was made of it."""
+NODES_MAX: Final = 26
+Wrong = tuple[str, str, str]
+"""What is wrong with a trial: where, what was seen, what was expected."""
+
+
+def replay(text: bytes | str, name: str, wire: Wire = "direct", *, watch: bool = False) -> Outcome:
+    """Run a trial again.
+
+    Args:
+        text: the trial, as ``Trial.key`` writes it, or a scenario that was made of one.
+        name: the file that it comes from, for errors.
+        wire: how requests reach the nodes; a trial comes out the same on the wire on which it was found.
+        watch: see ``run_trial``.
+
+    Raises:
+        LabError: it is no trial, or one that cannot be: with the file and the key.
+    """
+    trial = trial_of(text, name)
+    with trials(wire):
+        return run_trial(trial, wire, watch=watch)
+
+
+def read_trial(path: Path) -> Trial:
+    """The trial in a file: JSON, or a scenario that was made of one. Raises ``LabError``."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise LabError(f"cannot read it: {error.strerror}", where=str(path)) from error
+    return trial_of(text, str(path))
+
+
+def trial_of(text: bytes | str, name: str) -> Trial:
+    """The trial that this text says. Raises ``LabError``."""
+    data = text if isinstance(text, bytes) else text.encode()
+    _, mark, at_the_end = data.partition(MARK.encode())
+    try:
+        trial = msgspec.json.decode(at_the_end if mark else data, type=Trial)
+    except msgspec.ValidationError as error:
+        seen, _, place = str(error).partition(" - at ")
+        where = f"{name}, key {place.strip('`').removeprefix('$.')}" if place else name
+        raise LabError(seen, where=where, expected=_fields(place), hint=_hint(seen)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        expected = "a trial as JSON, as `lab search` keeps it, or a scenario that was made of one"
+        raise LabError(f"this is no JSON: {error}", where=name, expected=expected) from error
+    for where, seen, expected in _wrong(trial):
+        raise LabError(seen, where=f"{name}, key {where}", expected=expected)
+    must_run_in_virtual_time(trial.lock)
+    margin_ns(trial.lock, trial.ttl_ns, trial.options)  # a lock that there is, with options that it has
+    return trial
+
+
+def _fields(place: str) -> str:
+    """The keys that may stand at a place in a trial."""
+    kind: type[msgspec.Struct] = Trial
+    if ".when" in place:
+        kind = When
+    elif "faults" in place or "clients" in place:
+        kind = Fault if "faults" in place else Round
+    return f"the keys {', '.join(kind.__struct_fields__)}"
+
+
+def _hint(seen: str) -> str | None:
+    unknown = re.search(r"unknown field `(.*)`", seen)
+    known = {name for kind in (Trial, Fault, Round, When) for name in kind.__struct_fields__}
+    near = did_you_mean(unknown[1], sorted(known)) if unknown else None
+    return f"did you mean {near!r}?" if near else None
+
+
+def _wrong(trial: Trial) -> Iterator[Wrong]:
+    """Everything in a trial that cannot be, though its types are right."""
+    if not 1 <= trial.nodes <= NODES_MAX:
+        yield "nodes", f"{trial.nodes} nodes", f"1 to {NODES_MAX}"
+    if not trial.clients:
+        yield "clients", "no client", "one at least"
+    for key in ("ttl_ns", "horizon_ns"):
+        if getattr(trial, key) <= 0:
+            yield key, f"{getattr(trial, key)} ns", "more than 0"
+    if trial.demand_ns < 0:
+        yield "demand_ns", f"{trial.demand_ns} ns", "0 or more"
+    for name, rounds in trial.clients.items():
+        for at, each in enumerate(rounds):
+            for key in ("think_ns", "hold_ns", "extends", "cancel_ns"):
+                if getattr(each, key) < 0:
+                    yield f"clients.{name}[{at}].{key}", str(getattr(each, key)), "0 or more"
+    for at, fault in enumerate(trial.faults):
+        for where, seen, expected in _wrong_in(fault, trial):
+            yield f"faults[{at}].{where}", seen, expected
+
+
+def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:
+    clients, nodes = ", ".join(trial.clients), ", ".join(trial.node_names)
+    when = fault.when
+    if when.nth < 1:
+        yield "when.nth", str(when.nth), "1 or more"
+    for key, value in (("when.after_ns", when.after_ns), ("lasts_ns", fault.lasts_ns)):
+        if value < 0:
+            yield key, f"{value} ns", "0 or more"
+    if when.moment != "start" and when.client not in trial.clients:
+        yield "when.client", f"the client {when.client!r}", f"one of {clients}"
+    if fault.client and fault.client not in trial.clients:
+        yield "client", f"the client {fault.client!r}", f"one of {clients}"
+    for node in fault.nodes:
+        if node not in trial.node_names:
+            yield "nodes", f"the node {node!r}", f"some of {nodes}"
+    of_links = fault.kind in (*LINK_KINDS, "reset")
+    if (of_links or fault.kind in ("pause", "client_crash")) and not fault.client:
+        yield "client", f"a {fault.kind} without a client", f"one of {clients}"
+    if (of_links or fault.kind in NODE_KINDS) and not fault.nodes:
+        yield "nodes", f"a {fault.kind} without nodes", f"some of {nodes}"
+    if fault.kind in ("jump", "drift") and bool(fault.client) == bool(fault.nodes):
+        seen = "both" if fault.client else "neither of"
+        yield "client", f"a {fault.kind} that names {seen} a client and nodes", "one of them"
+    if fault.kind == "hold" and fault.direction == "both":
+        yield "direction", "a hold of both directions", "requests or replies"

@@ -1,0 +1,172 @@
+"""Plainer trials: other values for what cannot be left out, each of them simpler to tell than the one before.
+
+Each change lowers a measure of its own and raises none that comes before it, so a series of them ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.durations import UNITS_NS
+from lab.search.trial import CLIENTS, CLOCK_KINDS, Fault, Moment, Round, Trial, When
+
+PLAIN_TTL_NS: Final = 10 * UNITS_NS["s"]
+PLAIN_NODES: Final = (3, 5)
+"""How many nodes are plain, the plainest first."""
+PLAIN_DRIFTS_PPM: Final = (8_000, 200_000)
+"""How fast a clock may plainly drift: little, and much."""
+PLAIN_ENDINGS: Final = ("release", "keep", "twice")
+OPERATIONS: Final[tuple[Moment, ...]] = ("granted", "asks", "extends", "releases", "before-write")
+"""Moments that a reader knows without counting what a client sends."""
+
+
+def plainer_rounds(trial: Trial) -> Iterator[Trial]:
+    """The trial with fewer operations: no demand, fewer extensions, plain endings, nothing cancelled."""
+    if trial.demand_ns:
+        yield replace(trial, demand_ns=0)
+    for name, rounds in trial.clients.items():
+        for at, each in enumerate(rounds):
+            for plainer in _plainer_round(each):
+                yield replace(
+                    trial, clients={**trial.clients, name: (*rounds[:at], plainer, *rounds[at + 1 :])}
+                )
+
+
+def _plainer_round(each: Round) -> Iterator[Round]:
+    if each.cancel_ns:
+        yield replace(each, cancel_ns=0)
+    if each.other:
+        yield replace(each, other=False)
+    for ends in PLAIN_ENDINGS[: PLAIN_ENDINGS.index(each.ends)]:
+        yield replace(each, ends=ends)
+    for extends in sorted({0, each.extends - 1}):
+        if 0 <= extends < each.extends:
+            yield replace(each, extends=extends)
+
+
+def plainer_faults(trial: Trial) -> Iterator[Trial]:
+    """The trial with one fault at a plainer moment, or of a plainer size."""
+    for at, fault in enumerate(trial.faults):
+        for plainer in (*_plainer_moments(fault, trial), *_plainer_drifts(fault)):
+            yield with_fault(trial, at, plainer)
+
+
+def _plainer_moments(fault: Fault, trial: Trial) -> Iterator[Fault]:
+    when = fault.when
+    if when != When():
+        yield replace(fault, when=When())
+    if when.moment == "sends":
+        rounds = trial.clients[when.client]
+        extends = sum(each.extends for each in rounds)
+        for moment in OPERATIONS:
+            for nth in range(1, 1 + (extends if moment == "extends" else len(rounds))):
+                yield replace(fault, when=When(moment, when.client, nth))
+    elif when.moment not in ("start", "granted"):
+        for name in trial.clients:
+            yield replace(fault, when=When("granted", name))
+    if when.after_ns:
+        yield replace(fault, when=replace(when, after_ns=0))
+    for nth in sorted({1, when.nth - 1}):
+        if 0 < nth < when.nth:
+            yield replace(fault, when=replace(when, nth=nth))
+
+
+def _plainer_drifts(fault: Fault) -> Iterator[Fault]:
+    if fault.kind != "drift":
+        return
+    for ppm in PLAIN_DRIFTS_PPM:
+        if abs(fault.ppm) == ppm:
+            return
+        yield replace(fault, ppm=ppm if fault.ppm > 0 else -ppm)
+
+
+def plainer_cluster(trial: Trial) -> Iterator[Trial]:
+    """The trial with a plainer cluster: fewer nodes, a TTL of 10 s, nodes that sync before they answer."""
+    for nodes in PLAIN_NODES:
+        if nodes < trial.nodes:
+            for kept in combinations(trial.node_names, nodes):
+                yield with_nodes(trial, kept)
+    if trial.persistence != "aof-always":
+        yield replace(trial, persistence="aof-always")
+    if trial.ttl_ns != PLAIN_TTL_NS:
+        horizon_ns = max(trial.horizon_ns, trial.horizon_ns * PLAIN_TTL_NS // trial.ttl_ns)
+        yield _at_the_scale_of(trial, horizon_ns)
+        yield replace(trial, ttl_ns=PLAIN_TTL_NS, horizon_ns=horizon_ns)
+
+
+def with_nodes(trial: Trial, kept: tuple[str, ...]) -> Trial:
+    """The trial with these of its nodes alone, called A, B, C…; what hits no node any more is left out."""
+    named = dict(zip(kept, trial.node_names, strict=False))
+    faults = tuple(
+        replace(fault, nodes=tuple(named[node] for node in fault.nodes if node in named))
+        for fault in trial.faults
+        if not fault.nodes or not named.keys().isdisjoint(fault.nodes)
+    )
+    return replace(trial, nodes=len(kept), faults=faults)
+
+
+def _at_the_scale_of(trial: Trial, horizon_ns: int) -> Trial:
+    """The trial with the plain TTL; what takes a good part of a lease takes the same part of it."""
+
+    def scaled(ns: int) -> int:
+        return ns * PLAIN_TTL_NS // trial.ttl_ns if ns >= trial.ttl_ns // 10 else ns
+
+    def jumped(ns: int) -> int:
+        return scaled(ns) if ns > 0 else -scaled(-ns)
+
+    clients = {
+        name: tuple(
+            replace(each, hold_ns=scaled(each.hold_ns), think_ns=scaled(each.think_ns)) for each in rounds
+        )
+        for name, rounds in trial.clients.items()
+    }
+    faults = tuple(
+        replace(
+            fault,
+            when=replace(fault.when, after_ns=scaled(fault.when.after_ns)),
+            lasts_ns=scaled(fault.lasts_ns),
+            by_ns=jumped(fault.by_ns) if fault.kind in CLOCK_KINDS else fault.by_ns,
+        )
+        for fault in trial.faults
+    )
+    return replace(
+        trial,
+        ttl_ns=PLAIN_TTL_NS,
+        clients=clients,
+        faults=faults,
+        demand_ns=scaled(trial.demand_ns),
+        horizon_ns=horizon_ns,
+    )
+
+
+def renamed(trial: Trial) -> Iterator[Trial]:
+    """The trial with its clients called Alice, Bob and so on, in the order in which they begin.
+
+    Latencies depend on names, so it is tried with other seeds as well.
+    """
+    in_order = sorted(
+        trial.clients, key=lambda name: trial.clients[name][0].think_ns if trial.clients[name] else 0
+    )
+    names = dict(zip(in_order, CLIENTS, strict=False))
+    if list(names) == list(names.values()) == list(trial.clients):
+        return
+    faults = tuple(
+        replace(
+            fault,
+            client=names.get(fault.client, fault.client),
+            when=replace(fault.when, client=names.get(fault.when.client, fault.when.client)),
+        )
+        for fault in trial.faults
+    )
+    clients = {name: trial.clients[old] for old, name in names.items()}
+    for seed in dict.fromkeys((trial.seed, 0, -1)):
+        yield replace(trial, clients=clients, faults=faults, seed=seed)
+
+
+def with_fault(trial: Trial, at: int, fault: Fault) -> Trial:
+    """The trial with another fault at this place."""
+    return replace(trial, faults=(*trial.faults[:at], fault, *trial.faults[at + 1 :]))

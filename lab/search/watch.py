@@ -1,0 +1,99 @@
+"""What nodes execute in a trial, one command after the other, and what that changes: for telling why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lab.redis_model import RedisModel
+from lab.substrates.sim.host import Host
+
+State = dict[str, tuple[str, int | None]]
+"""The keys of a node that hold text or a hash: the value, and its milliseconds left; None: it has no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A command that a node executed: for which client, in a script or not, and its keys before and after.
+
+    ``time_ns`` is by the history's clock.
+    """
+
+    time_ns: int
+    node: str
+    client: str
+    words: tuple[str, ...]
+    in_script: bool
+    before: State
+    after: State
+
+    @property
+    def name(self) -> str:
+        """The command, in capitals."""
+        return self.words[0].upper()
+
+    def changes(self) -> list[tuple[str, str | None, str | None]]:
+        """The keys whose value is another one afterwards: key, value before, value after."""
+        keys = [*self.before, *(key for key in self.after if key not in self.before)]
+        pairs = [(key, self.before.get(key), self.after.get(key)) for key in keys]
+        return [
+            (key, old and old[0], new and new[0])
+            for key, old, new in pairs
+            if (old and old[0]) != (new and new[0])
+        ]
+
+
+@dataclass
+class CommandLog:
+    """All commands of a trial, in the order in which they were executed."""
+
+    now_ns: Any
+    entries: list[Executed] = field(default_factory=list)
+    asker: str = ""
+    """Whose request is being executed."""
+
+    def begin(self, node: str, model: RedisModel) -> None:
+        """Note what this server executes from now on."""
+
+        def note(words: Sequence[bytes], peer: str) -> None:
+            self.end(node, model)
+            state = _state_of(model)
+            said = tuple(word.decode(errors="replace") for word in words)
+            entry = Executed(self.now_ns(), node, self.asker, said, peer == "lua", state, state)
+            self.entries.append(entry)
+
+        model.on_command = note
+
+    def end(self, node: str, model: RedisModel) -> None:
+        """The command that was noted last is over, if it was one of this node's."""
+        if self.entries and self.entries[-1].node == node and self.entries[-1].time_ns == self.now_ns():
+            self.entries[-1] = replace(self.entries[-1], after=_state_of(model))
+
+
+def _state_of(model: RedisModel) -> State:
+    now_ms = model.wall_ns() // 1_000_000
+    state: State = {}
+    for key, value in model.keys.data.items():
+        until_ms = model.keys.expires.get(key)
+        if isinstance(value, bytes | dict) and (until_ms is None or until_ms > now_ms):
+            left_ms = None if until_ms is None else until_ms - now_ms
+            state[key.decode(errors="replace")] = _text_of(value), left_ms
+    return state
+
+
+def _text_of(value: bytes | dict[bytes, bytes]) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return " ".join(f"{_text_of(name)}={_text_of(each)}" for name, each in sorted(value.items()))
+
+
+def note_wall_clock(host: Host, looked: set[str]) -> None:
+    """Note the host's name in ``looked`` if its code asks what time it is on the wall."""
+    wall_ns = host.clock.wall_ns
+
+    def noted() -> int:
+        looked.add(host.name)
+        return wall_ns()
+
+    host.clock.wall_ns = noted  # type: ignore[method-assign]
