@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree
@@ -17,16 +18,16 @@ from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.errors import ExitCode, LabError
 from lab.locks import BUILT_IN, lock_class
-from lab.locks.broken import MUTANTS, Mutant
-from lab.paths import mutant_story_dir
-from lab.scenario.files import names
+from lab.locks.broken import CAUSES, MUTANTS, WITH_STORY, Mutant
+from lab.scenario.files import defect_names, names
 from lab.scenario.load import load_scenario
 from lab.selftest.mutants import Catch, SelftestTask, blank, by_search, by_story
 from lab.selftest.pages import mutants_page
 from lab.selftest.run import Trials, of_locks, stories_within_assumptions
+from tests.known_bad import test_quorums, test_rewritten, test_singles
 from tests.lab_process import ROOT, Lab
 
-STORIES = sorted(path.stem for path in mutant_story_dir().glob("*.yaml"))
+STORIES = defect_names()
 ON_SERVERS: dict[str, Any] = {
     "bare-del": (),
     "extend-reacquires": pytest.mark.full,
@@ -36,7 +37,7 @@ ON_SERVERS: dict[str, Any] = {
 
 
 @pytest.mark.usefixtures("_patched")
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", WITH_STORY)
 def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
     row = by_story(MUTANTS[name], 1)
     assert row.result == "caught", row.reasons
@@ -47,11 +48,11 @@ def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
 def test_the_table_that_is_kept_has_them_all_and_says_that_they_were_caught() -> None:
     text = (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8")
     kept = [line.split(" | ")[:4] for line in text.splitlines() if line.startswith("| ")][2:]
-    task = SelftestTask(tuple(MUTANTS))
+    task = SelftestTask(tuple(WITH_STORY))
     rows = [blank(mutant, way) for mutant, way in task.ways]
     cells = [[f"| {row.mutant}", row.breaks.replace("|", "\\|"), row.by, row.finding] for row in rows]
     assert sorted(kept) == sorted(cells), "lab suite --selftest --full --markdown docs/selftest.md"
-    assert f"{len(MUTANTS)} of {len(MUTANTS)} broken locks are caught" in text
+    assert f"{len(WITH_STORY)} of {len(WITH_STORY)} broken locks are caught" in text
 
 
 @pytest.mark.slow
@@ -63,11 +64,11 @@ def test_a_search_catches_it_as_well(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=ON_SERVERS.get(n, pytest.mark.slow)) for n in MUTANTS]
+    "name", [pytest.param(n, marks=ON_SERVERS.get(n, pytest.mark.slow)) for n in WITH_STORY]
 )
 def test_a_mutant_is_caught_on_real_servers(lab: Lab, name: str) -> None:
     mutant = MUTANTS[name]
-    run = lab("run", mutant.story, "--lock", mutant.lock, "--on", "local", "--picture", "unexpected")
+    run = lab("run", str(mutant.story), "--lock", mutant.lock, "--on", "local", "--picture", "unexpected")
     assert run.code == 1, run.out + run.err
     assert mutant.finding in run.findings
 
@@ -82,7 +83,9 @@ def test_the_real_lock_is_clean_there_too(lab: Lab, story: str) -> None:
 @pytest.fixture
 def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
     """A mutant that is the real lock."""
-    mutant = Mutant("harmless", "grants:Redlock", "two-minorities", "overlap", search=("cut",))
+    mutant = Mutant(
+        "harmless", "grants:Redlock", "overlap", "too-few-votes", story="two-minorities", search=("cut",)
+    )
     monkeypatch.setitem(lab.locks.broken.MUTANTS, mutant.name, mutant)
     return mutant
 
@@ -96,7 +99,7 @@ def test_a_lock_that_is_not_broken_survives(harmless: Mutant) -> None:
 
 @pytest.mark.usefixtures("_patched")
 def test_another_finding_does_not_count() -> None:
-    other = Mutant("quorum-off-by-one", "grants:QuorumOffByOne", "two-minorities", "leak")
+    other = changed(MUTANTS["quorum-off-by-one"], finding="leak")
     row = by_story(other, 1)
     assert row.result == "survived"
     assert "leak was not found, only: overlap" in row.reasons[0]
@@ -105,14 +108,14 @@ def test_another_finding_does_not_count() -> None:
 @pytest.mark.usefixtures("_patched")
 def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
     real = MUTANTS["quorum-off-by-one"].lock
-    other = Mutant("counts-silence", "grants:CountsSilence", "two-minorities", "overlap", real)
+    other = changed(MUTANTS["counts-silence"], real=real)
     row = by_story(other, 1)
     assert (row.result, row.exit_code) == ("control", ExitCode.UNEXPECTED)
 
 
 @pytest.mark.usefixtures("_patched")
 def test_a_run_without_a_verdict_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = Mutant("set-without-expiry", "grants:SetWithoutExpiry", "after-the-keys", "leak")
+    late = changed(MUTANTS["set-without-expiry"], story="after-the-keys")
     row = by_story(late, 1)  # its keys never go, so the story never comes to its end
     assert (row.result, row.exit_code) == ("unknown", ExitCode.UNKNOWN)
 
@@ -129,11 +132,24 @@ def test_they_are_no_locks_to_choose_from(lab: Lab) -> None:
 
 
 def test_there_are_enough_and_each_story_is_used() -> None:
-    assert len(MUTANTS) >= 30
-    assert {mutant.story for mutant in MUTANTS.values()} >= set(STORIES)
+    assert len(MUTANTS) >= 89
+    assert len(WITH_STORY) >= 49
+    assert {mutant.story for mutant in WITH_STORY.values()} >= set(STORIES)
     assert len({mutant.place for mutant in MUTANTS.values()}) == len(MUTANTS)
+    assert {cause for mutant in MUTANTS.values() for cause in mutant.causes} == set(CAUSES)
     for story in STORIES:
         assert "violated" not in load_scenario(story).scenario.expect.outcomes.values()
+
+
+def test_each_without_a_story_is_shown_step_by_step() -> None:
+    shown = [*test_singles.SITUATIONS, *test_rewritten.SITUATIONS, *test_quorums.SITUATIONS]
+    assert len(shown) == len(set(shown))
+    assert set(shown) == set(MUTANTS) - set(WITH_STORY)
+    for name in shown:
+        with pytest.raises(LabError, match="has no scenario"):
+            by_story(MUTANTS[name], 1)
+    with pytest.raises(LabError):
+        of_locks(shown[:1], Trials())
 
 
 def test_the_stories_within_the_assumptions_expect_nothing_bad() -> None:

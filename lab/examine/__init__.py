@@ -1,0 +1,1 @@
+"""Examining an unknown lock: what it is, how it differs from its reference, and its defects."""

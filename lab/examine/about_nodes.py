@@ -1,0 +1,263 @@
+"""Facts on nodes and acquires: who is asked, how many must agree, how often, and how long it takes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lab.examine.evidence import NEVER, Operation
+from lab.examine.probes import NotShown, Probes, Profile, ending, first, granted, lock_key, took_ns
+from lab.examine.programs import ALICE, BOB
+from lab.examine.seen import Request, Seen, listed, milliseconds
+from lab.examine.twins import requests_to_twins
+
+
+def nodes(probes: Probes, profile: Profile) -> str:
+    """Which nodes are asked, in which order, one after the other or at once."""
+    seen = probes.alone()
+    acquire = first(seen, ALICE, "acquire")
+    used = {request.node for request in seen.requests}
+    profile.nodes_used = tuple(sorted(used))
+    asked = list(dict.fromkeys(name for _, targets in seen.sendings(acquire) for name in targets))
+    asked = [name for name in asked if name in used]
+    if not asked:
+        raise NotShown(f"nothing was sent to a node until the acquire {ending(acquire)}")
+    profile.nodes_asked = len(asked)
+    of = f"{len(asked)} of {probes.setting.nodes} nodes"
+    if len(asked) == 1:
+        return f"An acquire asks {of}: {asked[0]}."
+    ways = [_way(seen, each) for each in seen.of(ALICE, "acquire")]
+    each_time = (
+        ", in this order each time" if len(set(map(str, ways))) == 1 else ", in another order each time"
+    )
+    if is_sequential(seen, acquire):
+        return f"An acquire asks {of} one after the other: {', '.join(asked)}{each_time}."
+    if ways[0][0] == asked:
+        return f"An acquire asks {of} at once: {', '.join(asked)}."
+    groups = "; ".join(", ".join(targets) for targets in ways[0])
+    return f"An acquire asks {of} in several steps: {groups}."
+
+
+def is_sequential(seen: Seen, acquire: Operation) -> bool:
+    """Whether an acquire asks one node at a time."""
+    way = _way(seen, acquire)
+    return len({name for targets in way for name in targets}) > 1 and all(len(each) == 1 for each in way)
+
+
+def _way(seen: Seen, acquire: Operation) -> list[list[str]]:
+    return [targets for _, targets in seen.sendings(acquire)]
+
+
+def equal_addresses(probes: Probes, profile: Profile) -> str:
+    """Whether an address that is given twice counts as two nodes."""
+    if not profile.nodes_asked:
+        raise NotShown("no acquire asked a node")
+    if profile.nodes_asked < 2:
+        return "It asks one node."
+    asked = requests_to_twins(probes.setting)
+    if asked is None:
+        raise NotShown("an acquire on nodes of which two have one address did not end, or failed")
+    if asked == 0:
+        raise NotShown("the address that was given twice was not asked")
+    if asked == 1:
+        return "An address that is given twice is asked once."
+    return f"An address that is given twice is taken for two nodes: it is asked {asked} times."
+
+
+def quorum(probes: Probes, profile: Profile) -> str:
+    """How many nodes must be reached."""
+    used = profile.must_use_nodes()
+    if len(used) == 1 or len(used) < probes.setting.nodes:
+        return _quorum_of_some(probes, profile)
+    for count in (len(used), len(used) - 1):
+        if count > 0:
+            profile.quorum_of[count] = _least(probes, used[:count], count)
+    profile.quorum = least = profile.quorum_of[len(used)]
+    needs = listed(f"{each} of {count}" for count, each in profile.quorum_of.items())
+    if all(each == count // 2 + 1 for count, each in profile.quorum_of.items()):
+        return f"An acquire needs {needs} nodes: a majority."
+    if all(each == count for count, each in profile.quorum_of.items()):
+        return f"An acquire needs {needs} nodes: all of them."
+    if least == 0:
+        return f"An acquire is granted with no node reached ({needs})."
+    if any(each * 2 <= count for count, each in profile.quorum_of.items()):
+        return f"An acquire needs {needs} nodes: less than a majority."
+    return f"An acquire needs {needs} nodes."
+
+
+def _quorum_of_some(probes: Probes, profile: Profile) -> str:
+    """The same for a lock that does not use all nodes; it may turn to others when those are silent."""
+    turns_to: list[str] = []
+    while True:
+        used = profile.nodes_used
+        cut = probes.cut(used)
+        more = {request.node for request in cut.requests if request.sent.client == ALICE} - set(used)
+        if not more:
+            break
+        turns_to += sorted(more)
+        profile.nodes_used = (*used, *sorted(more))
+    profile.quorum = least = _least(probes, used, None)
+    if least == 0:
+        return "An acquire is granted with no node reached."
+    of = f"{least} of the {len(used)} nodes that it uses" if len(used) > 1 else "the one node that it uses"
+    others = "" if len(used) == probes.setting.nodes else ", and none of the others"
+    turning = f"; it turns to {listed(turns_to)} if the first ones are silent" if turns_to else ""
+    return f"An acquire needs {of}{others}{turning}."
+
+
+def _least(probes: Probes, used: tuple[str, ...], count: int | None) -> int:
+    """With how few of the nodes that a lock uses it is granted."""
+    found = [
+        cut
+        for cut in range(len(used) + 1)
+        if first(probes.cut(used[len(used) - cut :], count), ALICE, "acquire").how == "ok"
+    ]
+    if not found:
+        raise NotShown(f"no acquire was granted, not even with all of {len(used)} nodes reached")
+    return len(used) - max(found)
+
+
+def silence(probes: Probes, profile: Profile) -> str:
+    """How long an acquire takes if one node, or all nodes, cannot be reached."""
+    used = profile.must_use_nodes()
+    none, one, every = (
+        first(probes.cut(used[len(used) - count :]), ALICE, "acquire") for count in (0, 1, len(used))
+    )
+    profile.gives_up_ns = took_ns(every)
+    sentence = f"An acquire {_lasts(none)}"
+    if len(used) > 1:
+        sentence += f"; with {used[-1]} silent it {_lasts(one)}"
+    return f"{sentence}; with {'all nodes' if len(used) > 1 else used[0]} silent it {_gives_up(every)}."
+
+
+def _lasts(acquire: Operation) -> str:
+    took = took_ns(acquire)
+    if took is None:
+        return "does not end"
+    return f"takes {milliseconds(took)}" + ("" if acquire.how == "ok" else f", and {ending(acquire)}")
+
+
+def _gives_up(acquire: Operation) -> str:
+    took = took_ns(acquire)
+    if took is None:
+        return "does not give up"
+    if acquire.how == "ok":
+        return f"is granted after {milliseconds(took)}"
+    outcome = "" if acquire.how == "fail" else ", with an unknown outcome"
+    return f"gives up after {milliseconds(took)}{outcome}"
+
+
+def taken_by(seen: Seen) -> tuple[str, ...]:
+    """The sort of request by which Alice takes the lock. Raises ``NotShown``."""
+    acquire = granted(seen)
+    asked = seen.during(acquire)
+    writing = [request for request in asked if request.wrote()]
+    if not writing:
+        raise NotShown("the acquire wrote no text and no hash on any node")
+    return writing[0].what
+
+
+def tries_of(seen: Seen, acquire: Operation, what: tuple[str, ...]) -> list[Request]:
+    """The requests of this sort in an acquire, at the node that had most of them."""
+    asked = [request for request in seen.during(acquire) if request.what == what]
+    by_node = {
+        name: [each for each in asked if each.node == name] for name in sorted({r.node for r in asked})
+    }
+    return max(by_node.values(), key=len, default=[])
+
+
+def blocking(probes: Probes, profile: Profile) -> str:
+    """What an acquire does while another client holds the lock."""
+    seen = probes.held()
+    granted(seen)
+    theirs = first(seen, BOB, "acquire")
+    freed = first(seen, ALICE, "release")
+    took = took_ns(theirs)
+    if theirs.how == "ok" and theirs.ended_ns < freed.called_ns:
+        return "An acquire was granted while another client held the lock."
+    if theirs.how == "info":
+        raise NotShown(f"an acquire of a held lock {ending(theirs)}")
+    if theirs.how == "fail":
+        profile.blocking = False
+        return f"An acquire of a held lock is refused after {milliseconds(took or 0)}."
+    profile.blocking = True
+    if took is None:
+        return "An acquire of a held lock waits, and did not end when the lock was free."
+    sentence = (
+        f"An acquire of a held lock waits; it was granted {milliseconds(theirs.ended_ns - freed.called_ns)}"
+    )
+    return f"{sentence} after the release{_patience(probes)}."
+
+
+def _patience(probes: Probes) -> str:
+    """How long an acquire waits for a lock that is held for long."""
+    seen = probes.held_for_long()
+    theirs, freed = first(seen, BOB, "acquire"), first(seen, ALICE, "release")
+    if theirs.how == "fail":
+        return f", and refused after {milliseconds(took_ns(theirs) or 0)} if it is held for longer"
+    waited = min(theirs.ended_ns, freed.called_ns) - theirs.called_ns
+    return f"; where the lock was held for longer, it waited for {milliseconds(waited)}"
+
+
+def tries(probes: Probes, profile: Profile) -> str:
+    """How often an acquire of a held lock asks, and at which distance."""
+    what = taken_by(probes.alone())
+    own = _tries(probes.held(), what)
+    profile.tries = None if profile.blocking else len(own) or None
+    if not own:
+        raise NotShown("an acquire of a held lock did not ask as the granted one had asked")
+    options = probes.setting.options
+    if profile.blocking:
+        return f"An acquire of a held lock asks again and again, {_apart(own)} apart."
+    if not options:
+        return f"An acquire of a held lock asks {_times(own)}."
+    by_default = probes.held_by_default()
+    if by_default is None:
+        return f"An acquire of a held lock asks {_times(own)}, with the options given."
+    default = _tries(by_default, what)
+    if len(default) == len(own):
+        return f"An acquire of a held lock asks {_times(own)}, by default as well."
+    given = ", ".join(f"{name}={value}" for name, value in options.items())
+    return f"An acquire of a held lock asks {_times(default)}; {_times(own)} with {given}."
+
+
+def _tries(seen: Seen, what: tuple[str, ...]) -> list[Request]:
+    return tries_of(seen, first(seen, BOB, "acquire"), what)
+
+
+def _times(asked: list[Request]) -> str:
+    if len(asked) == 1:
+        return "once"
+    return f"{len(asked)} times, {_apart(asked)} apart"
+
+
+def _apart(asked: list[Request]) -> str:
+    gaps = [later.time_ns - earlier.time_ns for earlier, later in pairwise(asked)]
+    if len(gaps) > 3:
+        return f"{milliseconds(min(gaps))} to {milliseconds(max(gaps))}"
+    return listed(milliseconds(gap) for gap in gaps) if gaps else "nothing"
+
+
+def undoing(probes: Probes, profile: Profile) -> str:
+    """What is done after a refused try, and what it does to the key of who holds the lock."""
+    what = taken_by(probes.alone())
+    seen = probes.held()
+    theirs = first(seen, BOB, "acquire")
+    if theirs.how == "ok" or theirs.ended_ns == NEVER:
+        raise NotShown("no acquire was refused")
+    after = [request for request in seen.during(theirs) if request.what != what]
+    if not after:
+        return "A refused acquire sends nothing afterwards."
+    where = {request.node for request in after}
+    sentence = (
+        f"A refused acquire sends {after[-1].form} to {len(where)} of {probes.setting.nodes} nodes afterwards"
+    )
+    key = lock_key(seen)
+    holders = seen.wrote_at(granted(seen), key)
+    hit = sorted(
+        {
+            request.node
+            for request in after
+            if key in request.deleted() and holders.get(request.node) == request.before[key][0]
+        }
+    )
+    return f"{sentence}, which deletes the holder's key on {', '.join(hit)}." if hit else f"{sentence}."

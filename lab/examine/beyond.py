@@ -1,0 +1,114 @@
+"""Directed trials with clocks that are moved, nodes that forget, and clients that are late by a pause.
+
+A clock that runs a little fast is within the assumptions; everything else here is beyond some of them, and
+what comes of it counts as a defect only where the reference survives the same schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
+from lab.search.trial import Fault, Moment, Round, Trial, When
+
+LONG_TTL_NS: Final = 30 * S_NS
+"""Long enough for a clock that runs 0.8 % too fast to be off by a quarter of a second."""
+SHORT_TTL_NS: Final = S_NS
+FAST_PPM: Final = 8_000
+MOMENTS: Final[tuple[Moment, ...]] = ("asks", "granted", "before-write", "extends", "releases")
+
+
+def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
+    """The trials, those with a client's clock for each of these programs."""
+    yield from fast_clocks(setting)
+    yield from client_clocks(setting, programs)
+    yield from late_writes(setting)
+    yield from node_clocks(setting)
+    yield from forgetting(setting)
+
+
+def fast_clocks(setting: Setting) -> Iterator[Trial]:
+    """Nodes' clocks run 0.8 % off; each client reaches a majority, with one node in common."""
+    long = replace_ttl(setting, LONG_TTL_NS)
+    names = tuple("ABCDEFG"[: setting.nodes])
+    majority = setting.nodes // 2 + 1
+    first, last = names[:majority], names[-majority:]
+    shared = tuple(name for name in first if name in last)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, LONG_TTL_NS * 9985 // 10_000),),
+        BOB: (Round(LONG_TTL_NS * 9925 // 10_000, LONG_TTL_NS // 100),),
+    }
+    cuts = tuple(
+        Fault("cut", When(), client, tuple(name for name in names if name not in reached))
+        for client, reached in ((ALICE, first), (BOB, last))
+        if len(reached) < len(names)
+    )
+    for drifting in (shared, names):
+        faults = tuple(Fault("drift", When(), nodes=(name,), ppm=FAST_PPM) for name in drifting)
+        yield long.with_clients(clients, (*cuts, *faults), demand=False)
+
+
+def client_clocks(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
+    """A client's wall clock jumps, forward or back, or runs at half or double rate, at each moment."""
+    past_ns = setting.ttl_ns + S_NS
+    for program in programs:
+        trial = setting.trial(program)
+        for moment in MOMENTS:
+            if moment == "extends" and not program.extends:
+                continue
+            for client in (ALICE, BOB):
+                when = When(moment, client)
+                for by_ns in (-past_ns, past_ns):
+                    yield replace(trial, faults=(Fault("jump", when, client, by_ns=by_ns),))
+                yield replace(trial, faults=(Fault("drift", when, client, ppm=-500_000),))
+        slow = Fault("hold", When("sends", ALICE, 1), ALICE, trial.node_names, 0, S_NS // 10, "replies")
+        back = Fault("jump", When("asks", ALICE, after_ns=S_NS // 20), ALICE, by_ns=-past_ns)
+        yield replace(trial, faults=(slow, back))
+
+
+def late_writes(setting: Setting) -> Iterator[Trial]:
+    """A client is paused between its last check and its write, until another one has written."""
+    setting = replace_ttl(setting, SHORT_TTL_NS)
+    ttl_ns = setting.ttl_ns
+    for before in (0, 7, 8, 9):  # fences of one and of two digits; a lease that is over is not written under
+        quick = tuple(Round(0, ttl_ns * 105 // 100) for _ in range(before))
+        clients: dict[str, tuple[Round, ...]] = {
+            ALICE: (*quick, Round(0, ttl_ns // 5)),
+            BOB: (Round(ttl_ns * (13 + 11 * before) // 10, ttl_ns // 5),),
+        }
+        pause = Fault("pause", When("before-write", ALICE), ALICE, lasts_ns=2 * ttl_ns)
+        yield setting.with_clients(clients, (pause,), demand=False)
+
+
+def node_clocks(setting: Setting) -> Iterator[Trial]:
+    """The clock of one node, or of a minority, jumps while Alice holds the lock."""
+    past_ns = setting.ttl_ns + S_NS
+    names = tuple("ABCDEFG"[: setting.nodes])
+    minority = max(1, (setting.nodes - 1) // 2)
+    for program in ("contend", "whole lease", "extended"):
+        trial = setting.trial(next(each for each in PROGRAMS if each.name == program))
+        for hit in dict.fromkeys((names[:1], names[-1:], names[:minority], names[-minority:])):
+            for by_ns in (past_ns, -past_ns):
+                faults = tuple(Fault("jump", When("granted", ALICE), nodes=(n,), by_ns=by_ns) for n in hit)
+                yield replace(trial, faults=faults)
+
+
+def forgetting(setting: Setting) -> Iterator[Trial]:
+    """One node, or a minority, restarts without its data while Alice holds the lock."""
+    names = tuple("ABCDEFG"[: setting.nodes])
+    minority = max(1, (setting.nodes - 1) // 2)
+    for program in ("contend", "whole lease", "in turns"):
+        trial = setting.trial(next(each for each in PROGRAMS if each.name == program))
+        for hit in dict.fromkeys((names[:1], names[-1:], names[:minority])):
+            faults = tuple(
+                Fault("crash", When("granted", ALICE), nodes=(n,), lasts_ns=S_NS // 10) for n in hit
+            )
+            yield replace(trial, faults=faults, persistence="none")
+
+
+def replace_ttl(setting: Setting, ttl_ns: int) -> Setting:
+    """The same setting with another lease."""
+    return Setting(setting.lock, setting.options, setting.nodes, ttl_ns, setting.fences)

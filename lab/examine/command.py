@@ -1,0 +1,148 @@
+"""``lab test`` without its printing: what is asked for, and the whole of an examination."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from lab.drivers import is_driver
+from lab.durations import DurationError, parse_duration_ns
+from lab.errors import LabError
+from lab.examine.examination import Examination, OutOfTime, Progress
+from lab.examine.kinds import Kind
+from lab.examine.plan import DRAWN, Doubles, drawn, parts
+from lab.examine.profile import Profile, learn
+from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.reentrant import is_reentrant
+from lab.examine.result import Examined, Part, Undecided
+from lab.locks import lock_class, margin_ns
+from lab.search.command import OPTIONS
+from lab.search.runner import trials
+from lab.search.space import must_run_in_virtual_time
+from lab.search.trial import OptionValue
+
+S_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of ``lab test``, as they were given; durations with their units."""
+
+    lock: str
+    budget: str = "120s"
+    seed: int = 0
+    nodes: int = 5
+    options: tuple[tuple[str, OptionValue], ...] = ()
+
+
+def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progress: None) -> Examined:
+    """Examine a lock.
+
+    Raises:
+        LabError: no such lock, or it cannot be simulated, or an argument that cannot be.
+        SimulationError: the lock reached out of the simulation: a thread, a real socket.
+    """
+    budget_s = _seconds(asked.budget)
+    must_run_in_virtual_time(asked.lock)
+    lock_class(asked.lock)
+    options = {**_options_for(asked.lock), **dict(asked.options)}
+    began_s = time.monotonic()
+    with trials():
+        profile = learn(Setting(asked.lock, options, asked.nodes))
+        kind = profile.kind
+        margin_ns(kind.reference, 10 * S_NS, OPTIONS)
+        nodes = asked.nodes if kind.quorum else 1
+        setting = Setting(asked.lock, options, nodes, fences=kind.fenced)
+        examination = Examination(
+            kind, dict(OPTIONS), budget_s, on_progress=on_progress, waits=bool(profile.blocking)
+        )
+        interrupted = False
+        try:
+            _run(examination, setting, profile, Random(asked.seed))
+        except OutOfTime:
+            pass
+        except KeyboardInterrupt:
+            interrupted = True
+    return _examined(asked, profile, examination, time.monotonic() - began_s, interrupted)
+
+
+def _run(examination: Examination, setting: Setting, profile: Profile, random: Random) -> None:
+    """The finite parts, then drawn schedules and pairs of faults in turns, until the budget is spent."""
+    reentrant = is_reentrant(setting)
+    programs = tuple(
+        each
+        for each in PROGRAMS
+        if (profile.extends or not each.extends) and not (reentrant and each.takes_it_again)
+    )
+    if reentrant:
+        profile.not_tried.append(
+            "a holder that takes the lock again, or releases it twice: this lock counts how often it is taken"
+        )
+    if is_driver(setting.lock):
+        profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
+    for part, found in parts(setting, profile.kind, programs, random):
+        examination.try_all(part, iter(found))
+    kept = [setting.trial(program) for program in programs]
+    part = Part(DRAWN, "operations, faults and moments at random, guided by new states")
+    examination.parts.append(part)
+    spent = 0
+    twos = [Doubles(setting.trial(program), program) for program in programs[:2]]
+    examination.parts += [each.part for each in twos]
+    source = drawn(setting, random, kept, plain=reentrant)
+    while True:
+        states = len(examination.progress.covered)
+        examination.progress.part = part.name
+        trial = next(source)
+        examination.try_one(part, trial)
+        if len(examination.progress.covered) > states:
+            kept.append(trial)
+        spent += 1
+        for each in twos:
+            if each.left and spent % 2 == 0:
+                examination.progress.part = each.part.name
+                examination.try_one(each.part, each.next())
+                break
+
+
+def _examined(
+    asked: Asked, profile: Profile, examination: Examination, seconds: float, interrupted: bool
+) -> Examined:
+    kind: Kind = profile.kind
+    return Examined(
+        asked.lock,
+        kind.words,
+        kind.promise,
+        kind.reference,
+        profile.facts,
+        tuple(examination.defects),
+        tuple(examination.limits.values()),
+        tuple(examination.parts),
+        tuple(profile.not_tried),
+        len(examination.progress.covered),
+        asked.seed,
+        examination.progress.schedules,
+        round(seconds, 1),
+        interrupted,
+        tuple(Undecided(*key, times) for key, times in examination.undecided.items()),
+    )
+
+
+def _options_for(lock: str) -> dict[str, OptionValue]:
+    """The plain options, if the lock has them; else its defaults, as a library has them of its own."""
+    if is_driver(lock):
+        return {}
+    try:
+        margin_ns(lock, 10 * S_NS, OPTIONS)
+    except LabError:
+        return {}
+    return dict(OPTIONS)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration_ns(text) / S_NS
+    except DurationError as error:
+        raise LabError(f"{text!r} {error}", where="--budget", expected="a duration like 120s") from error

@@ -1,0 +1,224 @@
+"""Causes that show in what commands did to keys: whose was deleted, replaced or prolonged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.words import listed
+from lab.examine.detector import SHARE, Cause, grouped, purpose, said, who, whose
+from lab.examine.evidence import MS_NS, NEVER, Evidence
+from lab.search.actor import KEY
+from lab.search.watch import Executed
+
+
+def deletes_others(evidence: Evidence) -> Iterator[Cause]:
+    """A command that deletes a value that only other clients, or an earlier grant, have set."""
+    hits: list[tuple[Executed, str]] = []
+    for entry in evidence.outcome.commands:
+        for key, old, new in entry.changes():
+            if old is None or new is not None or not _is_lock(key, old):
+                continue
+            owners = evidence.writers.get(old, set())
+            if owners and (entry.client not in owners or _is_of_another_attempt(evidence, entry, old)):
+                hits.append((entry, ", ".join(sorted(owners))))
+    for entry, owner, nodes in grouped(evidence, hits):
+        own = " own earlier" if owner == entry.client else ""
+        seen = (
+            f"{whose(entry.client)} {purpose(evidence, entry)} at {evidence.at(entry.time_ns)} deleted "
+            f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
+        )
+        yield Cause("deletes-others-key", seen, entry.time_ns)
+
+
+def _is_of_another_attempt(evidence: Evidence, entry: Executed, value: str) -> bool:
+    """Whether an acquire deletes what an earlier call of its client's had set."""
+    operation = evidence.operation_at(entry.client, entry.time_ns)
+    if operation is None or operation.f != "acquire":
+        return False
+    first = next(e for e in evidence.outcome.commands if any(new == value for _, _, new in e.changes()))
+    return first.time_ns < operation.called_ns
+
+
+def _is_lock(key: str, value: str) -> bool:
+    return not value.lstrip("-").isdigit() or key == KEY
+
+
+def overwrites(evidence: Evidence) -> Iterator[Cause]:
+    """A command that replaces a value of another client, or of an earlier grant."""
+    hits: list[tuple[Executed, str]] = []
+    for entry in evidence.outcome.commands:
+        for key, old, new in entry.changes():
+            owners = evidence.writers.get(old or "", set())
+            if not old or not new or not owners or _both_numbers(key, old, new):
+                continue
+            if entry.client not in owners or purpose(evidence, entry) == "acquire":
+                hits.append((entry, ", ".join(sorted(owners))))
+    for entry, owner, nodes in grouped(evidence, hits):
+        why = purpose(evidence, entry)
+        own = " own earlier" if owner == entry.client else ""
+        seen = (
+            f"{whose(entry.client)} {why} at {evidence.at(entry.time_ns)} replaced "
+            f"{whose(owner)}{own} key on {listed(nodes)}: {entry.name} does not demand that the key is free"
+        )
+        yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry.time_ns)
+
+
+def _both_numbers(key: str, old: str, new: str) -> bool:
+    return key != KEY and old.isdigit() and new.isdigit()
+
+
+def recreates(evidence: Evidence) -> Iterator[Cause]:
+    """A key that is set in an extension where it was gone."""
+    hits: list[tuple[Executed, str]] = []
+    for entry in evidence.outcome.commands:
+        if purpose(evidence, entry) == "extend":
+            hits += [(entry, "") for _, old, new in entry.changes() if old is None and new is not None]
+    for entry, _, nodes in grouped(evidence, hits):
+        operation = evidence.operation_at(entry.client, entry.time_ns)
+        if operation is not None and operation.f == "extend":
+            seen = (
+                f"{whose(entry.client)} extension at {evidence.at(entry.time_ns)} set the key anew on "
+                f"{listed(nodes)}, where it was gone"
+            )
+            yield Cause("recreates-key", seen, entry.time_ns)
+
+
+def extends_others(evidence: Evidence) -> Iterator[Cause]:
+    """A command of one client that gives another's key more time."""
+    hits: list[tuple[Executed, str]] = []
+    for entry in evidence.outcome.commands:
+        for key, (value, left_ms) in entry.after.items():
+            before = entry.before.get(key)
+            owners = evidence.writers.get(value, set())
+            if before is None or before[0] != value or entry.client in owners or not owners:
+                continue
+            if before[1] is not None and (left_ms is None or left_ms > before[1]):
+                hits.append((entry, ", ".join(sorted(owners))))
+    for entry, owner, nodes in grouped(evidence, hits):
+        seen = (
+            f"{whose(entry.client)} {purpose(evidence, entry)} at {evidence.at(entry.time_ns)} prolonged "
+            f"{whose(owner)} key on {listed(nodes)}: {said(entry)} without comparing the token"
+        )
+        yield Cause("extends-others-key", seen, entry.time_ns)
+
+
+def same_token(evidence: Evidence) -> Iterator[Cause]:
+    """One value that two clients set, or tried to set."""
+    for value, clients in evidence.writers.items():
+        both = clients | {c for c in evidence.tried.get(value, ()) if c}
+        if len(both) > 1 and not value.isdigit() and _was_tried_by_all(evidence, value, both):
+            seen = f"{listed(sorted(map(who, both)))} use the same value {value[:24]!r} for the key"
+            yield Cause("same-token", seen)
+    numbers = [value for value, clients in evidence.writers.items() if len(clients) > 1 and value.isdigit()]
+    for value in numbers:
+        if _sets_key_to(evidence, value):
+            yield Cause("same-token", f"several clients set the key to the same value {value!r}")
+
+
+def _was_tried_by_all(evidence: Evidence, value: str, clients: set[str]) -> bool:
+    """Whether each of them sent it in a command that sets a key, and not in one that only compares it."""
+    setters = {
+        entry.client
+        for entry in evidence.outcome.commands
+        if value in entry.words[2:3] and entry.name in ("SET", "SETNX", "GETSET", "HSETNX", "HSET")
+    } | {
+        entry.client
+        for entry in evidence.outcome.commands
+        if not entry.in_script
+        and value in entry.words
+        and entry.name in ("EVAL", "EVALSHA")
+        and purpose(evidence, entry) == "acquire"
+    }
+    return clients <= setters or len(setters) > 1
+
+
+def _sets_key_to(evidence: Evidence, value: str) -> bool:
+    clients = {
+        entry.client
+        for entry in evidence.outcome.commands
+        if any(key == KEY and new == value for key, _, new in entry.changes())
+    }
+    return len(clients) > 1
+
+
+def no_expiry(evidence: Evidence) -> Iterator[Cause]:
+    """A key of a lock that is left without an expiry when its client's operation is over."""
+    for operation in evidence.operations:
+        if operation.f not in ("acquire", "extend"):
+            continue
+        until_ns = min(operation.ended_ns, operation.called_ns + 60_000 * MS_NS)
+        hits: dict[str, list[str]] = {}
+        for node in evidence.outcome.trial.node_names:
+            for value, left_ms in evidence.locks_at(node, until_ns).values():
+                if left_ms is None and operation.client in evidence.writers.get(value, ()):
+                    hits.setdefault(value, []).append(node)
+        for nodes in hits.values():
+            seen = (
+                f"{whose(operation.client)} key has no expiry on {listed(nodes)} after its {operation.f} at "
+                f"{evidence.at(operation.called_ns)}"
+            )
+            yield Cause("no-expiry", seen, operation.called_ns)
+
+
+def wrong_expiry(evidence: Evidence) -> Iterator[Cause]:
+    """A key that a grant's or an extension's command gave another time than the lease has."""
+    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
+    for entry in evidence.outcome.commands:
+        operation = evidence.operation_at(entry.client, entry.time_ns)
+        if operation is None or operation.f not in ("acquire", "extend"):
+            continue
+        for key, (value, left_ms) in entry.after.items():
+            before = entry.before.get(key)
+            changed = before is None or before[0] != value or (before[1] or 0) != (left_ms or 0)
+            if not changed or left_ms is None or entry.client not in evidence.writers.get(value, ()):
+                continue
+            short, long = left_ms < ttl_ms * SHARE, left_ms > ttl_ms * 1.05 + 1
+            if short or long:
+                kind = "wrong-expiry"
+                seen = (
+                    f"{whose(entry.client)} {operation.f} at {evidence.at(entry.time_ns)} gives the key "
+                    f"{left_ms} ms on node {entry.node}; the lease is {ttl_ms:.0f} ms ({entry.name})"
+                )
+                yield Cause(kind, seen, entry.time_ns)
+
+
+def ends_early(evidence: Evidence) -> Iterator[Cause]:
+    """A key that its own client's command deletes, or shortens, while its lease lasts."""
+    hits: list[tuple[Executed, str]] = []
+    for grant in evidence.grants():
+        release = evidence.release_of(grant.grant_id)
+        until_ns = min(release.called_ns if release is not None else NEVER, evidence.until_ns(grant))
+        for entry in evidence.outcome.commands:
+            if entry.client == grant.client and grant.ended_ns <= entry.time_ns < until_ns - 5 * MS_NS:
+                hits += [
+                    (entry, grant.grant_id)
+                    for key, old, new in entry.changes()
+                    if old is not None and new is None and grant.client in evidence.writers.get(old, ())
+                ]
+    for entry, _, nodes in grouped(evidence, hits):
+        seen = (
+            f"{who(entry.client)} gave its own key away on {listed(nodes)} at {evidence.at(entry.time_ns)} "
+            f"({said(entry)}) while its lease lasted"
+        )
+        yield Cause("ends-lease-early", seen, entry.time_ns)
+
+
+def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
+    """A key that is set or prolonged for a client after its release had come back."""
+    for release in evidence.operations:
+        if release.f != "release" or release.how == "open":
+            continue
+        later = [each.called_ns for each in evidence.operations if each.client == release.client]
+        until_ns = min((at for at in later if at > release.called_ns), default=NEVER)
+        for entry in evidence.outcome.commands:
+            if entry.client == release.client and release.ended_ns < entry.time_ns < until_ns:
+                longer = any(
+                    left is not None and (entry.before.get(key, ("", 0))[1] or 0) + 1 < left
+                    for key, (_, left) in entry.after.items()
+                )
+                if longer and entry.time_ns - release.ended_ns > MS_NS:
+                    seen = (
+                        f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} renewed the key "
+                        f"on {entry.node} after its release had ended at {evidence.at(release.ended_ns)}"
+                    )
+                    yield Cause("renews-after-release", seen, entry.time_ns)

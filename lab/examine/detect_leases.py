@@ -1,0 +1,174 @@
+"""Causes that show in what a client gets: grants without votes, deadlines that are too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.words import listed
+from lab.examine.detector import LATE_MS, SHARE, Cause, who, whose
+from lab.examine.evidence import MS_NS, Evidence, Operation
+from lab.examine.judge import labels
+
+
+def too_few_votes(evidence: Evidence) -> Iterator[Cause]:
+    """A grant while fewer than a majority of the nodes had its client's key."""
+    of = evidence.outcome.trial.nodes
+    for grant in evidence.grants():
+        nodes = evidence.holding(grant.client, grant.ended_ns)
+        if len(nodes) < of // 2 + 1 and not _expired_meanwhile(evidence, grant):
+            where = f"on {listed(nodes)} only" if nodes else "on no node"
+            seen = (
+                f"{who(grant.client)} was granted the lock at {evidence.at(grant.ended_ns)} with its key "
+                f"{where}, of {of} nodes; {of // 2 + 1} are needed"
+            )
+            yield Cause("too-few-votes", seen, grant.ended_ns)
+
+
+def _expired_meanwhile(evidence: Evidence, grant: Operation) -> bool:
+    return grant.ended_ns - grant.called_ns > evidence.outcome.trial.ttl_ns * SHARE
+
+
+def not_kept(evidence: Evidence) -> Iterator[Cause]:
+    """An extension that was a success for its client, and that a majority of the nodes did not make."""
+    trial = evidence.outcome.trial
+    majority = trial.nodes // 2 + 1
+    for operation in evidence.operations:
+        if operation.f != "extend" or operation.how == "open":
+            continue
+        nodes = evidence.holding(operation.client, operation.ended_ns, trial.ttl_ns / MS_NS * SHARE)
+        believed = operation.how == "ok" or _believes_after(evidence, operation)
+        if believed and len(nodes) < majority:
+            where = f"on {listed(nodes)} only" if nodes else "on no node"
+            seen = (
+                f"{whose(operation.client)} extension at {evidence.at(operation.called_ns)} counts as a "
+                f"success, and the key has its new time {where}, of {trial.nodes} nodes"
+            )
+            yield Cause("extension-not-kept", seen, operation.called_ns)
+
+
+def _believes_after(evidence: Evidence, extension: Operation) -> bool:
+    """Whether an extension that failed is believed in: the lease outlives its first time."""
+    grant = next((each for each in evidence.grants() if each.grant_id == extension.grant_id), None)
+    if grant is None:
+        return False
+    end_ns = grant.ended_ns + evidence.outcome.trial.ttl_ns
+    return any(
+        each.f == "held"
+        and each.grant_id == extension.grant_id
+        and each.called_ns > end_ns
+        and each.event.get("value") == "yes"
+        for each in evidence.operations
+    )
+
+
+def late_deadline(evidence: Evidence) -> Iterator[Cause]:
+    """A grant or an extension that claims more time than the keys on a majority of the nodes have."""
+    trial = evidence.outcome.trial
+    majority = trial.nodes // 2 + 1
+    for operation in evidence.operations:
+        claimed_ns = operation.event.get("claimed_ns")
+        if operation.how != "ok" or operation.f not in ("acquire", "extend") or claimed_ns is None:
+            continue
+        first_ns = _first_command_ns(evidence, operation)
+        over_ms = (operation.ended_ns + claimed_ns - first_ns - trial.ttl_ns) / MS_NS
+        lasting = evidence.holding(operation.client, operation.ended_ns, claimed_ns / MS_NS - 1)
+        if over_ms > LATE_MS or (claimed_ns <= 0 and len(lasting) < majority):
+            kind = "late-deadline" if operation.f == "acquire" else "late-extension-deadline"
+            if _reads_wall_clock(evidence, operation.client):
+                kind = "wall-clock"
+            name = "acquire" if operation.f == "acquire" else "extension"
+            seen = (
+                f"{whose(operation.client)} {name} ended at {evidence.at(operation.ended_ns)} and claims "
+                f"{claimed_ns / MS_NS:.0f} ms, {max(over_ms, 0):.0f} ms more than are left of the lease that "
+                f"its first command began at {evidence.at(first_ns)}"
+            )
+            yield Cause(kind, seen, operation.ended_ns)
+
+
+def _first_command_ns(evidence: Evidence, operation: Operation) -> int:
+    """When the attempt that succeeded began, or was first executed by a node: the lease counts from there."""
+    attempt = operation.event.get("attempt_ns")
+    theirs = [
+        entry.time_ns
+        for entry in evidence.outcome.commands
+        if entry.client == operation.client
+        and operation.called_ns <= entry.time_ns <= operation.ended_ns
+        and any(new is not None or old is not None for _, old, new in entry.changes())
+    ]
+    return int(attempt or (min(theirs) if theirs else operation.called_ns))
+
+
+def _reads_wall_clock(evidence: Evidence, client: str) -> bool:
+    jumped = any(f.client == client and f.kind in ("jump", "drift") for f in evidence.outcome.struck)
+    return jumped and client in evidence.outcome.wall_clock
+
+
+def wall_clock(evidence: Evidence) -> Iterator[Cause]:
+    """A client whose clock was moved, and whose lock looks at it."""
+    for fault in evidence.outcome.struck:
+        if fault.kind in ("jump", "drift") and fault.client and fault.client in evidence.outcome.wall_clock:
+            moved = f"{fault.by_ns / 1e9:+.3g} s" if fault.kind == "jump" else f"{fault.ppm:+d} ppm"
+            seen = f"the wall clock of {who(fault.client)} was moved ({moved}), and the lock reads it"
+            yield Cause("wall-clock", seen)
+
+
+def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:
+    """A client whose lock says that it is held after its lease is over."""
+    for check in evidence.operations:
+        if check.f != "held" or check.event.get("value") != "yes":
+            continue
+        grant = next((each for each in evidence.grants() if each.grant_id == check.grant_id), None)
+        if grant is None:
+            continue
+        end_ns = _last_end_ns(evidence, grant, check.ended_ns)
+        if check.ended_ns > end_ns + LATE_MS * MS_NS:
+            late_ms = (check.ended_ns - end_ns) / MS_NS
+            kind = "wall-clock" if _reads_wall_clock(evidence, check.client) else "ignores-deadline"
+            seen = (
+                f"asked at {evidence.at(check.called_ns)}, {whose(check.client)} lock said that it is held, "
+                f"{late_ms:.0f} ms after its lease was over"
+            )
+            yield Cause(kind, seen, check.called_ns)
+
+
+def _last_end_ns(evidence: Evidence, grant: Operation, before_ns: int) -> int:
+    ttl_ns = evidence.outcome.trial.ttl_ns
+    ends = [
+        each.ended_ns + each.event.get("claimed_ns", ttl_ns)
+        for each in evidence.operations
+        if each.grant_id == grant.grant_id
+        and each.f in ("acquire", "extend")
+        and each.how == "ok"
+        and each.ended_ns <= before_ns
+    ]
+    return max(ends, default=grant.ended_ns + ttl_ns)
+
+
+def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
+    """A grant for which only some of the nodes were asked although all were there."""
+    trial = evidence.outcome.trial
+    for grant in evidence.grants():
+        asked = {
+            entry.node
+            for entry in evidence.outcome.commands
+            if entry.client == grant.client
+            and grant.called_ns <= entry.time_ns <= grant.ended_ns + 50 * MS_NS
+        }
+        reached = evidence.sent_to(grant.client, grant.called_ns, grant.ended_ns)
+        if len(asked) < trial.nodes and len(asked | reached) < trial.nodes:
+            seen = (
+                f"{who(grant.client)} was granted the lock at {evidence.at(grant.ended_ns)} after asking "
+                f"{listed(sorted(asked)) if asked else 'none'} only, of {trial.nodes} nodes"
+            )
+            yield Cause("too-few-nodes-asked", seen, grant.ended_ns)
+
+
+def drift_margin(evidence: Evidence) -> Iterator[Cause]:
+    """A node's clock that runs a little fast, within what a margin of 1 % bears."""
+    slow = [fault for fault in evidence.outcome.struck if fault.kind == "drift" and not fault.client]
+    if slow and not labels(evidence.outcome.trial):
+        seen = (
+            f"the clock of {listed(slow[0].nodes)} ran {slow[0].ppm / 10_000:+.1f} % off: the key was gone "
+            "before the client's lease was over, and no margin was kept"
+        )
+        yield Cause("no-drift-margin", seen)

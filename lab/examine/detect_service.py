@@ -1,0 +1,122 @@
+"""Causes for which a lock is not served, raises, or never comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.words import listed
+from lab.examine.detector import Cause, whose
+from lab.examine.evidence import NEVER, Evidence, Operation
+from lab.search.guard import CANCELLED
+
+
+def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
+    """Keys that lie on nodes when nobody holds the lock and somebody is refused it."""
+    if any(_is_unanswered(each) for each in evidence.operations):
+        return  # a client that was not answered may hold the lock, and asks again and again
+    trial = evidence.outcome.trial
+    gone = {node for fault in evidence.outcome.struck if not fault.lasts_ns for node in fault.nodes}
+    for refused in reversed(evidence.operations):
+        if refused.f != "acquire" or refused.how == "ok":
+            continue
+        owners: dict[str, list[str]] = {}
+        for node in trial.node_names:
+            for value, _ in evidence.locks_at(node, refused.called_ns).values():
+                for owner in evidence.writers.get(value, ()):
+                    owners.setdefault(owner, []).append(node)
+        for owner, nodes in owners.items():
+            blocked = len(gone.union(nodes)) > (trial.nodes - 1) // 2
+            last = evidence.operation_at(owner, refused.called_ns)
+            if last is None or last.how in ("info", "open"):
+                continue  # whether its key lies there is not known, to its client neither
+            if blocked and not _counts_on_it(evidence, owner, refused.called_ns):
+                after = f" after its {last.f} ({last.how})"
+                seen = (
+                    f"{whose(owner)} key lies on {listed(nodes)} at {evidence.at(refused.called_ns)}{after}, "
+                    "though no client holds the lock"
+                )
+                yield Cause("leaves-keys", seen, refused.called_ns)
+
+
+def _is_unanswered(operation: Operation) -> bool:
+    """Whether an attempt or a release came to an unknown end, for want of an answer."""
+    of_the_lock = operation.f in ("acquire", "release") and operation.how == "info"
+    return of_the_lock and operation.event.get("error") != CANCELLED
+
+
+def _counts_on_it(evidence: Evidence, client: str, time_ns: int) -> bool:
+    """Whether a grant of the client's was not released, and its key has not expired yet."""
+    ttl_ns = evidence.outcome.trial.ttl_ns
+    for grant in evidence.grants():
+        if grant.client == client and evidence.release_of(grant.grant_id) is None:
+            extended = [
+                each.ended_ns
+                for each in evidence.operations
+                if each.f == "extend" and each.grant_id == grant.grant_id and each.called_ns < time_ns
+            ]
+            if grant.ended_ns <= time_ns < max([grant.ended_ns, *extended]) + ttl_ns:
+                return True
+    return False
+
+
+def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
+    """An operation that takes more than half of a lease."""
+    bound_ns = evidence.outcome.trial.ttl_ns // 2
+    for each in evidence.operations:
+        lasted_ns = each.ended_ns - each.called_ns
+        if each.f in ("acquire", "extend", "release") and each.how != "open" and lasted_ns > bound_ns:
+            away = sorted({node for fault in evidence.outcome.struck for node in fault.nodes})
+            why = f", with {listed(away)} away" if away else ""
+            seen = f"{whose(each.client)} {each.f} took {lasted_ns / 1e9:.1f} s{why}"
+            yield Cause("waits-too-long", seen, each.called_ns)
+
+
+def needs_all(evidence: Evidence) -> Iterator[Cause]:
+    """Attempts that fail although a majority of the nodes is there and free."""
+    trial = evidence.outcome.trial
+    away = {node for fault in evidence.outcome.struck if not fault.lasts_ns for node in fault.nodes}
+    if not away or len(away) > (trial.nodes - 1) // 2 or trial.nodes == 1:
+        return
+    failed = [each for each in evidence.operations if each.f == "acquire" and each.how in ("fail", "info")]
+    if failed:
+        seen = (
+            f"{whose(failed[-1].client)} acquire at {evidence.at(failed[-1].called_ns)} failed with only "
+            f"{listed(sorted(away))} of {trial.nodes} nodes away"
+        )
+        yield Cause("needs-all-nodes", seen, failed[-1].called_ns)
+
+
+def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
+    """Attempts that go on failing, without a refusal by a key, after a fault that was over."""
+    broke = [
+        fault
+        for fault in evidence.outcome.struck
+        if fault.kind == "reset" or (fault.kind in ("crash", "cut", "power_cut", "hold") and fault.lasts_ns)
+    ]
+    failed = [each for each in evidence.operations if each.f == "acquire" and each.how in ("fail", "info")]
+    refused = [each for each in failed[-3:] if each.event.get("refused_by", 1)]
+    if refused:
+        return
+    ok = [each for each in evidence.grants() if failed and each.called_ns > failed[-1].called_ns]
+    if broke and failed and not any(each.client == failed[-1].client for each in ok):
+        error = str(failed[-1].event.get("error", ""))
+        seen = (
+            f"{whose(failed[-1].client)} attempts fail to the end, long after the {broke[0].kind} of "
+            f"{listed(broke[0].nodes) if broke[0].nodes else broke[0].client}: {error[:120]}"
+        )
+        yield Cause("does-not-recover", seen, failed[-1].called_ns)
+
+
+def raised(evidence: Evidence) -> Iterator[Cause]:
+    """An exception that a lock may not raise."""
+    for failure in evidence.outcome.failures:
+        seen = f"{whose(failure.client)} {failure.f} at {evidence.at(failure.time_ns)} raised {failure.error}"
+        yield Cause("wrong-error", seen, failure.time_ns)
+
+
+def hangs(evidence: Evidence) -> Iterator[Cause]:
+    """An operation without an end."""
+    for each in evidence.operations:
+        if each.how == "open" and each.ended_ns == NEVER:
+            seen = f"{whose(each.client)} {each.f}, called at {evidence.at(each.called_ns)}, never ended"
+            yield Cause("hangs", seen, each.called_ns)

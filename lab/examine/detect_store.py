@@ -1,0 +1,85 @@
+"""Causes that show in fences and in the resource."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lab.examine.detector import Cause, who, whose
+from lab.examine.evidence import Evidence, Operation
+
+
+def fences(evidence: Evidence) -> Iterator[Cause]:
+    """Two grants whose fences do not grow."""
+    before: Operation | None = None
+    for grant in evidence.grants():
+        fence = grant.event.get("fence")
+        if fence is None:
+            continue
+        if before is not None and fence <= before.event["fence"]:
+            seen = (
+                f"{who(grant.client)} was granted fence {fence} at {evidence.at(grant.ended_ns)}, after "
+                f"{who(before.client)} had got fence {before.event['fence']}"
+            )
+            yield Cause("fence-not-increasing", seen, grant.ended_ns)
+        before = grant
+
+
+def stale_store(evidence: Evidence) -> Iterator[Cause]:
+    """The store accepted a write with an older fence, or under a token that was announced before another."""
+    highest, by = -1, ""
+    for write in evidence.operations:
+        fence = write.event.get("fence")
+        if write.f != "write" or write.how != "ok" or fence is None:
+            continue
+        if fence < highest:
+            seen = (
+                f"the store accepted {whose(write.client)} write with fence {fence} at "
+                f"{evidence.at(write.ended_ns)}, after one of {whose(by)} with fence {highest}"
+            )
+            yield Cause("store-accepts-stale", seen, write.ended_ns)
+        if fence > highest:
+            highest, by = fence, write.client
+
+
+def stale_token(evidence: Evidence) -> Iterator[Cause]:
+    """Of a lock that announces its tokens: the store took a write under one that was no longer the last."""
+    from lab.locks import lock_class
+
+    if not getattr(lock_class(evidence.outcome.trial.lock), "announces_token", False):
+        return
+    written: Operation | None = None
+    for write in (each for each in evidence.operations if each.f == "write" and each.how == "ok"):
+        based_on = write.event.get("version_written", 0)
+        if written is not None and write.event.get("grant_id") != written.event.get("grant_id"):
+            seen = (
+                f"the store accepted {whose(write.client)} write (version {based_on}) at "
+                f"{evidence.at(write.ended_ns)}, although {who(written.client)} had announced its token since"
+            )
+            yield Cause("store-accepts-stale", seen, write.ended_ns)
+        written = write
+
+
+def stale_reads(evidence: Evidence) -> Iterator[Cause]:
+    """A read that shows an older version than a write that had been acknowledged."""
+    version, acknowledged_ns = 0, 0
+    for each in sorted(evidence.operations, key=lambda one: one.ended_ns):
+        if each.f == "write" and each.how == "ok":
+            version, acknowledged_ns = each.event["version_written"], each.ended_ns
+            continue
+        late = each.f == "read" and each.how == "ok" and each.called_ns > acknowledged_ns
+        if late and each.event["version_read"] < version:
+            seen = (
+                f"{whose(each.client)} read at {evidence.at(each.called_ns)} shows version "
+                f"{each.event['version_read']}, after version {version} had been acknowledged"
+            )
+            yield Cause("store-reads-stale", seen, each.called_ns)
+
+
+def mixes_keys(evidence: Evidence) -> Iterator[Cause]:
+    """A violation that needs a second key and no fault: the smallest trial still takes one."""
+    if evidence.outcome.trial.faults:
+        return
+    for client, rounds in evidence.outcome.trial.clients.items():
+        if any(each.other for each in rounds):
+            seen = f"{whose(client)} lock on one key goes wrong when the same object takes another key"
+            yield Cause("mixes-keys", seen)

@@ -1,0 +1,162 @@
+"""A watched trial, read again: who wrote which value, what each node held when, and who counted on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from lab.search.runner import Outcome
+from lab.search.watch import Executed, State
+from lab.substrates.sim.clock import MONOTONIC_START_NS
+
+MS_NS: Final = 1_000_000
+NEVER: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class Operation:
+    """One call of a client's: what it was, when it was called and came back, and how."""
+
+    client: str
+    f: str
+    grant_id: str
+    called_ns: int
+    ended_ns: int = NEVER
+    how: str = "open"
+    event: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Evidence:
+    """What can be read from a watched outcome."""
+
+    outcome: Outcome
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """All operations of clients, in the order of their calls."""
+        open_by: dict[str, Operation] = {}
+        found = []
+        for event in self.outcome.events:
+            client = event.get("client")
+            if client is None or client == "nemesis":
+                continue
+            if event["type"] == "invoke":
+                operation = Operation(client, event["f"], event.get("grant_id") or "", event["time_ns"])
+                operation.event = event
+                open_by[client] = operation
+                found.append(operation)
+            elif client in open_by:
+                operation = open_by.pop(client)
+                operation.ended_ns, operation.how, operation.event = event["time_ns"], event["type"], event
+        return found
+
+    def operation_at(self, client: str, time_ns: int) -> Operation | None:
+        """What a client was doing, or did last, when something of its was executed."""
+        theirs = [each for each in self.operations if each.client == client and each.called_ns <= time_ns]
+        locks = [each for each in theirs if each.f in ("acquire", "extend", "release")]
+        return locks[-1] if locks else None
+
+    @cached_property
+    def writers(self) -> dict[str, set[str]]:
+        """Which clients gave a key of some node this value."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for entry in self.outcome.commands:
+            for _, _, new in entry.changes():
+                if new is not None:
+                    found[new].add(entry.client)
+        return found
+
+    @cached_property
+    def tried(self) -> dict[str, set[str]]:
+        """Which clients sent this word as a value: by SET and its kin, or as an argument of a script."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for entry in self.outcome.commands:
+            if not entry.in_script:
+                for word in entry.words[2:]:
+                    found[word].add(entry.client)
+        return found
+
+    def sent_to(self, client: str, from_ns: int, until_ns: int) -> set[str]:
+        """The nodes that a client sent something to in this time."""
+        sendings = self.outcome.sendings[client]
+        pairs = zip(sendings.times_ns, sendings.targets, strict=True)
+        return {
+            node
+            for at_ns, targets in pairs
+            if from_ns <= at_ns + MONOTONIC_START_NS <= until_ns
+            for node in targets
+        }
+
+    def of_node(self, node: str) -> list[Executed]:
+        """What a node executed."""
+        return [entry for entry in self.outcome.commands if entry.node == node]
+
+    def state_at(self, node: str, time_ns: int) -> State:
+        """The keys of a node at a time, as its last command left them; what has expired since is left out."""
+        last: Executed | None = None
+        for entry in self.of_node(node):
+            if entry.time_ns > time_ns:
+                break
+            last = entry
+        if last is None:
+            return {}
+        passed_ms = (time_ns - last.time_ns) / MS_NS
+        return {
+            key: (value, left_ms if left_ms is None else int(left_ms - passed_ms))
+            for key, (value, left_ms) in last.after.items()
+            if left_ms is None or left_ms > passed_ms
+        }
+
+    def holding(self, client: str, time_ns: int, least_left_ms: float = 0) -> list[str]:
+        """The nodes on which a value of this client's alone lies at a time, for so long yet at least."""
+        return [
+            node
+            for node in self.outcome.trial.node_names
+            if any(
+                client in self.writers.get(value, ()) and (left_ms is None or left_ms >= least_left_ms)
+                for value, left_ms in self.locks_at(node, time_ns).values()
+            )
+        ]
+
+    def locks_at(self, node: str, time_ns: int) -> State:
+        """The keys of a node that are no counters: those with an expiry, or without a number for a value."""
+        state = self.state_at(node, time_ns)
+        return {
+            key: (value, left)
+            for key, (value, left) in state.items()
+            if left is not None or not value.lstrip("-").isdigit()
+        }
+
+    def grants(self) -> Iterator[Operation]:
+        """The acquires that succeeded."""
+        return (each for each in self.operations if each.f == "acquire" and each.how == "ok")
+
+    def release_of(self, grant_id: str) -> Operation | None:
+        """The first release of a grant."""
+        found = (each for each in self.operations if each.f == "release" and each.grant_id == grant_id)
+        return next(found, None)
+
+    def until_ns(self, grant: Operation) -> int:
+        """Until when a grant's client may count on it: its deadline with extensions, or its release."""
+        ends = [
+            each
+            for each in self.operations
+            if each.grant_id == grant.grant_id and each.f == "extend" and each.how == "ok"
+        ]
+        last = ends[-1] if ends else grant
+        claimed = last.event.get("claimed_ns")
+        end_ns = (
+            last.ended_ns + claimed if claimed is not None else last.called_ns + self.outcome.trial.ttl_ns
+        )
+        release = self.release_of(grant.grant_id)
+        return int(min(end_ns, release.called_ns if release is not None else NEVER))
+
+    def at(self, time_ns: int) -> str:
+        """A stamp for people: since the first event."""
+        start_ns = self.outcome.events[0]["time_ns"] if self.outcome.events else MONOTONIC_START_NS
+        since_ms = (time_ns - start_ns) / MS_NS
+        return f"{since_ms:.0f} ms" if since_ms < 10_000 else f"{since_ms / 1000:.2f} s"

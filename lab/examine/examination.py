@@ -1,0 +1,286 @@
+"""One examination: what is tried, in which order, and what becomes of each violation.
+
+A violation within the assumptions is a defect: the reference has none there. One beyond them is a limit of
+the kind where the reference is known to have it as well; otherwise it is a defect if the lock has it in
+nearly every variant of the schedule and the reference in none, and if its cause is known. Each cause counts
+once.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.errors import UnknownOutcome
+from lab.examine.detector import Cause
+from lab.examine.judge import ERROR, Violation, labels, violations
+from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.naming import causes_of
+from lab.examine.result import Defect, Limit, Part
+from lab.search.find import COLLECT_EVERY, variant
+from lab.search.minimise import minimise
+from lab.search.runner import Outcome, run_trial
+from lab.search.trial import OptionValue, Trial
+
+VARIANTS: Final = 20
+"""How many trials like the smallest one, with other latencies and pauses, are tried."""
+SURE: Final = 18
+"""In how many of them a lock must fail where the reference never does, if assumptions are broken."""
+AGAIN_MAX: Final = 2
+"""How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always."""
+UNKNOWN_MAX: Final = 2
+"""How many violations without a known cause are reported for one finding."""
+SHRINK_MAX: Final = 400
+"""How many trials may be spent on making one smaller."""
+
+
+RARE: Final = ("unavailable", "leak")
+"""What a correct lock may come to by bad luck: clients that get into each other's way again and again."""
+OFTEN: Final = 5
+"""In how many variants such a finding must be seen."""
+NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
+LOOKED_MAX: Final = 40
+"""At how many violations of one kind in one part it is looked for their cause."""
+BEYOND_MAX: Final = 12
+"""After so many schedules beyond an assumption in which the reference fails as well, it is asked no more."""
+
+
+class OutOfTime(Exception):
+    """The budget is spent."""
+
+
+@dataclass
+class Progress:
+    """How far an examination is."""
+
+    schedules: int = 0
+    seconds: float = 0.0
+    part: str = ""
+    defects: int = 0
+    covered: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Examination:
+    """Runs trials of one lock and sorts out what it sees.
+
+    Args:
+        kind: what the lock is.
+        options: of its reference.
+        budget_s: how many seconds may pass, by ``clock_s``.
+        on_progress: called after each trial.
+        clock_s: the clock that counts.
+        waits: whether an acquire waits for the lock, so that one that takes long is no defect.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        options: dict[str, OptionValue],
+        budget_s: float,
+        *,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        clock_s: Callable[[], float] = time.monotonic,
+        waits: bool = False,
+    ) -> None:
+        self.kind, self._options, self._budget_s = kind, options, budget_s
+        self._clock_s, self._began_s, self._cpu_s = clock_s, clock_s(), time.process_time()
+        self._on_progress, self._waits = on_progress, waits
+        self.progress = Progress()
+        self.defects: list[Defect] = []
+        self.limits: dict[tuple[str, str], Limit] = {}
+        self.parts: list[Part] = []
+        self.undecided: dict[tuple[str, str], int] = {}
+        """What counts neither as a defect nor as a limit: the finding and why, and how often it was seen."""
+        self._dismissed: dict[tuple[str, str], int] = {}
+        self._looked: dict[tuple[str, str], int] = {}
+        self._again: dict[tuple[str, str], int] = {}
+
+    def try_all(self, part: Part, trials: Iterator[Trial]) -> None:
+        """Run these trials. Raises ``OutOfTime``."""
+        self.parts.append(part)
+        self.progress.part = part.name
+        for trial in trials:
+            self.try_one(part, trial)
+
+    def try_one(self, part: Part, trial: Trial) -> Outcome | None:
+        """Run one trial and see what came of it; None if it could not be run. Raises ``OutOfTime``."""
+        self._check_time()
+        try:
+            outcome = run_trial(trial)
+        except UnknownOutcome as error:
+            part.tried += 1
+            self._leave_open(ERROR, str(error).partition("\n")[0])
+            return None
+        self._count(outcome)
+        part.tried += 1
+        for violation in violations(outcome).values():
+            self._consider(part, trial, violation)
+        return outcome
+
+    def _check_time(self) -> None:
+        self.progress.seconds = self._clock_s() - self._began_s
+        if self.progress.seconds >= self._budget_s:
+            raise OutOfTime
+
+    def _count(self, outcome: Outcome) -> None:
+        progress = self.progress
+        progress.schedules += 1
+        progress.covered |= outcome.covered
+        if progress.schedules % COLLECT_EVERY == 0:
+            gc.collect()
+        self._on_progress(progress)
+
+    def _consider(self, part: Part, trial: Trial, violation: Violation) -> None:
+        """A limit, a known defect, or a new one."""
+        broken = labels(trial) & self.kind.limits(violation.finding)
+        if broken and (not broken <= CLOCKS or not self._reference_survives(trial, violation)):
+            self._note_limit(violation, sorted(broken)[0], trial)
+            return
+        key = part.name, violation.finding
+        self._looked[key] = self._looked.get(key, 0) + 1
+        if self._looked[key] > LOOKED_MAX:
+            return
+        causes = causes_of(run_trial(trial, watch=True), violation)
+        if self._is_done(part, self._known(causes, violation), causes, violation, bool(broken)):
+            return
+        smallest = self._smallest(trial, violation)
+        self._add(part, smallest, violation, bool(broken))
+
+    def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
+        """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
+        key = (violation.finding, "/".join(sorted(labels(trial))))
+        if self._dismissed.get(key, 0) >= BEYOND_MAX:
+            return False
+        if violation.finding == "fence-order" and not self.kind.quorum:
+            return False  # the reference on one node has no fences, and would lose its counter with its data
+        of_reference = violations(run_trial(self._for_reference(trial)))
+        survives = violation.finding not in of_reference
+        if not survives:
+            self._dismissed[key] = self._dismissed.get(key, 0) + 1
+        return survives
+
+    def _note_limit(self, violation: Violation, assumption: str, trial: Trial) -> None:
+        key = violation.finding, assumption
+        before = self.limits.get(key)
+        if before is None:
+            self.limits[key] = Limit(violation.finding, assumption, 1, violation.headline, trial)
+        else:
+            self.limits[key] = replace(before, times=before.times + 1)
+
+    def _known(self, causes: list[Cause], violation: Violation) -> int | None:
+        """The place of the known defect that has one of these causes; it has this finding as well."""
+        kinds = {cause.kind for cause in causes} - {"unknown"}
+        for at, defect in enumerate(self.defects):
+            if defect.cause in kinds:
+                if violation.finding not in defect.findings:
+                    self.defects[at] = replace(defect, findings=(*defect.findings, violation.finding))
+                return at
+        return None
+
+    def _is_done(
+        self, part: Part, known: int | None, causes: list[Cause], violation: Violation, beyond: bool
+    ) -> bool:
+        """Whether nothing is to be learned from a violation: its defect is known, and from no lucky race."""
+        if known is not None:
+            key = part.name, self.defects[known].cause
+            self._again[key] = self._again.get(key, 0) + 1
+            return self.defects[known].reproduced >= SURE or self._again[key] > AGAIN_MAX
+        if not causes and beyond:
+            self._leave_open(violation.finding, NO_CAUSE)
+            return True
+        unknown = [each for each in self.defects if violation.finding in each.findings]
+        return not causes and len(unknown) >= UNKNOWN_MAX
+
+    def _smallest(self, trial: Trial, violation: Violation) -> Trial:
+        """The trial made as small as it can be, with the same finding, and no other assumption broken."""
+        left = SHRINK_MAX
+        known: dict[bytes, bool] = {}
+
+        def still(changed: Trial) -> bool:
+            nonlocal left
+            key = changed.key()
+            if key not in known:
+                if left <= 0 or not labels(changed) <= labels(trial):
+                    return False
+                left -= 1
+                known[key] = self._violates(changed, violation.finding)
+            return known[key]
+
+        return minimise(trial, still)
+
+    def _violates(self, trial: Trial, finding: str) -> bool:
+        try:
+            outcome = run_trial(trial)
+        except UnknownOutcome:
+            return False
+        self._count(outcome)
+        return finding in violations(outcome)
+
+    def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool) -> None:
+        """Report a defect, unless its smallest trial shows one of the reference as well.
+
+        One that is known already is reported with the trial that shows it more often.
+        """
+        outcome = run_trial(trial)
+        violation = violations(outcome).get(seen.finding, seen)
+        causes = causes_of(run_trial(trial, watch=True), violation)
+        known = self._known(causes, violation)
+        variants = [variant(trial, number) if number else trial for number in range(VARIANTS)]
+        reproduced = sum(self._violates(each, seen.finding) for each in variants)
+        lost = sum(self._violates(self._for_reference(each), seen.finding) for each in variants)
+        if lost and labels(trial):
+            self._note_limit(violation, sorted(labels(trial))[0], trial)
+            return
+        doubt = self._doubt(violation, causes, reproduced, lost, beyond)
+        if doubt:
+            self._leave_open(violation.finding, doubt)
+            return
+        cause = causes[0] if causes else Cause("unknown", violation.headline)
+        defect = Defect(
+            cause.kind,
+            cause.seen,
+            (seen.finding,),
+            violation.headline,
+            violation.evidence,
+            trial,
+            reproduced,
+            VARIANTS,
+            lost,
+            part.name,
+            self.progress.schedules,
+            round(time.process_time() - self._cpu_s, 2),
+        )
+        if known is None:
+            self.defects.append(defect)
+        elif reproduced > self.defects[known].reproduced:
+            others = [name for name in self.defects[known].findings if name != seen.finding]
+            self.defects[known] = replace(defect, findings=(seen.finding, *others))
+        self.progress.defects = len(self.defects)
+
+    def _doubt(
+        self, violation: Violation, causes: list[Cause], reproduced: int, lost: int, beyond: bool
+    ) -> str:
+        """Why a violation is not certain to be a defect of the lock; nothing if it is."""
+        rare = violation.finding in RARE
+        if lost:
+            return f"{self.kind.reference} has it as well in {lost} of {VARIANTS} variants"
+        if (rare or beyond) and not causes:
+            return NO_CAUSE
+        if rare and self._waits and causes[0].kind == "waits-too-long":
+            return "an acquire of this lock waits until the lock is free"
+        if reproduced < (SURE if beyond else OFTEN if rare else 0):
+            return f"only {reproduced} of {VARIANTS} variants show it"
+        return ""
+
+    def _leave_open(self, finding: str, why: str) -> None:
+        """Note what counts neither as a defect nor as a limit."""
+        key = finding, why
+        self.undecided[key] = self.undecided.get(key, 0) + 1
+
+    def _for_reference(self, trial: Trial) -> Trial:
+        return replace(trial, lock=self.kind.reference, options=dict(self._options))

@@ -1,0 +1,193 @@
+"""What is wrong in a trial's history: violations that the checker finds, errors, and calls that hang.
+
+A cheap look at the events comes first; the checker runs only where it may find something. The look may
+suspect what the checker clears; a test holds it to missing nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checker.verdict import Finding, Severity
+from lab.search.actor import unavailable_ns
+from lab.search.runner import Outcome
+from lab.search.suspicion import LOOKS, named
+from lab.search.trial import Trial
+from lab.substrates.sim.clock import MONOTONIC_START_NS
+
+ERROR: Final = "error"
+"""The lock raised an exception that no lock may raise."""
+HANG: Final = "hang"
+"""An operation never came to an end."""
+SLACK_NS: Final = 1_000_000
+"""How much a claim may be off: stamps are exact here, clocks count milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that is wrong: the finding's name, one sentence, and the events that show it."""
+
+    finding: str
+    headline: str
+    evidence: tuple[str, ...] = ()
+    witnesses: tuple[int, ...] = ()
+    clients: tuple[str, ...] = ()
+
+
+def violations(outcome: Outcome) -> dict[str, Violation]:
+    """All that is wrong in this history, by the finding's name; the first of each."""
+    found: dict[str, Violation] = {}
+    for failure in outcome.failures:
+        headline = f"{failure.client}'s {failure.f} raised {failure.error}"
+        evidence = (f"in {failure.where}",)
+        found.setdefault(ERROR, Violation(ERROR, headline, evidence, clients=(failure.client,)))
+    for event in unfinished(outcome):
+        headline = f"{event['client']}'s {event['f']} never came to an end"
+        evidence = (f"it was called {_seconds(outcome, event['time_ns'])} after the start",)
+        found.setdefault(HANG, Violation(HANG, headline, evidence, clients=(event["client"],)))
+    if suspicious(outcome):
+        for finding in named(outcome):
+            if finding.severity is Severity.VIOLATION:
+                found.setdefault(finding.name, _violation(finding))
+    return found
+
+
+def _violation(finding: Finding) -> Violation:
+    headline = finding.headline or finding.why
+    return Violation(finding.name, headline, finding.evidence, finding.witnesses, finding.clients)
+
+
+def suspicious(outcome: Outcome) -> bool:
+    """Whether the checker may find a violation in this history."""
+    return _in_vain(outcome) or _dishonest(outcome) or any(look(outcome) for look in LOOKS.values())
+
+
+def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
+    """The calls that had no end although there was time enough: three leases, and their client was well.
+
+    An acquire may wait for the lock, for as long as it likes; that is judged by who gets it.
+    """
+    trial = outcome.trial
+    last_ns = max((event["time_ns"] for event in outcome.events), default=0)
+    over_ns = max(last_ns, MONOTONIC_START_NS + trial.horizon_ns) - 3 * trial.ttl_ns
+    still = _out_of_action(outcome)
+    pending: dict[str, dict[str, Any]] = {}
+    for event in outcome.events:
+        client = event.get("client")
+        if client is not None:
+            if event["type"] == "invoke":
+                pending[client] = event
+            else:
+                pending.pop(client, None)
+    return [
+        event
+        for client, event in pending.items()
+        if client not in still and event["f"] != "acquire" and event["time_ns"] < over_ns
+    ]
+
+
+def _out_of_action(outcome: Outcome) -> set[str]:
+    """The clients that were killed, or paused for good."""
+    return {
+        fault.client
+        for fault in outcome.struck
+        if fault.kind == "client_crash" or (fault.kind == "pause" and not fault.lasts_ns)
+    }
+
+
+def _in_vain(outcome: Outcome) -> bool:
+    """Whether clients asked in vain for longer than a free lock may be refused."""
+    trial = outcome.trial
+    if not trial.demand_ns:
+        return False
+    bound_ns = unavailable_ns(trial.ttl_ns)
+    since_ns: int | None = None
+    last_ns = 0
+    for event in outcome.events:
+        if event["f"] not in ("acquire", "release"):
+            continue
+        last_ns = event["time_ns"]
+        if event["f"] == "acquire" and event["type"] == "invoke":
+            since_ns = last_ns if since_ns is None else since_ns
+        elif event["type"] == "ok" or (event["f"] == "release" and event["type"] == "invoke"):
+            if since_ns is not None and last_ns - since_ns > bound_ns:
+                return True
+            since_ns = None
+    return since_ns is not None and trial.horizon_ns + since_ns - _start_ns(outcome) > bound_ns
+
+
+def _dishonest(outcome: Outcome) -> bool:
+    """Whether a lease was claimed for too long, or extended after another client's grant."""
+    called: dict[tuple[str, str], int] = {}
+    latest: str | None = None
+    fences: list[int] = []
+    for event in outcome.events:
+        f, kind = event["f"], event["type"]
+        if f in ("acquire", "extend"):
+            if kind == "invoke":
+                called[event["client"], f] = event["time_ns"]
+            elif kind == "ok":
+                if _claims_too_much(event, called[event["client"], f]):
+                    return True
+                if f == "extend" and event["grant_id"] != latest:
+                    return True
+                latest = event["grant_id"]
+        elif f == "held" and event.get("claimed_ns") is not None:
+            return True
+        elif f == "write" and kind == "ok" and event.get("fence") is not None:
+            fences.append(event["fence"])
+    return fences != sorted(fences)
+
+
+def _claims_too_much(event: dict[str, Any], called_ns: int) -> bool:
+    claimed_ns = event.get("claimed_ns")
+    if claimed_ns is None:
+        return False
+    since_ns = called_ns
+    if event.get("attempt_ns") is not None:
+        since_ns = max(since_ns, event["attempt_ns"])
+    ends_ns = max(event["time_ns"] + claimed_ns, event.get("deadline_ns") or 0)
+    return bool(ends_ns > since_ns + event["ttl_ns"] + SLACK_NS or claimed_ns <= 0)
+
+
+def _start_ns(outcome: Outcome) -> int:
+    return int(outcome.events[0]["time_ns"]) if outcome.events else 0
+
+
+def _seconds(outcome: Outcome, time_ns: int) -> str:
+    return f"{(time_ns - _start_ns(outcome)) / 1e9:.2f} s"
+
+
+FOR_EVER_NS: Final = 1 << 62
+DRIFT_BORNE_PPM: Final = 9_000
+"""Up to this rate of drift a margin of 1 % of the TTL is enough."""
+
+
+def is_within_assumptions(trial: Trial) -> bool:
+    """Whether no fault of this trial leaves what a correct lock may assume."""
+    return not labels(trial)
+
+
+def labels(trial: Trial) -> frozenset[str]:
+    """What of this trial leaves the assumptions that a lock may make, in words that limits are listed by."""
+    found: set[str] = set()
+    for fault in trial.faults:
+        if fault.kind == "jump":
+            found.add("a client's clock jumps" if fault.client else "a node's clock jumps")
+        elif fault.kind == "drift" and abs(fault.ppm) > DRIFT_BORNE_PPM:
+            found.add("a client's clock drifts" if fault.client else "a node's clock drifts")
+        elif fault.kind == "pause":
+            found.add("a client is paused")
+        elif fault.kind == "client_crash":
+            found.add("a client dies")
+        elif (
+            fault.kind in ("hold", "delay")
+            and max(fault.by_ns, fault.lasts_ns or FOR_EVER_NS) > trial.ttl_ns // 10
+        ):
+            found.add("packets are held up for long")
+        elif (fault.kind == "crash" and trial.persistence == "none") or (
+            fault.kind == "power_cut" and trial.persistence != "aof-always"
+        ):
+            found.add("a node forgets")
+    return frozenset(found)

@@ -1,0 +1,96 @@
+"""The kinds of locks, the reference that a lock of each kind is compared with, and what that reference loses.
+
+A *limit* is a finding that a correct lock of the kind has as well once an assumption is broken. It is listed
+here by finding and broken assumption, as searching the references themselves showed (a test repeats that).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+PAUSED: Final = "a client is paused"
+HELD: Final = "packets are held up for long"
+DIES: Final = "a client dies"
+JUMPS: Final = "a node's clock jumps"
+DRIFTS: Final = "a node's clock drifts"
+FORGETS: Final = "a node forgets"
+CLOCKS: Final = frozenset((JUMPS, DRIFTS, FORGETS))
+LATE: Final = frozenset((PAUSED, HELD))
+
+UNFENCED: Final = ("stale-write", "unfenced-write", "lost-update", "cycle")
+"""What a fencing token would stop."""
+
+SENTENCES: Final[dict[str, str]] = {
+    PAUSED: "a client that stands still after its last check writes when its lease is over (Kleppmann 2016)",
+    HELD: "what the network holds back arrives when the lease is over",
+    DIES: "the key of a client that died is kept until it expires",
+    JUMPS: "a node whose clock jumps forward gives the key away early, back: keeps it for longer",
+    DRIFTS: "a node whose clock runs too fast gives the key away early, too slow: keeps it for longer",
+    FORGETS: "a node that comes back without its data gives the key to a second client",
+}
+"""Why a broken assumption leads to what it leads to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a lock is, as far as its promise goes.
+
+    ``quorum``: it asks several nodes. ``fenced``: its grants come with numbers. ``announces``: the resource
+    knows its token. ``sequential``: it asks one node after the other.
+    """
+
+    quorum: bool
+    fenced: bool = False
+    announces: bool = False
+    sequential: bool = False
+
+    @property
+    def reference(self) -> str:
+        """The lock of the lab that is right for this kind."""
+        if not self.quorum:
+            return "single"
+        if self.fenced:
+            return "redlock-fenced"
+        if self.announces:
+            return "redlock-cas"
+        return "redlock-sequential" if self.sequential else "redlock"
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        base = "a lock on a majority of independent nodes" if self.quorum else "a lock on one node"
+        extras = [
+            *(["with fencing tokens"] if self.fenced else []),
+            *(["whose token the resource checks"] if self.announces else []),
+        ]
+        return " ".join([base, *extras])
+
+    @property
+    def promise(self) -> str:
+        """What a lock of this kind promises."""
+        text = (
+            "one holder at a time, and a lock that is free again after its TTL, while clocks run at nearly "
+            "one rate and nodes do not forget"
+        )
+        if self.quorum:
+            text += "; it is served while a majority of the nodes can be reached"
+        if self.fenced:
+            text += "; each grant has a larger number than all grants before it"
+        return text
+
+    def limits(self, finding: str) -> frozenset[str]:
+        """The broken assumptions under which the reference has this finding as well."""
+        if finding in UNFENCED and not (self.fenced or self.announces):
+            return CLOCKS | LATE
+        return LIMITS.get(finding, frozenset())
+
+
+LIMITS: Final[dict[str, frozenset[str]]] = {
+    "overlap": CLOCKS,
+    "continuity-loss": CLOCKS,
+    "unavailable": CLOCKS | LATE | {DIES},
+    "leak": CLOCKS,
+    "fence-order": frozenset((FORGETS,)),
+    **dict.fromkeys(UNFENCED, CLOCKS),
+}

@@ -1,0 +1,102 @@
+"""Naming the cause of a violation: what the nodes executed, and what clients believed, in a watched trial.
+
+Each detector looks for one kind of cause and says what it saw. Which of them matter depends on what was
+violated: see ``ORDER``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.examine import detect_keys, detect_leases, detect_service, detect_store
+from lab.examine.detector import Cause, Detector
+from lab.examine.evidence import Evidence
+from lab.examine.judge import ERROR, HANG, Violation
+from lab.search.runner import Outcome
+
+
+def causes_of(outcome: Outcome, violation: Violation) -> list[Cause]:
+    """What may have led to a violation in a watched trial, the most telling first; one of each kind."""
+    evidence = Evidence(outcome)
+    found: dict[str, Cause] = {}
+    for detector in ORDER.get(violation.finding, ()):
+        cause = next(detector(evidence), None)
+        if cause is not None:
+            found.setdefault(cause.kind, cause)
+    return list(found.values())
+
+
+_EXCLUSION: Final[tuple[Detector, ...]] = (
+    detect_store.mixes_keys,
+    detect_leases.wall_clock,
+    detect_keys.same_token,
+    detect_keys.deletes_others,
+    detect_keys.overwrites,
+    detect_keys.ends_early,
+    detect_keys.extends_others,
+    detect_keys.recreates,
+    detect_leases.too_few_votes,
+    detect_leases.not_kept,
+    detect_keys.wrong_expiry,
+    detect_leases.drift_margin,
+    detect_leases.late_deadline,
+    detect_leases.ignores_deadline,
+    detect_leases.too_few_asked,
+)
+_LIVENESS: Final[tuple[Detector, ...]] = (
+    detect_store.mixes_keys,
+    detect_keys.no_expiry,
+    detect_keys.wrong_expiry,
+    detect_keys.renews_after_release,
+    detect_keys.extends_others,
+    detect_service.does_not_recover,
+    detect_service.leaves_keys,
+    detect_service.hangs,
+    detect_service.raised,
+    detect_service.waits_too_long,
+    detect_service.needs_all,
+)
+_LATE_WRITE: Final[tuple[Detector, ...]] = (
+    detect_store.stale_token,
+    detect_leases.ignores_deadline,
+    detect_leases.wall_clock,
+    *_EXCLUSION,
+)
+ORDER: Final[dict[str, tuple[Detector, ...]]] = {
+    "overlap": _EXCLUSION,
+    "not-linearizable": _EXCLUSION,
+    "continuity-loss": (
+        detect_keys.recreates,
+        detect_leases.not_kept,
+        detect_keys.overwrites,
+        detect_keys.extends_others,
+        *_EXCLUSION,
+    ),
+    "false-validity": (
+        detect_leases.late_deadline,
+        detect_leases.wall_clock,
+        detect_keys.wrong_expiry,
+        detect_leases.not_kept,
+    ),
+    "fence-order": (detect_store.fences,),
+    "fence-breach": (detect_store.stale_store,),
+    "leak": _LIVENESS,
+    "unavailable": _LIVENESS,
+    "lost-update": (detect_store.stale_token, detect_store.stale_reads, *_EXCLUSION),
+    "cycle": (detect_store.stale_token, detect_store.stale_reads, *_EXCLUSION),
+    "stale-write": (
+        detect_store.stale_token,
+        detect_leases.ignores_deadline,
+        detect_leases.wall_clock,
+        *_EXCLUSION,
+    ),
+    "unfenced-write": (
+        detect_store.stale_token,
+        detect_leases.ignores_deadline,
+        detect_leases.wall_clock,
+        *_EXCLUSION,
+    ),
+    ERROR: (detect_service.raised,),
+    HANG: (detect_service.hangs,),
+}
+"""Which detectors are asked for which finding, the most telling first."""

@@ -1,0 +1,103 @@
+"""What happened in a trial, line by line: operations and faults in the order of time, up to the violation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
+from lab.examine.judge import violations
+from lab.examine.schedule_words import listed, what
+from lab.search.runner import Outcome, run_trial
+from lab.search.trial import Trial
+
+LINES_MAX: Final = 24
+"""How many lines there are at most."""
+LONG_NS: Final = 20 * MS_NS
+"""An operation that took longer is shown with its end."""
+OF_THE_RESOURCE: Final = ("read", "held", "write")
+WITHOUT_RESOURCE: Final = (
+    "overlap",
+    "fence-order",
+    "false-validity",
+    "continuity-loss",
+    "leak",
+    "unavailable",
+)
+"""Findings that need no reads and writes."""
+OUTCOMES: Final = {
+    ("acquire", "ok"): "acquires: granted",
+    ("acquire", "fail"): "acquires: refused",
+    ("acquire", "info"): "acquires: outcome unknown",
+    ("extend", "ok"): "extends: the lease is longer now",
+    ("extend", "fail"): "extends: refused",
+    ("extend", "info"): "extends: outcome unknown",
+    ("release", "ok"): "releases",
+    ("release", "fail"): "releases: it did not hold the lock any more",
+    ("release", "info"): "releases: outcome unknown",
+    ("write", "ok"): "writes",
+    ("write", "fail"): "writes: rejected",
+    ("write", "info"): "writes: outcome unknown",
+}
+
+
+def narrate(trial: Trial, finding: str) -> tuple[str, ...]:
+    """Run a trial once more and tell what happens up to its finding; only inside ``trials``.
+
+    Raises:
+        UnknownOutcome: a client ended with an exception.
+    """
+    found = violations(run_trial(trial)).get(finding)
+    outcome = run_trial(trial, watch=True)
+    evidence = Evidence(outcome)
+    last_ns = NEVER
+    if found is not None and found.witnesses:
+        last_ns = max(outcome.events[at]["time_ns"] for at in found.witnesses)
+    without = OF_THE_RESOURCE if finding in WITHOUT_RESOURCE else ()
+    lines = _faults(evidence, outcome)  # ahead of the call that they strike at
+    lines += [
+        (each.called_ns, f"{_stamp(evidence, each)}: {_operation(each)}")
+        for each in evidence.operations
+        if each.f not in without
+    ]
+    shown = [text for at_ns, text in sorted(lines, key=lambda line: line[0]) if at_ns <= last_ns]
+    left = len(shown) - LINES_MAX
+    return tuple(shown) if left <= 0 else (*shown[:LINES_MAX], f"… and {left} more")
+
+
+def _stamp(evidence: Evidence, operation: Operation) -> str:
+    called = evidence.at(operation.called_ns)
+    if operation.ended_ns == NEVER or operation.ended_ns - operation.called_ns <= LONG_NS:
+        return called
+    return f"{called} to {evidence.at(operation.ended_ns)}"
+
+
+def _operation(operation: Operation) -> str:
+    who, f, how, event = operation.client.capitalize(), operation.f, operation.how, operation.event
+    if how == "open":
+        return f"{who} calls {f}, which never returns"
+    if f == "read":
+        return f"{who} reads version {event.get('version_read')}"
+    if f == "held":
+        still = event.get("value") == "yes"
+        return f"{who} {'still believes in the lease' if still else 'sees that the lease is over'}"
+    words = f"{who} {OUTCOMES.get((f, how), f'{f} ({how})')}"
+    if (f, how) == ("acquire", "ok"):
+        nodes = event.get("_nodes")
+        words += f" (its key is on {listed(nodes)})" if nodes else " (its key is on no node)"
+        words += f" with fence {event['fence']}" if event.get("fence") is not None else ""
+    elif (f, how) == ("write", "ok"):
+        words += f" version {event.get('version_written')}"
+    return words
+
+
+def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str]]:
+    """When each fault began and ended."""
+    of = {f"f{at}": fault for at, fault in enumerate(outcome.struck, 1)}
+    lines = []
+    for event in outcome.events:
+        if event["process"] == "nemesis" and event["type"] == "invoke":
+            begun = event.get("heals")
+            fault = of[begun or event["fault_id"]]
+            words = f"end of the fault: {what(fault)}" if begun else f"fault: {what(fault)}"
+            lines.append((event["time_ns"], f"{evidence.at(event['time_ns'])}: {words}"))
+    return lines

@@ -1,0 +1,80 @@
+"""An examination as a page: one file with everything in it, no script, and no request."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any
+from urllib.parse import quote
+
+from lab.errors import ExitCode
+from lab.examine.kept import RESULT, Kept
+from lab.examine.words import (
+    defect_words,
+    headline,
+    limit_words,
+    not_found,
+    not_tried,
+    part_rows,
+    spent,
+    undecided,
+)
+from lab.report.page.assets import asset, sha256, template
+from lab.report.timeline.words import clean
+
+WORDS_MAX = 600
+"""How many characters of a sentence are shown that holds words of the lock's own."""
+
+
+def to_html(kept: Kept) -> str:
+    """The page of an examination whose other files are in the same directory."""
+    examined = kept.examined
+    style = asset("page.css") + asset("examined.css")
+    mood = {ExitCode.EXPECTED: "fine", ExitCode.UNEXPECTED: "bad"}.get(examined.exit_code, "doubt")
+    return template("examined.html.jinja").render(
+        lock=clean(examined.lock, 120),
+        headline=clean(headline(examined), WORDS_MAX),
+        mood=mood,
+        spent=spent(examined),
+        kind=examined.kind,
+        promise=examined.promise,
+        reference=examined.reference,
+        facts=[(name, clean(value, WORDS_MAX)) for name, value in examined.profile.items()],
+        defects=[_defect(kept, number) for number in range(1, len(examined.defects) + 1)],
+        limits=limit_words(examined),
+        parts=part_rows(examined),
+        undecided=[clean(line, WORDS_MAX) for line in undecided(examined)],
+        not_found=not_found(examined),
+        not_tried=[clean(line, WORDS_MAX) for line in not_tried(examined)],
+        result=RESULT,
+        style=style,
+        style_hash=sha256(style),
+    )
+
+
+def _defect(kept: Kept, number: int) -> dict[str, Any]:
+    defect = kept.examined.defects[number - 1]
+    words = defect_words(defect, kept.examined.reference)
+    path = defect.scenario or defect.trial_file
+    seed, picture = kept.pictures.get(number, (0, None))
+    return {
+        "number": number,
+        "title": words.title,
+        "key": words.key,
+        "seen": clean(words.seen, WORDS_MAX),
+        "leads_to": clean(words.leads_to, WORDS_MAX),
+        "evidence": [clean(line, WORDS_MAX) for line in words.evidence],
+        "also": words.also,
+        "reproduced": words.reproduced,
+        "reference": words.reference,
+        "right": words.right,
+        "source": words.source,
+        "schedule": [clean(line, WORDS_MAX) for line in words.schedule],
+        "happened": [clean(line, WORDS_MAX) for line in words.happened],
+        "found": words.found,
+        "kept": clean(words.kept, WORDS_MAX),
+        "commands": [command for command in (words.replay, words.real) if command],
+        "link": None if path is None else quote(os.path.relpath(path, kept.directory)),
+        "seed": seed,
+        "picture": None if picture is None else base64.b64encode(picture).decode(),
+    }

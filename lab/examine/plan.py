@@ -1,0 +1,188 @@
+"""The parts of an examination, in the order in which they are tried, the most telling first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.drivers import is_driver
+from lab.examine.beyond import beyond
+from lab.examine.boundaries import pairs, single_faults
+from lab.examine.kinds import Kind
+from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
+from lab.examine.result import Part
+from lab.search.draw import RandomDraw, Space, draw_trial, mutated
+from lab.search.trial import Kind as FaultKind
+from lab.search.trial import Round, Trial
+
+TTLS_NS: Final = (TTL_NS, 1500 * MS_NS, 700 * MS_NS)
+"""The leases that programs without faults are tried with: with fractions of a second, and below one."""
+SEEDS: Final = (0, 1, -1)
+NODES: Final = (5, 4, 3, 2, 7)
+"""How many nodes there are where each client reaches only some of them; even numbers, too."""
+CANCELLED_NS: Final = (100_000, 350_000, 1_000_000, 100 * MS_NS)
+"""After how long an acquire is cancelled: before, while and after its requests are executed."""
+DRAWN_KINDS: Final[tuple[FaultKind, ...]] = (
+    "cut",
+    "hold",
+    "delay",
+    "crash",
+    "reset",
+    "client_crash",
+    "pause",
+)
+TWO_TRIES: Final = {"retry_count": 2}
+"""Options with which an acquire asks twice, so that an attempt that failed is followed by another."""
+KEPT_MAX: Final = 24
+"""How many of the trials that reached new states random trials are made from."""
+
+PLAIN = "programs without faults"
+SPLITS = "clients that reach different nodes"
+CANCELS = "cancelled attempts"
+SINGLES = "one fault at each command boundary"
+BEYOND = "clocks, pauses and nodes that forget"
+DRAWN = "drawn schedules"
+PAIRS = "two faults at command boundaries"
+
+
+def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
+    """Every program without faults, with leases of several lengths."""
+    return [
+        with_ttl(setting, ttl_ns).trial(program, seed=seed)
+        for ttl_ns in TTLS_NS
+        for program in programs
+        for seed in SEEDS
+    ]
+
+
+def splits(setting: Setting, kind: Kind) -> list[Trial]:
+    """Each client reaches some nodes, and no node is reached by both."""
+    if not kind.quorum:
+        return []
+    return [
+        split(Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences), alice, bob)
+        for nodes in NODES
+        for alice in range(1, nodes)
+        for bob in range(1, nodes - alice + 1)
+    ]
+
+
+def cancels(setting: Setting) -> list[Trial]:
+    """Alice's acquire is cancelled at several moments; Bob asks after that. A driver's cannot be."""
+    if is_driver(setting.lock):
+        return []
+    ttl_ns = setting.ttl_ns
+    return [
+        setting.with_clients(
+            {
+                "alice": (Round(0, 0, cancel_ns=cancel_ns), *again),
+                "bob": (Round(ttl_ns // 10 if not held else 0, ttl_ns // 5),),
+            },
+            seed=seed,
+        )
+        for cancel_ns in CANCELLED_NS
+        for held in (False, True)
+        for again in ((), (Round(ttl_ns // 5, ttl_ns // 10),))
+        for seed in SEEDS
+    ]
+
+
+def singles(setting: Setting, programs: tuple[Program, ...], random: Random) -> list[Trial]:
+    """Each program with one fault at each of its command boundaries, in an order that is drawn."""
+    bases = [setting.trial(program) for program in programs]
+    found = [replace(base, faults=(fault,)) for base in bases for fault in single_faults(base)]
+    random.shuffle(found)
+    return found
+
+
+class Doubles:
+    """A program with each pair of faults at its command boundaries, in an order that is drawn.
+
+    Args:
+        base: the program's trial without faults.
+        program: the program.
+    """
+
+    def __init__(self, base: Trial, program: Program) -> None:
+        self._base = base
+        self.left = list(pairs(single_faults(base)))
+        """The pairs that are still to be tried."""
+        self.part = Part(f"{PAIRS}: {program.name}", program.about, of=len(self.left))
+        Random(len(self.left)).shuffle(self.left)
+
+    def next(self) -> Trial:
+        """The trial with the next pair."""
+        return replace(self._base, faults=self.left.pop())
+
+
+def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -> Iterator[Trial]:
+    """Random schedules without end, most of them made of one that reached a new state.
+
+    With ``plain`` each client releases what it took before it asks again.
+    """
+    draw = RandomDraw(random)
+    space = Space(
+        setting.lock,
+        dict(setting.options),
+        setting.ttl_ns,
+        setting.nodes,
+        kinds=DRAWN_KINDS,
+        store_fences=setting.fences,
+        horizon_ns=7 * setting.ttl_ns + 8 * S_NS,
+        all_operations=True,
+        demand_ns=3 * setting.ttl_ns + 4 * S_NS,
+    )
+    while True:
+        swarm = space.only([kind for kind in DRAWN_KINDS if random.random() < 0.6] or DRAWN_KINDS)
+        if kept and random.random() < 0.7:
+            trial = mutated(draw, swarm, random.choice(kept[-KEPT_MAX:]))
+        else:
+            trial = draw_trial(draw, swarm, "guided")
+        yield released_once(trial) if plain else trial
+
+
+def released_once(trial: Trial) -> Trial:
+    """The same trial, where each round ends with a release."""
+    clients = {
+        name: tuple(replace(each, ends="release") for each in rounds)
+        for name, rounds in trial.clients.items()
+    }
+    return replace(trial, clients=clients)
+
+
+def parts(
+    setting: Setting, kind: Kind, programs: tuple[Program, ...], random: Random
+) -> Iterator[tuple[Part, list[Trial]]]:
+    """The finite parts with all their trials, in order."""
+    yield from (
+        (Part(name, about, of=len(trials)), trials)
+        for name, about, trials in (
+            (
+                PLAIN,
+                f"{len(programs)} programs of two clients, leases of 0.7, 1.5 and 5 s",
+                plain(setting, programs),
+            ),
+            (SPLITS, "2 to 7 nodes, every pair of disjoint sets", splits(setting, kind)),
+            (CANCELS, "at four moments", cancels(setting)),
+            (BEYOND, "directed", list(beyond(setting, programs))),
+        )
+        if trials
+    )
+    found = singles(setting, programs, random)
+    again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
+    if again is not None:
+        twice = Setting(setting.lock, again, setting.nodes, setting.ttl_ns, setting.fences)
+        found += singles(twice, programs[:2], random)
+        random.shuffle(found)
+    yield Part(SINGLES, "lost, held or broken off before and after each command", of=len(found)), found
+
+
+def with_ttl(setting: Setting, ttl_ns: int) -> Setting:
+    """The same setting with another lease."""
+    return Setting(setting.lock, setting.options, setting.nodes, ttl_ns, setting.fences)
+
+
+__all__ = ["PROGRAMS", "Doubles", "drawn", "parts", "with_ttl"]

@@ -1,0 +1,283 @@
+"""Asking a lock what it is: the trials that a profile is made from, and what a profile holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from lab.errors import UnknownOutcome
+from lab.examine.evidence import NEVER, Operation
+from lab.examine.kinds import Kind
+from lab.examine.programs import ALICE, BOB, MS_NS, Setting
+from lab.examine.seen import Seen
+from lab.search.guard import Failure
+from lab.search.runner import run_trial
+from lab.search.trial import Fault, OptionValue, Round, When
+
+SHORT_NS: Final = 100 * MS_NS
+"""How long a lease is used where that does not matter."""
+EXTENSIONS: Final = 15
+"""How often one lease is extended to see whether there is a limit."""
+LONG_TTL_NS: Final = 60_000 * MS_NS
+NAMES: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NOT_SHOWN: Final = "not shown"
+TOKEN_PER = Literal["try", "acquire", "client", "nothing"]
+
+
+@dataclass
+class Profile:
+    """What was learned of a lock; None where it was not shown.
+
+    ``facts`` are sentences, by what they are about. The other fields are what programs decide by:
+
+    - ``nodes_used``: every node that it sent something to, also when others are silent; ``nodes_asked``: how
+      many of them an acquire asks.
+    - ``quorum``: how many of ``nodes_used`` must be reached; ``quorum_of``: by the number of nodes.
+    - ``extension_quorum``: how many must be reached to extend; ``extensions_max``: how often a lease can be
+      extended, None if no limit was seen. ``extension``: the request that does it, in words.
+    - ``blocking``: an acquire waits while another client holds the lock. ``tries``: how often it asks.
+    - ``token_per``: what gets a token of its own; ``token_shared``: two clients had the same one.
+    - ``expiry_ms``: how long keys are kept for a lease of the setting's TTL; ``expires``: whether they end.
+    - ``release``: the requests that do it, in words. ``compares_on_release``: it looks at the value before it
+      deletes; ``late_release_deletes``: one that comes late deletes the key of the next holder.
+    - ``believes_late``: it says that a lease is held when that is over. ``wall_clock``: it reads the wall
+      clock. ``watchdog``: it renews leases unasked.
+    - ``gives_up_ns``: after how long an acquire ends if no node answers.
+    - ``margin_ns``: how much of the lease it does not claim.
+    - ``scripts``: the commands that send scripts, None if there are none.
+    """
+
+    kind: Kind
+    extends: bool = False
+    facts: dict[str, str] = field(default_factory=dict)
+    not_tried: list[str] = field(default_factory=list)
+    trials: int = 0
+    nodes_used: tuple[str, ...] = ()
+    nodes_asked: int = 0
+    quorum: int | None = None
+    quorum_of: dict[int, int] = field(default_factory=dict)
+    blocking: bool | None = None
+    tries: int | None = None
+    gives_up_ns: int | None = None
+    token_per: TOKEN_PER | None = None
+    token_shared: bool | None = None
+    expires: bool | None = None
+    expiry_ms: int | None = None
+    margin_ns: int | None = None
+    believes_late: bool | None = None
+    wall_clock: bool = False
+    extension: str | None = None
+    extension_quorum: int | None = None
+    extensions_max: int | None = None
+    watchdog: bool | None = None
+    release: str | None = None
+    compares_on_release: bool | None = None
+    late_release_deletes: bool | None = None
+    scripts: str | None = None
+
+    def must_extend(self) -> None:
+        """Raises ``NotShown`` if it was not shown whether a lease can be extended."""
+        if self.facts.get("extension", NOT_SHOWN).startswith(NOT_SHOWN):
+            raise NotShown("whether a lease can be extended was not shown")
+
+    def must_use_nodes(self) -> tuple[str, ...]:
+        """The nodes that the lock uses. Raises ``NotShown`` if it was not seen to use one."""
+        if not self.nodes_used:
+            raise NotShown("no node was asked for anything")
+        return self.nodes_used
+
+
+class NotShown(Exception):
+    """A probe did not show what it was to show, and why."""
+
+
+class Probes:
+    """The trials of one lock, each of them run when it is asked for first; only inside ``trials``."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.trials = 0
+        """How many were run to an end."""
+        self.broken: list[str] = []
+        """Why others were not: a client ended with an error outside of its lock's operations."""
+        self.looked = 0
+        """In how many trials a client's code read its wall clock."""
+        self.failures: list[Failure] = []
+        """Exceptions that a lock must not raise."""
+        self._known: dict[bytes, Seen | str] = {}
+
+    def see(
+        self,
+        clients: Mapping[str, tuple[Round, ...]],
+        faults: tuple[Fault, ...] = (),
+        *,
+        nodes: int | None = None,
+        ttl_ns: int | None = None,
+        options: Mapping[str, OptionValue] | None = None,
+        longer: int = 1,
+    ) -> Seen:
+        """Run a trial, ``longer`` times as long as others. Raises ``NotShown`` if it could not be run."""
+        mine = self.setting
+        setting = Setting(
+            mine.lock,
+            mine.options if options is None else options,
+            nodes or mine.nodes,
+            ttl_ns or mine.ttl_ns,
+            mine.fences,
+        )
+        trial = setting.with_clients(dict(clients), faults, demand=False)
+        trial = replace(trial, horizon_ns=trial.horizon_ns * longer)
+        key = trial.key()
+        if key not in self._known:
+            try:
+                outcome = run_trial(trial, watch=True)
+            except UnknownOutcome as error:
+                self._known[key] = error.seen
+                self.broken.append(error.seen)
+            else:
+                self.trials += 1
+                self.looked += bool(outcome.wall_clock)
+                self.failures += outcome.failures
+                self._known[key] = Seen(outcome)
+        known = self._known[key]
+        if isinstance(known, str):
+            raise NotShown(known)
+        return known
+
+    # The programs.
+
+    def alone(self) -> Seen:
+        """Alice holds the lock for a moment, twice."""
+        return self.see({ALICE: (Round(0, SHORT_NS), Round(4 * SHORT_NS, SHORT_NS))})
+
+    def in_turns(self) -> Seen:
+        """Alice, Bob and Alice again hold the lock for a moment, one after the other."""
+        again = Round(4 * SHORT_NS, SHORT_NS)
+        return self.see({ALICE: (Round(0, SHORT_NS), again), BOB: (Round(5 * SHORT_NS // 2, SHORT_NS),)})
+
+    def held(self, options: Mapping[str, OptionValue] | None = None) -> Seen:
+        """Alice holds the lock for most of its lease; Bob asks for it early."""
+        ttl_ns = self.setting.ttl_ns
+        clients = {ALICE: (Round(0, ttl_ns * 6 // 10),), BOB: (Round(ttl_ns // 10, SHORT_NS),)}
+        return self.see(clients, options=options)
+
+    def held_by_default(self) -> Seen | None:
+        """The same with the lock's default options; None if it cannot be made, or used, without others."""
+        try:
+            seen = self.held(options={})
+            granted(seen)
+        except NotShown:
+            return None
+        return seen
+
+    def held_for_long(self) -> Seen:
+        """The same with a long lease."""
+        clients = {ALICE: (Round(0, LONG_TTL_NS * 9 // 10),), BOB: (Round(LONG_TTL_NS // 10, SHORT_NS),)}
+        return self.see(clients, ttl_ns=LONG_TTL_NS)
+
+    def cut(self, names: tuple[str, ...], nodes: int | None = None) -> Seen:
+        """Alice asks for the lock, and cannot reach these nodes from the start."""
+        faults = (Fault("cut", When(), ALICE, names),) if names else ()
+        return self.see({ALICE: (Round(0, SHORT_NS),)}, faults, nodes=nodes, longer=4)
+
+    def late_release(self) -> Seen:
+        """Alice releases when her lease is over and Bob holds the lock."""
+        ttl_ns = self.setting.ttl_ns
+        return self.see(
+            {ALICE: (Round(0, ttl_ns * 13 // 10),), BOB: (Round(ttl_ns * 105 // 100, ttl_ns * 7 // 10),)}
+        )
+
+    def extended(self) -> Seen:
+        """Alice extends one lease many times."""
+        hold_ns = (EXTENSIONS + 1) * self.setting.ttl_ns * 3 // 10
+        return self.see({ALICE: (Round(0, hold_ns, EXTENSIONS),)})
+
+    def extended_cut(self, names: tuple[str, ...]) -> Seen:
+        """Alice extends her lease once, and cannot reach these nodes from then on."""
+        faults = (Fault("cut", When("extends", ALICE), ALICE, names),) if names else ()
+        return self.see({ALICE: (Round(0, self.setting.ttl_ns * 6 // 10, 1),)}, faults, longer=4)
+
+    def extended_late(self, *, taken: bool) -> Seen:
+        """Alice extends when her lease is over; Bob holds the lock by then, or nobody."""
+        ttl_ns = self.setting.ttl_ns
+        clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, ttl_ns * 24 // 10, 1),)}
+        if taken:
+            clients[BOB] = (Round(ttl_ns * 105 // 100, ttl_ns * 8 // 10),)
+        return self.see(clients)
+
+    def idle(self) -> Seen:
+        """Alice computes for two and a half leases and never extends; Bob asks long after that."""
+        ttl_ns = self.setting.ttl_ns
+        clients = {ALICE: (Round(0, ttl_ns * 5 // 2),), BOB: (Round(ttl_ns * 7 // 2, SHORT_NS),)}
+        return self.see(clients)
+
+    def short(self, ttl_ns: int) -> Seen:
+        """Alice holds the lock for a moment, with another lease."""
+        return self.see({ALICE: (Round(0, SHORT_NS),)}, ttl_ns=ttl_ns)
+
+    def slow(self, by_ns: int) -> Seen:
+        """Alice takes the lock, and extends her lease, over links that are slower by so much each way."""
+        names = tuple(NAMES[: self.setting.nodes])
+        slower = Fault("delay", When(), ALICE, names, by_ns=by_ns)
+        return self.see({ALICE: (Round(0, 2 * SHORT_NS, 1),)}, (slower,))
+
+    def restarted(self) -> Seen:
+        """All nodes restart with their data, between two leases of Alice's; the second is extended."""
+        names = tuple(NAMES[: self.setting.nodes])
+        when = When("start", after_ns=10 * SHORT_NS)
+        faults = tuple(Fault("crash", when, nodes=(name,), lasts_ns=SHORT_NS) for name in names)
+        use = Round(0, 5 * SHORT_NS, 1)
+        return self.see({ALICE: (use, replace(use, think_ns=15 * SHORT_NS))}, faults)
+
+    def clock_jumps(self, by_ns: int, moment: Literal["asks", "granted"], after_ns: int = 0) -> Seen:
+        """Alice's wall clock jumps."""
+        fault = Fault("jump", When(moment, ALICE, after_ns=after_ns), ALICE, by_ns=by_ns)
+        return self.see({ALICE: (Round(0, SHORT_NS),)}, (fault,))
+
+
+def first(seen: Seen, client: str, f: str) -> Operation:
+    """The first operation of a client of one sort. Raises ``NotShown``."""
+    found = seen.of(client, f)
+    if not found:
+        raise NotShown(f"{client} came to no {f}")
+    return found[0]
+
+
+def granted(seen: Seen, client: str = ALICE) -> Operation:
+    """The first acquire of a client, which was granted. Raises ``NotShown``."""
+    acquire = first(seen, client, "acquire")
+    if acquire.how != "ok":
+        raise NotShown(f"{client}'s acquire {ending(acquire)}")
+    return acquire
+
+
+def ending(operation: Operation) -> str:
+    """How an operation ended, in words."""
+    error = operation.event.get("error")
+    why = f": {str(error).rstrip('.')}" if error else ""
+    return {
+        "ok": "succeeded",
+        "fail": f"was refused{why}",
+        "info": f"ended with an unknown outcome{why}",
+    }.get(operation.how, "did not end")
+
+
+def took_ns(operation: Operation) -> int | None:
+    """How long an operation took; None if it did not end."""
+    return None if operation.ended_ns == NEVER else operation.ended_ns - operation.called_ns
+
+
+def lock_key(seen: Seen) -> str:
+    """The key that Alice's first acquire wrote: the one that holds its token, or else that will expire."""
+    acquire = granted(seen)
+    token = acquire.event.get("token")
+    written: dict[str, str] = {}
+    for request in seen.during(acquire):
+        written |= request.wrote()
+    if not written:
+        raise NotShown("the acquire wrote no text and no hash on any node")
+    held = [key for key, value in written.items() if token and token in value]
+    return (held or [key for key, value in written.items() if not value.isdigit()] or [*written])[0]

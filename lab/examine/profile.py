@@ -1,0 +1,80 @@
+"""What a lock is, learned by asking it: watched trials without faults, and with simple ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lab.examine import about_leases as leases
+from lab.examine import about_nodes as nodes
+from lab.examine import about_releases as releases
+from lab.examine.kinds import Kind
+from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
+from lab.examine.programs import ALICE, Setting
+from lab.locks import lock_class
+
+__all__ = ["Profile", "learn"]
+
+Ask = Callable[[Probes, Profile], str]
+FACTS: Final[tuple[tuple[str, Ask], ...]] = (
+    ("nodes", nodes.nodes),
+    ("equal addresses", nodes.equal_addresses),
+    ("quorum", nodes.quorum),
+    ("silent nodes", nodes.silence),
+    ("acquire", leases.taking),
+    ("held lock", nodes.blocking),
+    ("tries", nodes.tries),
+    ("after a refusal", nodes.undoing),
+    ("token", leases.tokens),
+    ("expiry", leases.expiry),
+    ("other leases", leases.granularity),
+    ("validity", leases.validity),
+    ("after the lease", leases.belief),
+    ("extension", leases.extension),
+    ("extended lease", leases.extended_validity),
+    ("extensions", leases.extension_limit),
+    ("extension quorum", leases.extension_quorum),
+    ("late extension", leases.late_extension),
+    ("watchdog", leases.watchdog),
+    ("release", releases.release),
+    ("late release", releases.late_release),
+    ("fences", releases.fences),
+    ("scripts", releases.scripts),
+    ("clock", leases.clocks),
+    ("errors", releases.errors),
+)
+"""What is asked, in this order: some answers build on earlier ones, the last two on all trials."""
+
+
+def learn(setting: Setting) -> Profile:
+    """Ask the lock of this setting what it is; only inside ``trials``, and the same each time.
+
+    What a probe did not show is no fact but "not shown", with the reason, which ``not_tried`` repeats.
+
+    Raises:
+        LabError: no such lock, or options that it does not have.
+        SimulationError: the lock reached out of the simulation.
+    """
+    probes = Probes(setting)
+    profile = Profile(_kind(probes))
+    for about, ask in FACTS:
+        try:
+            profile.facts[about] = ask(probes, profile)
+        except NotShown as why:
+            profile.facts[about] = f"{NOT_SHOWN}: {why}"
+            profile.not_tried.append(f"{about}: {why}")
+    profile.trials = probes.trials + len(probes.broken)
+    return profile
+
+
+def _kind(probes: Probes) -> Kind:
+    """Its kind, by how many nodes it used, and by what its class says of itself."""
+    own = lock_class(probes.setting.lock)
+    fenced, announces = bool(own.hands_out_fences), bool(getattr(own, "announces_token", False))
+    try:
+        seen = probes.alone()
+        used = {request.node for request in seen.requests}
+        sequential = nodes.is_sequential(seen, first(seen, ALICE, "acquire"))
+    except NotShown:
+        return Kind(False, fenced, announces)
+    return Kind(len(used) > 1, fenced, announces, sequential)

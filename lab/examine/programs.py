@@ -1,0 +1,186 @@
+"""What clients do while a lock is examined: small programs that hold what locks do, by two clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lab.search.trial import Ending, Fault, OptionValue, Round, Trial, When
+
+MS_NS: Final = 1_000_000
+S_NS: Final = 1_000_000_000
+TTL_NS: Final = 5 * S_NS
+ALICE, BOB = "alice", "bob"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What two clients do: a name, what it is about, and their rounds for a lease of ``ttl_ns``.
+
+    With ``other`` each of them also takes a lock on another key, while it holds the first one.
+    """
+
+    name: str
+    about: str
+    alice: tuple[tuple[float, float, int, Ending], ...]
+    """Rounds: pause and hold in TTLs, extensions, how it ends."""
+    bob: tuple[tuple[float, float, int, Ending], ...]
+    extends: bool = False
+    """Whether it says something only of locks that can extend a lease."""
+    other: bool = False
+
+    @property
+    def takes_it_again(self) -> bool:
+        """Whether a client takes the lock while it may hold it still, or releases it twice."""
+        return any(ends != "release" for _, _, _, ends in (*self.alice, *self.bob))
+
+    def clients(self, ttl_ns: int) -> dict[str, tuple[Round, ...]]:
+        """The rounds of each client."""
+        return {ALICE: self._rounds(self.alice, ttl_ns), BOB: self._rounds(self.bob, ttl_ns)}
+
+    def _rounds(self, parts: tuple[tuple[float, float, int, Ending], ...], ttl_ns: int) -> tuple[Round, ...]:
+        return tuple(
+            Round(int(pause * ttl_ns), int(hold * ttl_ns), extends, ends, other=self.other)
+            for pause, hold, extends, ends in parts
+        )
+
+
+_QUICK: Final[tuple[float, float, int, Ending]] = (0.0, 0.1, 0, "release")
+_TURN: Final[tuple[float, float, int, Ending]] = (0.15, 0.1, 0, "release")
+PROGRAMS: Final[tuple[Program, ...]] = (
+    Program(
+        "contend",
+        "Both ask for the lock; one holds it for a third of its lease.",
+        ((0.0, 0.3, 0, "release"),),
+        ((0.1, 0.1, 0, "release"),),
+    ),
+    Program("at once", "Both ask at the same time, twice.", (_QUICK, _QUICK), (_QUICK, _QUICK)),
+    Program(
+        "late",
+        "Alice is late: her lease is over when she checks and releases; Bob holds the lock by then.",
+        ((0.0, 1.3, 0, "release"), _QUICK),
+        ((1.05, 0.7, 0, "release"),),
+    ),
+    Program(
+        "whole lease",
+        "Alice holds the lock to the end of her lease; Bob asks all the time.",
+        ((0.0, 0.985, 0, "release"),),
+        ((0.4, 0.1, 0, "release"),),
+    ),
+    Program(
+        "handed over",
+        "Alice releases at the end of her lease; Bob takes the lock soon after that.",
+        ((0.0, 0.9, 0, "release"), _QUICK),
+        ((1.02, 0.7, 0, "release"),),
+    ),
+    Program(
+        "two keys",
+        "Each client takes another key as well, while it holds the first.",
+        ((0.0, 0.1, 0, "release"), (1.5, 1.3, 0, "release")),
+        ((0.15, 0.1, 0, "release"), (0.25, 0.8, 0, "release")),
+        other=True,
+    ),
+    Program(
+        "kept",
+        "Alice lets her lease run out; Bob asks until he gets the lock.",
+        ((0.0, 0.1, 0, "keep"),),
+        ((0.5, 0.1, 0, "release"),),
+    ),
+    Program(
+        "in turns",
+        "They take turns.",
+        (_QUICK, (0.2, 0.1, 0, "release")),
+        (_TURN, _TURN),
+    ),
+    Program(
+        "released twice",
+        "Alice releases twice, around a grant of Bob's.",
+        ((0.0, 0.05, 0, "twice"), (0.0, 0.05, 0, "release")),
+        ((0.05, 0.5, 0, "release"),),
+    ),
+    Program(
+        "extended",
+        "Alice extends in time, past the first end of her lease; Bob asks when that would have been.",
+        ((0.0, 1.8, 2, "release"),),
+        ((1.05, 0.1, 0, "release"),),
+        extends=True,
+    ),
+    Program(
+        "extended early",
+        "Alice extends at once; Bob asks after the first lease and after the second.",
+        ((0.0, 1.0, 3, "release"),),
+        ((0.9, 0.1, 0, "release"), (0.2, 0.2, 0, "release")),
+        extends=True,
+    ),
+    Program(
+        "extended late",
+        "Alice extends when her lease is over and Bob holds the lock.",
+        ((0.0, 2.4, 1, "release"), _QUICK),
+        ((1.05, 0.8, 0, "release"),),
+        extends=True,
+    ),
+    Program(
+        "extended by two",
+        "Both extend, one after the other.",
+        ((0.0, 0.6, 1, "release"), (0.1, 0.6, 1, "release")),
+        ((0.3, 1.3, 2, "release"),),
+        extends=True,
+    ),
+)
+"""All of them, the plainest first."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all trials of one examination have in common: the lock, its options, its nodes, its lease."""
+
+    lock: str
+    options: Mapping[str, OptionValue]
+    nodes: int = 5
+    ttl_ns: int = TTL_NS
+    fences: bool = False
+
+    def trial(
+        self, program: Program, faults: tuple[Fault, ...] = (), *, seed: int = 0, demand: bool = True
+    ) -> Trial:
+        """A program of this setting, with these faults."""
+        return self.with_clients(program.clients(self.ttl_ns), faults, seed=seed, demand=demand)
+
+    def with_clients(
+        self,
+        clients: dict[str, tuple[Round, ...]],
+        faults: tuple[Fault, ...] = (),
+        *,
+        seed: int = 0,
+        demand: bool = True,
+    ) -> Trial:
+        """A trial of this setting with these clients."""
+        return Trial(
+            self.lock,
+            clients,
+            faults,
+            nodes=self.nodes,
+            ttl_ns=self.ttl_ns,
+            options=dict(self.options),
+            store_fences=self.fences,
+            seed=seed,
+            horizon_ns=7 * self.ttl_ns + 8 * S_NS,
+            demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,
+        )
+
+
+def split(setting: Setting, of_alice: int, of_bob: int) -> Trial:
+    """Alice reaches the first nodes only, Bob the last ones only, from the start and for good."""
+    names = tuple("ABCDEFG"[: setting.nodes])
+    cuts = tuple(
+        Fault("cut", When(), client, lost)
+        for client, lost in ((ALICE, names[of_alice:]), (BOB, names[: setting.nodes - of_bob]))
+        if lost
+    )
+    held = setting.ttl_ns * 6 // 10
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, held),),
+        BOB: (Round(setting.ttl_ns // 10, held),),
+    }
+    return setting.with_clients(clients, cuts, demand=False)

@@ -1,0 +1,29 @@
+"""Whether a lock may be taken again by the client that holds it: then to do so is no violation."""
+
+from __future__ import annotations
+
+from lab.errors import UnknownOutcome
+from lab.examine.programs import ALICE, BOB, Setting
+from lab.search.runner import run_trial
+from lab.search.trial import Round
+
+
+def is_reentrant(setting: Setting) -> bool:
+    """Whether the holder is granted the lock again while another client is refused it.
+
+    Raises:
+        SimulationError: the lock reached out of the simulation.
+    """
+    ttl_ns = setting.ttl_ns
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns // 10, ends="keep"), Round(ttl_ns // 5, ttl_ns // 10)),
+        BOB: (Round(ttl_ns * 15 // 100, 0),),
+    }
+    try:
+        events = run_trial(setting.with_clients(clients, demand=False)).events
+    except UnknownOutcome:
+        return False
+    ended = [e for e in events if e["f"] == "acquire" and e["type"] in ("ok", "fail")]
+    refused = any(e["client"] == BOB and e["type"] == "fail" for e in ended)
+    granted = [e for e in ended if e["client"] == ALICE and e["type"] == "ok"]
+    return refused and len(granted) == 2 and granted[1]["time_ns"] - granted[0]["time_ns"] < ttl_ns // 2

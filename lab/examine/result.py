@@ -1,0 +1,113 @@
+"""What an examination came to, as values; and as data for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from lab.errors import ExitCode
+from lab.search.trial import Fault, Trial
+
+
+class Defect(msgspec.Struct, frozen=True):
+    """One defect: its cause, what it leads to, and the smallest trial in which it does.
+
+    ``cause`` is a key of ``lab.examine.causes``, ``seen`` what was seen of it in the trial. ``findings``
+    are the checker's names for what it leads to, the first of them is that of ``headline`` and
+    ``evidence``. ``reproduced`` of ``variants`` trials with other latencies showed it as well;
+    ``reference_lost`` of them did with the reference. ``part`` is what was tried when it was found, after
+    ``schedules`` and ``seconds`` of processor time. ``scenario`` is the path of its file, if it can be
+    written as one, and ``replays`` says how often that was reproduced; else ``trial_file`` is the path of
+    the trial as JSON. ``lab test --replay`` takes both. ``happened`` says
+    what happens in the trial, up to the violation.
+    """
+
+    cause: str
+    seen: str
+    findings: tuple[str, ...]
+    headline: str
+    evidence: tuple[str, ...]
+    trial: Trial
+    reproduced: int
+    variants: int
+    reference_lost: int
+    part: str
+    schedules: int
+    seconds: float
+    scenario: str | None = None
+    replays: str = ""
+    trial_file: str | None = None
+    happened: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What the nemesis does in its trial."""
+        return self.trial.faults
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A finding that the reference has as well once an assumption is broken, and how often it was seen."""
+
+    finding: str
+    assumption: str
+    times: int
+    headline: str
+    trial: Trial
+
+
+class Undecided(msgspec.Struct, frozen=True):
+    """What was seen and counts neither as a defect nor as a limit, how often, and why."""
+
+    finding: str
+    why: str
+    times: int
+
+
+class Part(msgspec.Struct):
+    """One part of what is tried: how many schedules of how many, and whether that were all there are."""
+
+    name: str
+    about: str
+    tried: int = 0
+    of: int | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all of a finite space was tried."""
+        return self.of is not None and self.tried >= self.of
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """The result of ``lab test``."""
+
+    lock: str
+    kind: str
+    promise: str
+    reference: str
+    profile: dict[str, str]
+    defects: tuple[Defect, ...]
+    limits: tuple[Limit, ...]
+    parts: tuple[Part, ...]
+    not_tried: tuple[str, ...]
+    covered: int
+    seed: int
+    schedules: int
+    seconds: float
+    interrupted: bool = False
+    undecided: tuple[Undecided, ...] = ()
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 with a defect, 3 if it could not be examined, else 0."""
+        if self.defects:
+            return ExitCode.UNEXPECTED
+        return ExitCode.UNKNOWN if self.interrupted or not self.schedules else ExitCode.EXPECTED
+
+    def to_json(self) -> bytes:
+        """All of it, for programs."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        for part, each in zip(data["parts"], self.parts, strict=True):
+            part["exhausted"] = each.exhausted
+        data["exit_code"] = int(self.exit_code)
+        return msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"

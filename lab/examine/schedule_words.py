@@ -1,0 +1,125 @@
+"""A trial in words: the cluster, what each client does, and what the nemesis does, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lab.durations import UNITS_NS, format_duration
+from lab.search.trial import Fault, Round, Trial, When
+
+ROUNDED_NS: Final = UNITS_NS["ms"]
+"""Durations from here on are shown in milliseconds."""
+ENDS: Final = {
+    "release": "releases",
+    "keep": "does not release",
+    "twice": "releases twice",
+}
+MOMENTS: Final = {
+    "asks": "calls acquire",
+    "granted": "is granted the lock",
+    "before-write": "has checked the lease and is about to write",
+    "releases": "calls release",
+    "extends": "calls extend",
+    "sends": "sends to nodes",
+}
+NTH: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+DIRECTIONS: Final = {
+    "both": "the packets between {client} and {nodes}",
+    "requests": "the requests of {client} to {nodes}",
+    "replies": "the replies of {nodes} to {client}",
+}
+
+
+def schedule_words(trial: Trial) -> tuple[str, ...]:
+    """The whole schedule, a sentence a line: the cluster, the clients, the faults in their order."""
+    nodes = "1 node" if trial.nodes == 1 else f"{trial.nodes} nodes"
+    kept = "" if trial.persistence == "aof-always" else f", persistence {trial.persistence}"
+    options = "".join(f", {name} {value}" for name, value in trial.options.items())
+    lines = [f"{nodes}{kept}, TTL {duration(trial.ttl_ns)}{options}"]
+    lines += [f"{name.capitalize()} {_rounds(rounds)}." for name, rounds in trial.clients.items()]
+    lines += [f"Fault: {fault_words(fault)}." for fault in trial.faults]
+    if trial.demand_ns:
+        each = "Each client" if len(trial.clients) > 1 else "The client"
+        lines.append(f"{each} then asks again until it is granted, for {duration(trial.demand_ns)} at most.")
+    return tuple(lines)
+
+
+def fault_words(fault: Fault) -> str:
+    """What one fault does, for how long, and when."""
+    return f"{what(fault)}{_how_long(fault)}, {when_words(fault.when)}"
+
+
+def when_words(when: When) -> str:
+    """When something happens."""
+    after = "" if not when.after_ns else f"{duration(when.after_ns)} "
+    if when.moment == "start":
+        return f"{after}after the start" if after else "from the start"
+    nth = f"for the {ordinal(when.nth)} time"
+    return (
+        f"{after or 'as '}{'after ' if after else ''}{when.client.capitalize()} {MOMENTS[when.moment]} {nth}"
+    )
+
+
+def duration(span_ns: int) -> str:
+    """A duration with its unit, in whole milliseconds where it is longer than a few."""
+    if span_ns >= 10 * ROUNDED_NS:
+        span_ns = round(span_ns / ROUNDED_NS) * ROUNDED_NS
+    return format_duration(span_ns)
+
+
+def ordinal(number: int) -> str:
+    """First, second, third, …"""
+    return NTH[number] if 0 < number < len(NTH) else f"{number}th"
+
+
+def listed(names: Sequence[str]) -> str:
+    """A, B and C."""
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _rounds(rounds: tuple[Round, ...]) -> str:
+    if not rounds:
+        return "does nothing"
+    return "; then ".join(_round(each) for each in rounds)
+
+
+def _round(each: Round) -> str:
+    waits = f"waits {duration(each.think_ns)}, " if each.think_ns else ""
+    if each.cancel_ns:
+        waits += f"acquires, which is cancelled after {duration(each.cancel_ns)} if it is not over by then, "
+    else:
+        waits += "acquires, "
+    extends = {0: "", 1: ", extends once meanwhile"}.get(
+        each.extends, f", extends {each.extends} times meanwhile"
+    )
+    return f"{waits}holds it for {duration(each.hold_ns)}{extends}, writes, {ENDS[each.ends]}"
+
+
+def what(fault: Fault) -> str:
+    """What one fault does, to what."""
+    nodes, client = listed(fault.nodes), fault.client.capitalize()
+    if fault.kind in ("cut", "hold", "delay"):
+        packets = DIRECTIONS[fault.direction].format(client=client, nodes=nodes)
+        how = {
+            "cut": "are lost",
+            "hold": "are held up",
+            "delay": f"take {duration(fault.by_ns)} longer",
+        }[fault.kind]
+        return f"{packets} {how}"
+    clock = f"{client}'s wall clock" if fault.client else f"the clock of {nodes}"
+    return {
+        "reset": f"the connections between {client} and {nodes} are broken",
+        "pause": f"{client} is paused",
+        "client_crash": f"{client}'s process dies",
+        "crash": f"{nodes} crashes",
+        "power_cut": f"{nodes} loses power",
+        "jump": f"{clock} jumps {'forward' if fault.by_ns > 0 else 'back'} by {duration(abs(fault.by_ns))}",
+        "drift": f"{clock} runs {abs(fault.ppm) / 10_000:g} % too {'fast' if fault.ppm > 0 else 'slow'}",
+    }[fault.kind]
+
+
+def _how_long(fault: Fault) -> str:
+    if fault.kind in ("reset", "client_crash", "jump"):
+        return ""
+    return f" for {duration(fault.lasts_ns)}" if fault.lasts_ns else " for good"

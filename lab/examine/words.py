@@ -1,0 +1,210 @@
+"""The result of an examination in sentences, as the terminal and the page show it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Final
+
+from lab.examine.causes import CAUSES, CauseKind
+from lab.examine.judge import ERROR, HANG
+from lab.examine.kinds import LATE, SENTENCES
+from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
+from lab.examine.result import Defect, Examined, Part
+from lab.examine.schedule_words import schedule_words
+from lab.report.meanings import FINDINGS
+
+ORDER: Final = (PLAIN, SPLITS, CANCELS, BEYOND, SINGLES, DRAWN, PAIRS)
+"""The parts in the order in which they are begun."""
+OWN: Final = {
+    ERROR: "an exception that no lock may raise",
+    HANG: "an operation that never came to an end",
+}
+"""What is looked for beside the checker's findings."""
+SOUGHT: Final = (
+    *("overlap", "continuity-loss", "false-validity", "leak", "unavailable"),
+    *("lost-update", "cycle", "unfenced-write", "stale-write", "fence-order", "fence-breach"),
+    *OWN,
+)
+"""The findings that are looked for in each schedule."""
+REFUSED: Final = ("unavailable", "leak")
+"""Findings about a lock that is refused for too long."""
+OF_FENCES: Final = ("fence-order", "fence-breach")
+FENCED: Final = ("redlock-fenced",)
+SIMULATED: Final = (
+    "Everything was simulated: a finding is a claim about the model of Redis until a real one confirms it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DefectWords:
+    """One defect in sentences; ``replay`` is the command that shows it again, ``real`` the same on Redis."""
+
+    title: str
+    key: str
+    seen: str
+    leads_to: str
+    evidence: tuple[str, ...]
+    also: str
+    reproduced: str
+    reference: str
+    right: str
+    source: str
+    schedule: tuple[str, ...]
+    happened: tuple[str, ...]
+    found: str
+    kept: str
+    replay: str
+    real: str
+
+
+def headline(examined: Examined) -> str:
+    """The answer in one sentence."""
+    broken_off = "interrupted: " if examined.interrupted else ""
+    schedules = counted(examined.schedules, "schedule")
+    if examined.defects:
+        found = counted(len(examined.defects), "defect")
+        return f"{broken_off}{found} in {examined.lock}, compared with {examined.reference}"
+    if not examined.schedules:
+        return f"{broken_off}{examined.lock} was not examined: no schedule was tried"
+    return f"{broken_off}no defect found in {examined.lock} in {schedules}"
+
+
+def spent(examined: Examined) -> str:
+    """What it took."""
+    return (
+        f"{counted(examined.schedules, 'schedule')} in {examined.seconds:.0f} s, seed {examined.seed}, "
+        f"{counted(examined.covered, 'pair')} of fault and lock state"
+    )
+
+
+def defect_words(defect: Defect, reference: str) -> DefectWords:
+    """A defect in sentences."""
+    kind = cause_of(defect)
+    other = [f"{name} ({meaning(name)})" for name in defect.findings[1:]]
+    path = defect.scenario or defect.trial_file
+    lost = defect.reference_lost
+    return DefectWords(
+        kind.what,
+        defect.cause,
+        _sentence(defect.seen),
+        _sentence(defect.headline),
+        defect.evidence,
+        "; ".join(other),
+        f"in {defect.reproduced} of {defect.variants} variants of its schedule (other latencies and pauses)",
+        f"{reference} in the same {defect.variants} schedules: "
+        + (f"fails in {lost}" if lost else "never fails"),
+        kind.right,
+        kind.source,
+        schedule_words(defect.trial),
+        defect.happened,
+        f"{defect.part}, after {counted(defect.schedules, 'schedule')} "
+        f"and {defect.seconds:.1f} s of processor time",
+        _kept(defect),
+        "" if path is None else f"lab test --replay {shlex.quote(path)}",
+        "" if defect.scenario is None else f"lab run {shlex.quote(defect.scenario)} --on local",
+    )
+
+
+def _kept(defect: Defect) -> str:
+    if defect.scenario is not None:
+        return f"{defect.scenario}: a scenario. {defect.replays}"
+    if defect.trial_file is not None:
+        if defect.replays:
+            return f"{defect.trial_file}: the trial; the steps of a scenario alone do not show the defect"
+        return f"{defect.trial_file}: the trial; it has no form as the steps of a scenario"
+    return ""
+
+
+def cause_of(defect: Defect) -> CauseKind:
+    """What the catalogue says about its cause."""
+    return CAUSES.get(defect.cause, CAUSES["unknown"])
+
+
+def meaning(finding: str) -> str:
+    """A finding in a few words."""
+    known = FINDINGS.get(finding)
+    return known.short if known is not None else OWN.get(finding, finding)
+
+
+def limit_words(examined: Examined) -> list[tuple[str, str, list[str]]]:
+    """The known limits: the assumption that is broken, why it matters, and what was seen how often."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for limit in sorted(examined.limits, key=lambda limit: (limit.assumption, limit.finding)):
+        seen = f"{limit.finding}: {meaning(limit.finding)}, in {counted(limit.times, 'schedule')}"
+        found.setdefault((limit.assumption, _why(limit.assumption, limit.finding)), []).append(seen)
+    return [(*key, seen) for key, seen in found.items()]
+
+
+def _why(assumption: str, finding: str) -> str:
+    """Why a broken assumption leads to a finding."""
+    if finding in REFUSED and assumption in LATE:
+        return "the key of a client whose release is late is kept until it expires"
+    return SENTENCES.get(assumption, "")
+
+
+def explain(examined: Examined) -> str:
+    """The answer in a few lines, for the message of a test that fails."""
+    lines = [headline(examined)]
+    for number, defect in enumerate(examined.defects, 1):
+        words = defect_words(defect, examined.reference)
+        lines += [f"{number}. {words.title}", f"   {words.seen}", f"   {words.leads_to}"]
+        lines += [f"   right way: {words.right}"]
+        lines += [f"   replay: {words.replay}"] if words.replay else []
+    return "\n".join(lines)
+
+
+def part_rows(examined: Examined) -> list[tuple[str, str, str]]:
+    """What was tried: the part, how much of it, and what it is."""
+    return [(part.name, tried_words(part), part.about) for part in examined.parts if part.tried]
+
+
+def tried_words(part: Part) -> str:
+    """How much of a part was tried."""
+    if part.exhausted:
+        return f"all {part.tried:,}"
+    return f"{part.tried:,}" if part.of is None else f"{part.tried:,} of {part.of:,}"
+
+
+def not_found(examined: Examined) -> list[str]:
+    """What was looked for in each schedule and never seen: as a defect, as a limit, or undecided."""
+    seen = {name for defect in examined.defects for name in defect.findings}
+    seen |= {limit.finding for limit in examined.limits} | {each.finding for each in examined.undecided}
+    fenced = examined.reference in FENCED
+    return [
+        f"{name}: {meaning(name)}"
+        for name in SOUGHT
+        if name not in seen and (fenced or name not in OF_FENCES)
+    ]
+
+
+def undecided(examined: Examined) -> list[str]:
+    """What was seen and counts neither as a defect nor as a limit, and why."""
+    return [
+        f"{each.finding}: {meaning(each.finding)}, in {counted(each.times, 'schedule')}; {each.why}"
+        for each in examined.undecided
+    ]
+
+
+def not_tried(examined: Examined) -> list[str]:
+    """What was not tried, or not to its end, and what could not be."""
+    begun = {part.name.partition(":")[0] for part in examined.parts if part.tried}
+    last = max((at for at, name in enumerate(ORDER) if name in begun), default=-1)
+    left = [
+        f"{part.name}: {part.of - part.tried:,} of {part.of:,} are left"
+        for part in examined.parts
+        if part.of is not None and part.tried and not part.exhausted
+    ]
+    never = [f"{name}: not begun" for name in ORDER[last + 1 :]]
+    more = ["a longer --budget tries more of these"] if left or never else []
+    return [*left, *never, *more, *examined.not_tried, SIMULATED]
+
+
+def counted(number: int, what: str) -> str:
+    """1 schedule, 12,431 schedules."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _sentence(text: str) -> str:
+    """With a capital, as it stands alone; names of locks and operations are left as they are."""
+    return text[:1].upper() + text[1:]

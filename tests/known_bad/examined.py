@@ -1,0 +1,17 @@
+"""Examining a lock for so many schedules, whatever the machine is doing meanwhile."""
+
+from __future__ import annotations
+
+from lab.examine.command import Asked, examine
+from lab.examine.examination import OutOfTime, Progress
+from lab.examine.result import Examined
+
+
+def examined(lock: str, schedules: int, *, seed: int = 0, first: bool = False) -> Examined:
+    """The result after so many schedules, or with ``first`` after the first defect."""
+
+    def enough(progress: Progress) -> None:
+        if progress.schedules >= schedules or (first and progress.defects):
+            raise OutOfTime
+
+    return examine(Asked(lock, "3600s", seed), enough)

@@ -1,0 +1,133 @@
+"""What becomes of a violation: a defect, a limit of the kind, or nothing that is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from lab.examine.detector import Cause
+from lab.examine.examination import NO_CAUSE, Examination, OutOfTime
+from lab.examine.kinds import JUMPS, PAUSED, Kind
+from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.result import Part
+from lab.search.runner import trials
+from lab.search.trial import Fault, Trial, When
+
+S_NS = 10**9
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+PART = Part("a part", "of a test")
+LATE = next(each for each in PROGRAMS if each.name == "late")
+CONTEND = next(each for each in PROGRAMS if each.name == "contend")
+
+
+def crossing_jump(lock: str) -> Trial:
+    """Each client reaches another majority, and the clock of the node in both of them jumps."""
+    faults = (
+        Fault("cut", When(), "alice", ("D", "E")),
+        Fault("cut", When(), "bob", ("A", "B")),
+        Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=6 * S_NS),
+    )
+    return Setting(lock, OPTIONS).trial(CONTEND, faults, demand=False)
+
+
+def waiting_for_a_paused_client(lock: str) -> Trial:
+    """Bob stops before he asks once more; what he sends late keeps Alice from the lock for a lease."""
+    pause = Fault("pause", When("sends", "bob", 3), client="bob", lasts_ns=5_500_000_000)
+    return Setting(lock, OPTIONS).trial(CONTEND, (pause,))
+
+
+def examination(kind: Kind, **more: object) -> Examination:
+    return Examination(kind, dict(OPTIONS), 3600, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("trial", "assumption"), [(crossing_jump, JUMPS), (waiting_for_a_paused_client, PAUSED)]
+)
+def test_what_the_reference_has_as_well_is_a_limit(trial: Callable[[str], Trial], assumption: str) -> None:
+    one = examination(Kind(True))
+    with trials():
+        one.try_one(PART, trial("redlock"))
+    assert one.defects == []
+    assert {limit.assumption for limit in one.limits.values()} == {assumption}
+
+
+def test_a_defect_of_the_same_schedule_is_no_limit() -> None:
+    one = examination(Kind(True))
+    with trials():
+        one.try_one(PART, Setting("mutant:bare-del", OPTIONS).trial(LATE))
+    (defect,) = one.defects
+    assert (defect.cause, defect.reproduced, defect.reference_lost) == ("deletes-others-key", 20, 0)
+    assert one.limits == {}
+
+
+def test_beyond_an_assumption_the_reference_decides_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it survived the schedule itself, and only fails in the smallest one."""
+    monkeypatch.setattr(Examination, "_reference_survives", lambda *_: True)
+    monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [Cause("too-few-votes", "one vote")])
+    one = examination(Kind(True))
+    with trials():
+        one.try_one(PART, crossing_jump("redlock"))
+    assert one.defects == []
+    assert "overlap" in {finding for finding, _ in one.limits}
+
+
+def test_a_lock_that_asks_too_few_nodes_fails_where_the_reference_survives() -> None:
+    jump = Fault("jump", When("granted", "alice"), nodes=("A",), by_ns=6 * S_NS)
+    trial = Setting("mutant:stops-at-majority", OPTIONS).trial(CONTEND, (jump,))
+    one = examination(Kind(True, sequential=True))
+    with trials():
+        one.try_one(PART, trial)
+    assert [defect.cause for defect in one.defects] == ["too-few-nodes-asked"]
+
+
+def test_a_defect_is_shown_by_the_trial_that_needs_no_luck() -> None:
+    one = examination(Kind(True))
+    names = tuple("ABCDE")
+    apart = tuple(
+        Fault("cut", When(), client, lost) for client, lost in (("alice", names[2:]), ("bob", names[:2]))
+    )
+    at_once = next(each for each in PROGRAMS if each.name == "at once")
+    setting = Setting("mutant:quorum-off-by-one", OPTIONS)
+    with trials():
+        for seed in range(40):
+            one.try_one(PART, setting.trial(at_once, seed=seed))
+            if one.defects:
+                break
+        (racy,) = one.defects
+        one.try_one(Part("another", ""), setting.trial(CONTEND, apart, demand=False))
+    (steady,) = one.defects
+    assert (racy.cause, steady.cause) == ("too-few-votes", "too-few-votes")
+    assert racy.reproduced < steady.reproduced == 20
+    assert set(racy.findings) <= set(steady.findings)
+
+
+def test_what_has_no_known_cause_beyond_an_assumption_is_not_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Examination, "_reference_survives", lambda *_: True)
+    monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
+    one = examination(Kind(True))
+    with trials():
+        one.try_one(PART, crossing_jump("redlock"))
+    assert (one.defects, one.limits) == ([], {})
+    assert one.undecided["overlap", NO_CAUSE] == 1
+
+
+def test_an_acquire_that_waits_is_not_too_slow() -> None:
+    """One that takes longer than half a lease is a defect only if the lock does not wait by design."""
+    silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
+    trial = Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))
+    for waits in (False, True):
+        one = examination(Kind(True), waits=waits)
+        with trials():
+            one.try_one(PART, trial)
+        assert [defect.cause for defect in one.defects] == ([] if waits else ["waits-too-long"])
+
+
+def test_the_budget_ends_it() -> None:
+    ticks = iter(range(100))
+    one = Examination(Kind(True), dict(OPTIONS), 3, clock_s=lambda: float(next(ticks)))
+    trial = Setting("redlock", OPTIONS).trial(CONTEND)
+    with trials(), pytest.raises(OutOfTime):
+        one.try_all(PART, iter([replace(trial, seed=seed) for seed in range(10)]))
+    assert one.progress.schedules == 2

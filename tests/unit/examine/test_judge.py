@@ -1,0 +1,108 @@
+"""What counts as a violation of a trial, and what of a trial leaves the assumptions."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from checker.verdict import Severity
+from lab.examine.judge import HANG, labels, suspicious, unfinished, violations
+from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.programs import PROGRAMS, Setting, split
+from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.runner import run_trial, trials
+from lab.search.suspicion import named
+from lab.search.trial import KINDS, Fault, Trial, When
+
+S_NS = 10**9
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+
+
+def setting(lock: str, nodes: int = 5) -> Setting:
+    return Setting(lock, OPTIONS, nodes)
+
+
+@pytest.mark.parametrize(
+    "lock", ["redlock", "mutant:bare-del", "mutant:extension-adds-up", "mutant:no-release"]
+)
+def test_the_first_look_misses_nothing_that_the_checker_finds(lock: str) -> None:
+    draw = RandomDraw(Random(5))
+    space = Space(
+        lock,
+        dict(OPTIONS),
+        2 * S_NS,
+        kinds=KINDS,
+        horizon_ns=20 * S_NS,
+        all_operations=True,
+        demand_ns=8 * S_NS,
+    )
+    seen = 0
+    with trials():
+        for _ in range(40):
+            outcome = run_trial(draw_trial(draw, space, "guided"))
+            found = [each.name for each in named(outcome) if each.severity is Severity.VIOLATION]
+            seen += bool(found)
+            assert suspicious(outcome) or not found, (found, outcome.trial.key())
+    assert seen or lock == "redlock"
+
+
+def test_every_program_is_clean_with_redlock_and_without_faults() -> None:
+    with trials():
+        for program in PROGRAMS:
+            assert violations(run_trial(setting("redlock").trial(program))) == {}, program.name
+
+
+def test_clients_of_two_minorities_both_hold_a_lock_that_counts_wrong() -> None:
+    with trials():
+        assert "overlap" in violations(run_trial(split(setting("mutant:quorum-off-by-one"), 2, 2)))
+        assert violations(run_trial(split(setting("redlock"), 2, 2))) == {}
+
+
+def test_a_call_without_an_end_is_a_hang_only_if_there_was_time_for_it() -> None:
+    program = next(each for each in PROGRAMS if each.name == "contend")
+    lost = Fault("cut", When("releases", "alice"), "alice", ("A",))
+    with trials():
+        outcome = run_trial(replace(setting("mutant:no-time-out", 1).trial(program), faults=(lost,)))
+        assert [event["f"] for event in unfinished(outcome)] == ["release"]
+        assert HANG in violations(outcome)
+        clean = run_trial(replace(setting("single", 1).trial(program), faults=(lost,)))
+        assert HANG not in violations(clean)
+        short = replace(outcome.trial, horizon_ns=2 * S_NS)
+        assert HANG not in violations(run_trial(short))
+
+
+@pytest.mark.parametrize(
+    ("fault", "label"),
+    [
+        (Fault("jump", When(), nodes=("A",), by_ns=S_NS), "a node's clock jumps"),
+        (Fault("jump", When(), "alice", by_ns=S_NS), "a client's clock jumps"),
+        (Fault("drift", When(), nodes=("A",), ppm=8_000), None),
+        (Fault("drift", When(), nodes=("A",), ppm=200_000), "a node's clock drifts"),
+        (Fault("pause", When(), "alice", lasts_ns=S_NS), "a client is paused"),
+        (Fault("client_crash", When(), "alice"), "a client dies"),
+        (Fault("hold", When(), "alice", ("A",), lasts_ns=S_NS // 10, direction="replies"), None),
+        (Fault("hold", When(), "alice", ("A",), direction="replies"), "packets are held up for long"),
+        (Fault("cut", When(), "alice", ("A",)), None),
+        (Fault("crash", When(), nodes=("A",)), None),
+    ],
+)
+def test_what_leaves_the_assumptions_has_a_label(fault: Fault, label: str | None) -> None:
+    trial = Trial("redlock", {"alice": (), "bob": ()}, (fault,))
+    assert labels(trial) == ({label} if label else set())
+
+
+def test_a_node_forgets_only_what_it_does_not_sync() -> None:
+    crash = Fault("crash", When(), nodes=("A",), lasts_ns=S_NS)
+    cut = replace(crash, kind="power_cut")
+    trial = Trial("redlock", {"alice": ()}, (crash,), persistence="none")
+    assert labels(trial) == {"a node forgets"}
+    assert labels(replace(trial, persistence="aof-everysec")) == set()
+    assert labels(replace(trial, persistence="aof-everysec", faults=(cut,))) == {"a node forgets"}
+
+
+def test_a_fence_takes_limits_away() -> None:
+    assert Kind(True).limits("stale-write") > CLOCKS
+    assert Kind(True, fenced=True).limits("stale-write") == CLOCKS
+    assert not Kind(True).limits("false-validity")

@@ -1,0 +1,336 @@
+"""The answer of ``lab test`` as text, page, JSON and JUnit, from results that are made by hand."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from junitparser import JUnitXml
+from msgspec.structs import replace
+from rich.console import Console
+
+from lab.cli.examine_output import print_examined, progress_line
+from lab.errors import ExitCode, LabError
+from lab.examine.causes import CAUSES
+from lab.examine.examination import Progress
+from lab.examine.junit import junit
+from lab.examine.keep import keep
+from lab.examine.kept import RESULT, Kept, directory_for
+from lab.examine.kinds import LIMITS, SENTENCES
+from lab.examine.options import parse_options
+from lab.examine.page import to_html
+from lab.examine.plan import BEYOND, DRAWN, PLAIN, SINGLES
+from lab.examine.result import Defect, Examined, Limit, Part, Undecided
+from lab.examine.schedule_words import fault_words, schedule_words
+from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
+from lab.search.trial import KINDS, Fault, Round, Trial, When
+
+S_NS = 10**9
+NASTY = "evil:<img src=x onerror=alert(1)>&\"'"
+TRIAL = Trial(
+    "my_lock:MyLock",
+    {"alice": (Round(0, S_NS),), "bob": (Round(S_NS // 2, S_NS, extends=2, ends="twice"),)},
+    (Fault("cut", When("sends", "alice", 2, 1_500_000), "alice", ("D", "E"), direction="replies"),),
+)
+
+
+def defect(cause: str = "deletes-others-key", **more: object) -> Defect:
+    made = Defect(
+        cause,
+        "alice's release at 212 ms deleted bob's key on B: DEL without comparing the token",
+        ("overlap", "lost-update"),
+        "alice and bob both held 'resource' for at least 1.3 s",
+        ("alice: guaranteed until 2.00 s · bob: acquired at 0.70 s",),
+        TRIAL,
+        19,
+        20,
+        0,
+        PLAIN,
+        68,
+        0.3,
+    )
+    return replace(made, **more)
+
+
+def examined(*defects: Defect, **more: object) -> Examined:
+    limits = (
+        Limit("overlap", "a node's clock jumps", 3, "both held it", TRIAL),
+        Limit("lost-update", "a node's clock jumps", 2, "an update was lost", TRIAL),
+        Limit("unavailable", "a client is paused", 1, "nobody got it", TRIAL),
+    )
+    made = Examined(
+        "my_lock:MyLock",
+        "a lock on a majority of independent nodes",
+        "one holder at a time",
+        "redlock",
+        {"nodes asked": "A, B, C, D, E"},
+        defects,
+        limits,
+        (Part(PLAIN, "ten programs", 132, 132), Part(BEYOND, "directed", 12, 342)),
+        ("what the lock does with a key of 600 MB: the model has no such node",),
+        51,
+        7,
+        12_431,
+        118.2,
+    )
+    return replace(made, **more)
+
+
+def printed(result: Examined, width: int = 80) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, emoji=False, highlight=False, soft_wrap=True)
+    print_examined(console, Kept(result, Path("reports/test-x")))
+    return out.getvalue()
+
+
+def section(text: str, name: str) -> str:
+    return re.split(r"\n\n(?=[A-Z])", text.split(f"\n{name}", 1)[1], maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("result", "words", "code"),
+    [
+        (examined(), "no defect found in my_lock:MyLock in 12,431 schedules", 0),
+        (examined(defect()), "1 defect in my_lock:MyLock, compared with redlock", 1),
+        (examined(defect(), defect("hangs")), "2 defects in my_lock:MyLock, compared with redlock", 1),
+        (examined(schedules=0), "my_lock:MyLock was not examined: no schedule was tried", 3),
+        (examined(interrupted=True), "interrupted: no defect found in my_lock:MyLock in 12,431 schedules", 3),
+    ],
+)
+def test_the_answer_in_one_sentence_and_its_exit_code(result: Examined, words: str, code: int) -> None:
+    assert headline(result) == words
+    assert printed(result).splitlines()[0] == words
+    assert result.exit_code == code
+
+
+def test_a_defect_is_explained_from_its_cause_to_its_repair() -> None:
+    told = " ".join(section(printed(examined(defect(scenario="out/defect-1.yaml"))), "DEFECTS").split())
+    kind = CAUSES["deletes-others-key"]
+    for words in (
+        f"1. {kind.what}",
+        "Alice's release at 212 ms deleted bob's key on B: DEL without comparing the token",
+        "Alice and bob both held 'resource' for at least 1.3 s",
+        "alice: guaranteed until 2.00 s",
+        "lost-update (two writes were based on one version)",
+        "in 19 of 20 variants",
+        "redlock in the same 20 schedules: never fails",
+        kind.right,
+        f"source: {kind.source}",
+        "Fault: the replies of D and E to Alice are lost for good, 1.5ms after Alice sends to nodes for the "
+        "second time.",
+        "lab test --replay out/defect-1.yaml",
+        "lab run out/defect-1.yaml --on local",
+    ):
+        assert words in told
+
+
+def test_a_trial_is_replayed_but_not_run_on_redis() -> None:
+    told = section(printed(examined(defect(trial_file="out/defect-1.json"))), "DEFECTS")
+    assert "lab test --replay out/defect-1.json" in told
+    assert "lab run" not in told
+
+
+def test_a_reference_that_fails_as_well_is_not_hidden() -> None:
+    assert "redlock in the same 20 schedules: fails in 3" in printed(examined(defect(reference_lost=3)))
+
+
+def test_limits_stand_apart_from_defects_each_once_with_its_reason() -> None:
+    text = printed(examined(defect()))
+    told = " ".join(section(text, "KNOWN LIMITS").split())
+    assert "redlock has them as well" in told
+    assert told.count("a node's clock jumps:") == 1
+    assert SENTENCES["a node's clock jumps"] in told
+    assert "overlap: two clients certainly held the lock at once, in 3 schedules" in told
+    assert "the key of a client whose release is late is kept until it expires" in told
+    assert "in 3 schedules" not in section(text, "DEFECTS")
+
+
+def test_what_was_tried_and_what_was_not() -> None:
+    text = printed(examined(parts=(*examined().parts, Part(DRAWN, "at random"))))
+    tried = section(text, "WHAT WAS TRIED")
+    assert re.search(rf"all 132 +{PLAIN}", tried)
+    assert re.search(rf"12 of 342 +{BEYOND}", tried)
+    assert DRAWN not in tried, "a part of which nothing was tried was not tried"
+    missing = not_tried(examined())
+    assert f"{BEYOND}: 330 of 342 are left" in missing
+    assert f"{SINGLES}: not begun" in missing
+    assert any("600 MB" in line for line in missing)
+    assert not any(line.startswith(PLAIN) for line in missing)
+
+
+def test_what_was_not_found_leaves_out_what_was() -> None:
+    names = {line.partition(":")[0] for line in not_found(examined(defect()))}
+    assert names == set(SOUGHT) - {"overlap", "lost-update", "unavailable", "fence-order", "fence-breach"}
+    assert "fence-order" in {
+        line.partition(":")[0] for line in not_found(examined(reference="redlock-fenced"))
+    }
+
+
+def test_every_finding_and_every_limit_has_words() -> None:
+    assert [name for name in SOUGHT if meaning(name) == name] == []
+    assert {assumption for broken in LIMITS.values() for assumption in broken} <= set(SENTENCES)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_it_fits_and_has_no_colour_in_a_file(width: int) -> None:
+    text = printed(examined(defect(scenario="reports/test-x/defect-1.yaml"), defect("unknown")), width)
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= min(width, 100)
+
+
+def test_words_of_a_lock_cannot_command_the_terminal() -> None:
+    hostile = defect(seen="alice's acquire raised \x1b[2J\x07 [bold]x[/bold]")
+    text = printed(examined(hostile, lock="evil:\x1b[31mLock"))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[bold]x[/bold]" in text
+
+
+def test_the_progress_says_how_far_it_is() -> None:
+    assert progress_line(Progress(1234, 5.4, DRAWN, 1)) == f"1,234 schedules, 5 s, 1 defect · {DRAWN}"
+
+
+def test_the_data_are_read_back_as_they_were() -> None:
+    result = examined(defect(), defect("hangs", trial_file="x.json"))
+    data = result.to_json()
+    assert msgspec.json.decode(data, type=Examined) == result
+    plain = msgspec.json.decode(data)
+    assert plain["exit_code"] == 1
+    assert [part["exhausted"] for part in plain["parts"]] == [True, False]
+
+
+def cases(result: Examined) -> dict[str, str]:
+    """Name → what came of it: "Failure", "Error" or nothing."""
+    (suite,) = JUnitXml.fromstring(junit(result))
+    return {case.name: ", ".join(type(one).__name__ for one in case.result) for case in suite}
+
+
+def test_junit_has_a_failure_for_each_cause_and_a_pass_for_each_part() -> None:
+    assert cases(examined(defect(), defect("hangs"))) == {
+        "deletes-others-key": "Failure",
+        "hangs": "Failure",
+        PLAIN: "",
+        BEYOND: "",
+    }
+    assert cases(examined()) == {PLAIN: "", BEYOND: ""}
+
+
+def test_junit_keeps_two_defects_without_a_known_cause_apart() -> None:
+    assert {"unknown", "unknown 2"} <= set(cases(examined(defect("unknown"), defect("unknown"))))
+
+
+def test_junit_shows_no_pass_for_what_was_not_examined() -> None:
+    assert cases(examined(interrupted=True))["examination"] == "Error"
+    assert cases(examined(schedules=0, parts=()))["examination"] == "Error"
+
+
+def test_junit_takes_what_no_xml_may_hold() -> None:
+    document = junit(examined(defect(seen="\x00 <b> & \x1b"), lock=NASTY))
+    (suite,) = JUnitXml.fromstring(document)
+    assert suite.name == f"lab test {NASTY}"
+
+
+def test_the_page_escapes_what_locks_say_and_asks_for_nothing() -> None:
+    hostile = defect(
+        seen=f"saw {NASTY}", evidence=(NASTY,), trial=replace(TRIAL, lock=NASTY, options={"x": NASTY})
+    )
+    kept = Kept(examined(hostile, lock=NASTY, profile={"asks": NASTY}), Path("out"), {1: (5, b"\x89PNG")})
+    html = to_html(kept)
+    assert "<img src=x" not in html
+    assert html.count("evil:&lt;img src=x onerror=alert(1)&gt;&amp;&#34;&#39;") >= 5
+    assert "<script" not in html
+    assert "default-src 'none'; img-src data:;" in html
+    assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)([^"]*)"', html) == [RESULT]
+    assert "data:image/png;base64,iVBORw==" in html
+
+
+def test_the_page_says_what_the_terminal_says() -> None:
+    html = to_html(Kept(examined(defect(scenario="out/defect-1.yaml")), Path("out")))
+    for words in ("1 defect in my_lock:MyLock", CAUSES["deletes-others-key"].what, "all 132", "not begun"):
+        assert words in html
+    assert 'href="defect-1.yaml"' in html
+
+
+def test_files_of_an_earlier_examination_are_not_taken_for_new(tmp_path: Path) -> None:
+    one = examined(defect(), defect("hangs"), interrupted=True)
+    assert [each.trial_file for each in keep(one, tmp_path, command="lab test").examined.defects] == [
+        str(tmp_path / "defect-1.json"),
+        str(tmp_path / "defect-2.json"),
+    ]
+    (tmp_path / "defect-3.json").write_text("somebody else's")
+    keep(examined(defect(), interrupted=True), tmp_path, command="lab test")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "defect-1.json",
+        "defect-3.json",
+        "index.html",
+        RESULT,
+    }
+
+
+def test_a_directory_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LabError) as caught:
+        keep(examined(), tmp_path / "file", command="lab test")
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert "--out" in caught.value.render()
+
+
+def test_directories_of_several_locks_and_seeds_do_not_collide() -> None:
+    names = {
+        directory_for(lock, seed).name for lock in ("redlock", "my.lock:A", "my.lock:B") for seed in (0, 1)
+    }
+    assert len(names) == 6
+    assert directory_for("./driver ../x", 0).parent == Path("reports")
+
+
+def test_the_message_of_a_failed_test_names_cause_repair_and_replay() -> None:
+    text = explain(examined(defect(scenario="out/defect-1.yaml")))
+    for words in (CAUSES["deletes-others-key"].right, "lab test --replay out/defect-1.yaml", "1 defect"):
+        assert words in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_fault_has_words(kind: str) -> None:
+    fault = Fault(kind, When("granted", "bob"), "alice", ("C",), by_ns=S_NS, lasts_ns=2 * S_NS, ppm=8000)  # type: ignore[arg-type]
+    words = fault_words(fault)
+    assert words.endswith("as Bob is granted the lock for the first time")
+    assert "Alice" in words or "C " in words
+
+
+def test_a_schedule_says_who_does_what() -> None:
+    assert schedule_words(TRIAL)[:3] == (
+        "5 nodes, TTL 10s",
+        "Alice acquires, holds it for 1s, writes, releases.",
+        "Bob waits 0.5s, acquires, holds it for 1s, extends 2 times meanwhile, writes, releases twice.",
+    )
+
+
+def test_options_have_the_types_that_scenarios_give_them() -> None:
+    found = parse_options("redlock", ["retry_count=3", "node_timeout=100ms", "drift_factor=0.02"])
+    assert found == (("retry_count", 3), ("node_timeout", "100ms"), ("drift_factor", 0.02))
+
+
+@pytest.mark.parametrize(
+    "setting", ["retry_count", "retry_count=x", "no_such=1", "lock.ttl=2s", "retry_count=[1]"]
+)
+def test_an_option_that_cannot_be_is_refused(setting: str) -> None:
+    with pytest.raises(LabError) as caught:
+        parse_options("redlock", [setting])
+    assert caught.value.exit_code == ExitCode.USAGE
+
+
+def test_what_is_not_decided_is_said_and_counts_as_seen() -> None:
+    open_question = Undecided("leak", "only 3 of 20 variants show it", 2)
+    result = examined(undecided=(open_question,))
+    (line,) = undecided(result)
+    assert line.startswith("leak: ")
+    assert line.endswith(", in 2 schedules; only 3 of 20 variants show it")
+    assert " ".join(line.split()) in " ".join(section(printed(result), "NOT DECIDED").split())
+    assert "NOT DECIDED" not in printed(examined())
+    assert any(each.startswith("leak:") for each in not_found(examined()))
+    assert not any(each.startswith("leak:") for each in not_found(result))
+    assert result.exit_code == 0
+    assert msgspec.json.decode(result.to_json(), type=Examined).undecided == (open_question,)

@@ -1,0 +1,127 @@
+"""What an examination tries: boundaries, sets of nodes, pairs of faults, and what it leaves out."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+
+from lab.examine.beyond import FAST_PPM, fast_clocks, late_writes
+from lab.examine.boundaries import AHEAD_MAX, Boundary, boundaries, pairs, single_faults, targets_of
+from lab.examine.kinds import Kind
+from lab.examine.plan import BEYOND, CANCELS, PLAIN, SINGLES, SPLITS, Doubles, drawn, parts
+from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.reentrant import is_reentrant
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Fault, When
+
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+REDLOCK = Setting("redlock", OPTIONS)
+CONTEND = next(each for each in PROGRAMS if each.name == "contend")
+
+
+def test_a_lock_that_asks_at_once_has_one_boundary_where_a_sequential_one_has_five() -> None:
+    with trials():
+        at_once = [each for each in boundaries(REDLOCK.trial(CONTEND)) if each.client == "alice"]
+        in_turn = boundaries(Setting("redlock-sequential", OPTIONS).trial(CONTEND))
+    assert at_once[:2] == [Boundary("alice", 1, tuple("ABCDE")), Boundary("alice", 2, tuple("ABCDE"))]
+    first = [each.nodes for each in in_turn if each.client == "alice"][:5]
+    assert first == [("A",), ("B",), ("C",), ("D",), ("E",)]
+    assert all(each.nth <= AHEAD_MAX for each in (*at_once, *in_turn))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "of", "sets"),
+    [
+        ("ABCDE", 5, ["A", "AB", "ABC", "ABCDE", "DE"]),
+        ("ABC", 3, ["A", "AB", "ABC", "C"]),
+        ("A", 1, ["A"]),
+        ("C", 5, ["C"]),
+    ],
+)
+def test_sets_of_nodes_that_differ_only_by_names_count_once(nodes: str, of: int, sets: list[str]) -> None:
+    assert targets_of(Boundary("alice", 1, tuple(nodes)), of) == [tuple(each) for each in sets]
+
+
+def test_at_each_boundary_everything_can_be_lost_held_stopped_or_broken() -> None:
+    with trials():
+        there = boundaries(REDLOCK.trial(CONTEND))
+        found = single_faults(REDLOCK.trial(CONTEND))
+        first = [fault for fault in found if fault.when == When("sends", "alice", 1)]
+    assert {fault.kind for fault in first} == {"cut", "hold", "reset", "pause", "client_crash", "crash"}
+    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1) + 2 + 1 + 4
+    assert {(fault.when.client, fault.when.nth) for fault in found} == {
+        (each.client, each.nth) for each in there
+    }
+    assert {fault.direction for fault in first if fault.kind == "hold"} == {"requests", "replies"}
+
+
+def test_pairs_of_faults_leave_out_the_same_fault_of_two_lengths() -> None:
+    short, for_good = (Fault("cut", When("sends", "alice"), "alice", ("A",), lasts_ns=ns) for ns in (5, 0))
+    other = Fault("reset", When("sends", "alice"), "alice", ("A",))
+    assert list(pairs([short, for_good, other])) == [(short, other), (for_good, other)]
+
+
+def test_every_pair_is_tried_once() -> None:
+    with trials():
+        base = Setting("single", OPTIONS, 1).trial(CONTEND)
+        twos = Doubles(base, CONTEND)
+        wanted = set(pairs(single_faults(base)))
+        tried = [twos.next().faults for _ in range(len(twos.left))]
+    assert len(tried) == twos.part.of == len(wanted)
+    assert set(tried) == wanted
+
+
+def test_the_parts_say_how_many_schedules_they_have() -> None:
+    with trials():
+        found = {part.name: (part, made) for part, made in parts(REDLOCK, Kind(True), PROGRAMS, Random(1))}
+        alone = {
+            part.name for part, _ in parts(Setting("single", OPTIONS, 1), Kind(False), PROGRAMS, Random(1))
+        }
+    assert list(found) == [PLAIN, SPLITS, CANCELS, BEYOND, SINGLES]
+    assert all(part.of == len(made) > 0 for part, made in found.values())
+    assert alone == {PLAIN, CANCELS, BEYOND, SINGLES}
+    assert {trial.nodes for trial in found[SPLITS][1]} == {2, 3, 4, 5, 7}
+
+
+def test_a_fast_clock_hits_a_node_that_both_clients_need() -> None:
+    shared, everywhere = fast_clocks(REDLOCK)
+    assert [fault.nodes for fault in shared.faults if fault.kind == "drift"] == [("C",)]
+    assert len([fault for fault in everywhere.faults if fault.ppm == FAST_PPM]) == 5
+
+
+def test_a_late_write_comes_after_one_of_the_next_holder() -> None:
+    trial = next(iter(late_writes(Setting("redlock-fenced", OPTIONS, fences=True))))
+    with trials():
+        events = run_trial(trial).events
+    writes = [(event["client"], event["fence"], event["type"]) for event in events if event["f"] == "write"]
+    assert writes == [("bob", 2, "invoke"), ("bob", 2, "ok"), ("alice", 1, "invoke"), ("alice", 1, "fail")]
+
+
+@pytest.mark.parametrize(
+    ("lock", "reentrant"),
+    [
+        ("tests.locks_to_test.unusual:Reentrant", True),
+        ("redlock", False),
+        ("single", False),
+        ("mutant:set-without-nx", False),  # grants it to everybody
+    ],
+)
+def test_a_lock_that_counts_its_holder_is_no_lock_that_grants_twice(lock: str, reentrant: bool) -> None:
+    with trials():
+        assert (
+            is_reentrant(Setting(lock, OPTIONS, 5 if "redlock" in lock or "mutant" in lock else 1))
+            is reentrant
+        )
+
+
+def test_schedules_for_a_reentrant_lock_release_once() -> None:
+    plain = list(islice(drawn(REDLOCK, Random(2), [], plain=True), 60))
+    assert all(
+        each.ends == "release" for trial in plain for rounds in trial.clients.values() for each in rounds
+    )
+    others = list(islice(drawn(REDLOCK, Random(2), [], plain=False), 60))
+    assert any(
+        each.ends != "release" for trial in others for rounds in trial.clients.values() for each in rounds
+    )
