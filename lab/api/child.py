@@ -1,8 +1,8 @@
 """Functions of the lab, called in a process of their own.
 
 Simulated runs patch clocks and sockets, and real ones handle signals: neither is possible in a program that
-has an event loop, threads or handlers of its own. The child (``python -m lab.api.child``) imports what its
-caller can import, and finds nothing else changed; arguments, results and errors are pickled.
+has an event loop, threads or handlers of its own. The child (``python -m lab.api.child``) can import what its
+caller can; arguments, results and errors are pickled.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from lab.errors import ExitCode, LabError, UnknownOutcome
+from lab.substrates.interruption import Interrupted
+
+__all__ = ["Child", "Interrupted", "answers", "environment_for"]
 
 T = TypeVar("T")
 
@@ -28,16 +31,16 @@ ENDS_WITHIN_S: Final = 60.0
 
 
 class Child:
-    """One process that calls functions of the lab; end it with ``close``.
+    """A process that calls functions of the lab; end it with ``close``.
 
     Args:
         cwd: its working directory.
         environment: its environment.
-        module: what it runs.
+        module: the module that it runs.
     """
 
     def __init__(self, cwd: Path, environment: Mapping[str, str], module: str = "lab.api.child") -> None:
-        self._talk: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
         self._busy = False
         self.process = subprocess.Popen(
             [sys.executable, "-m", module],
@@ -45,8 +48,8 @@ class Child:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._talk,
-            start_new_session=True,  # a Ctrl-C reaches it from here, once
+            stderr=self._stderr,
+            start_new_session=True,  # a Ctrl-C is passed on by `close`, once
         )
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -67,25 +70,25 @@ class Child:
         return returned
 
     def send(self, data: bytes) -> None:
-        """Write to its input; nothing if it has ended, which ``receive`` tells."""
+        """Write to its input; if it has ended, ``receive`` raises that."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(data)
             self.process.stdin.flush()
 
     def receive(self) -> Any:
-        """The next thing that it answers; an error is raised. Raises ``UnknownOutcome`` if it has ended."""
+        """Its next answer; an error is raised. Raises ``UnknownOutcome`` if it has ended."""
         assert self.process.stdout is not None
         try:
             answer = pickle.load(self.process.stdout)
         except (EOFError, pickle.UnpicklingError):
-            raise UnknownOutcome(f"the lab has ended without a result: {self._last_words()}") from None
+            raise UnknownOutcome(f"the lab has ended without a result: {self._last_output()}") from None
         if isinstance(answer, LabError):
             raise answer
         return answer
 
     def close(self) -> None:
-        """Let it end; it tears down what it has started, and is killed only if it does not."""
+        """End it; it tears down what it has started, and is killed only if it takes too long."""
         process = self.process
         if process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -99,13 +102,13 @@ class Child:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
-        self._talk.close()
+        self._stderr.close()
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
-        self._talk.seek(0)
-        lines = self._talk.read().decode(errors="replace").splitlines()
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").splitlines()
         return "; ".join(lines[-3:]) or f"exit code {self.process.returncode}"
 
 
@@ -120,34 +123,30 @@ def environment_for(lock: object = None) -> dict[str, str]:
 
 
 def answers() -> Callable[[object], None]:
-    """What sends a child's answers: to its stdout, which nobody else can write to from now on."""
+    """A function that sends answers to stdout; other output goes to stderr from now on."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
-    def answer(what: object) -> None:
-        pickle.dump(what, out)
+    def answer(content: object) -> None:
+        pickle.dump(content, out)
         out.flush()
 
     return answer
 
 
 def main() -> int:
-    """Call what comes in, one after the other, until the end of the input."""
-    from lab.substrates.interruption import Interrupted
-
+    """Call each function that is sent, one after the other, until the end of the input."""
     answer = answers()
     try:
         while True:
             answer(_called(*pickle.load(sys.stdin.buffer)))
-    except (EOFError, BrokenPipeError):  # nobody asks, or listens, any more
+    except (EOFError, BrokenPipeError):  # the caller has ended
         return ExitCode.EXPECTED
     except (Interrupted, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
 
 
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    from lab.substrates.interruption import Interrupted
-
     try:
         return function(*arguments)
     except Interrupted:

@@ -1,7 +1,6 @@
-"""A story that is run, and then told scene by scene at the pace of those who watch.
+"""A run that is shown part by part at the reader's pace.
 
-The run is over before its first scene is shown: leases run out in real time, and would not wait until
-somebody has read a sentence and pressed Enter.
+The run is over before its first part is shown: leases expire in real time, while the reader reads.
 """
 
 from __future__ import annotations
@@ -13,32 +12,33 @@ from rich.console import Console
 from rich.text import Text
 
 from lab.api.runs import run
-from lab.report.demo.scenes import Narration, scenes_of
+from lab.report.demo.parts import EventLog, parts_of
 from lab.report.demo.show import Show
 from lab.report.demo.texts import words_for
 from lab.report.page import PAGE
 from lab.report.terminal import print_result, relative
 from lab.run.request import Plan, RunRequest
 from lab.run.result import RunResult
-from lab.substrates import is_simulated
+
+__all__ = ["RunRequest", "show_run"]
 
 READING_S = 4.0
-"""How long each scene stands on a terminal where it goes on by itself."""
+"""How long each part stays on a terminal with ``auto``."""
 
 
 def show_run(request: RunRequest, screen: Console, talk: Console, *, auto: bool) -> RunResult:
-    """Run a story and show it: at each Enter the next scene, or by itself with ``auto``.
+    """Run a scenario and show it: the next part after Enter, or after a while with ``auto``.
 
     Raises:
         LabError: no such scenario, or the run is not possible.
         Interrupted: a signal ended it; everything was torn down.
     """
-    story = _Story(screen)
-    with talk.status("the story is being run …"):
-        result = run(request, story, picture="unexpected").result
+    log = _Log(screen)
+    with talk.status("running …"):
+        result = run(request, log, picture="unexpected").result
     shown = Show(screen, result, _Pause(screen, auto=auto))
     scenario = result.loaded.scenario
-    shown.play(scenes_of(scenario, story.lines), words_for(result.name, scenario))
+    shown.play(parts_of(scenario, log.lines), words_for(result.name, scenario))
     if result.as_expected:
         shown.conclude()
     else:
@@ -47,23 +47,23 @@ def show_run(request: RunRequest, screen: Console, talk: Console, *, auto: bool)
     return result
 
 
-class _Story(Narration):
-    """Says what is to be run, and keeps what is told of it."""
+class _Log(EventLog):
+    """Prints what is to be run, and keeps the events."""
 
     def __init__(self, screen: Console) -> None:
         super().__init__()
         self._screen = screen
 
     def planned(self, plan: Plan) -> None:
-        story = plan.loaded.scenario
-        where = "in simulation" if is_simulated(plan.substrate) else f"on {plan.substrate}, on real Redis"
-        self._screen.print(Text(story.title, "bold"))
-        chosen = f"run {where} ({plan.why}), lock {story.lock.name}, seed {plan.seed}\n"
+        scenario = plan.loaded.scenario
+        where = "in simulation" if plan.substrate == "sim" else f"on {plan.substrate}, on real Redis"
+        self._screen.print(Text(scenario.title, "bold"))
+        chosen = f"run {where} ({plan.why}), lock {scenario.lock.name}, seed {plan.seed}\n"
         self._screen.print(Text(chosen, "dim"))
 
 
 class _Pause:
-    """What happens between two scenes: wait for Enter, for a while, or (where nobody watches) not at all."""
+    """The pause between two parts: until Enter, for a while, or (without a terminal) none."""
 
     def __init__(self, screen: Console, *, auto: bool) -> None:
         self._screen = screen
@@ -72,6 +72,6 @@ class _Pause:
 
     def __call__(self) -> None:
         if self._asks:
-            self._screen.input("[dim]Enter goes on[/] ")
+            self._screen.input("[dim]Enter continues[/] ")
         elif self._rests:
             time.sleep(READING_S)

@@ -1,4 +1,4 @@
-"""What can run on this machine: the tools and engines found, what each allows, and how to get the rest."""
+"""What can run on this machine: the installed tools and engines, what each allows, how to get the rest."""
 
 from __future__ import annotations
 
@@ -36,12 +36,16 @@ _PROBE_SHIFT_NS = 86_400 * 10**9
 
 _LOCAL = ("redis-server", "toxiproxy-server")
 _SHIMS = ("clock-shim", "sync-shim")
+_VIRTUAL = ("vtime-shim", "conductor")
+_VIRTUAL_RUNS = ("redis-server", *_VIRTUAL)
 
 _ALLOWS = {
     "python": "the lab itself",
     "redis-server": "local runs: nodes and store",
     "toxiproxy-server": "local runs: every link",
     "cc": "building the shims (or a wheel's compiler)",
+    "vtime-shim": "virtual runs: real processes in virtual time",
+    "conductor": "virtual runs: the time itself",
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
     _IMAGES: "docker runs: nodes, links, clients",
@@ -52,7 +56,7 @@ _ALLOWS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing the lab uses: is it here, which, from where, what it allows, the `reason` if not."""
+    """One item that the lab uses: its status, version and origin, what it allows, the `reason` if missing."""
 
     item: str
     status: Status
@@ -66,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """A substrate or a fault: can it be used now, and if not, for lack of what."""
+    """A substrate or a fault: whether it can be used now, and which items it lacks."""
 
     name: str
     available: bool
@@ -75,7 +79,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All rows, and what follows from them. `failures` are what `setup` tried in vain."""
+    """All rows, and what follows from them. `failures` are the items that `setup` could not provide."""
 
     rows: tuple[Row, ...]
     substrates: tuple[Availability, ...]
@@ -100,7 +104,7 @@ class Diagnosis:
 
 
 def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
-    """Look at this machine, in a second or so. Nothing is downloaded or built."""
+    """Inspect this machine, in about a second. Nothing is downloaded or built."""
     found = {name: tools.find(name) for name in tools.NAMES}
     rows = [Row("python", "ok", platform.python_version(), None, sys.executable, _ALLOWS["python"])]
     rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in _LOCAL]
@@ -108,6 +112,7 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     for shim in _SHIMS:
         allows = ", ".join(fault.KEY for fault in all_faults() if shim in fault.TOOLS)
         rows.append(_tool_row(shim, found[shim], allows))
+    rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in _VIRTUAL]
     rows += [_preload_row(found["clock-shim"]), *_engine_rows(), _lua_row()]
     rows += [_service_row(name, tools.find(name)) for name in tools.SERVICES]
     ok = {row.item for row in rows if row.status == "ok"}
@@ -117,16 +122,20 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
         return Availability(name, not lacks, lacks)
 
     docker = available("docker", (_ENGINE, _IMAGES))
-    substrates = (available("local", _LOCAL), docker, available("sim", (_LUA,)))
+    substrates = (
+        available("local", _LOCAL),
+        docker,
+        available("sim", (_LUA,)),
+        available("virtual", _VIRTUAL_RUNS),
+    )
     faults = tuple(available(fault.KEY, _LOCAL + fault.TOOLS) for fault in all_faults())
     return Diagnosis(tuple(rows), substrates, faults, failures)
 
 
 def setup(progress: Progress) -> Diagnosis:
-    """Provide everything that local runs lack, then diagnose. What could not be had stands in `failures`.
+    """Provide everything that local runs lack, then diagnose. What could not be provided is in `failures`.
 
-    One tool that cannot be had does not keep the others from being provided. Raises nothing for a tool that
-    has no source; LabError only if the cache cannot be written.
+    Raises LabError only if the cache cannot be written.
     """
     failures: list[str] = []
     for name in tools.NAMES:
@@ -140,7 +149,7 @@ def setup(progress: Progress) -> Diagnosis:
 
 
 def render(diagnosis: Diagnosis, console: Console) -> None:
-    """Print a diagnosis to `console`; its words carry everything, colour only repeats them."""
+    """Print a diagnosis to `console`; colour adds no information."""
     from rich.table import Table
     from rich.text import Text
 
@@ -184,22 +193,22 @@ def _tool_row(name: str, found: Found | Missing, allows: str) -> Row:
 
 
 def _service_row(name: str, found: Found | Missing) -> Row:
-    """Of a server that `lab setup` does not provide: its lack is no lack of the lab's."""
+    """The row of a server that `lab setup` does not provide: without a hint, since it is optional."""
     if isinstance(found, Found):
         return _tool_row(name, found, _ALLOWS[name])
     return Row(name, "missing", None, None, None, _ALLOWS[name], f"{found.reason}: {found.hint}")
 
 
 def _compiler_row() -> Row:
-    at_hand = compiler()
-    if isinstance(at_hand, Compiler):
-        return Row("cc", "ok", at_hand.version, "PATH", at_hand.command[0], _ALLOWS["cc"])
-    # No hint: its lack is no lack of the lab's, since `lab setup` brings a compiler when it needs one.
-    return Row("cc", "missing", None, None, None, _ALLOWS["cc"], at_hand.reason)
+    found = compiler()
+    if isinstance(found, Compiler):
+        return Row("cc", "ok", found.version, "PATH", found.command[0], _ALLOWS["cc"])
+    # No hint: `lab setup` provides a compiler when it needs one.
+    return Row("cc", "missing", None, None, None, _ALLOWS["cc"], found.reason)
 
 
 def _preload_row(shim: Found | Missing) -> Row:
-    """Start a child whose clock is a day ahead, and see whether it thinks so."""
+    """Start a child with its clock shifted by a day, and check the time that it shows."""
     if isinstance(shim, Missing):
         untried = "LD_PRELOAD cannot be tried without the clock shim"
         return Row(_PRELOAD, "missing", None, None, None, _ALLOWS[_PRELOAD], untried, shim.hint)

@@ -1,4 +1,4 @@
-"""The lock libraries that the lab has a driver for: which can be used, installing them, checking a driver."""
+"""The lock libraries with a driver: which can be used, installing them, checking a driver."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def install(name: str, on: str, progress: Progress) -> str:
     return f"{_about(name, on)} in {environment.install(name, progress)}"
 
 
-def check(command: str, settings: list[str], tell: Callable[[str], None]) -> Report:
-    """Check that a driver keeps to the protocol.
+def check(command: str, settings: list[str], progress: Callable[[str], None]) -> Report:
+    """Check that a driver conforms to the protocol.
 
     Raises:
         LabError: it cannot be started, or an option is wrong.
@@ -80,13 +80,13 @@ def check(command: str, settings: list[str], tell: Callable[[str], None]) -> Rep
     from lab.drivers.conformance import check_driver
     from lab.substrates.execute import execute
 
-    return execute(check_driver(command, dict(map(_option, settings)), tell))
+    return execute(check_driver(command, dict(map(_option, settings)), progress))
 
 
 def _about(name: str, on: str) -> str:
-    """What is installed by that name. A program of somebody's own needs nothing here, but perhaps there."""
+    """What is installed by that name; for a user's own driver only its runtime, in containers."""
     if on == "docker" and is_driver(name):
-        return "what runs it"
+        return "its runtime"
     return f"{row(name).library} {row(name).version}"
 
 

@@ -1,4 +1,4 @@
-"""The lab as a library: what the command line can do, and a cluster to break from Python.
+"""The lab as a library: what the command line can do, and clusters driven from Python.
 
 ::
 
@@ -13,12 +13,13 @@
         cluster.do("bob acquires")
     assert cluster.result.as_expected
 
-Runs take place in a process of their own (``lab.api.child``), with the ``sys.path`` of the caller, so that a
-lock of yours is found there: the caller's clocks, threads, event loop and signals stay as they are.
+Runs take place in a process of their own (``lab.api.child``), with the caller's ``sys.path``, so that your
+lock can be imported there: the caller's clocks, threads, event loop and signals are not changed.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -29,13 +30,15 @@ import msgspec
 from lab.api import runs
 from lab.api.child import Child, environment_for
 from lab.api.live.cluster import Begin, LiveCluster
+from lab.locks import name_of
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
 
 if TYPE_CHECKING:
-    from lab.api.many import Searched
+    from lab.api.searches import Searched
     from lab.batch.result import Result
     from lab.batch.tally import Tally
+    from lab.examine.result import Examined
     from lab.report.files import Picture
 
 __all__ = ["Lab", "LiveCluster", "RunResult"]
@@ -46,12 +49,12 @@ T = TypeVar("T")
 
 
 class Lab:
-    """The lab, with what all its runs have in common.
+    """The lab, with the options that all its runs share.
 
     Args:
         out: where directories of runs are made.
-        on: the substrate: auto, docker, local or sim.
-        cwd: where runs take place; by default here. Files are looked for from there.
+        on: the substrate: auto, docker, local, sim or virtual.
+        cwd: the working directory of runs, to which paths are relative; by default the current one.
     """
 
     def __init__(
@@ -71,9 +74,9 @@ class Lab:
         expect: Mapping[str, Any] | None = None,
         on: str | None = None,
     ) -> RunRequest:
-        """What ``run`` asks for with these arguments."""
+        """The request of a run with these arguments, which are those of ``run``."""
         overrides = (*_settings(set), *([f"expect={_json(expect)}"] if expect else []))
-        name = None if lock is None else _lock_name(lock)
+        name = None if lock is None else name_of(lock)
         return RunRequest(str(scenario), overrides, name, seed, on or self.on, self.out)
 
     def run(
@@ -94,9 +97,9 @@ class Lab:
             lock: the lock under test: a name, ``package.module:Class``, or the class itself.
             seed: of every random choice; drawn if absent.
             set: overrides, as a mapping ``{"lock.ttl": "2s"}`` or as ``--set`` takes them.
-            expect: what must come out of it, in place of what the scenario says.
+            expect: the expected outcome, in place of the scenario's.
             on: another substrate than the lab's own.
-            picture: whether it is drawn even if it comes out as expected.
+            picture: whether it is drawn even if the result is as expected.
 
         Raises:
             LabError: bad input, or the lab ended without a verdict.
@@ -105,11 +108,11 @@ class Lab:
         return self.call(carry_out, request, "always" if picture else "unexpected", lock=lock)
 
     def check(self, target: str | Path) -> RunResult:
-        """Check a stored run once more, as ``lab check`` does. Raises ``LabError``."""
+        """Check a stored run again, as ``lab check`` does. Raises ``LabError``."""
         return runs.check(self.cwd / target).result
 
     def report(self, target: str | Path) -> Path:
-        """Write the page of a stored run once more, as ``lab report`` does. Raises ``LabError``."""
+        """Write the page of a stored run again, as ``lab report`` does. Raises ``LabError``."""
         return runs.page(self.cwd / target)
 
     def figure(self, target: str | Path, kind: str = "timeline", out: str | Path | None = None) -> Path:
@@ -117,8 +120,8 @@ class Lab:
         return runs.figure(self.cwd / target, kind, None if out is None else self.cwd / out)
 
     def scenarios(self, *, libraries: bool = False, consensus: bool = False) -> list[dict[str, Any]]:
-        """The scenarios that come with the lab, as ``lab list --json`` has them."""
-        from lab.scenario.library import summaries
+        """The scenarios that come with the lab, as in ``lab list --json``."""
+        from lab.api.scenarios import summaries
 
         found: list[dict[str, Any]] = msgspec.to_builtins(summaries(libraries=libraries, consensus=consensus))
         return found
@@ -132,6 +135,8 @@ class Lab:
         matrix: bool = False,
         seed: int | None = None,
         on: str | None = None,
+        for_lock: LockName | None = None,
+        like: str | None = None,
     ) -> Result:
         """Run many, as ``lab suite`` does: a suite's file, or scenarios, each with its control.
 
@@ -140,19 +145,23 @@ class Lab:
             jobs: how many real runs at once; the number of cores if absent.
             repeat: how often each is run.
             only: patterns of items, as ``--only`` takes them.
-            matrix: as a survey of locks, which expects nothing.
+            matrix: as a survey of locks, which has no expected outcomes.
             seed: of the first run of each; drawn if absent.
             on: a substrate in place of what the file says.
+            for_lock: the scenarios that apply to this lock instead, with what is expected of its kind.
+            like: the lab's own lock of that kind: single, redlock or redlock-fenced; found if absent.
 
         Raises:
-            LabError: bad input, or a result cannot be kept.
+            LabError: bad input, or a result cannot be written.
         """
-        from lab.api import many
-        from lab.batch.plan import Selection
+        from lab.api import suites
 
         wanted = tuple(map(str, what))
-        chosen = Selection(wanted, on=on, survey=matrix, only=tuple(only), repeat=repeat)
-        return self.call(many.suite, chosen, self.out, jobs, seed)
+        name = None if for_lock is None else name_of(for_lock)
+        chosen = suites.Selection(
+            wanted, on=on, survey=matrix, only=tuple(only), repeat=repeat, for_lock=name
+        )
+        return self.call(suites.suite, chosen, self.out, jobs, seed, like, lock=for_lock)
 
     def campaign(
         self,
@@ -160,45 +169,86 @@ class Lab:
         *,
         seeds: str,
         lock: LockName | None = None,
-        faults: str | None = None,
         set: Settings = (),
         jobs: int | None = None,
+        **drawn: Any,
     ) -> Tally:
         """Simulate one scenario, or drawn schedules against a lock, over many seeds, as ``lab campaign``.
 
-        What is known already is not run again. Arguments are those of the command. Raises ``LabError``.
+        Seeds with a result are not run again. Arguments are those of the command, ``drawn`` its options
+        about drawn schedules: ``faults="safe"``, ``nodes=3``, ``ttl="2s"`` … Raises ``LabError``.
         """
-        from lab.api import many
+        from lab.api import campaigns
 
-        name = None if lock is None else _lock_name(lock)
+        name = None if lock is None else name_of(lock)
         given = None if scenario is None else str(scenario)
-        asked = (given, seeds, name, faults, tuple(_settings(set)), jobs, self.out)
-        return self.call(many.campaign, *asked, lock=lock)
+        asked = (given, seeds, name, campaigns.Drawn(tuple(_settings(set)), **drawn), jobs, self.out)
+        return self.call(campaigns.campaign, *asked, lock=lock)
 
-    def search(self, lock: LockName, find: str = "overlap", **options: Any) -> Searched:
+    def search(
+        self, lock: LockName, find: str = "overlap", *, set: Settings = (), **options: Any
+    ) -> Searched:
         """Search for a schedule that breaks a lock, as ``lab search`` does.
 
         Args:
             lock: a name, ``package.module:Class``, or the class itself.
             find: the finding that is searched for.
+            set: overrides, as ``run`` takes them, of ``lock.ttl``, ``lock.options.…``, ``cluster.nodes`` …
             options: the others of ``lab search``: ``budget="20s"``, ``faults="cut,jump"``, ``seed=1`` …
 
         Raises:
-            LabError: an option that cannot be.
+            LabError: an impossible option.
         """
-        from lab.api import many
-        from lab.search.command import Asked
+        from lab.api import searches
 
+        about = {name: options.pop(name) for name in searches.DRAWN if name in options}
+        drawn = searches.Drawn(tuple(_settings(set)), **about)
         out = options.pop("out", self.out / f"found-{find}-{options.get('seed', 0)}.yaml")
-        asked = Asked(_lock_name(lock), find, out=self.cwd / out, **options)
-        return self.call(many.search, asked, lock=lock)
+        asked = searches.Asked(name_of(lock), find, drawn=drawn, out=self.cwd / out, **options)
+        return self.call(searches.search, asked, lock=lock)
+
+    def test(
+        self,
+        lock: LockName,
+        *,
+        budget: str = "120s",
+        seed: int = 0,
+        nodes: int = 5,
+        options: Mapping[str, str | int | float | bool] | None = None,
+        out: str | Path | None = None,
+    ) -> Examined:
+        """Examine a lock against the reference of its kind, as ``lab test`` does.
+
+        Args:
+            lock: a name, ``package.module:Class``, or the class itself.
+            budget: how long to try schedules, with its unit.
+            seed: of everything that is drawn.
+            nodes: how many.
+            options: of the lock.
+            out: where the page and the scenarios of defects are written; by default
+                ``test-LOCK-SEED`` below the lab's ``out``.
+
+        Returns:
+            its defects, the known limits of its kind, and what was tried.
+
+        Raises:
+            LabError: no such lock, one that cannot be simulated, or an impossible argument.
+        """
+        from lab.api import examinations
+
+        name = name_of(lock)
+        asked = examinations.Asked(name, budget, seed, nodes, tuple((options or {}).items()))
+        below = self.out / examinations.directory_for(name, seed).name
+        directory = below if out is None else self.cwd / out
+        command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])
+        return self.call(examinations.test, asked, directory, command, lock=lock)
 
     def call(self, function: Callable[..., T], *arguments: Any, lock: LockName | None = None) -> T:
         """Call any function of the lab's modules in a process of its own.
 
         Args:
             function: of a module; its arguments and what it returns are pickled.
-            lock: a class that must be found there.
+            lock: a class that must be importable there.
 
         Raises:
             LabError: as the function does.
@@ -219,7 +269,7 @@ class Lab:
         seed: int = 0,
         on: str | None = None,
     ) -> LiveCluster:
-        """A cluster to be told, step by step, what happens; use it with ``with``.
+        """A cluster that is driven step by step; use it with ``with``.
 
         Args:
             lock: the lock under test: a name, ``package.module:Class``, or the class itself.
@@ -227,19 +277,19 @@ class Lab:
             options: of the lock, as in a scenario.
             clients: their names.
             nodes: how many.
-            expect: what must come out; by default, that nothing is violated.
-            scenario: anything else that a scenario may say: ``{"store": {"fencing": True}}``.
+            expect: the expected outcome; by default, that nothing is violated.
+            scenario: other keys of a scenario: ``{"store": {"fencing": True}}``.
             seed: of every random choice.
             on: another substrate than the lab's own; real ones only.
         """
         about: dict[str, Any] = {
-            "title": "A story told from Python",
+            "title": "Steps played from Python",
             "source": "a test",
-            "why": "Told step by step by the program that asked for it.",
+            "why": "Played step by step by a Python program.",
             "clients": list(clients),
             **(scenario or {}),
         }
-        about["lock"] = {"name": _lock_name(lock), "ttl": ttl, "options": dict(options or {})}
+        about["lock"] = {"name": name_of(lock), "ttl": ttl, "options": dict(options or {})}
         about["cluster"] = {**about.get("cluster", {}), "nodes": nodes}
         about["expect"] = dict(expect or {"mutual_exclusion": "ok"})
         begin = Begin(about, on or self.on, str(self.out), seed)
@@ -247,12 +297,8 @@ class Lab:
 
 
 def carry_out(request: RunRequest, picture: Picture) -> RunResult:
-    """What a child does for ``Lab.run``."""
+    """``Lab.run`` in the child process."""
     return runs.run(request, picture=picture).result
-
-
-def _lock_name(lock: LockName) -> str:
-    return f"{lock.__module__}:{lock.__qualname__}" if isinstance(lock, type) else lock
 
 
 def _json(value: object) -> str:

@@ -1,8 +1,8 @@
-"""What the notebooks share: running stories where the reader wants them run, and looking at what came out.
+"""Helpers of the notebooks: running scenarios, and showing the results.
 
-``LOCK_LAB_ON`` in the environment says where: "sim" (the default: cheap, and the same every time), "local" or
+``LOCK_LAB_ON`` in the environment is the substrate: "sim" (the default: fast and deterministic), "local" or
 "docker" (real Redis). Simulated runs take place in a process of their own, since a notebook's process has an
-event loop, threads and sockets already, which the simulation does not allow.
+event loop, threads and sockets, which the simulation does not allow.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def run(scenario: str, *settings: str, lock: str | None = None, seed: int = SEED
 
 
 def run_all(asked: Sequence[RunRequest]) -> list[RunResult]:
-    """Run many, in their order, where and with the seed of all runs here; simulated ones use all cores."""
+    """Run many, on the substrate and with the seed of this module; simulated ones use all cores."""
     children = _children()
     with ThreadPoolExecutor(children.qsize()) as pool:
         return list(pool.map(_one, asked))
 
 
 def verdict(runs: RunResult | Iterable[RunResult]) -> None:
-    """Print what came out of each property, and why where it was violated."""
+    """Print the outcome of each property, and the findings."""
     for one in [runs] if isinstance(runs, RunResult) else runs:
         words = {Outcome.VIOLATED: "VIOLATED", Outcome.ABSENT: "no fence"}
         print(f"{one.name}, lock {one.loaded.scenario.lock.name}:")  # noqa: T201
@@ -63,16 +63,16 @@ def verdict(runs: RunResult | Iterable[RunResult]) -> None:
 
 
 def writes(run: RunResult) -> None:
-    """Print what the store carried out, in its order: tokens announced, writes accepted, writes rejected."""
+    """Print what the store executed, in its order: tokens announced, writes accepted, writes rejected."""
     from lab.report.timeline.data import extract
     from lab.report.timeline.words import duration
 
-    story = extract(run.history, run.verdict, run.loaded.scenario.title)
-    told = [(one.at_ns, f"{one.client} announces its token") for one in story.announcements]
-    for write in story.writes:
+    timeline = extract(run.history, run.verdict, run.loaded.scenario.title)
+    lines = [(one.at_ns, f"{one.client} announces its token") for one in timeline.announcements]
+    for write in timeline.writes:
         done = f"accepted as version {write.version}" if write.accepted else f"REJECTED: {write.error}"
-        told.append((write.at_ns, f"{write.client}’s write: {done}"))
-    for at_ns, words in sorted(told):
+        lines.append((write.at_ns, f"{write.client}’s write: {done}"))
+    for at_ns, words in sorted(lines):
         print(f"  {duration(at_ns):>9}  {words}")  # noqa: T201
 
 
@@ -94,7 +94,7 @@ def picture(run: RunResult, kind: str = "timeline") -> SVG:
 def chart(
     x_label: str, y_label: str, series: dict[str, Sequence[tuple[float, float]]], *, title: str = ""
 ) -> SVG:
-    """Lines with points; each series has a marker of its own."""
+    """A line chart; each series has its own marker."""
     from lab.report.timeline import style
 
     drawn = _figure()
@@ -123,7 +123,7 @@ def shares(x_label: str, counts: Sequence[tuple[str, int, int]], *, title: str =
 
 
 def lab(*words: str) -> str:
-    """Run a command of the lab's, and return what it printed, whatever its exit code was."""
+    """Run a command of the lab, and return its output, whatever its exit code."""
     command = [sys.executable, "-m", "lab", *words]
     plain = {
         name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "CLICOLOR_FORCE")
@@ -158,13 +158,13 @@ def _finished(drawn: Figure, axes: Any, x_label: str, y_label: str, title: str, 
 
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Where the runs of this notebook are kept while it lives."""
+    """The directory of the runs of this notebook, removed at its end."""
     return tempfile.TemporaryDirectory(prefix="lock-lab-notebook-")
 
 
 @cache
 def _children() -> SimpleQueue[Child]:
-    """The processes in which the runs of this notebook take place; each is there for one run at a time."""
+    """The processes of the runs of this notebook; each has one run at a time."""
     children: SimpleQueue[Child] = SimpleQueue()
     for _ in range((os.cpu_count() or 1) if is_simulated(ON) else 1):
         children.put(_child())
@@ -178,7 +178,7 @@ def _child() -> Child:
 
 
 def _one(asked: RunRequest) -> RunResult:
-    """Make one run, where nothing else is running."""
+    """Make one run, in a free process."""
     seed = SEED if asked.seed is None else asked.seed
     request = replace(asked, seed=seed, substrate=ON, out=Path(_scratch().name))
     child = _children().get()

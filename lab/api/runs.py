@@ -1,4 +1,4 @@
-"""One run with what is drawn of it, and what can be made of a stored one."""
+"""One run with its page and picture, and stored runs: checking them, drawing pages and figures."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab import run as runs
 from lab.errors import LabError
+from lab.run.request import RunRequest
 from lab.substrates.run_files import started_at
 
 if TYPE_CHECKING:
     from lab.report.files import Picture
-    from lab.run.narration import Listener
-    from lab.run.request import RunRequest
+    from lab.run.events import Listener
     from lab.run.result import RunResult
+
+__all__ = ["RunRequest", "check", "figure", "page", "report", "run"]
 
 FORMATS: Final = ("svg", "png", "pdf")
 
 
 class Reported(NamedTuple):
-    """A run with what was drawn of it, and how long each part took, in seconds."""
+    """A run with its page and picture, and how long each part took, in seconds."""
 
     result: RunResult
     files: tuple[Path, ...]
@@ -31,16 +33,16 @@ class Reported(NamedTuple):
 
 
 def run(request: RunRequest, listener: Listener | None = None, *, picture: Picture = "always") -> Reported:
-    """Run one scenario, write its page and draw it, if that is wanted. Raises as ``lab.run.run``."""
-    from lab.report.files import get_ready
+    """Run one scenario, write its page and draw it as ``picture`` says. Raises as ``lab.run.run``."""
+    from lab.report.files import preload
 
-    return report(runs.run(request, listener, partial(get_ready, picture)), picture)
+    return report(runs.run(request, listener, partial(preload, picture)), picture)
 
 
 def report(
     result: RunResult, picture: Picture = "always", seconds: Mapping[str, float] | None = None
 ) -> Reported:
-    """Write the page of a run that ended, and draw it; what of that fails does not cost the verdict."""
+    """Write the page of a finished run, and draw it; an error in that does not cost the verdict."""
     from lab.report.files import write_files
 
     began = time.monotonic()
@@ -50,7 +52,7 @@ def report(
 
 
 def is_no_run(target: Path) -> bool:
-    """Whether a path is no run's directory nor its history: the checker says what is wrong with it."""
+    """Whether a path is neither a run's directory nor its history, but a file for the checker."""
     try:
         return target.exists() and not target.is_dir() and target.name != "history.jsonl"
     except OSError:
@@ -58,7 +60,7 @@ def is_no_run(target: Path) -> bool:
 
 
 def check(target: Path) -> Reported:
-    """Check a stored run once more, and keep verdict, page and picture anew. Raises ``LabError``."""
+    """Check a stored run, and write verdict, page and picture again. Raises ``LabError``."""
     from lab.run.stored import read_run
 
     began = time.monotonic()
@@ -75,7 +77,7 @@ def check(target: Path) -> Reported:
 
 
 def page(target: Path) -> Path:
-    """Write the page of a stored run once more. Raises ``LabError``."""
+    """Write the page of a stored run again. Raises ``LabError``."""
     from lab.report.page import write_page
     from lab.run.stored import read_run
 
@@ -115,7 +117,7 @@ def figure(target: Path, kind: str, out: Path | None = None) -> Path:
 
 
 def process_age_s() -> float | None:
-    """How long ago this process started, in seconds, from ``/proc``, to 10 ms; None where there is none."""
+    """The age of this process in seconds, from ``/proc``, to 10 ms; None if there is no ``/proc``."""
     started = started_at(os.getpid())
     if started is None:
         return None

@@ -1,4 +1,4 @@
-"""The command line: finds the module of a command, lets it parse, and returns its exit code."""
+"""The command line: imports the module of a command, runs it, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ import typer
 from lab.errors import ExitCode, LabError
 
 COMMANDS: Final = (
-    *("run", "check", "report", "demo", "suite", "campaign", "search"),
+    *("run", "test", "check", "report", "demo", "suite", "campaign", "search"),
     *("list", "doctor", "setup", "down", "images", "drivers"),
 )
 """All commands, in the order of `lab --help`. Each is defined by the module of its name, beside this one."""
 
-HELP: Final = (
-    "Break a distributed lock on purpose, and learn from a sound checker whether it kept its promise."
-)
+HELP: Final = "Inject faults into a distributed lock, and check with a sound checker what it promises."
 MOVED: Final = {
     "verdicts": "lab suite NAMES, or lab suite --library",
     "matrix": "lab suite --matrix",
@@ -32,12 +30,12 @@ MOVED: Final = {
     "driver": "lab drivers check",
     "docs": "python -m lab.report.docs",
 }
-"""Commands that were, and what they are now."""
+"""Former commands, and what replaces them."""
 
 
 @cache
 def command(names: tuple[str, ...] = COMMANDS) -> Callable[..., int | None]:
-    """The program with these commands; all of them are a quarter of a second of work."""
+    """The program with these commands; importing all of them takes a quarter of a second."""
     app = typer.Typer(
         name="lab",
         help=HELP,
@@ -46,14 +44,14 @@ def command(names: tuple[str, ...] = COMMANDS) -> Callable[..., int | None]:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_several)
+    app.callback()(_several_commands)
     for name in names:
         import_module(f"lab.cli.{name}").register(app)
     return typer.main.get_command(app)
 
 
-def _several() -> None:
-    """Keeps typer from taking a single command for the whole program."""
+def _several_commands() -> None:
+    """With a callback, typer does not take a single command for the whole program."""
 
 
 def call(arguments: list[str]) -> int:
@@ -62,7 +60,7 @@ def call(arguments: list[str]) -> int:
     Raises:
         LabError: anything the user can act on.
     """
-    sys.path.insert(0, str(Path.cwd()))  # a lock of the user's own may live here
+    sys.path.insert(0, str(Path.cwd()))  # a user's lock may be there
     first = arguments[0] if arguments else ""
     if first in MOVED:
         raise LabError(f"lab {first} is now: {MOVED[first]}")
@@ -74,7 +72,7 @@ def call(arguments: list[str]) -> int:
         print("  hint: lab --help", file=sys.stderr)  # noqa: T201
         return 2
     except Exception as error:
-        from lab.substrates.interruption import Interrupted
+        from lab.api.child import Interrupted
 
         if not isinstance(error, Interrupted):
             raise

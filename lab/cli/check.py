@@ -23,9 +23,9 @@ def register(app: typer.Typer) -> None:
         ],
         as_json: Json = False,
     ) -> int:
-        """Check a stored run, or any history, once more.
+        """Check a stored run, or any history.
 
-        Options of the checker go to it: --follow, --explain, --model, --depth, --initial, --max-size, --save.
+        Options of the checker: --follow, --explain, --model, --depth, --initial, --max-size, --save.
         """
         from lab.api import runs
         from lab.report.consoles import consoles
@@ -46,11 +46,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _of_a_file(target: Path, options: list[str], *, as_json: bool) -> int:
-    """Leave a file, or options of its own, to the checker."""
+    """Check a file that is no run's, or with options of the checker."""
     from checker.__main__ import main as check_file
 
     file = target / "history.jsonl" if options and target.is_dir() else target
     try:
         return check_file([*(["--json"] if as_json else []), *options, "--", str(file)])
-    except SystemExit as error:  # the usage was wrong, and said so
+    except SystemExit as error:  # wrong usage, which is printed already
         return int(error.code or 0)

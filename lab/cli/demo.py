@@ -19,17 +19,16 @@ def register(app: typer.Typer) -> None:
             str, typer.Argument(help="A scenario's name (lab list), or a YAML file.")
         ] = "partition-clockjump",
         auto: Annotated[
-            bool, typer.Option("--auto", help="Go on by itself, as for a recording, instead of at Enter.")
+            bool, typer.Option("--auto", help="Continue without waiting for Enter, as for a recording.")
         ] = False,
         seed: Seed = None,
         on: On = "auto",
         out: Out = Path("reports"),
     ) -> int:
-        """Run a story and tell it scene by scene, beside what the article says of it."""
+        """Run a scenario and show it part by part, beside quotations from the article."""
         from rich.console import Console
 
-        from lab.api.demo import show_run
-        from lab.run.request import RunRequest
+        from lab.api.demo import RunRequest, show_run
 
         screen, talk = (Console(stderr=talk, emoji=False, highlight=False) for talk in (False, True))
         result = show_run(RunRequest(scenario, seed=seed, substrate=on, out=out), screen, talk, auto=auto)

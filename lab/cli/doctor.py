@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def doctor(as_json: Json = False) -> int:
-        """Show what is there, which faults and substrates that allows, and what provides the rest."""
+        """Show what is installed, which faults and substrates that allows, and what provides the rest."""
         from lab.api.doctor import diagnose, render
         from lab.report.consoles import consoles
 

@@ -15,7 +15,7 @@ drivers = typer.Typer(
     rich_markup_mode=None,
 )
 
-On = Annotated[str, typer.Option("--on", help="Where they are to run: local or docker.")]
+On = Annotated[str, typer.Option("--on", help="The substrate on which they run: local or docker.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 @drivers.command("list")
 def list_drivers(on: On = "local", as_json: Json = False) -> int:
-    """List the libraries: version, licence, and whether each can be used now, or what it lacks."""
+    """List the libraries: version, licence, and whether each can be used now, or what is missing."""
     from rich.table import Table
 
     from lab.api.drivers import listed
@@ -79,7 +79,7 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Check that a driver keeps to the protocol, against five real nodes: 0 it does, 1 it does not."""
+    """Check a driver against the protocol, on five real nodes: 0 it conforms, 1 it does not."""
     from lab.api import drivers
     from lab.report.consoles import consoles
 

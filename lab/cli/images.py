@@ -26,20 +26,20 @@ def build(
     redis_image: Annotated[
         str | None,
         typer.Option(
-            help="The image the nodes are built on, from now on: redis:8, valkey/valkey:8 …; first Debian's."
+            help="The base image of the nodes from now on: redis:8, valkey/valkey:8 …; Debian's at first."
         ),
     ] = None,
     consensus: Annotated[
         bool, typer.Option("--consensus", help="Also those of etcd, ZooKeeper and Postgres.")
     ] = False,
 ) -> int:
-    """Build what is lacking or does not fit this version of the lab, the nodes' image always."""
+    """Build the images that are missing or of another version of the lab, the nodes' image always."""
+    from lab.api.images import build
     from lab.report.consoles import consoles
-    from lab.substrates.docker.images import build
 
     data, talk = consoles()
-    told = build(redis_image, lambda line: talk.print(line, markup=False, style="dim"), consensus=consensus)
-    for name in told:
+    built = build(redis_image, lambda line: talk.print(line, markup=False, style="dim"), consensus=consensus)
+    for name in built:
         data.print(name, markup=False)
     return 0
 
@@ -49,8 +49,8 @@ def list_images(as_json: Json = False) -> int:
     """List the lab's images that the engine has."""
     from dataclasses import asdict
 
+    from lab.api.images import present
     from lab.report.consoles import consoles
-    from lab.substrates.docker.images import present
 
     data, _ = consoles()
     found = present()
@@ -68,8 +68,8 @@ def list_images(as_json: Json = False) -> int:
 @images.command()
 def rm() -> int:
     """Remove all of the lab's images."""
+    from lab.api.images import remove
     from lab.report.consoles import consoles
-    from lab.substrates.docker.images import remove
 
     data, _ = consoles()
     for name in remove():

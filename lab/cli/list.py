@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
             bool, typer.Option("--claims", help="Show who claims what, and which scenario tests it.")
         ] = False,
         libraries: Annotated[
-            bool, typer.Option("--libraries", help="List those about other people's libraries instead.")
+            bool, typer.Option("--libraries", help="List those about published libraries instead.")
         ] = False,
         consensus: Annotated[
             bool,
@@ -34,16 +34,14 @@ def register(app: typer.Typer) -> None:
         as_json: Json = False,
     ) -> int:
         """List the scenarios that come with the lab, or the claims that they test; or print one."""
+        from lab.api import scenarios
+
         sets = {"--libraries": libraries, "--consensus": consensus}
         exclude({"a scenario": name is not None, "--schema": schema, "--claims": claims, **sets})
         if name is not None:
-            from lab.scenario.load import load_scenario
-
-            sys.stdout.write(load_scenario(name).text)
+            sys.stdout.write(scenarios.text_of(name))
         elif schema:
-            from lab.scenario.schema import json_schema
-
-            _print_json(json_schema())
+            _print_json(scenarios.json_schema())
         elif claims:
             _claims(as_json=as_json)
         else:
@@ -52,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _scenarios(*, libraries: bool, consensus: bool, as_json: bool) -> None:
-    from lab.scenario.library import summaries
+    from lab.api.scenarios import summaries
 
     rows = summaries(libraries=libraries, consensus=consensus)
     if as_json:
@@ -65,10 +63,10 @@ def _scenarios(*, libraries: bool, consensus: bool, as_json: bool) -> None:
 
 
 def _claims(*, as_json: bool) -> None:
+    from lab.api.scenarios import claim_rows
     from lab.report.arguments import claim_table
     from lab.report.consoles import consoles
     from lab.report.tables import print_table
-    from lab.scenario.claims import claim_rows
 
     rows = claim_rows()
     if as_json:
@@ -77,7 +75,7 @@ def _claims(*, as_json: bool) -> None:
         print_table(consoles()[0], claim_table(rows))
 
 
-def _print_json(told: object) -> None:
+def _print_json(content: object) -> None:
     import msgspec
 
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")

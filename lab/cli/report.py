@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> int:
-        """Write a stored run's page, index.html, once more, or draw one figure of it."""
+        """Write a stored run's page, index.html, again, or draw one figure of it."""
         from lab.api import runs
         from lab.report.consoles import consoles
 

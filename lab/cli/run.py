@@ -31,16 +31,15 @@ def register(app: typer.Typer) -> None:
         ] = "always",
         as_json: Json = False,
     ) -> int:
-        """Run one scenario: one story, one verdict, one report."""
+        """Run one scenario: one verdict, one report."""
         from lab.api import runs
         from lab.report.consoles import consoles
-        from lab.report.terminal import StoryTeller, print_ending
-        from lab.run.request import RunRequest
+        from lab.report.terminal import RunPrinter, print_ending
 
         data, talk = consoles()
-        request = RunRequest(scenario, tuple(settings or ()), lock, seed, on, out)
-        teller = StoryTeller(talk, None if as_json else data)
-        result, files, seconds = runs.run(request, teller, picture=picture)
+        request = runs.RunRequest(scenario, tuple(settings or ()), lock, seed, on, out)
+        printer = RunPrinter(talk, None if as_json else data)
+        result, files, seconds = runs.run(request, printer, picture=picture)
         if as_json:
             sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
         else:

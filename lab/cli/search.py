@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Json
+from lab.cli.options import Clients, Faults, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
 
 
 def register(app: typer.Typer) -> None:
@@ -25,13 +25,14 @@ def search(
     budget: Annotated[str, typer.Option(help="How long to search, like 60s.")] = "60s",
     schedules: Annotated[int | None, typer.Option(min=1, help="How many schedules at most.")] = None,
     seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
-    nodes: Annotated[int, typer.Option(help="How many nodes.")] = 5,
-    clients: Annotated[int, typer.Option(help="How many clients.")] = 2,
-    faults: Annotated[str | None, typer.Option(help="Kinds of faults, with commas; all if absent.")] = None,
-    persistence: Annotated[str, typer.Option(help="What nodes keep; any: drawn as well.")] = "aof-always",
-    ttl: Annotated[str, typer.Option(help="The lock's TTL.")] = "10s",
-    strategy: Annotated[str, typer.Option(help="guided or random.")] = "guided",
-    wire: Annotated[str, typer.Option(help="direct or resp.")] = "direct",
+    settings: Set = None,
+    ttl: Ttl = None,
+    nodes: Nodes = None,
+    clients: Clients = None,
+    faults: Faults = None,
+    persistence: Persistence = None,
+    strategy: Strategy = None,
+    wire: Wire = None,
     confirm: Annotated[
         str | None, typer.Option(help="Replay what was found on this substrate: local, docker or sim.")
     ] = None,
@@ -40,25 +41,10 @@ def search(
     as_json: Json = False,
 ) -> int:
     """Search for a schedule that breaks a lock: 0 nothing found, 1 found, saved as a scenario."""
+    from lab.api.searches import Asked, Drawn
     from lab.cli.search_output import search_command
-    from lab.search.command import Asked
 
-    asked = Asked(
-        lock,
-        find,
-        budget,
-        schedules,
-        seed,
-        nodes,
-        clients,
-        faults,
-        persistence,
-        ttl,
-        strategy,
-        wire,
-        confirm,
-        repeat,
-        out,
-        shlex.join(["lab", *sys.argv[1:]]),
-    )
+    drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire)
+    command = shlex.join(["lab", *sys.argv[1:]])
+    asked = Asked(lock, find, budget, schedules, seed, drawn, confirm, repeat, out, command)
     return search_command(asked, as_json=as_json)

@@ -1,4 +1,4 @@
-"""What ``lab search`` prints: how far it is, what it found, and how often that was reproduced."""
+"""The output of ``lab search``: its progress, what it found, and how often that was reproduced."""
 
 from __future__ import annotations
 
@@ -8,45 +8,43 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from lab.api import searches
+from lab.api.searches import Asked
+from lab.durations import format_duration
 from lab.errors import ExitCode
 from lab.report.consoles import consoles
-from lab.search.command import Asked, Saved, save, search_of, to_json
-from lab.search.confirm import Confirmation, Replay, confirm
-from lab.search.find import Ended
-from lab.search.find import Progress as Searched
-from lab.substrates import choose
-from lab.substrates.execute import execute
-from lab.substrates.interruption import Interrupted
+
+if TYPE_CHECKING:
+    from lab.search.command import Saved
+    from lab.search.confirm import Confirmation, Replay
+    from lab.search.draw import Space
+    from lab.search.find import Ended
+    from lab.search.find import Progress as Searched
 
 
 def search_command(asked: Asked, *, as_json: bool) -> int:
     """0: the search ended as asked and found nothing; 1: the lock is broken; 130: interrupted.
 
     Raises:
-        LabError: an argument that cannot be (exit code 2), or a client that failed in a way of its own (3).
+        LabError: an impossible argument (exit code 2), or a defect in the client's code (3).
     """
     data, talk = consoles()
-    search = search_of(asked)
-    if asked.confirm is not None:
-        # What can't be confirmed there is said before anything is searched.
-        choose(asked.confirm, where="--confirm")
+    search = searches.begin(asked)
     talk.print(
-        f"searching {asked.lock} for {asked.find}: seed {asked.seed}, {asked.strategy}, {asked.wire} wire, "
-        f"{asked.nodes} nodes ({asked.persistence}), {asked.clients} clients, TTL {asked.ttl}, "
-        f"faults {', '.join(search.space.kinds)}",
+        f"searching {asked.lock} for {asked.find}: seed {asked.seed}, {_space_line(asked, search.space)}",
         style="dim",
         markup=False,
     )
-    with _signals_interrupt(), search_progress(talk) as on_progress:
+    with signals_interrupt(), search_progress(talk) as on_progress:
         search.on_progress = on_progress
         ended = search.run()
     confirmation: Confirmation | None = None
-    saved = None if ended.found is None else save(asked, ended.found, search)
+    saved = None if ended.found is None else searches.save(asked, ended.found, search)
     if not as_json:
         print_ended(data, ended, asked.find, None if saved is None else saved.replay)
     if saved is not None:
@@ -54,20 +52,29 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
             _print_saved(data, saved)
         if asked.confirm is not None and saved.scenario is not None and not ended.interrupted:
             try:
-                confirmation = execute(_confirm(asked, saved.path, talk))
-            except Interrupted:
+                confirmation = _confirm(asked, saved.path, talk)
+            except searches.Interrupted:
                 return ExitCode.INTERRUPTED
             if not as_json:
                 print_confirmation(data, confirmation)
     if as_json:
-        sys.stdout.buffer.write(to_json(ended, saved, confirmation))
+        sys.stdout.buffer.write(searches.to_json(ended, saved, confirmation))
     if ended.interrupted:
         talk.print("interrupted: what was found is kept", style="yellow")
         return ExitCode.INTERRUPTED
     return ExitCode.UNEXPECTED if ended.found is not None else ExitCode.EXPECTED
 
 
-async def _confirm(asked: Asked, path: Path, talk: Console) -> Confirmation:
+def _space_line(asked: Asked, space: Space) -> str:
+    """The space of schedules and how they are drawn, on one line."""
+    strategy, wire = asked.drawn.how()
+    return (
+        f"{strategy}, {wire} wire, {space.nodes} nodes ({space.persistence or searches.ANY}), "
+        f"{space.clients} clients, TTL {format_duration(space.ttl_ns)}, faults {', '.join(space.kinds)}"
+    )
+
+
+def _confirm(asked: Asked, path: Path, talk: Console) -> Confirmation:
     ended = 0
 
     def on_end(run: Any) -> None:
@@ -76,21 +83,21 @@ async def _confirm(asked: Asked, path: Path, talk: Console) -> Confirmation:
         words = {0: "reproduced", 1: "not reproduced"}.get(run.exit_code, "no verdict")
         talk.print(f"{asked.confirm}: run {ended} of {asked.repeat}: {words}", style="dim", markup=False)
 
-    return await confirm(path, str(asked.confirm), asked.repeat, Path("reports"), on_end)
+    return searches.replay(asked, path, Path("reports"), on_end)
 
 
 def _print_saved(console: Console, saved: Saved) -> None:
     path, scenario = saved.path, saved.scenario
     if scenario is None:
-        console.print(f"saved: {path}, as a trial: it cannot be told as a story in steps", markup=False)
+        console.print(f"saved: {path}, as a trial, which is no scenario: {saved.why_not}", markup=False)
         return
     console.print(f"  {scenario.why}", markup=False)
     console.print(f"saved: {path} (lab run {shlex.quote(str(path))})", markup=False)
 
 
 @contextlib.contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """Let a termination be what Ctrl-C is, so that what was found is kept."""
+def signals_interrupt() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that what was found is kept."""
     before: Callable[..., Any] | int | None = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -100,7 +107,7 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def search_progress(console: Console) -> Iterator[Callable[[Searched], None]]:
-    """Give a function that is told how far the search is; without a terminal it shows nothing."""
+    """Yield a callback that shows the progress of the search, if there is a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("searching")
@@ -112,7 +119,7 @@ def search_progress(console: Console) -> Iterator[Callable[[Searched], None]]:
 
 
 def progress_line(searched: Searched) -> str:
-    """How far a search is, in one line."""
+    """The progress of a search, on one line."""
     return (
         f"{searched.stage}: {searched.tried:,} schedules, {searched.per_second:.0f}/s, "
         f"{searched.violations} violations, {len(searched.covered)} pairs of fault and lock state"
@@ -120,13 +127,13 @@ def progress_line(searched: Searched) -> str:
 
 
 def print_ended(console: Console, ended: Ended, finding: str, replay: Replay | None) -> None:
-    """Print what a search came to: what was found, whether that can be replayed, and what was spent.
+    """Print the result of a search: what was found, whether that can be replayed, and the effort.
 
     Args:
         console: where to.
         ended: the search.
         finding: what was searched for.
-        replay: of the scenario that tells what was found; None if nothing was, or it cannot be told as one.
+        replay: of the scenario of what was found; None if nothing was, or it makes no scenario.
     """
     spent = (
         f"{ended.progress.tried:,} schedules in {ended.progress.seconds:.1f} s "
@@ -139,7 +146,7 @@ def print_ended(console: Console, ended: Ended, finding: str, replay: Replay | N
         return
     first = ended.first
     if replay is None:
-        words, style = "FOUND, not replayed: it cannot be told as a scenario", "bold yellow"
+        words, style = "FOUND, not replayed: it makes no scenario", "bold yellow"
     elif replay.always:
         words, style = f"FOUND, reproduced in {replay.of} of {replay.of} replays on sim", "bold red"
     else:

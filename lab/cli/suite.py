@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lab.cli.options import Json, exclude
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from lab.batch.engine import Batch
-    from lab.batch.plan import Selection
-    from lab.batch.reports import Reports
-    from lab.batch.result import Result
-
-    Work = Callable[..., Coroutine[Any, Any, Result]]
-    Page = Callable[[Result], str]
+    from lab.api.suites import Reports, Selection, SelftestOptions, Suite
+    from lab.batch.item import Item
+    from lab.batch.row import Row
 
 MANY = 100
-"""Of an item with more runs than this, only those have a line that did not come out as expected."""
-
+"""If an item has more runs than this, only unexpected results have a line."""
 
 Scenarios = Annotated[
     list[str] | None,
@@ -33,15 +28,15 @@ Library = Annotated[
     bool, typer.Option("--library", help="All scenarios that come with the lab, and controls.")
 ]
 Claims = Annotated[bool, typer.Option("--claims", help="Those that test a claim about Redlock.")]
-Libraries = Annotated[bool, typer.Option("--libraries", help="Those about libraries that are installed.")]
+Libraries = Annotated[bool, typer.Option("--libraries", help="Those about installed libraries.")]
 Matrix = Annotated[
     bool, typer.Option("--matrix", help="A survey: locks × scenarios, and nothing is expected of a lock.")
 ]
 SelftestFlag = Annotated[
-    bool, typer.Option("--selftest", help="Catch locks that are broken on purpose; accuse no real one.")
+    bool, typer.Option("--selftest", help="Find the defects of the broken locks, and none in a real one.")
 ]
 Changes = Annotated[
-    bool, typer.Option("--scenarios", help="With --selftest: leave out each step; does anything notice?")
+    bool, typer.Option("--scenarios", help="With --selftest: leave out each step; is that noticed?")
 ]
 Full = Annotated[
     bool, typer.Option("--full", help="With --selftest: the real lock 10,000 times, and 200 for real.")
@@ -52,15 +47,24 @@ Simulated = Annotated[
 Real = Annotated[
     int | None, typer.Option(min=0, help="With --selftest: how many real runs it is tried with.")
 ]
+For = Annotated[
+    str | None,
+    typer.Option("--for", help="The scenarios that apply to this lock, with what is expected of its kind."),
+]
+Like = Annotated[
+    str | None,
+    typer.Option(help="With --for: its kind: single, redlock or redlock-fenced; found by asking the lock."),
+]
 Only = Annotated[
     list[str] | None, typer.Option(help="Scenarios, locks, labels or ids; * and ? are wild. Repeatable.")
 ]
 Shard = Annotated[str | None, typer.Option(help="A part of it: 2/5 is the second of five.")]
 Since = Annotated[
-    bool, typer.Option("--since-failure", help="What failed last time, or was never run; else all.")
+    bool,
+    typer.Option("--since-failure", help="Only what failed last time or was never run; else all."),
 ]
 Resume = Annotated[
-    Path | None, typer.Option(help="Go on in this directory of a suite: what is missing is run.")
+    Path | None, typer.Option(help="Continue in this directory of a suite: run what is missing.")
 ]
 Repeat = Annotated[int, typer.Option(min=1, help="How many times as often everything is run.")]
 Jobs = Annotated[
@@ -74,14 +78,14 @@ Markdown = Annotated[Path | None, typer.Option(help="Also write the tables to th
 Csv = Annotated[Path | None, typer.Option(help="Also write a line per item to this file.")]
 Html = Annotated[Path | None, typer.Option(help="Also write a page with a link to each run.")]
 Keep = Annotated[
-    Path | None, typer.Option(help="Also write a form to be kept: tables, and a small history per item.")
+    Path | None,
+    typer.Option(help="Also write a form to keep: tables, and a small history per item."),
 ]
 Show = Annotated[bool, typer.Option("--show", help="Print the file that comes with the lab.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Define the command."""
+    """Add the command."""
     app.command()(suite)
 
 
@@ -90,6 +94,8 @@ def suite(
     library: Library = False,
     claims: Claims = False,
     libraries: Libraries = False,
+    for_lock: For = None,
+    like: Like = None,
     matrix: Matrix = False,
     selftest: SelftestFlag = False,
     scenarios: Changes = False,
@@ -113,65 +119,51 @@ def suite(
     show: Show = False,
     as_json: Json = False,
 ) -> int:
-    """Run many scenarios, with many locks, and show which came out as expected."""
-    from lab.batch.plan import Selection
-    from lab.batch.reports import Reports
+    """Run many scenarios, with many locks, and show which results are as expected."""
+    from lab.api.suites import Reports, Selection, SelftestOptions, begin, shipped_file
 
     sets = {"library": library, "claims": claims, "libraries": libraries}
-    choice: Any = _one_of({"a file or a scenario": what, **{f"--{name}": sets[name] for name in sets}})
+    exclude({"a file or a scenario": what, **{f"--{name}": given for name, given in sets.items()}})
+    choice: Any = next((name for name, given in sets.items() if given), None)
     earlier = out if since_failure else None
-    selection = Selection(tuple(what or ()), choice, matrix, on, tuple(only or ()), shard, earlier, repeat)
-    asked = _Asked(selftest, scenarios, full, simulated, real)
+    of = (tuple(only or ()), shard, earlier, repeat, for_lock)
+    selection = Selection(tuple(what or ()), choice, matrix, on, *of)
+    test = SelftestOptions(scenarios, full, simulated, real)
     reports = Reports(junit, markdown, csv, html, keep)
     if show:
-        return _show(matrix=matrix)
-    _refuse(selection, asked, resume, keep)
+        sys.stdout.write(shipped_file(matrix=matrix))
+        return 0
+    _refuse(selection, test, resume, keep, selftest=selftest)
     reports.check()
-    batch, work, page = _begin(selection, asked, resume, out, jobs, seed)
+    asked_for = test if selftest else None
+    begun = begin(selection, out, selftest=asked_for, resume=resume, jobs=jobs, seed=seed, like=like)
     try:
-        return _run(batch, work, reports, page, as_json=as_json)
+        return _run(begun, reports, as_json=as_json)
     finally:
-        batch.close()
+        begun.batch.close()
 
 
-class _Asked(NamedTuple):
-    """What is asked of the self-tests."""
-
-    selftest: bool
-    scenarios: bool
-    full: bool
-    simulated: int | None
-    real: int | None
-
-
-def _one_of(given: dict[str, object]) -> str | None:
-    """The name of the set of scenarios that is given, if one is. Raises ``LabError`` for several."""
-    from lab.errors import LabError
-
-    there = [name for name, value in given.items() if value]
-    if len(there) > 1:
-        raise LabError(f"{there[0]} together with {there[1]}", expected="either one or the other")
-    return there[0].removeprefix("--") if there and there[0].startswith("--") else None
-
-
-def _refuse(selection: Selection, asked: _Asked, resume: Path | None, keep: Path | None) -> None:
+def _refuse(
+    selection: Selection, test: SelftestOptions, resume: Path | None, keep: Path | None, *, selftest: bool
+) -> None:
     """Refuse options that do not go together. Raises ``LabError``."""
     from lab.errors import LabError
 
     chosen = {
         "a file or a scenario": selection.what,
         f"--{selection.choice}": selection.choice,
+        "--for": selection.for_lock,
         "--matrix": selection.survey and resume is None,
     }
     part = {"--shard": selection.shard, "--since-failure": selection.since_failure}
-    more = {"--scenarios": asked.scenarios, "--full": asked.full}
-    more |= {"--simulated": asked.simulated is not None, "--real": asked.real is not None}
+    more = {"--scenarios": test.scenarios, "--full": test.full}
+    more |= {"--simulated": test.simulated is not None, "--real": test.real is not None}
     wrong: dict[str, dict[str, Any]] = {}
     if selection.choice is not None:
         wrong[f"--{selection.choice}"] = {"--matrix": selection.survey}
     if resume is not None:
         wrong["--resume"] = {**chosen, "--on": selection.on, **part}
-    if asked.selftest:
+    if selftest:
         others = {"--resume": resume, "--keep": keep, "--repeat": selection.repeat > 1}
         wrong["--selftest"] = {**chosen, **part, **others}
     elif any(more.values()):
@@ -179,63 +171,18 @@ def _refuse(selection: Selection, asked: _Asked, resume: Path | None, keep: Path
         raise LabError(f"{there} without --selftest", expected=f"--selftest {there}")
     for option, others in wrong.items():
         for name, value in others.items():
-            if value:
-                raise LabError(f"{option} together with {name}", expected="either one or the other")
+            exclude({option: True, name: value})
 
 
-def _begin(
-    selection: Selection, asked: _Asked, resume: Path | None, out: Path, jobs: int | None, seed: int | None
-) -> tuple[Batch, Work, Page | None]:
-    """The batch, how it is run, and what its Markdown is if not the tables. Raises ``LabError``."""
-    from functools import partial
-
-    from lab.batch.engine import Batch
-
-    if asked.selftest:
-        from lab.selftest.run import Trials, of_locks, of_scenarios
-
-        trials = Trials(asked.full, asked.simulated, asked.real, selection.on or "auto", jobs)
-        only = selection.only
-        test = of_scenarios(only) if asked.scenarios else of_locks(only, trials, seed or 1)
-        batch = Batch.begin(test.plan, out)
-        return batch, partial(test.work, batch), test.page
-    if resume is not None:
-        batch = Batch.resume(resume, selection.only, selection.repeat)
-    else:
-        batch = Batch.begin(selection.plan(), out)
-    return batch, partial(batch.run, jobs=jobs, seed=seed), None
-
-
-def _show(*, matrix: bool) -> int:
-    import sys
-
-    from lab.batch import matrix_plan, suite_plan
-
-    file = matrix_plan.DEFAULT if matrix else suite_plan.DEFAULT
-    sys.stdout.write(file.read_text(encoding="utf-8"))
-    return 0
-
-
-def _run(
-    batch: Batch,
-    work: Work,
-    reports: Reports,
-    page: Page | None,
-    *,
-    as_json: bool,
-) -> int:
-    from lab.batch.exit_code import worst
-    from lab.batch.item import Item
-    from lab.batch.row import Row
-    from lab.batch.tables import print_result, row_line, to_json, to_repeat
+def _run(begun: Suite, reports: Reports, *, as_json: bool) -> int:
+    from lab.api.suites import Interrupted, tables, worst
     from lab.errors import ExitCode, UnknownOutcome
     from lab.report.consoles import consoles
     from lab.report.progress import progress
-    from lab.substrates.execute import execute
-    from lab.substrates.interruption import Interrupted
 
     data, talk = consoles()
-    plan, runs = batch.plan, sum(item.repeat for item in batch.missing)
+    batch, plan = begun.batch, begun.batch.plan
+    runs = sum(item.repeat for item in batch.missing)
     for one in plan.skipped:
         talk.print(f"skipped: {one.lock}: {one.reason}", style="yellow", markup=False)
     talk.print(f"{plan.name}: {plan.title}", style="bold", markup=False)
@@ -253,25 +200,26 @@ def _run(
                 if item.id in running:
                     running.remove(item.id)
                 quiet = item.repeat > MANY and row.as_expected
-                line = None if quiet else row_line(item, row, survey=plan.survey)
+                line = None if quiet else tables.row_line(item, row, survey=plan.survey)
                 advance(line, ", ".join(running) or item.id)
 
-            execute(work(on_start=on_start, on_row=on_row))
+            begun.run(on_start=on_start, on_row=on_row)
     except Interrupted:
         code = ExitCode.INTERRUPTED
-        talk.print("interrupted: what was running was stopped, what had ended is kept", style="yellow")
+        talk.print("interrupted: running scenarios were stopped, results are kept", style="yellow")
         if not plan.by_task:
-            talk.print(f"to go on: lab suite --resume {batch.directory}", markup=False)
+            talk.print(f"to continue: lab suite --resume {batch.directory}", markup=False)
     except UnknownOutcome as error:
         code = worst([batch.result.exit_code, error.exit_code])
         talk.print(error.render(), style="yellow", markup=False)
     result = batch.result
     if as_json:
-        sys.stdout.buffer.write(to_json(result.to_dict()))
+        sys.stdout.buffer.write(tables.to_json(result.to_dict()))
         sys.stdout.buffer.flush()
     else:
-        print_result(data, result)
-    for command in to_repeat(result):
+        tables.print_result(data, result)
+    for command in tables.to_repeat(result):
         talk.print(f"repeat: {command}", markup=False, soft_wrap=True)
+    page = begun.page
     reports.write(result, None if page is None else lambda: page(result))
     return int(result.exit_code if code is None else code)

@@ -1,1 +1,1 @@
-"""A cluster that is told, step by step, what happens, by a program in another process."""
+"""A cluster that a program in another process drives step by step."""

@@ -1,4 +1,4 @@
-"""``python -m lab.api.live``: one cluster, told over stdin what happens; see ``lab.api.live.cluster``."""
+"""``python -m lab.api.live``: one cluster, with its steps from stdin; see ``lab.api.live.cluster``."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Serve one cluster, from its beginning to its verdict."""
+    """Run one cluster to its verdict."""
     from lab.substrates.interruption import Interrupted
 
     answer = answers()
     try:
         answer(_served(msgspec.json.decode(_first_line(), type=Begin), answer))
     except LabError as error:
-        from lab.api.live.run import in_the_words_of_python
+        from lab.api.live.run import for_python
 
-        answer(in_the_words_of_python(error))
+        answer(for_python(error))
         return int(error.exit_code)
-    except (Interrupted, asyncio.CancelledError):  # nobody tells on
+    except (Interrupted, asyncio.CancelledError):  # the input has ended
         return ExitCode.INTERRUPTED
     return ExitCode.EXPECTED
 
 
 def _first_line() -> bytes:
-    """The first line, and not a byte more: the rest is for somebody else to read."""
+    """The first line and no byte more: asyncio reads the rest."""
     line = b""
     while not line.endswith(b"\n") and (byte := os.read(sys.stdin.fileno(), 1)):
         line += byte
@@ -46,24 +46,23 @@ def _first_line() -> bytes:
 def _served(begin: Begin, answer: Answer) -> RunResult:
     from pathlib import Path
 
-    from lab.api.live.run import LiveRun, loaded_story
-    from lab.api.runs import report
-    from lab.run.request import RunRequest
+    from lab.api.live.run import LiveRun, scenario_of
+    from lab.api.runs import RunRequest, report
     from lab.substrates import is_simulated
     from lab.substrates.execute import execute
 
-    about = loaded_story(begin.scenario, [])
-    plan = RunRequest(about, seed=begin.seed, substrate=begin.on, out=Path(begin.out)).plan()
+    loaded = scenario_of(begin.scenario, [])
+    plan = RunRequest(loaded, seed=begin.seed, substrate=begin.on, out=Path(begin.out)).plan()
     if is_simulated(plan.substrate):
         raise LabError(
-            "a simulated cluster has a time of its own, and no program outside can act in it",
+            "a simulated cluster runs in virtual time, in which a program outside cannot act",
             where="on",
             expected="local or docker",
-            hint='Lab().run(scenario, on="sim") simulates a story that is known beforehand',
+            hint='Lab().run(scenario, on="sim") simulates steps that are known beforehand',
         )
-    story = LiveRun(begin.scenario, plan, answer)
-    lived = execute(story.prepare()())
-    return report(story.conclude(lived), "unexpected").result
+    run = LiveRun(begin.scenario, plan, answer)
+    recorded = execute(run.prepare()())
+    return report(run.conclude(recorded), "unexpected").result
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A cluster to break from Python, step by step."""
+"""A cluster that is driven from Python, step by step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.api.child import Child
 from lab.errors import LabError, UnknownOutcome
 
 if TYPE_CHECKING:
-    from lab.run.narration import Narrated
+    from lab.run.events import RunEvent
     from lab.run.result import RunResult
 
 
@@ -29,13 +29,13 @@ class LiveCluster:
     """A cluster that is up between ``__enter__`` and ``__exit__``; after that it has a ``result``.
 
     The steps are those of scenario files (``lab list --schema``); each call returns when its step is done,
-    with what was told of it. The story is kept as ``scenario.yaml`` in the run's directory, so that it can be
-    run again without Python.
+    with its events. The steps are kept as ``scenario.yaml`` in the run's directory, so that they can be run
+    again without Python.
 
-    Its process (``python -m lab.api.live``) reads JSON lines: ``Begin``, then steps, then an empty line,
-    which ends the story: heal, final reads, tear down, check. The end of its input before that is an
-    interruption. Each line is answered by what was told of it, a list of ``Narrated``, or by an error; the
-    last one, or one on which the run has failed, by the ``RunResult``.
+    The process of the cluster (``python -m lab.api.live``) reads JSON lines: ``Begin``, then steps, then an
+    empty line after the last step, on which it heals, reads the store, tears down and checks. An end of its
+    input before that is an interruption. It answers each line with the events, a list of ``RunEvent``, or an
+    error; the last one, or one on which the run has failed, with the ``RunResult``.
     """
 
     def __init__(self, begin: Begin, cwd: Path, environment: dict[str, str]) -> None:
@@ -50,7 +50,7 @@ class LiveCluster:
             raise RuntimeError("the cluster is not down yet: the result is there when its `with` has ended")
         return self._result
 
-    def play(self, step: Mapping[str, Any]) -> list[Narrated]:
+    def play(self, step: Mapping[str, Any]) -> list[RunEvent]:
         """Play one step: ``{"wait": "500ms"}``, ``{"heal": "all"}``.
 
         Raises:
@@ -59,18 +59,18 @@ class LiveCluster:
         """
         return self._ask(msgspec.json.encode(step))
 
-    def do(self, *sentences: str) -> list[Narrated]:
+    def do(self, *sentences: str) -> list[RunEvent]:
         """Let clients act, one after the other: ``do("alice acquires", "bob works until before-write")``."""
-        return [said for said in self.play({"do": list(sentences)}) if said.actor not in ("lab", "nemesis")]
+        return [one for one in self.play({"do": list(sentences)}) if one.actor not in ("lab", "nemesis")]
 
-    def inject(self, **fault: Any) -> list[Narrated]:
+    def inject(self, **fault: Any) -> list[RunEvent]:
         """Inject one fault, or end one: ``inject(cut={"client": "alice", "nodes": ["D", "E"]})``."""
         if len(fault) != 1:
             raise LabError(f"{len(fault)} faults in one call", expected="one, like inject(heal='all')")
         return self.play(fault)
 
-    def until(self, **anchor: Any) -> list[Narrated]:
-        """Wait for a moment that is observed: ``until(keys="gone")``, ``until(lease="alice", over=True)``."""
+    def until(self, **anchor: Any) -> list[RunEvent]:
+        """Wait for an anchor: ``until(keys="gone")``, ``until(lease="alice", over=True)``."""
         return self.play({"until": anchor})
 
     def __enter__(self) -> LiveCluster:
@@ -94,7 +94,7 @@ class LiveCluster:
         finally:
             self._close()
 
-    def _ask(self, line: bytes) -> list[Narrated]:
+    def _ask(self, line: bytes) -> list[RunEvent]:
         if self._child is None:
             raise RuntimeError("the cluster is not up: use it with `with`")
         self._child.send(line + b"\n")
@@ -102,12 +102,12 @@ class LiveCluster:
         if isinstance(answer, list):
             return answer
         self._result = answer
-        if line:  # it has ended without being asked to
+        if line:  # a result before the last step
             raise UnknownOutcome(f"the run has failed: {'; '.join(answer.comparison.unknown)}")
         return []
 
     def _close(self) -> None:
-        """The end of its input is the end of the cluster, whatever it is doing."""
+        """End the process; it tears the cluster down at the end of its input."""
         child, self._child = self._child, None
         if child is not None:
             child.close()

@@ -1,4 +1,4 @@
-"""A run whose story is told while it is played."""
+"""A run whose steps arrive while it is played."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from lab.errors import ExitCode, LabError, UnknownOutcome
-from lab.run.execution import Lived, Run
-from lab.run.narration import Narrated
+from lab.run.events import RunEvent
+from lab.run.execution import RecordedRun, Run
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
 from lab.run.result import RunResult
@@ -25,24 +25,25 @@ from lab.substrates.base import Capability, Cluster
 
 NAME: Final = "live"
 Answer = Callable[[object], None]
-PLACEHOLDER: Final = {"say": "A story told from Python"}
+PLACEHOLDER: Final = {"say": "Steps played from Python"}
 
 
-def loaded_story(scenario: dict[str, Any], steps: list[dict[str, Any]]) -> LoadedScenario:
+def scenario_of(scenario: dict[str, Any], steps: list[dict[str, Any]]) -> LoadedScenario:
     """The scenario with these steps. Raises ``LabError`` if they make none."""
     text = msgspec.json.encode({**scenario, "steps": [PLACEHOLDER, *steps]}).decode()
     return load_text(text, NAME)
 
 
-def in_the_words_of_python(error: LabError) -> LabError:
-    """What the caller is to know of an error; places in a text that nobody wrote mean nothing."""
+def for_python(error: LabError) -> LabError:
+    """An error for the calling program, without places in the generated YAML."""
     where = error.where.partition("key ")[2] if error.where and "key " in error.where else error.where
     kind = LabError if error.exit_code == ExitCode.USAGE else UnknownOutcome
-    return kind(error.seen, where=where or None, expected=error.expected, hint=error.hint)
+    others = tuple(map(for_python, error.others))
+    return kind(error.seen, where=where or None, expected=error.expected, hint=error.hint, others=others)
 
 
-class Lines:
-    """What comes in, line by line."""
+class InputLines:
+    """The lines of stdin."""
 
     def __init__(self) -> None:
         self._reader: asyncio.StreamReader | None = None
@@ -60,24 +61,24 @@ class Lines:
 
 
 class LiveRun(Run):
-    """A run that takes its steps from stdin; otherwise as any other."""
+    """A run that takes its steps from stdin."""
 
     def __init__(self, scenario: dict[str, Any], plan: Plan, answer: Answer) -> None:
-        self._about, self._tell_caller = scenario, answer
+        self._about, self._send = scenario, answer
         self._steps: list[dict[str, Any]] = []
-        self._said: list[Narrated] = []
-        super().__init__(plan, self._note)
+        self._events: list[RunEvent] = []
+        super().__init__(plan, self._keep)
 
-    def _note(self, told: Narrated) -> None:
-        self._said.append(told)
+    def _keep(self, event: RunEvent) -> None:
+        self._events.append(event)
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
-        """Whatever the substrate has: nobody knows yet what will happen."""
+        """All capabilities of the substrate, since the steps are not known yet."""
         return substrate(self._plan.substrate).capabilities
 
     async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
-        """Play what is told, until the story ends. Raises ``asyncio.CancelledError`` if nobody tells on."""
-        lines = Lines()
+        """Play each step that arrives. Raises ``asyncio.CancelledError`` if the input ends too early."""
+        lines = InputLines()
         self._answer()
         while line := await lines.next():
             error: LabError | None = None
@@ -88,8 +89,8 @@ class LiveRun(Run):
                 raise
             except LabError as wrong:
                 error = wrong
-            if player.missed:  # what follows would tell another story
-                error = UnknownOutcome(f"never seen: {player.missed[0]}", hint="the run proves nothing")
+            if player.missed:
+                error = UnknownOutcome(f"never observed: {player.missed[0]}", hint="the run proves nothing")
             self._answer(error)
         if line is None:
             raise asyncio.CancelledError
@@ -99,19 +100,19 @@ class LiveRun(Run):
         if player.missed:
             return
         step = msgspec.json.decode(line, type=dict[str, Any])
-        loaded = loaded_story(self._about, [*self._steps, step])
-        self._refuse_what_cannot_be(loaded.scenario, loaded.scenario.steps[-1:])
+        loaded = scenario_of(self._about, [*self._steps, step])
+        self._refuse_impossible(loaded.scenario, loaded.scenario.steps[-1:])
         self._steps.append(step)
         self._loaded, self._scenario = loaded, loaded.scenario
         await player.play_one(loaded.scenario.steps[-1])
 
     def _answer(self, error: LabError | None = None) -> None:
-        said, self._said = self._said, []
-        self._tell_caller(said if error is None else in_the_words_of_python(error))
+        events, self._events = self._events, []
+        self._send(events if error is None else for_python(error))
 
-    def conclude(self, lived: Lived) -> RunResult:
-        """Keep the scenario as it was told, which is what repeats it, and check the history."""
-        lived.directory.write_scenario(self._loaded.text)
-        words = ["lab", "run", str(lived.directory.scenario), "--seed", str(self._plan.seed)]
+    def conclude(self, recorded: RecordedRun) -> RunResult:
+        """Write the scenario with the steps that were played, and check the history."""
+        recorded.directory.write_scenario(self._loaded.text)
+        words = ["lab", "run", str(recorded.directory.scenario), "--seed", str(self._plan.seed)]
         self._plan = replace(self._plan, repeat=shlex.join([*words, "--on", self._plan.substrate]))
-        return super().conclude(lived)
+        return super().conclude(recorded)

@@ -1,0 +1,101 @@
+"""Suites, as ``lab suite`` runs them: scenarios × locks, surveys, and the self-tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lab.batch import matrix_plan, suite_plan, tables
+from lab.batch.engine import Batch
+from lab.batch.exit_code import worst
+from lab.batch.plan import Selection
+from lab.batch.reports import Reports
+from lab.batch.result import Result
+from lab.substrates.execute import execute
+from lab.substrates.interruption import Interrupted
+
+__all__ = ["Interrupted", "Reports", "Selection", "begin", "suite", "tables", "worst"]
+
+
+@dataclass(frozen=True)
+class SelftestOptions:
+    """Options of a self-test: of changed scenarios or of broken locks, and how often the real lock is run."""
+
+    scenarios: bool = False
+    full: bool = False
+    simulated: int | None = None
+    real: int | None = None
+
+
+@dataclass
+class Suite:
+    """A suite that is ready to run; ``page`` makes its Markdown, if that is not the tables."""
+
+    batch: Batch
+    work: Callable[..., Coroutine[Any, Any, Result]]
+    page: Callable[[Result], str] | None = None
+
+    def run(self, **callbacks: Callable[..., None]) -> Result:
+        """Run what is missing, with the callbacks of ``Batch.run``.
+
+        Raises:
+            LabError: a row cannot be written.
+            Interrupted: a signal ended it; what had ended is in the journal, and ``begin`` resumes it.
+        """
+        return execute(self.work(**callbacks))
+
+
+def begin(
+    selection: Selection,
+    out: Path,
+    *,
+    selftest: SelftestOptions | None = None,
+    resume: Path | None = None,
+    jobs: int | None = None,
+    seed: int | None = None,
+    like: str | None = None,
+) -> Suite:
+    """Make the plan and its directory below ``out``; or open the directory ``resume``.
+
+    ``like`` names the reference whose kind the lock of ``selection.for_lock`` is; by default it is found.
+
+    Raises:
+        LabError: a file, a name or an option is wrong, or the directory cannot be written.
+    """
+    if selection.for_lock is not None or like is not None:
+        from lab.search.kind import with_kind  # imports the simulation
+
+        selection = with_kind(selection, like)
+    if selftest is not None:
+        from lab.selftest.run import Trials, of_locks, of_scenarios
+
+        trials = Trials(selftest.full, selftest.simulated, selftest.real, selection.on or "auto", jobs)
+        only = selection.only
+        test = of_scenarios(only) if selftest.scenarios else of_locks(only, trials, seed or 1)
+        batch = Batch.begin(test.plan, out)
+        return Suite(batch, partial(test.work, batch), test.page)
+    if resume is not None:
+        batch = Batch.resume(resume, selection.only, selection.repeat)
+    else:
+        batch = Batch.begin(selection.plan(), out)
+    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed))
+
+
+def suite(
+    selection: Selection, out: Path, jobs: int | None, seed: int | None, like: str | None = None
+) -> Result:
+    """Run a plan to its end. Raises ``LabError``: it cannot be made, or a row cannot be written."""
+    begun = begin(selection, out, jobs=jobs, seed=seed, like=like)
+    try:
+        return begun.run()
+    finally:
+        begun.batch.close()
+
+
+def shipped_file(*, matrix: bool) -> str:
+    """The text of the suite, or the survey, that comes with the lab."""
+    file = matrix_plan.DEFAULT if matrix else suite_plan.DEFAULT
+    return file.read_text(encoding="utf-8")

@@ -1,0 +1,233 @@
+"""The output of ``lab test``: its progress and its result."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import Progress as Shown
+from rich.progress import SpinnerColumn, TextColumn
+from rich.text import Text
+
+from lab.api.examinations import RESULT, Asked, directory_for, examine, junit, keep, replay, words
+from lab.cli.search_output import signals_interrupt
+from lab.errors import ExitCode, LabError
+from lab.report.consoles import consoles
+from lab.report.terminal import relative
+from lab.report.timeline.words import clean
+
+if TYPE_CHECKING:
+    from lab.examine.examination import Progress
+    from lab.examine.kept import Kept
+    from lab.examine.replay import Replayed
+    from lab.examine.result import Examined
+
+WIDTH_MAX: Final = 100
+LABEL: Final = 13
+"""How wide the first column is."""
+
+
+def examine_command(
+    asked: Asked, out: Path | None, junit_file: Path | None, *, command: str, as_json: bool
+) -> int:
+    """0: no defect was found; 1: there are some; 3: it was not examined; 130: interrupted.
+
+    Raises:
+        LabError: an impossible argument, an unknown lock, or files that cannot be written.
+    """
+    data, talk = consoles()
+    directory = out or directory_for(asked.lock, asked.seed)
+    with signals_interrupt(), progress(talk) as on_progress:
+        examined = examine(asked, on_progress)
+    if examined.defects and not examined.interrupted:
+        talk.print("writing each defect as a scenario, and replaying it", style="dim")
+    with signals_interrupt():
+        kept = keep(examined, directory, command=command)
+    if junit_file is not None:
+        _write(junit_file, junit(kept.examined))
+    if as_json:
+        sys.stdout.buffer.write(kept.examined.to_json())
+    else:
+        print_examined(data, kept)
+    if kept.examined.interrupted:
+        talk.print("interrupted: what was found is kept", style="yellow")
+        return ExitCode.INTERRUPTED
+    return kept.examined.exit_code
+
+
+def replay_command(path: Path, *, as_json: bool) -> int:
+    """0: nothing is violated any more; 1: something is; 3: no run came to a verdict.
+
+    Raises:
+        LabError: no such file, or it is damaged.
+    """
+    data, _ = consoles()
+    replayed = replay(path)
+    if as_json:
+        sys.stdout.buffer.write(replayed.to_json())
+    else:
+        print_replayed(data, replayed)
+    return replayed.exit_code
+
+
+@contextlib.contextmanager
+def progress(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """Yield a callback that shows the progress of an examination, if there is a terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    with Shown(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("asking the lock what it is")
+
+        def on_progress(at: Progress) -> None:
+            shown.update(task, description=progress_line(at))
+
+        yield on_progress
+
+
+def progress_line(at: Progress) -> str:
+    """The progress of an examination, on one line."""
+    found = words.counted(at.defects, "defect")
+    return f"{words.counted(at.schedules, 'schedule')}, {at.seconds:.0f} s, {found} · {at.part}"
+
+
+def print_examined(console: Console, kept: Kept) -> None:
+    """Print the result: the kind of the lock, its defects, known limits, and what was tried."""
+    examined = kept.examined
+    styles = {ExitCode.EXPECTED: "bold green", ExitCode.UNEXPECTED: "bold red"}
+    answer = clean(words.headline(examined), 400)
+    console.print(Text(answer, styles.get(examined.exit_code, "bold yellow")))
+    printer = _Printer(console)
+    printer.line(words.spent(examined))
+    _print_kind(printer, examined)
+    if examined.defects:
+        printer.title("DEFECTS")
+    for number, defect in enumerate(examined.defects, 1):
+        _print_defect(printer, number, words.defect_words(defect, examined.reference))
+    limits = words.limit_words(examined)
+    if limits:
+        printer.title("KNOWN LIMITS", f"of the kind: {examined.reference} has them as well, no defects")
+    for assumption, why, seen in limits:
+        printer.line(f"- {assumption}: {why}" if why else f"- {assumption}", hanging=2)
+        for line in seen:
+            printer.line(line, 4, hanging=2)
+    printer.title("WHAT WAS TRIED")
+    for name, tried, about in words.part_rows(examined):
+        printer.row(f"{tried:>16}", f"{name} ({about})", width=18)
+    if examined.undecided:
+        printer.title("NOT DECIDED", "seen, and not certain to be a defect of this lock")
+    for line in words.undecided(examined):
+        printer.line(f"- {clean(line, 300)}", hanging=2)
+    printer.title("WHAT WAS NOT FOUND", "in any of these schedules")
+    for line in words.not_found(examined):
+        printer.line(f"- {line}", hanging=2)
+    printer.title("WHAT WAS NOT TRIED")
+    for line in words.not_tried(examined):
+        printer.line(f"- {clean(line, 600)}", hanging=2)
+    console.print()
+    console.print(f"page: {relative(kept.page)} ({RESULT} is beside it)", markup=False)
+
+
+def print_replayed(console: Console, replayed: Replayed) -> None:
+    """Print what a stored trial or scenario shows, and in how many runs."""
+    name = clean(replayed.lock, 120)
+    if replayed.violated:
+        answer, style = f"{name} fails in {replayed.violated} of {replayed.of} runs", "bold red"
+    elif replayed.unknown:
+        answer, style = f"{name}: no verdict in {replayed.unknown} of {replayed.of} runs", "bold yellow"
+    else:
+        answer, style = f"{name} fails in none of {replayed.of} runs", "bold green"
+    console.print(Text(answer, style))
+    printer = _Printer(console)
+    for finding, times in replayed.shown.most_common():
+        printer.row(finding, f"{times} of {replayed.of}: {words.meaning(finding)}", width=18)
+    if replayed.violated and replayed.unknown:
+        printer.row("no verdict", f"{replayed.unknown} of {replayed.of}", width=18)
+    printer.row("cause", *replayed.causes)
+    printer.row("leads to", replayed.headline, *replayed.evidence)
+    printer.row("schedule", *replayed.schedule)
+
+
+def _print_kind(printer: _Printer, examined: Examined) -> None:
+    printer.title("WHAT IT IS")
+    printer.row("kind", examined.kind)
+    printer.row("promise", examined.promise)
+    width = max([LABEL, *(len(name) + 2 for name in examined.profile)])
+    for name, value in examined.profile.items():
+        printer.row(name, value, width=min(width, 30))
+
+
+def _print_defect(printer: _Printer, number: int, defect: words.DefectWords) -> None:
+    if number > 1:
+        printer.line("")
+    printer.line(f"{number}. {defect.title}", 0, hanging=3, style="bold")
+    for label, *texts in (
+        ("seen", defect.seen),
+        ("leads to", defect.leads_to, *defect.evidence),
+        ("also", defect.also),
+        ("reproduced", defect.reproduced),
+        ("reference", defect.reference),
+        ("right way", defect.right, f"source: {defect.source}" if defect.source else ""),
+        ("schedule", *defect.schedule),
+        ("happened", *defect.happened),
+        ("found in", defect.found),
+        ("file", defect.kept),
+        ("replay", defect.replay),
+        ("real Redis", defect.real),
+    ):
+        printer.row(label, *texts)
+
+
+class _Printer:
+    """Prints paragraphs, wrapped to the terminal's width and at most to ``WIDTH_MAX``."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._width = min(console.width, WIDTH_MAX)
+
+    def title(self, title: str, more: str = "") -> None:
+        """The title of a section."""
+        self._console.print()
+        self._console.print(Text.assemble((title, "bold"), f" {more}" if more else ""))
+
+    def line(self, text: str, indent: int = 2, *, hanging: int = 0, style: str = "") -> None:
+        """One paragraph."""
+        for line in self._wrapped(text, " " * indent, " " * (indent + hanging)):
+            self._console.print(Text(line, style))
+
+    def row(self, label: str, *texts: str, width: int = LABEL) -> None:
+        """A label and its texts, in paragraphs one below the other; nothing without a text."""
+        first = f"   {label:<{width}}"
+        for text in _cleaned(texts):
+            for line in self._wrapped(text, first, " " * len(first)):
+                self._console.print(Text(line))
+            first = " " * len(first)
+
+    def _wrapped(self, text: str, first: str, later: str) -> list[str]:
+        return textwrap.wrap(
+            text,
+            self._width,
+            initial_indent=first,
+            subsequent_indent=later,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+
+
+def _cleaned(texts: Iterable[str]) -> list[str]:
+    return [clean(text, 1200) for text in texts if text]
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise LabError(
+            f"{path} cannot be written: {error.strerror or error}",
+            where="--junit",
+            expected="a file that can be written",
+        ) from error

@@ -1,0 +1,58 @@
+"""``lab test``: its arguments."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lab.cli.options import Json, exclude
+from lab.errors import LabError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("test")(examine_lock)
+
+
+def examine_lock(
+    lock: Annotated[
+        str | None, typer.Argument(help="The lock under test: a name, or package.module:Class.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="How long to try schedules, like 120s.")] = "120s",
+    seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
+    nodes: Annotated[int, typer.Option(min=1, max=7, help="How many nodes.")] = 5,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="An option of the lock: node_timeout=100ms. Repeatable."),
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML as well.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The directory of the page and the scenarios; reports/test-… if absent."),
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Run a defect-N.yaml or defect-N.json again, and do nothing else.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Examine a lock against the reference of its kind: 0 no defect found, 1 defects, each explained."""
+    from lab.api.examinations import Asked, parse_options
+    from lab.cli.examine_output import examine_command, replay_command
+
+    if replay is not None:
+        others = {f"the lock {lock}": lock, "--junit": junit, "--out": out, "--set": settings}
+        exclude({"--replay": True, **others})
+        return replay_command(replay, as_json=as_json)
+    if lock is None:
+        raise LabError(
+            "a lock is missing",
+            expected="a lock of the lab's, or package.module:Class",
+            hint="lab test my_lock:MyLock, or lab test redlock",
+        )
+    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()))
+    command = shlex.join(["lab", *sys.argv[1:]])
+    return examine_command(asked, out, junit, command=command, as_json=as_json)
