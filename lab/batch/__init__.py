@@ -1,7 +1,7 @@
 """Many runs: from a plan to rows, and from rows to tables and an exit code.
 
-Runs of scenarios: ``plan`` (what a user asks for) → ``item.Plan`` → ``engine`` (``run_many``, ``Batch``),
-which calls ``one_run`` for each run and writes each ``row.Row`` into a ``journal`` → ``result`` → ``tables``,
-``junit``, ``page``, ``kept``. One task over many seeds: ``campaign``, with workers on ``cores`` or on
-``dask`` → ``tally``. What all of it came to is decided in ``exit_code`` alone.
+Runs of scenarios: ``plan`` (what a user selects) → ``item.Plan`` → ``engine`` (``Batch``), which calls
+``one_run`` for each run and writes each ``row.Row`` into a ``journal`` → ``result`` → ``tables``, ``junit``,
+``page``, ``kept``. One task over many seeds: ``campaign``, with workers on ``cores`` or on ``dask`` →
+``tally``. The exit code of all of it is decided in ``exit_code`` alone.
 """

@@ -1,8 +1,8 @@
-"""Campaigns: one task over many seeds, on all cores or on a cluster; what was found so far is never lost.
+"""Campaigns: one task over many seeds, on all cores or on a cluster; results so far are never lost.
 
-A campaign knows no scenario and no trial. It hands seeds to workers, writes each result down as it comes,
-and goes on where it stopped when it is asked to. Results depend on task and seed alone, so that neither the
-number of workers nor their deaths can change the tally.
+A campaign knows no scenario and no trial. It hands seeds to workers, writes each result to a file, and can be
+resumed. Results depend on task and seed alone, so that neither the number of workers nor crashes of workers
+change the tally.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,19 @@ from lab.batch.task import Runner, Task, code_digest
 from lab.errors import LabError
 
 SEEDS_MAX: Final = 10_000_000
-"""More than this in one campaign is taken for a slip of the finger."""
+"""More than this in one campaign is refused as a typing error."""
+DIGEST_LETTERS: Final = 8
+"""How many characters of a task's digest are in the name of its file."""
+
+
+def results_path(out: Path, task: Task) -> Path:
+    """The file of a campaign's results: named after the task, with a digest of all that it depends on.
+
+    So campaigns with another lock, other settings or other kinds of faults have files of their own.
+    """
+    digest = sha256(msgspec.json.encode(task.identity(), order="sorted")).hexdigest()
+    name = "".join(each if each.isalnum() or each in "-_." else "-" for each in task.name)
+    return out / f"campaign-{name}-{digest[:DIGEST_LETTERS]}.jsonl"
 
 
 def open_results(path: Path, task: Task, *, resume: bool) -> Journal:
@@ -42,26 +55,26 @@ def open_results(path: Path, task: Task, *, resume: bool) -> Journal:
 
 
 def _must_fit(journal: Journal, identity: bytes, *, resume: bool) -> None:
-    if not journal.rows:  # nothing was ever found here
+    if not journal.rows:
         journal.begin(identity)
         return
-    if not resume:
-        raise LabError(
-            f"there are results of {len(journal.rows)} seeds already",
-            where=str(journal.path),
-            hint="--resume goes on with the missing seeds; --out chooses another directory",
-        )
     if journal.identity != identity:
         raise LabError(
             "these are the results of another task",
             where=f"{journal.path}:1",
             expected="the same scenario, overrides, lock and faults, and the same code of the lab",
-            hint="choose another directory with --out",
+            hint="remove the file to start again, or choose another directory with --out",
+        )
+    if not resume:
+        raise LabError(
+            f"there are results of {len(journal.rows)} seeds already",
+            where=str(journal.path),
+            hint="--resume continues with the missing seeds; --out chooses another directory",
         )
 
 
 def known_results(journal: Journal) -> dict[int, Row]:
-    """Seed → its result; of several the last one counts, and a lost seed has none."""
+    """Seed → its result, the last one if there are several; a lost seed has none."""
     return {row.seed: row for row in journal.rows if not row.lost}
 
 
@@ -72,9 +85,9 @@ async def run_campaign(
     runner: Runner,
     on_result: Callable[[Row, Tally], None] = lambda result, tally: None,
 ) -> Tally:
-    """Run the seeds that have no result yet, and return the tally of all these seeds.
+    """Run the seeds without a result, and return the tally of all these seeds.
 
-    ``journal`` is open; whatever ends this, a cancellation included, has in it all that was found.
+    ``journal`` is open; it has all results, also after an error or a cancellation.
 
     Raises:
         LabError: no worker can be started, or the task cannot be run at all.
@@ -100,7 +113,7 @@ async def run_campaign(
 
 
 def runner(jobs: int | None = None, cluster: str | None = None) -> Runner:
-    """What runs the seeds: ``jobs`` processes here, one for each core if None, or the cluster at an address.
+    """The runner of seeds: ``jobs`` processes here, one for each core if None, or the cluster at an address.
 
     Raises:
         LabError: both are given.
@@ -110,7 +123,7 @@ def runner(jobs: int | None = None, cluster: str | None = None) -> Runner:
 
         if jobs is not None:
             raise LabError(
-                "--jobs says how many processes run here, and with --dask none does",
+                "--jobs is the number of processes on this machine, and with --dask there are none",
                 hint="leave one of them out",
             )
         return partial(on_cluster, address=cluster)
@@ -125,7 +138,7 @@ _PART: Final = re.compile(r"(?P<first>\d{1,18})(?::(?P<end>\d{1,18}))?")
 def parse_seeds(text: str) -> tuple[int, ...]:
     """The seeds that ``text`` names: ``7``, ``0:10000`` (the end is not included), or several with commas.
 
-    They come in the order in which they are named, each once.
+    They are in the order of the text, each once.
 
     Raises:
         LabError: it is no such text, or it names none or too many.
@@ -157,5 +170,5 @@ def _bad_seeds(text: str, what: str) -> LabError:
 
 
 def identity_bytes(task: Task) -> bytes:
-    """What two campaigns must agree in to share results: the task, and the code of lab and checker."""
+    """What two campaigns must have in common to share results: the task, and the code of lab and checker."""
     return msgspec.json.encode({"task": task.identity(), "code": code_digest()}, order="sorted")

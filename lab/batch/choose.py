@@ -1,4 +1,4 @@
-"""Choosing from a plan: by name, a shard of it, what failed last time, on another substrate, more often."""
+"""Changes to a plan: items by name, a shard, what failed last time, another substrate, more repetitions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lab.scenario.problems import nearest, shown
 from lab.substrates import choose
 
 JOURNAL: Final = "runs.jsonl"
-"""The file of a batch that was begun, in its directory."""
+"""The journal of a batch, in its directory."""
 DIRECTORIES: Final = "suite-"
-"""What the directories of batches begin with."""
+"""The prefix of the directories of batches."""
 _SHARD: Final = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 
 
 def shard(plan: Plan, text: str) -> Plan:
-    """Every n-th item: ``2/5`` is the second of five parts that together are all of them.
+    """Every n-th item: ``2/5`` is the second of five disjoint parts.
 
     Raises:
         LabError: there is no such part.
@@ -38,7 +38,7 @@ def shard(plan: Plan, text: str) -> Plan:
 
 
 def only(plan: Plan, patterns: Sequence[str]) -> Plan:
-    """The items whose id, scenario or lock is, or matches, one of these patterns (``*`` and ``?``).
+    """The items whose id, scenario or lock matches one of these patterns (``*`` and ``?``).
 
     Raises:
         LabError: a pattern matches nothing.
@@ -64,26 +64,26 @@ def _matches(item: Item, pattern: str) -> bool:
 
 
 def repeated(plan: Plan, times: int) -> Plan:
-    """The plan with each item run so many times as often."""
+    """The plan with the repetitions of each item multiplied."""
     return replace(plan, items=tuple(replace(item, repeat=item.repeat * times) for item in plan.items))
 
 
 def moved(plan: Plan, on: str) -> Plan:
-    """The plan on one substrate; items that differed in their substrate only are one. Raises ``LabError``."""
+    """The plan on one substrate; items that differ only in the substrate become one. Raises ``LabError``."""
     choose(on)
     items = {item.id.removesuffix(f"/{item.on}"): item for item in plan.items}
     return replace(plan, items=tuple(replace(item, id=f"{name}/{on}", on=on) for name, item in items.items()))
 
 
 def since_failure(plan: Plan, out: Path) -> Plan:
-    """The items that did not come out as expected last time, or never ended; all, if there are none."""
+    """The items whose last result was not as expected, or that have none; all, if there are no such items."""
     last = last_codes(out, plan.name)
     failed = tuple(item for item in plan.items if last.get(item.id, -1) != 0)
     return replace(plan, items=failed) if failed else plan
 
 
 def last_codes(out: Path, name: str) -> dict[str, int]:
-    """Item → the exit code with which it ended last, by the batches of that name whose journals are there."""
+    """Item → its last exit code, from the journals of the batches of that name."""
     codes: dict[str, int] = {}
     found = out.glob(f"{DIRECTORIES}*/{JOURNAL}")
     for file in sorted(found, key=lambda path: (path.stat().st_mtime_ns, path)):

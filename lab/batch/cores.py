@@ -1,11 +1,11 @@
-"""Seeds on the cores of this machine: a few worker processes, each of which may die without a loss.
+"""Seeds on the cores of this machine: worker processes, each of which may die without losing results.
 
-``concurrent.futures`` and ``multiprocessing`` have pools, but there the death of one worker breaks the pool
-or is not noticed, and no one can say which seed it was. Here a worker answers seed by seed, so the seed that
-was running is known: it gets a second try, and the others that the worker still had are run by the next one.
+In the pools of ``concurrent.futures`` and ``multiprocessing`` the death of a worker breaks the pool or is not
+noticed, and the seed that caused it is not known. Here a worker answers seed by seed, so the seed that was
+running is known: it gets a second try, and the next worker runs the others that the dead one had.
 
 A worker is a process of its own because a simulation changes clocks and entropy of the whole process, and
-because a seed may end the process it runs in.
+because a seed may crash its process.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ TRIES: Final = 2
 STARTS: Final = 3
 """How often in a row a worker may fail to start."""
 QUICK_S: Final = 0.1
-"""A worker whose seeds take less than this is given the next one before it has answered."""
+"""If seeds take less than this, a worker gets the next one before it has answered."""
 COLLECT_EVERY: Final = 64
-"""Seeds between two collections of garbage where the task's session has switched the collector off."""
+"""Seeds between two garbage collections if the task's session has disabled the collector."""
 
 
 class _Cores:
-    """The seeds that are still to be run, and the workers that run them."""
+    """The seeds that are still to be run, and their workers."""
 
     def __init__(self, task: Task, seeds: Sequence[int], on_result: OnResult, ends_s: float | None) -> None:
         self._task = pickle.dumps(task)
@@ -54,7 +54,7 @@ class _Cores:
         self._more = asyncio.Event()
 
     async def serve(self) -> None:
-        """Keep one worker after another at work until nothing is left to do."""
+        """Run one worker after another until no seeds are left."""
         while await self._wait_for_work():
             worker = Child(_work, self._task, [entry or str(Path.cwd()) for entry in sys.path])
             under_way: deque[int] = deque()
@@ -67,18 +67,18 @@ class _Cores:
                 await worker.close()
 
     async def _wait_for_work(self) -> bool:
-        """Whether there is something to run; another worker's death may still bring more."""
+        """Whether there are seeds to run; the death of another worker may return some."""
         while not self._todo and self._left and not self._over():
             self._more.clear()
             await self._more.wait()
         return bool(self._todo) and not self._over()
 
     def _over(self) -> bool:
-        """Whether the time is up; who has come to nothing yet goes on, or would never come to anything."""
+        """Whether the time is over; without any result yet it is not."""
         return self._ends_s is not None and self._left < self._total and time.monotonic() >= self._ends_s
 
     async def _begun(self, worker: Child) -> bool:
-        """Whether a worker has begun, and could make the task."""
+        """Whether a worker has started, and could load the task."""
         try:
             await worker.start()
             cannot = await worker.receive()
@@ -86,21 +86,21 @@ class _Cores:
             self._failed_starts += 1
             if self._failed_starts >= STARTS:
                 raise UnknownOutcome(
-                    f"the workers die before they have begun: {death}",
-                    hint="nothing was lost: --resume goes on",
+                    f"the workers die at their start: {death}",
+                    hint="no result was lost: --resume continues",
                 ) from None
             return False
         if cannot:
             raise LabError(
                 f"a worker cannot run this: {cannot.decode()}",
                 expected="a task that another process can import and run",
-                hint="is the lab, and the lock under test, the same there as here?",
+                hint="are the lab and the lock under test the same there as here?",
             )
         self._failed_starts = 0
         return True
 
     async def _feed(self, worker: Child, under_way: deque[int]) -> None:
-        """Let one worker run seeds until none are left, or until it dies."""
+        """Send seeds to one worker until none are left, or until it dies."""
         ahead = 1
         while under_way or await self._wait_for_work():
             while len(under_way) < ahead and self._todo and not self._over():
@@ -118,7 +118,7 @@ class _Cores:
         self._more.set()
 
     def _blame(self, under_way: list[int], death: Died) -> None:
-        """Give the seed that was running another chance, after all the others, or give it up."""
+        """Retry the seed that was running, after all others, or give it up."""
         self._todo.extendleft(reversed(under_way[1:]))
         for seed in under_way[:1]:
             self._deaths[seed] += 1
@@ -132,12 +132,12 @@ class _Cores:
 async def on_cores(
     task: Task, seeds: Sequence[int], on_result: OnResult, *, jobs: int, seconds: float | None = None
 ) -> None:
-    """Run ``task`` over ``seeds`` in ``jobs`` processes, and tell each result as it comes.
+    """Run ``task`` over ``seeds`` in ``jobs`` processes, and call ``on_result`` for each result.
 
-    With ``seconds``, no more work is handed out after that time, except to come to one result at least.
+    With ``seconds``, no more seeds are started after that time once there is at least one result.
 
     Raises:
-        LabError: the workers cannot run this task, or do not even start.
+        LabError: the workers cannot run this task, or cannot be started.
     """
     ends_s = None if seconds is None else time.monotonic() + seconds
     work = _Cores(task, seeds, on_result, ends_s)
@@ -155,17 +155,17 @@ def cores() -> int:
 
 
 def first_error(group: BaseExceptionGroup[LabError]) -> LabError:
-    """The first of several errors that came at once."""
+    """The first error of a group."""
     error = group.exceptions[0]
     return first_error(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _work(pipe: Connection, pickled: bytes, path: list[str]) -> None:
-    """A worker: say why the task cannot be made, or nothing; then answer each seed with its row."""
+    """A worker: send why the task cannot be loaded, or an empty message; then the row of each seed."""
     try:
         sys.path[:] = [*dict.fromkeys([*path, *sys.path])]
         task: Task = pickle.loads(pickled)
-    except Exception as error:  # noqa: BLE001 - whatever importing somebody's task may raise
+    except Exception as error:  # noqa: BLE001 - importing a task may raise anything
         pipe.send_bytes(describe(error).encode())
         return
     with task.session():
@@ -183,16 +183,16 @@ def _work(pipe: Connection, pickled: bytes, path: list[str]) -> None:
 
 
 def run_seed(task: Task, seed: int) -> Row:
-    """Run one seed; what it raises is its result."""
+    """Run one seed; an exception is an unknown result."""
     try:
         return task(seed)
     except Interrupted:
-        raise  # somebody ends this process: the seed has no result
+        raise  # the process is being ended: the seed has no result
     except Exception as error:  # noqa: BLE001 - a seed that fails must not cost the others
         return unknown(seed, describe(error))
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line, with its class and, if it has one, the place in it."""
+    """An error on one line, with its class."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

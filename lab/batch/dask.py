@@ -1,10 +1,10 @@
-"""Seeds on a Dask cluster: the same campaign, its workers on other machines.
+"""Seeds on a Dask cluster: the same campaign, with workers on other machines.
 
-Each piece of work runs in a process of its own beside its Dask worker, for the reasons and by the code that
-it does here (``processes``). What Dask adds is the way there and back, and that the work of a worker that is
-lost is given to another. A seed may then be run twice, and come to the same; its result is told once.
+Each piece of work runs in a process of its own beside its Dask worker, for the same reasons and by the same
+code as on this machine (``cores``). Dask adds the transport, and gives the work of a lost worker to another.
+A seed may then be run twice, with the same result, which is reported once.
 
-Scheduler and workers run whatever they are sent, so they belong on networks where everybody is trusted.
+Scheduler and workers run any code that they are sent, so they belong on trusted networks only.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from lab.errors import LabError, UnknownOutcome
 PIECE_MAX: Final = 512
 """Seeds that are handed to a worker at once."""
 PIECE_S: Final = 5.0
-"""After this time a worker hands back what it has not begun: so much is done again when it is lost."""
+"""After this time a worker returns the seeds it has not begun: no more work is lost with a lost worker."""
 CONNECT_S: Final = 30.0
 PIECES_PER_THREAD: Final = 2
-"""Enough that a worker need not wait for the next piece."""
+"""Enough that a worker does not wait for the next piece."""
 
 
 def run_piece(task: Task, seeds: Sequence[int], seconds: float) -> list[bytes]:
-    """Run seeds for about this time, on a worker of the cluster; return the results that there are.
+    """Run seeds for about this time, on a worker of the cluster; return their results.
 
     Raises:
         LabError: the task cannot be run there.
     """
-    # Dask's nannies start their workers as daemons, which may have no children: they would be left behind.
-    # Ours end with them.
+    # Dask's nannies start their workers as daemons, which may have no children, since those would be left
+    # behind. Ours end with the worker.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     results: list[bytes] = []
     asyncio.run(
@@ -59,7 +59,7 @@ def run_piece(task: Task, seeds: Sequence[int], seconds: float) -> list[bytes]:
 
 
 def version() -> str:
-    """What has to be the same here and there, for a seed to come to the same."""
+    """The versions on which results depend, which must be the same on all machines."""
     python = ".".join(platform.python_version_tuple()[:2])
     return f"lock-lab {importlib.metadata.version('lock-lab')} ({code_digest()[:12]}), Python {python}"
 
@@ -67,7 +67,7 @@ def version() -> str:
 async def on_cluster(
     task: Task, seeds: Sequence[int], on_result: OnResult, *, address: str, piece_s: float = PIECE_S
 ) -> None:
-    """Run ``task`` over ``seeds`` on the cluster with this scheduler, and tell each result as it comes.
+    """Run ``task`` over ``seeds`` on the cluster with this scheduler; call ``on_result`` for each result.
 
     Raises:
         LabError: the extra is not installed, the scheduler or its workers cannot be reached, they have
@@ -88,7 +88,7 @@ async def on_cluster(
 
 
 class _Pieces:
-    """The pieces of work that are still to be done, and how often a seed's workers died."""
+    """The pieces of work that are still to be done, and how often the workers of each seed died."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Pieces:
         self._more = asyncio.Event()
 
     async def serve(self) -> None:
-        """Send one piece after another until nothing is left to do, also of what others have under way."""
+        """Send one piece after another until none are left, including those that others may return."""
         while self._todo or self._under_way:
             if self._todo:
                 self._under_way += 1
@@ -130,19 +130,19 @@ class _Pieces:
             self._blame(piece, error)
         except self._dask.client.FutureCancelledError as error:
             raise UnknownOutcome(
-                "the scheduler is gone, or has forgotten its work", hint="--resume goes on"
+                "the scheduler has ended, or has lost its work", hint="--resume continues"
             ) from error
         else:
             for row in rows:
                 self._on_result(row)
             done = {row.seed for row in rows}
             if left := [seed for seed in piece if seed not in done]:
-                self._todo.append(left)  # what a worker did not begin
+                self._todo.append(left)  # not begun by the worker
         finally:
             future.release()
 
     def _blame(self, piece: Sequence[int], error: Exception) -> None:
-        """The scheduler gives up a piece that several workers died with; one of its seeds may be why."""
+        """The scheduler gave up a piece after several workers died; one of its seeds may be the reason."""
         for seed in piece:
             self._deaths[seed] += 1
             if self._deaths[seed] < TRIES:
@@ -153,7 +153,7 @@ class _Pieces:
 
 
 def _dask() -> Any:
-    """Dask's own package, which is an extra, and heavy."""
+    """Dask's package, which is an extra, and heavy."""
     try:
         return import_module("distributed")
     except ImportError as error:
@@ -167,7 +167,7 @@ def _dask() -> Any:
 async def _connected(dask: Any, address: str) -> Any:
     logging.getLogger("distributed").setLevel(logging.ERROR)
     try:
-        # A client that cannot even begin to connect complains of itself when it is thrown away: ask first.
+        # A client that cannot connect to an invalid address logs errors when it is deleted: check it first.
         scheme, _ = dask.comm.parse_address(address)
         dask.comm.registry.get_backend(scheme)
         dask.comm.get_address_host_port(address, strict=True)
@@ -182,7 +182,7 @@ async def _connected(dask: Any, address: str) -> Any:
 
 
 async def _threads(client: Any, address: str) -> int:
-    """How much the cluster can do at once; whether each of its workers has this lab."""
+    """The number of threads of the cluster, after checking that each worker has this lab."""
     try:
         await client.wait_for_workers(1, timeout=CONNECT_S)
     except TimeoutError as error:
@@ -199,7 +199,7 @@ async def _threads(client: Any, address: str) -> int:
                 f"a worker has another lab: {seen}",
                 where=worker,
                 expected=version(),
-                hint="install this version of lock-lab[distributed] there, and start the worker anew",
+                hint="install this version of lock-lab[distributed] there, and restart the worker",
             )
     threads: dict[str, int] = await client.nthreads()
     return max(1, sum(threads.values()))

@@ -1,4 +1,4 @@
-"""From a plan to its rows: as many runs at once as the machine bears, each written down when it ends."""
+"""From a plan to its rows: several runs at once, each written to the journal when it ends."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from lab.batch.row import Row
 from lab.errors import LabError
 from lab.report.files import Picture
 from lab.substrates import is_simulated
-from lab.substrates.execute import execute
 
 OnStart = Callable[[Item], None]
 OnRow = Callable[[Item, Row], None]
 
 
 class Batch:
-    """A plan that is run, with its directory, and its journal in it."""
+    """A plan that is being run, with its directory and its journal."""
 
     def __init__(self, directory: Path, plan: Plan, journal: Journal) -> None:
         self.directory, self.plan, self._journal = directory, plan, journal
@@ -49,7 +48,7 @@ class Batch:
 
     @classmethod
     def resume(cls, directory: Path, patterns: Sequence[str] = (), repeat: int = 1) -> Batch:
-        """Go on with what was begun in a directory, or with a part of it, ``repeat`` times as often.
+        """Continue the batch in a directory, or a part of it, ``repeat`` times as often.
 
         Raises:
             LabError: nothing was begun there, its journal is damaged, or another lab is writing it.
@@ -57,10 +56,10 @@ class Batch:
         path = directory.resolve() / JOURNAL
         if not path.is_file():
             raise LabError(
-                "there is nothing to go on with",
+                "there is nothing to continue",
                 where=str(directory),
                 expected=f"the directory of a suite, with its {JOURNAL}",
-                hint=f"lab suite tells the directory when it begins: reports/{DIRECTORIES}…",
+                hint=f"lab suite prints the directory when it begins: reports/{DIRECTORIES}…",
             )
         journal = Journal(path)
         try:
@@ -76,12 +75,12 @@ class Batch:
 
     @property
     def result(self) -> Result:
-        """What it has come to so far."""
+        """The result so far."""
         return Result.of(self.plan, self._rows, time.monotonic() - self._began_s)
 
     @property
     def missing(self) -> tuple[Item, ...]:
-        """What is still to be run, each item as often as it is."""
+        """The items that are still to be run, with the number of missing runs."""
         return tuple(
             replace(cell.item, repeat=cell.missing)
             for cell in self.result.cells
@@ -98,11 +97,11 @@ class Batch:
     ) -> Result:
         """Run what is missing, ``jobs`` real runs at once (one for each core if None).
 
-        With ``seed``, the seeds of the runs are drawn from it, and are the same each time. When this is
-        cancelled, the runs are interrupted and tear down first; what had ended is kept.
+        With ``seed``, the seeds of the runs are drawn from it, and are the same each time. On cancellation,
+        the runs are interrupted and tear down first; results of finished runs are kept.
 
         Raises:
-            UnknownOutcome: a row could not be written down; the other runs were interrupted.
+            UnknownOutcome: a row could not be written; the other runs were interrupted.
         """
         begun = Counter(row.item for row in self._rows)
 
@@ -121,12 +120,12 @@ class Batch:
         return self.result
 
     def keep(self, row: Row) -> None:
-        """Count a run that ended, and write it down. Raises ``UnknownOutcome`` if that is not possible."""
+        """Add the row of a finished run, and write it. Raises ``UnknownOutcome`` if that is not possible."""
         self._rows.append(row)
         self._journal.append(row)
 
     def close(self) -> None:
-        """Let others write the journal."""
+        """Close the journal."""
         self._journal.close()
 
 
@@ -138,9 +137,9 @@ async def run_items(
 ) -> None:
     """Call ``run`` for each run of each item, with the number of the run, from 0 on.
 
-    Simulated runs come first, one on each core: no wall clock decides anything in them. Real ones follow,
-    ``jobs`` at once and nothing beside them, since a story that is starved of time shows nothing. Round by
-    round, so that what disturbs the machine for a while does not hit one item only. Nothing is tried twice.
+    Simulated runs come first, one on each core: they do not depend on wall clocks. Real ones follow, ``jobs``
+    at once and without simulated ones beside them, since they need processor time. They go round by round, so
+    that a temporary disturbance of the machine does not hit one item only. No run is retried.
     """
     rounds = max((item.repeat for item in items), default=0)
     wanted = [(item, at) for at in range(rounds) for item in items if at < item.repeat]
@@ -161,24 +160,3 @@ def _seed(seed: int | None, item: Item, at: int) -> int:
     """The seed of one run: drawn from the batch's, or from the system's entropy."""
     draw = random.SystemRandom() if seed is None else random.Random(f"{seed}/{item.id}/{at}")
     return draw.randrange(2**31)
-
-
-def run_many(
-    plan: Plan,
-    *,
-    out: Path = Path("reports"),
-    jobs: int | None = None,
-    seed: int | None = None,
-    on_row: OnRow = lambda item, row: None,
-) -> Result:
-    """Run a plan in a new directory below ``out``, and return what it came to.
-
-    Raises:
-        LabError: the directory, or a row, cannot be written.
-        Interrupted: a signal ended it; what had ended stands in the journal, and ``Batch.resume`` goes on.
-    """
-    batch = Batch.begin(plan, out)
-    try:
-        return execute(batch.run(jobs=jobs, seed=seed, on_row=on_row))
-    finally:
-        batch.close()

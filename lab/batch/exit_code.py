@@ -1,4 +1,4 @@
-"""The exit code of many runs: the only place that decides it."""
+"""The exit code of many runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from lab.errors import ExitCode
 
 
 def worst(codes: Iterable[int]) -> ExitCode:
-    """1 if anything came out otherwise than expected, 0 only if everything came out as expected, else 3.
+    """1 if any run had an unexpected result, 0 only if all were as expected, else 3.
 
-    Whatever is neither 0 nor 1 (a killed process, an interruption, bad input) is unknown; so is nothing at
-    all.
+    All codes but 0 and 1 (a killed process, an interruption, bad input) count as unknown; so does no code.
     """
     seen = set(codes)
     if ExitCode.UNEXPECTED in seen:

@@ -1,4 +1,4 @@
-"""What is to be run: items, and the plan that they make."""
+"""Items, and the plan that consists of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lab.drivers.registry import row, rows
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     """One scenario with one lock on one substrate, run ``repeat`` times, each with another seed.
 
-    ``scenario`` is the name or file it is run by, ``title`` its own, ``control_of`` the scenario whose
-    control it is. ``settings`` are overrides as for ``--set``; what is expected, and the lock, are among
-    them. ``label`` tells its lock from the same one in another case. ``own``: it is run as it stands, with
-    its own lock. ``why_not`` says why it cannot be run.
+    ``scenario`` is its name or file, ``title`` its title, ``control_of`` the scenario whose control it is.
+    ``settings`` are overrides as for ``--set``, including the expectation and the lock. ``label``
+    distinguishes its lock from the same one in another case. ``own``: it is run unchanged, with its own lock.
+    ``why_not`` says why it cannot be run.
     """
 
     id: str
@@ -48,10 +48,10 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is to be run.
+    """The items to run.
 
-    ``survey``: it asks what comes out, and expects nothing, except of a scenario with its own lock.
-    ``by_task``: not all of its items are runs of scenarios, so that it cannot be resumed as such.
+    ``survey``: nothing is expected, except of a scenario with its own lock. ``by_task``: not all of its items
+    are runs of scenarios, so that it cannot be resumed.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def labelled(lock: str, label: str) -> str:
-    """A lock's name, with the label that tells it from the same lock with other settings."""
+    """A lock's name, with the label that distinguishes it from the same lock with other settings."""
     return f"{lock} {label}" if label else lock
 
 
 def library_of(lock: str) -> str:
-    """The library behind a lock, its pinned version and where it is from; empty for any other lock."""
+    """The library behind a lock, its pinned version and registry; empty for any other lock."""
     name = lock.removeprefix(PREFIX)
     if not lock.startswith(PREFIX) or name not in rows():
         return ""

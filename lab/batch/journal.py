@@ -1,4 +1,4 @@
-"""What is kept of a batch while it runs: JSON lines that one process appends to, whatever ends it."""
+"""The journal of a batch: JSON lines that one process appends to, and that survive its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.errors import LabError, UnknownOutcome
 
 FORMAT: Final = 2
 SYNC_EVERY_S: Final = 1.0
-"""At most this much work is lost when the machine itself goes down; a killed lab loses nothing."""
+"""At most this much work is lost when the machine goes down; a killed lab loses nothing."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -26,16 +26,16 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """A file with a header, which says what is run, and one row for each run that ended.
+    """A file with a header, which identifies what is run, and one row for each finished run.
 
-    So whatever ends the lab costs the runs that were going on, and no others. A process that is killed leaves
-    at most a torn last line, which is cut off when the file is opened again.
+    So an end of the lab loses the current runs, and no others. A killed process leaves at most a truncated
+    last line, which is removed when the file is opened again.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it; ``rows`` are those that stood in it, ``identity`` what they belong to.
+        """Open the file, or make it; ``rows`` are those in it now, ``identity`` what they belong to.
 
-        ``kept`` counts those that stand in it by now.
+        ``kept`` counts the rows, including those appended later.
 
         Raises:
             LabError: it cannot be written, another process is writing it, or one of its lines is damaged.
@@ -76,16 +76,16 @@ class Journal:
             ) from error
 
     def begin(self, identity: bytes) -> None:
-        """Forget what stands in it, and say what will be run."""
+        """Delete the content, and write the header."""
         os.ftruncate(self._file.fileno(), 0)
         self.identity, self.rows, self.kept = identity, [], 0
         self._write(_Header(FORMAT, msgspec.Raw(identity)))
 
     def append(self, row: Row) -> None:
-        """Write down a run that ended; it is on its way to the disk within a second of work.
+        """Append the row of a finished run; it is synced to disk within a second of work.
 
         Raises:
-            UnknownOutcome: the disk is full, or gone.
+            UnknownOutcome: it cannot be written.
         """
         self._write(row)
         self.kept += 1
@@ -99,18 +99,18 @@ class Journal:
             raise UnknownOutcome(
                 f"a result cannot be kept: {error.strerror or error}",
                 where=str(self.path),
-                hint="make room; --resume goes on",
+                hint="make room; --resume continues",
             ) from error
         if time.monotonic() - self._synced_s > SYNC_EVERY_S:
             self.sync()
 
     def sync(self) -> None:
-        """Bring everything to the disk now."""
+        """Sync the file to disk now."""
         os.fsync(self._file.fileno())
         self._synced_s = time.monotonic()
 
     def close(self) -> None:
-        """Bring everything to the disk and let others write."""
+        """Sync and close the file, which unlocks it."""
         with contextlib.suppress(ValueError, OSError):
             self.sync()
         self._file.close()
@@ -123,7 +123,7 @@ class Journal:
 
 
 def _read(path: Path, lines: list[bytes]) -> tuple[bytes | None, list[Row]]:
-    """What stands in a file: nothing, or a header and rows."""
+    """The content of a file: nothing, or a header and rows."""
     if not lines:
         return None, []
     at = 0
@@ -131,26 +131,26 @@ def _read(path: Path, lines: list[bytes]) -> tuple[bytes | None, list[Row]]:
     try:
         header = msgspec.json.decode(lines[0], type=_Header)
         decoder = msgspec.json.Decoder(Row)
-        for at, line in enumerate(lines[1:], 1):  # noqa: B007 - the error says which one it was
+        for at, line in enumerate(lines[1:], 1):  # noqa: B007 - the error names the line
             rows.append(decoder.decode(line))
     except msgspec.DecodeError as error:
         raise LabError(
             f"this is no line of results: {error}",
             where=f"{path}:{at + 1}",
-            hint="the file was changed: remove the line, or begin anew",
+            hint="the file was changed: remove the line, or start again",
         ) from error
     if header.format != FORMAT:
         raise LabError(
             f"results of format {header.format}",
             where=f"{path}:1",
             expected=f"format {FORMAT}",
-            hint="begin anew, or use the lab that began this",
+            hint="start again, or use the version of the lab that wrote it",
         )
     return bytes(header.identity), rows
 
 
 def plan_in(journal: Journal) -> Plan:
-    """The plan that a journal was begun with.
+    """The plan in the header of a journal.
 
     Raises:
         LabError: its header is no plan, or it has a row of no item in it.

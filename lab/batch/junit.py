@@ -1,4 +1,4 @@
-"""A batch as JUnit XML, which every CI can show: a test case for each run."""
+"""A batch as JUnit XML: a test case for each run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 def junit(result: Result) -> bytes:
     """The document.
 
-    A run that came out wrong is a failure; one that is unknown, or never came to its end, is an error: never
-    a pass, and never skipped.
+    An unexpected result is a failure; an unknown one, or a missing run, is an error: never a pass, and never
+    skipped.
     """
     name = result.plan.name
     suites: dict[str, TestSuite] = {}
     for cell in result.cells:
-        suite = suites.setdefault(cell.item.on, TestSuite(_xml(f"{name} on {cell.item.on}")))
-        suite.add_testcases(_cases(_xml(f"{name}.{cell.item.on}"), cell))
-    document = JUnitXml(_xml(name))
+        suite = suites.setdefault(cell.item.on, TestSuite(xml_text(f"{name} on {cell.item.on}")))
+        suite.add_testcases(_cases(xml_text(f"{name}.{cell.item.on}"), cell))
+    document = JUnitXml(xml_text(name))
     document.extend(suites.values())
     document.update_statistics()
     written = BytesIO()
@@ -42,24 +42,25 @@ def _cases(of: str, cell: Cell) -> list[TestCase]:
         for at, row in enumerate(cell.rows, 1)
     ]
     if cell.missing and cell.state != "n/a":
-        cases.append(TestCase(_xml(cell.item.id), of, 0))
+        cases.append(TestCase(xml_text(cell.item.id), of, 0))
         cases[-1].result = Error(f"{cell.missing} runs did not take place", "unknown")
     return cases
 
 
 def _case(of: str, name: str, row: Row, code: int) -> TestCase:
-    case = TestCase(_xml(name), of, round(row.wall_s, 3))
+    case = TestCase(xml_text(name), of, round(row.wall_s, 3))
     if code != ExitCode.EXPECTED:
-        why = _xml("; ".join(row.reasons) or f"exit code {code}")
+        why = xml_text("; ".join(row.reasons) or f"exit code {code}")
         wrong = code == ExitCode.UNEXPECTED
         case.result = Failure(why, "not as expected") if wrong else Error(why, "unknown")
-        case.result[0].text = _xml("\n".join([*row.reasons, f"repeat: {row.repeat}"]))
+        case.result[0].text = xml_text("\n".join([*row.reasons, f"repeat: {row.repeat}"]))
     out = [f"{name}: {outcome}" for name, outcome in row.outcomes.items()]
     out += [f"findings: {', '.join(row.findings)}"] if row.findings else []
     out += [f"faults with receipts: {row.receipts} of {row.faults}", f"repeat: {row.repeat}"]
-    case.system_out = _xml("\n".join(out))
+    case.system_out = xml_text("\n".join(out))
     return case
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
+    """A text without the characters that no XML document may hold, not even escaped."""
     return _NOT_XML.sub("\ufffd", text)

@@ -1,6 +1,6 @@
-"""A batch in the form that is kept with the code: small, nothing of this machine in it, to be checked again.
+"""A batch in a form for the repository: small, without paths of this machine, with histories to check again.
 
-Each cell keeps the history of one run, compressed; with the same history the file is the same, to the byte.
+Each cell has the history of one run, compressed; the same history gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _SUFFIX: Final = ".jsonl.gz"
 
 
 def keep(result: Result, out: Path) -> None:
-    """Write the form into a directory, in place of what stood there of another one.
+    """Write the form into a directory, in place of an earlier one.
 
     Raises:
         LabError: it cannot be written, or has something else in it (exit code 2).
     """
     names = _names(result)
-    told = _told_anywhere(result)
+    cleaned = _without_paths(result)
     try:
         _emptied(out)
         packed = {cell.item.id: content for cell in result.cells if (content := _packed(cell)) is not None}
@@ -47,14 +47,14 @@ def keep(result: Result, out: Path) -> None:
         def links(cell: Cell) -> Sequence[str]:
             return [names[cell.item.id]] if cell.item.id in packed else []
 
-        data = {**told.to_dict(rows=False), "summary": summary(told, seconds=False)}
-        for cell, entry in zip(told.cells, data["cells"], strict=True):
+        data = {**cleaned.to_dict(rows=False), "summary": summary(cleaned, seconds=False)}
+        for cell, entry in zip(cleaned.cells, data["cells"], strict=True):
             entry |= _history(cell, names[cell.item.id] if cell.item.id in packed else None)
         (out / MATRIX).write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
-        (out / MARKDOWN).write_text(markdown(told, seconds=False), encoding="utf-8")
-        (out / CSV).write_text(to_csv(told), encoding="utf-8", newline="")
+        (out / MARKDOWN).write_text(markdown(cleaned, seconds=False), encoding="utf-8")
+        (out / CSV).write_text(to_csv(cleaned), encoding="utf-8", newline="")
         leads = "the history of one of its runs, which `lab check` reads"
-        (out / PAGE).write_text(to_html(told, links, leads, seconds=False), encoding="utf-8")
+        (out / PAGE).write_text(to_html(cleaned, links, leads, seconds=False), encoding="utf-8")
     except OSError as error:
         raise LabError(
             f"the tables cannot be kept: {error.strerror or error}",
@@ -65,12 +65,12 @@ def keep(result: Result, out: Path) -> None:
 
 
 def compressed(content: bytes) -> bytes:
-    """The same bytes for the same content: no name and no time in it."""
+    """Content as gzip without name and time: the same bytes for the same content."""
     return gzip.compress(content, compresslevel=9, mtime=0)
 
 
 def keepable(out: Path | None) -> None:
-    """See that the form can be kept in a directory. Raises ``LabError``."""
+    """Check that the form can be written into a directory. Raises ``LabError``."""
     if out is None:
         return
     if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / MATRIX).is_file())):
@@ -83,14 +83,14 @@ def keepable(out: Path | None) -> None:
 
 
 def _emptied(out: Path) -> None:
-    """Take away what an earlier one left."""
+    """Remove an earlier form."""
     keepable(out)
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / HISTORIES, ignore_errors=True)
 
 
 def _packed(cell: Cell) -> bytes | None:
-    """The history of the run that stands for the others; None if there is none."""
+    """The history of the shown run; None if there is none."""
     run = cell.shown
     if run is None or run.directory is None:
         return None
@@ -99,7 +99,7 @@ def _packed(cell: Cell) -> bytes | None:
 
 
 def _history(cell: Cell, name: str | None) -> dict[str, Any]:
-    """Which history a cell keeps, and what the checker said of it."""
+    """The history of a cell, and the checker's verdict on it."""
     run = cell.shown
     if name is None or run is None:
         return {"history": None}
@@ -107,7 +107,7 @@ def _history(cell: Cell, name: str | None) -> dict[str, Any]:
 
 
 def _names(result: Result) -> dict[str, str]:
-    """Cell → the file of its history, seen from the directory."""
+    """Cell → the file of its history, relative to the directory."""
     found: dict[str, str] = {}
     for cell in result.cells:
         place = "/".join(map(_word, (HISTORIES, cell.item.lock_label, cell.item.name)))
@@ -121,8 +121,8 @@ def _word(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "x"
 
 
-def _told_anywhere(result: Result) -> Result:
-    """The result without what is true on this machine only: the user's home, and where runs were left."""
+def _without_paths(result: Result) -> Result:
+    """The result without paths of this machine: the user's home, and the directories of runs."""
     home = str(Path.home())
 
     def clean(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,60 +15,50 @@ from lab.drivers.registry import row
 from lab.errors import LabError
 from lab.locks import lock_class, service_of
 from lab.run.lock_properties import properties_of
-from lab.scenario.actions import Action
 from lab.scenario.load import load_scenario
-from lab.scenario.model import Scenario
-from lab.scenario.steps import Do, Start
+from lab.scenario.outcomes import actions
 
 DEFAULT: Final = Path(__file__).resolve().parent / "matrix.yaml"
-"""The survey that comes with the lab: locks and lock libraries, and their track record."""
+"""The survey that comes with the lab: locks and lock libraries, and scenarios about defects of libraries."""
 
 
 def matrix_plan(plan: Plan) -> Plan:
-    """A plan as a survey: without what is not installed, and with a reason at what cannot be run."""
+    """A plan as a survey: without libraries that are not installed, and with reasons for impossible items."""
     plan = without_missing(plan)
     items = tuple(replace(item, why_not=_why_not(item)) for item in plan.items)
     return replace(plan, items=items, survey=True)
 
 
 def load_matrix(path: Path | None = None) -> Plan:
-    """What is to be surveyed, from a file like a suite's, or as it comes with the lab. Raises LabError."""
+    """The items of a survey, from a file like a suite's, or the lab's own. Raises LabError."""
     return load_suite(path or DEFAULT)
 
 
 def _why_not(item: Item) -> str:
-    """Why a scenario can't be run with a lock, as far as both say so; the rest is found when it is run."""
-    lock, story = item.lock, load_scenario(item.scenario, item.settings).scenario
-    service, nodes = service_of(lock), story.cluster.nodes
-    if service != story.cluster.service:
-        return f"a lock on {service}, and the nodes of this story are {story.cluster.service}"
+    """Why a scenario can't be run with a lock, if that is known before it is run."""
+    lock, scenario = item.lock, load_scenario(item.scenario, item.settings).scenario
+    service, nodes = service_of(lock), scenario.cluster.nodes
+    if service != scenario.cluster.service:
+        return f"a lock on {service}, and the nodes of this scenario are {scenario.cluster.service}"
     used = _nodes_used(lock)
     if used is not None and used < nodes:
-        return f"a lock on {_count(used)}, and this story has {_count(nodes)}"
-    if is_driver(lock) and any(action.verb == "extends" for action in _actions(story)):
+        return f"a lock on {_count(used)}, and this scenario has {_count(nodes)}"
+    if is_driver(lock) and any(action.verb == "extends" for action in actions(scenario.steps)):
         try:
             place = place_for(item.on, lock)
-            traits = properties_of(lock, story.lock.ttl_ns, story.lock.options, place)
+            properties = properties_of(lock, scenario.lock.ttl_ns, scenario.lock.options, place)
         except LabError as error:
             return error.seen
-        if not traits.extends:
+        if not properties.extends:
             return "this library cannot extend a lease"
     return ""
 
 
 def _nodes_used(lock: str) -> int | None:
-    """How many nodes a lock asks at most; None: all, or nobody knows."""
+    """How many nodes a lock asks at most; None: all, or not known."""
     if lock.startswith(PREFIX):
         return row(lock.removeprefix(PREFIX)).nodes
     return None if is_driver(lock) else getattr(lock_class(lock), "nodes_used", None)
-
-
-def _actions(story: Scenario) -> Iterator[Action]:
-    for step in story.steps:
-        if isinstance(step, Do):
-            yield from step.actions
-        elif isinstance(step, Start):
-            yield step.action
 
 
 def _count(nodes: int) -> str:

@@ -1,4 +1,4 @@
-"""One run of a batch: the only place that starts one."""
+"""One run of a batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lab.substrates.interruption import Interrupted
 async def run_one(item: Item, seed: int, out: Path, *, picture: Picture = "unexpected") -> Row:
     """Run an item once, in a process of its own, with its directory below ``out``.
 
-    One that cannot be started, or is killed, is unknown; what a killed one leaves is ended.
+    A run that cannot be started, or is killed, is unknown; what a killed one left running is ended.
     """
     began_s = time.monotonic()
     try:
@@ -39,7 +39,7 @@ async def run_one(item: Item, seed: int, out: Path, *, picture: Picture = "unexp
         row = unknown(seed, f"its process ended: {death}")
         if death.killed:
             await asyncio.to_thread(sweep)
-    except OSError as error:  # no process to be had, or no room for its words
+    except OSError as error:  # no more processes, or no room for its output
         row = unknown(seed, f"it could not be started: {error.strerror or error}")
     wall_s = time.monotonic() - began_s
     return msgspec.structs.replace(row, item=item.id, wall_s=wall_s, repeat=repeat_command(item, seed))
@@ -59,7 +59,7 @@ def repeat_command(item: Item, seed: int) -> str:
 
 
 def _run(item: Item, seed: int, out: str, picture: Picture) -> Row:
-    """Run an item in this process; whatever ends it is a row."""
+    """Run an item in this process; an error is a row as well."""
     try:
         request = RunRequest(item.scenario, item.settings, seed=seed, substrate=item.on, out=Path(out))
         result = run(request)
@@ -91,9 +91,9 @@ def _row(seed: int, result: RunResult) -> Row:
 
 
 def reasons(compared: Comparison) -> tuple[str, ...]:
-    """What was not as expected, and why anything is unknown: that first, if it decides.
+    """Mismatches, and why anything is unknown; the latter first if the result is unknown.
 
-    A mismatch may be for that reason alone.
+    That may be the reason of a mismatch.
     """
     if compared.exit_code == ExitCode.EXPECTED:
         return ()
@@ -104,7 +104,7 @@ def reasons(compared: Comparison) -> tuple[str, ...]:
 
 
 def _receipts(directory: Path) -> tuple[int, int]:
-    """How many faults proved that they took effect, and how many were injected or ended in all."""
+    """How many faults have a receipt, and how many were injected or ended in all."""
     seen: dict[str, set[str]] = {"invoke": set(), "ok": set()}
     for event in _events(directory):
         if event.get("process") == "nemesis" and event["type"] in seen:

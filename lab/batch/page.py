@@ -1,4 +1,4 @@
-"""A batch as a page: its tables, with a link from each cell to its runs. No script, and no request."""
+"""A batch as a page: its tables, with a link from each cell to its runs. No scripts, no requests."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from lab.report.page.assets import asset, sha256, template
 from lab.report.timeline.words import clean
 
 WORDS_MAX = 600
-"""How many characters of a reason a cell tells."""
+"""How many characters of a reason a cell shows."""
 
 
 def to_html(
     result: Result, links: Callable[[Cell], Sequence[str]], leads: str, *, seconds: bool = True
 ) -> str:
-    """The page; ``links`` says where the runs of a cell are, seen from the page, ``leads`` what is there."""
+    """The page; ``links`` lead from a cell to its runs, relative to the page; ``leads`` describes them."""
     table = grid_of(result)
     style = asset("page.css") + asset("matrix.css")
     return template("matrix.html.jinja").render(
@@ -54,8 +54,8 @@ def to_html(
         skipped=result.plan.skipped,
         record=[
             {
-                "library": library_of(line.story.item.lock),
-                "story": _cell(line.story, links),
+                "library": library_of(line.cell.item.lock),
+                "cell": _cell(line.cell, links),
                 "control": _cell(line.control, links) if line.control else None,
             }
             for line in lines_of(result)
@@ -67,7 +67,7 @@ def to_html(
 
 
 def reports_from(base: Path) -> Callable[[Cell], Sequence[str]]:
-    """Links to the reports of all runs that left one, from a page in this directory."""
+    """Links to the reports of all runs that have one, from a page in this directory."""
 
     def links(cell: Cell) -> Sequence[str]:
         pages = (Path(run.directory, PAGE) for run in cell.rows if run.directory)
@@ -78,15 +78,15 @@ def reports_from(base: Path) -> Callable[[Cell], Sequence[str]]:
 
 def _cell(cell: Cell | None, links: Callable[[Cell], Sequence[str]]) -> dict[str, Any]:
     if cell is None:
-        return {"text": NOT_RUN, "words": "not asked for", "mood": "none", "links": []}
+        return {"text": NOT_RUN, "words": "not in the plan", "status": "none", "links": []}
     if cell.survey:
-        mood = {"known": "bad" if cell.violated() else "fine", "unknown": "doubt"}.get(cell.state, "none")
+        status = {"known": "bad" if cell.violated() else "fine", "unknown": "doubt"}.get(cell.state, "none")
     else:
-        mood = {ExitCode.EXPECTED: "fine", ExitCode.UNEXPECTED: "bad"}.get(cell.exit_code, "doubt")
+        status = {ExitCode.EXPECTED: "fine", ExitCode.UNEXPECTED: "bad"}.get(cell.exit_code, "doubt")
     return {
         "text": cell_text(cell),
         "words": clean(cell_words(cell), WORDS_MAX),
-        "mood": mood,
+        "status": status,
         "links": list(links(cell)),
         "scenario": cell.item.name,
         "title": cell.item.title,

@@ -1,26 +1,32 @@
-"""What a user asks for, as a plan: a suite file, scenarios by name, a whole set of them, or a survey."""
+"""A user's selection as a plan: a suite file, scenarios by name, a whole set of them, or a survey."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from lab.batch.choose import moved, only, repeated, shard, since_failure
+from lab.batch.for_lock import Kind, plan_for
 from lab.batch.item import Plan
 from lab.batch.matrix_plan import load_matrix, matrix_plan
-from lab.batch.suite_plan import Choice, is_suite, library_plan, load_suite, scenarios_plan
+from lab.batch.suite_plan import Choice, chosen, is_suite, library_plan, load_suite, scenarios_plan
+from lab.drivers import is_driver
 from lab.errors import LabError
 from lab.substrates import AUTO
+
+SIMULATED: Final = "sim"
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to be run.
+    """A selection of scenarios.
 
-    ``what``: a suite's file, or names and files of scenarios, which are run with their controls; the suite
-    that comes with the lab if empty. ``choice``: a set of scenarios instead. ``survey``: as a survey of
-    locks, which expects nothing. ``on``: the substrate, in place of what a file says. ``only``, ``shard``
-    and ``since_failure`` (with the directory of earlier batches) choose of it.
+    ``what``: a suite's file, or names and files of scenarios, which are run with their controls; the lab's
+    own suite if empty. ``choice``: a set of scenarios instead. ``survey``: as a survey of locks, without
+    expectations. ``on``: the substrate, in place of the file's. ``only``, ``shard`` and ``since_failure``
+    (with the directory of earlier batches) select from it. ``for_lock``: the scenarios that apply to this
+    lock, which is of this ``kind``, in the simulation unless there is ``on``.
     """
 
     what: tuple[str, ...] = ()
@@ -31,6 +37,8 @@ class Selection:
     shard: str | None = None
     since_failure: Path | None = None
     repeat: int = 1
+    for_lock: str | None = None
+    kind: Kind | None = None
 
     def plan(self) -> Plan:
         """The plan.
@@ -38,7 +46,7 @@ class Selection:
         Raises:
             LabError: a file, a name or an option is wrong (exit code 2).
         """
-        plan = only(self._everything(), self.only)
+        plan = only(self._selected(), self.only)
         if self.shard is not None:
             plan = shard(plan, self.shard)
         if self.since_failure is not None:
@@ -46,7 +54,10 @@ class Selection:
         plan = repeated(plan, self.repeat)
         return matrix_plan(plan) if self.survey else plan
 
-    def _everything(self) -> Plan:
+    def _selected(self) -> Plan:
+        if self.for_lock is not None and self.kind is not None:
+            on = self.on or (AUTO if is_driver(self.for_lock) else SIMULATED)
+            return plan_for(self.for_lock, self.kind, chosen(on))
         if self.choice is not None:
             return library_plan(self.choice, self.on or AUTO)
         file = Path(self.what[0]) if len(self.what) == 1 else None

@@ -1,7 +1,8 @@
-"""Processes of their own that need not import everything again.
+"""Child processes that start with all imports done.
 
-Half of what a short run costs is Python's start and the imports. A server that has them behind it, and no
-thread and no state of a run, forks a child per call, or per worker (multiprocessing's "forkserver").
+Half of the cost of a short run is Python's start and the imports. A server process without threads and
+without the state of a run does them once, and forks a child per call or per worker (multiprocessing's
+"forkserver").
 """
 
 from __future__ import annotations
@@ -23,51 +24,47 @@ from typing import Any, Final
 import msgspec
 
 PRELOADED: Final = "lab.batch.preloaded"
-"""What every run imports, and what is built then; nothing there may start a thread or read a run's clock."""
+"""Imports what every run needs; nothing there may start a thread or read a run's clock."""
 TEAR_DOWN_S: Final = 30.0
 """How long an interrupted child may take to end what it started, before it is killed."""
 COLLECT_AFTER: Final = 50_000
-"""How many new objects Python looks through at a time; with its own 700 it would look again and again."""
+"""The first threshold of the garbage collector, in objects; with Python's 700 it would run very often."""
 
 
 class Died(Exception):
-    """A child ended unasked; the text says how. ``killed``: by a signal, so that it may leave something."""
+    """A child ended by itself; the text says how. ``killed``: by a signal, without a tear-down."""
 
-    def __init__(self, code: int, said: str) -> None:
+    def __init__(self, code: int, output: str) -> None:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        super().__init__(f"{how}, its last word: {said}" if said else how)
+        super().__init__(f"{how}, its last line: {output}" if output else how)
         self.killed = code < 0
 
 
 class Child:
-    """A process that calls a function of a module with a pipe to us, in a session of its own.
+    """A process that calls a function of a module with a pipe to its parent, in a session of its own.
 
-    It has no input and no terminal; what it says on stderr is kept for the case that it dies.
+    It has no input and no terminal; its stderr is kept for the case that it dies.
     """
 
     def __init__(self, function: Callable[..., None], *arguments: object) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PRELOADED])
         self._kept = tempfile.TemporaryDirectory(prefix="lab-child-")
-        self._talk = Path(self._kept.name, "stderr")
+        self._stderr = Path(self._kept.name, "stderr")
         self._pipe, self._theirs = context.Pipe()
         self._process = context.Process(
-            target=_become, args=(self._theirs, str(self._talk), function, arguments)
+            target=_run_child, args=(self._theirs, str(self._stderr), function, arguments)
         )
 
     async def start(self) -> None:
-        """Start it. Raises ``OSError`` if there is no process to be had."""
+        """Start it. Raises ``OSError`` if no process can be started."""
         try:
             await asyncio.to_thread(self._process.start)  # the first one waits for the server's imports
         finally:
             self._theirs.close()
 
     async def receive(self) -> bytes:
-        """What it sends next.
-
-        Raises:
-            Died: nothing, since it has ended.
-        """
+        """The next message from it. Raises ``Died``."""
         await _readable(self._pipe.fileno())
         try:
             return self._pipe.recv_bytes()
@@ -83,15 +80,15 @@ class Child:
 
     async def _death(self) -> Died:
         await self._ended()
-        said = self._talk.read_text(errors="replace").splitlines() if self._talk.exists() else []
-        return Died(self._process.exitcode or 0, next((line for line in reversed(said) if line.strip()), ""))
+        lines = self._stderr.read_text(errors="replace").splitlines() if self._stderr.exists() else []
+        return Died(self._process.exitcode or 0, next((line for line in reversed(lines) if line.strip()), ""))
 
     async def _ended(self) -> None:
         await _readable(self._process.sentinel)
         self._process.join()
 
     async def interrupt(self) -> None:
-        """Interrupt it as by Ctrl-C, so that it tears down what it started; kill it only if it does not."""
+        """Interrupt it as by Ctrl-C, so that it tears down what it started; kill it if it does not end."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._process.pid or 0, signal.SIGINT)
             try:
@@ -101,7 +98,7 @@ class Child:
                 self._process.kill()
 
     async def close(self) -> None:
-        """Kill it if it goes on, and forget it."""
+        """Kill it if it is still running, and release what it used."""
         if self._process.pid is not None:
             self._process.kill()
             await asyncio.shield(self._ended())
@@ -111,13 +108,13 @@ class Child:
 
 
 async def call(function: Callable[..., Any], *arguments: object) -> bytes:
-    """Call a function in a child and return what it returns, as JSON.
+    """Call a function in a child and return its result as JSON.
 
     When this is cancelled, the child tears down first.
 
     Raises:
-        Died: it returned nothing.
-        OSError: there is no process to be had.
+        Died: the child ended without a result.
+        OSError: no process can be started.
     """
     child = Child(_answer, function, arguments)
     try:
@@ -134,16 +131,16 @@ def _answer(pipe: Connection, function: Callable[..., Any], arguments: tuple[obj
     pipe.send_bytes(msgspec.json.encode(function(*arguments)))
 
 
-def _become(
-    pipe: Connection, talk: str, function: Callable[..., None], arguments: tuple[object, ...]
+def _run_child(
+    pipe: Connection, stderr: str, function: Callable[..., None], arguments: tuple[object, ...]
 ) -> None:
-    """Call the function; a Ctrl-C reaches it from its caller, once, and not from the terminal as well."""
+    """Call the function; a Ctrl-C reaches it once, from its caller, and not from the terminal as well."""
     os.setsid()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     threading.Thread(target=_end_with_the_caller, daemon=True).start()
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.open(talk, os.O_WRONLY | os.O_CREAT, 0o600)
+    kept = os.open(stderr, os.O_WRONLY | os.O_CREAT, 0o600)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number, opened in enumerate((nothing, nothing, kept)):
         os.dup2(opened, number)
@@ -151,7 +148,7 @@ def _become(
 
 
 def _end_with_the_caller() -> None:
-    """Be interrupted when the caller is gone: nobody would read what comes out, and it may take long."""
+    """End this process when the caller has ended: its result would be lost."""
     caller = multiprocessing.parent_process()
     assert caller is not None
     caller.join()
@@ -159,7 +156,7 @@ def _end_with_the_caller() -> None:
 
 
 async def _readable(file: int) -> None:
-    """Wait until there is something to read, or its end, without holding up the loop."""
+    """Wait until the file can be read or has ended, without blocking the loop."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(file, ready.set)

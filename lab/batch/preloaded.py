@@ -1,4 +1,4 @@
-"""Imported by the server that forks a process per run: builds, once, what each of them would build anew."""
+"""Imported by the server that forks a process per run: builds once what each of them would build again."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ import lab.scenario.load
 import lab.substrates.local.cluster  # noqa: F401
 from lab.report.page import build
 
-build.get_ready()
+build.preload()

@@ -15,9 +15,9 @@ class Interval(NamedTuple):
 
 
 def wilson(hits: int, trials: int, confidence: float = 0.95) -> Interval:
-    """The score interval for a probability of which ``hits`` of ``trials`` independent trials were seen.
+    """The score interval for a probability, from ``hits`` in ``trials`` independent trials.
 
-    Unlike the interval of the textbooks it holds what it promises for no hit at all, and for few trials.
+    Unlike the Wald interval it keeps its coverage for no hits, and for few trials.
 
     Source: Wilson, E. B. (1927), "Probable inference, the law of succession, and statistical inference",
     Journal of the American Statistical Association 22:209-212; recommended by Brown, Cai and DasGupta (2001),

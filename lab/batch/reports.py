@@ -1,4 +1,4 @@
-"""Every form in which a batch can be written to files."""
+"""The files to which a batch can be written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUMMARY_VARIABLE: Final = "GITHUB_STEP_SUMMARY"
 
 @dataclass(frozen=True)
 class Reports:
-    """The files that are asked for: JUnit XML, Markdown, CSV, a page, and a directory to be kept."""
+    """The files to write: JUnit XML, Markdown, CSV, a page, and a directory for the repository."""
 
     junit: Path | None = None
     markdown: Path | None = None
@@ -29,16 +29,16 @@ class Reports:
     keep: Path | None = None
 
     def check(self) -> None:
-        """See that they can be written, before anything is run. Raises ``LabError``."""
+        """Check that they can be written, before anything is run. Raises ``LabError``."""
         for file in (self.junit, self.markdown, self.csv, self.html):
             writable_file(file)
         keepable(self.keep)
 
     def write(self, result: Result, as_markdown: Callable[[], str] | None = None) -> None:
-        """Write them; ``as_markdown`` gives another text than the tables that every batch has.
+        """Write them; ``as_markdown`` replaces the usual tables.
 
         Raises:
-            LabError: the form to be kept cannot be written.
+            LabError: the directory for the repository cannot be written.
         """
         text = as_markdown or (lambda: markdown(result))
         if self.junit is not None:

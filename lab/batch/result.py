@@ -1,4 +1,4 @@
-"""What a plan came to: its items with their runs."""
+"""The result of a plan: its items with their runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lab.errors import ExitCode
 from lab.substrates import AUTO
 
 State = Literal["known", "unknown", "n/a", "missing"]
-"""What is known of an item: something; nothing, though it was run; that it cannot be run; nothing yet."""
+"""Of an item: it has a verdict; it was run without one; it cannot be run; it was not run yet."""
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """An item, and the runs of it that ended."""
+    """An item with the runs of it that have ended."""
 
     item: Item
     rows: tuple[Row, ...] = ()
@@ -31,22 +31,22 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> tuple[Row, ...]:
-        """The runs that came to a verdict."""
+        """The runs that have a verdict."""
         return tuple(row for row in self.rows if row.is_known)
 
     @property
     def unknown(self) -> int:
-        """How many of its runs came to none."""
+        """How many of its runs have none."""
         return len(self.rows) - len(self.known)
 
     @property
     def missing(self) -> int:
-        """How many of the runs that are wanted did not take place."""
+        """How many of the planned runs did not take place."""
         return max(0, self.item.repeat - len(self.rows))
 
     @property
     def state(self) -> State:
-        """What is known of it; a run that was refused as bad input says that it cannot be run."""
+        """Its state; an item whose runs were refused as bad input cannot be run."""
         if self.item.why_not or (self.rows and all(row.refused for row in self.rows)):
             return "n/a"
         if self.known:
@@ -55,10 +55,10 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 only if all runs that were wanted ended as expected.
+        """0 only if all planned runs ended as expected.
 
-        In a survey nothing is expected of a lock that the scenario was not written for, so that what it comes
-        to is no failure; what cannot be run is known, too.
+        In a survey nothing is expected of a lock that the scenario was not written for, so that no result of
+        it is a failure; an item that cannot be run counts as known.
         """
         if self.survey:
             if self.item.own and any(row.exit_code == ExitCode.UNEXPECTED for row in self.rows):
@@ -68,14 +68,14 @@ class Cell(msgspec.Struct, frozen=True):
         return worst([*map(self.code_of, self.rows), *missing])
 
     def code_of(self, row: Row) -> int:
-        """The exit code of one run, as far as anything is expected of it."""
+        """The exit code of one run; 0 for a known result where nothing is expected."""
         if self.survey and not self.item.own:
             return ExitCode.EXPECTED if row.is_known or row.refused else ExitCode.UNKNOWN
         return row.exit_code
 
     @property
     def reason(self) -> str:
-        """Why it cannot be run, or why nothing is known; empty otherwise."""
+        """Why it cannot be run, or has no verdict; empty otherwise."""
         if self.item.why_not:
             return self.item.why_not
         if not self.rows:
@@ -87,7 +87,7 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def outcomes(self) -> dict[str, str]:
-        """Property → the worst that came out of it in any run."""
+        """Property → its worst outcome in any run."""
         names = dict.fromkeys(name for row in self.known for name in row.outcomes)
         return {
             name: str(
@@ -107,27 +107,27 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> Interval:
-        """Between which shares of runs that violate anything the true one lies, with 95 % confidence."""
+        """The share of runs that violate anything: its 95 % confidence interval."""
         return wilson(self.violated(), len(self.known))
 
     @property
     def as_expected(self) -> int:
-        """How many of all its runs came out as the scenario says."""
+        """How many of all its runs were as the scenario expects."""
         return sum(row.as_expected for row in self.rows)
 
     @property
     def as_expected_rate(self) -> Interval:
-        """The same as an interval; what is unknown counts against it."""
+        """The share of runs as expected: its 95 % confidence interval; an unknown run is not as expected."""
         return wilson(self.as_expected, len(self.rows))
 
     @property
     def wall_s(self) -> float:
-        """How long a run took on the average, in seconds."""
+        """The average duration of a run, in seconds."""
         return sum(row.wall_s for row in self.rows) / len(self.rows) if self.rows else 0.0
 
     @property
     def shown(self) -> Row | None:
-        """The run that stands for the others: the first that came to what most of them came to."""
+        """The run that represents the others: the first with the verdict that most of them have."""
         if not self.known:
             return self.rows[0] if self.rows else None
         verdicts = [(tuple(row.outcomes.items()), row.findings) for row in self.known]
@@ -135,7 +135,7 @@ class Cell(msgspec.Struct, frozen=True):
 
     @property
     def command(self) -> str:
-        """The command that repeats it: the run that stands for the others, or any if there is none."""
+        """The command that repeats the run that is shown, or runs the item if there is none."""
         if self.shown is not None and self.shown.repeat:
             return self.shown.repeat
         item = self.item
@@ -143,9 +143,9 @@ class Cell(msgspec.Struct, frozen=True):
         return shlex.join([*words, *(word for setting in item.settings for word in ("--set", setting))])
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: what it came to, without the single runs."""
+        """The JSON form, without the single runs."""
         item = self.item
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "id": item.id,
             "scenario": item.name,
             "title": item.title,
@@ -172,12 +172,12 @@ class Cell(msgspec.Struct, frozen=True):
             "command": self.command,
         }
         if item.own or not self.survey:
-            told |= {"as_expected": self.as_expected, "as_expected_wilson_95": _ends(self.as_expected_rate)}
-        return told
+            fields |= {"as_expected": self.as_expected, "as_expected_wilson_95": _ends(self.as_expected_rate)}
+        return fields
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A plan as far as it was run. ``seconds`` is how long that took."""
+    """A plan with the runs so far, which took ``seconds``."""
 
     plan: Plan
     cells: tuple[Cell, ...]
@@ -194,7 +194,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The worst of all items; nothing at all is unknown."""
+        """The worst of all items; unknown if there is none."""
         return worst(cell.exit_code for cell in self.cells)
 
     @property

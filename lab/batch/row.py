@@ -1,4 +1,4 @@
-"""What came out of one run, in a batch of any kind."""
+"""The result of one run, in a batch of any kind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lab.errors import ExitCode
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one run came to.
+    """The result of one run.
 
-    ``outcomes`` says ok, violated, unknown or absent of each property that was decided, ``findings`` names
-    the violations, each once; ``reasons`` say what was not as expected, or why nothing is known; ``refused``
-    why nothing was run at all (exit code 2). ``digest`` is the hash of the history. ``lost``: the run ended
-    the process it was in, twice; it is tried again when the batch is resumed.
+    ``outcomes``: property → ok, violated, unknown or absent. ``findings``: the names of the violations, each
+    once. ``reasons``: what was not as expected, or why nothing is known. ``refused``: why nothing was run
+    (exit code 2). ``digest``: the hash of the history. ``lost``: its process died, twice; it is tried again
+    when the batch is resumed.
 
-    ``item`` is the id of the plan's item that was run. ``receipts`` counts the faults that proved that they
-    took effect, ``faults`` all of them. Times are in seconds; ``story_s`` is the part of ``wall_s`` that the
-    story itself took. ``versions``: what was under test, by name. ``words`` say what
-    came out where that is no verdict about properties. ``repeat`` is the command that runs it
-    again. ``facts`` is what only one kind of batch knows of its runs.
+    ``item`` is the id of the plan's item. ``faults`` counts the faults, ``receipts`` those that are proved to
+    have taken effect. Times are in seconds; ``story_s`` is the part of ``wall_s`` from the first step to the
+    last. ``versions``: the versions of what was under test, by name. ``words``: the result where it is no
+    verdict about properties. ``repeat``: the command that runs it again. ``facts``: further fields of one
+    kind of batch.
     """
 
     seed: int
@@ -46,12 +46,12 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def as_expected(self) -> bool:
-        """Whether it came out as its scenario says."""
+        """Whether the result is the one the scenario expects."""
         return self.exit_code == ExitCode.EXPECTED
 
     @property
     def is_known(self) -> bool:
-        """Whether it came to a verdict, whatever its scenario expects; a violation stands in any case."""
+        """Whether it has a verdict, whatever its scenario expects; a violation is one in any case."""
         return self.exit_code in (ExitCode.EXPECTED, ExitCode.UNEXPECTED) or self.violates()
 
     def violates(self, name: str | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""A scenario as the task of a campaign: simulated with each seed, and judged against what it expects."""
+"""A scenario as the task of a campaign: simulated with each seed, and compared with its expectation."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from checker.check import check
 from checker.history.history import History
 from lab.analysis.comparison import compare
 from lab.batch.row import Row
+from lab.drivers.place import virtual_time_of
 from lab.errors import ExitCode
 from lab.run.execution import Run
 from lab.run.request import Plan
 from lab.scenario.load import LoadedScenario, load_text
+from lab.substrates.execute import execute_on
 from lab.substrates.sim.patches import simulating
-from lab.substrates.sim.simulate import simulate
 
 
 class Simulated(NamedTuple):
@@ -35,16 +36,17 @@ class Simulated(NamedTuple):
 def simulated(loaded: LoadedScenario, seed: int) -> Simulated:
     """Simulate a scenario once."""
     with tempfile.TemporaryDirectory(prefix="lock-lab-campaign-") as scratch:
-        plan = Plan(loaded, seed, "sim", "asked for", Path(scratch), "")
-        lived = simulate(Run(plan).prepare(), seed)
-        path = lived.directory.history
+        on = virtual_time_of(loaded.scenario.lock.name)
+        plan = Plan(loaded, seed, on, "asked for", Path(scratch), "")
+        recorded = execute_on(on, seed, Run(plan).prepare())
+        path = recorded.directory.history
         history = load(path)
-        return Simulated(check(history), lived.aborted, sha256(path.read_bytes()).hexdigest(), history)
+        return Simulated(check(history), recorded.aborted, sha256(path.read_bytes()).hexdigest(), history)
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioTask:
-    """A scenario by its text, so that it is the same wherever it runs; ``words`` is the command for that."""
+    """A scenario by its text: the same on every machine; ``words`` is the command that runs it."""
 
     name: str
     text: str
@@ -53,15 +55,16 @@ class ScenarioTask:
     @classmethod
     def of(cls, loaded: LoadedScenario, given: str) -> Self:
         """The task for a scenario that was ``given`` as a name or a path."""
+        on = virtual_time_of(loaded.scenario.lock.name)
         overrides = [word for override in loaded.overrides for word in ("--set", override)]
-        return cls(loaded.name, loaded.text, ("lab", "run", given, "--on", "sim", *overrides))
+        return cls(loaded.name, loaded.text, ("lab", "run", given, "--on", on, *overrides))
 
     def session(self) -> AbstractContextManager[None]:
-        """Make the process fit to simulate in."""
+        """Prepare the process for simulations."""
         return simulating()
 
     def __call__(self, seed: int) -> Row:
-        """Run it, and keep of its history the hash and the verdict."""
+        """Simulate it, and keep the verdict and the hash of its history."""
         loaded = load_text(self.text, self.name)
         verdict, aborted, digest, history = simulated(loaded, seed)
         compared = compare(verdict, history, loaded.scenario)

@@ -1,4 +1,4 @@
-"""A suite file: cases, each of them scenarios × locks × substrates with what must come out of it."""
+"""A suite file: cases, each of them scenarios × locks × substrates, and the expected result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABEL_MAX: Final = 24
 
 
 def _listed(value: Any) -> Any:
-    """One word stands for a list of one."""
+    """A single name as a list of one."""
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, list | tuple):
@@ -53,18 +53,18 @@ class Case(Model):
     locks: Names | None = None
     """The locks under test, by name or as package.module:Class; without it, each scenario's own."""
     label: Annotated[Text, AfterValidator(_label)] | None = None
-    """Shown after the lock's name, to tell this case from another one with the same lock: tuned."""
+    """Shown after the lock's name, to distinguish cases with the same lock: tuned."""
     on: Names = ("auto",)
-    """Substrates: sim, local, docker, or auto."""
+    """Substrates: sim, virtual, local, docker, or auto."""
     set: Names = ()
     """Keys of the scenario to override, as `--set` does: lock.ttl=2s."""
     repeat: Annotated[Int, Field(ge=1, le=REPEAT_MAX)] = 1
     """How often each is run, with another seed each time."""
     expect: Expect | None = None
-    """What must come out of it, in place of what the scenario says: a lock that is known to be broken."""
+    """The expected result, in place of the scenario's own: for a lock that is known to be broken."""
 
 
-def _something(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+def _not_empty(cases: tuple[Case, ...]) -> tuple[Case, ...]:
     if not cases:
         raise problem("the list of cases is empty", "at least one case, like {scenarios: all, on: sim}")
     return cases
@@ -75,5 +75,5 @@ class Suite(Model):
 
     title: Text
     """One line: what the suite is for."""
-    cases: Annotated[tuple[Case, ...], AfterValidator(_something)]
+    cases: Annotated[tuple[Case, ...], AfterValidator(_not_empty)]
     """What is run."""

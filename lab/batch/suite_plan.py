@@ -1,4 +1,4 @@
-"""From a suite file, or a choice of scenarios, to a plan; what is wrong comes out as one LabError."""
+"""From a suite file, or a choice of scenarios, to a plan; all mistakes are reported in one LabError."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lab.errors import LabError
 from lab.locks import margin_ns
 from lab.scenario.claims import claim_rows
 from lab.scenario.explain import explain
-from lab.scenario.files import displayed, library_names, names, read
+from lab.scenario.files import displayed, library_names, ordinary_names, read
 from lab.scenario.library import summaries
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.scenario.locate import locate
@@ -45,7 +45,8 @@ _HINT: Final = f"`lab suite --show` prints {DEFAULT.name}, to start from"
 def load_suite(path: Path | None = None) -> Plan:
     """The suite in a file, or the one that comes with the lab, with each of its scenarios loaded once.
 
-    Raises LabError, exit code 2, for whatever is wrong: its `where` names file, line, column and key.
+    Raises:
+        LabError: a mistake in the file (exit code 2); ``where`` names file, line, column and key.
     """
     file = DEFAULT if path is None else path
     root = compose(read(file), displayed(file))
@@ -61,7 +62,7 @@ def load_suite(path: Path | None = None) -> Plan:
 
 
 def is_suite(path: Path) -> bool:
-    """Whether a file is a suite, and not a scenario; one that cannot be read is no suite."""
+    """Whether a file is a suite, and not a scenario; a file that cannot be read is no suite."""
     try:
         root = compose(read(path), displayed(path))
     except LabError:
@@ -70,7 +71,7 @@ def is_suite(path: Path) -> bool:
 
 
 def scenarios_plan(wanted: tuple[str, ...], on: str = AUTO) -> Plan:
-    """These scenarios, by name or file, each with its control: it proves something only beside that one.
+    """These scenarios, by name or file, each with its control, without which it proves little.
 
     Raises:
         LabError: there is no such scenario, or no such substrate.
@@ -80,7 +81,7 @@ def scenarios_plan(wanted: tuple[str, ...], on: str = AUTO) -> Plan:
         raise LabError(
             "an empty name of a scenario", expected="a name (lab list) or a file", hint="lab list shows all"
         )
-    case = Case(scenarios=wanted, controls=True, on=(_possible(on),))
+    case = Case(scenarios=wanted, controls=True, on=(chosen(on),))
     return _plan("scenarios", Suite(title=title, cases=(case,)), Path())
 
 
@@ -95,7 +96,7 @@ def library_plan(choice: Choice, on: str = AUTO) -> Plan:
     elif choice == "claims":
         wanted = tuple(dict.fromkeys(one.scenario for row in claim_rows() for one in row.tested))
     else:
-        wanted = tuple(name for name in names() if load_scenario(name).scenario.control_of is None)
+        wanted = tuple(name for name in ordinary_names() if load_scenario(name).scenario.control_of is None)
     plan = scenarios_plan(wanted, on)
     return without_missing(replace(plan, name=choice, title=TITLES[choice]))
 
@@ -108,14 +109,15 @@ def without_missing(plan: Plan) -> Plan:
     """
     locks = {item.lock_label: item.lock for item in plan.items if item.lock.startswith(PREFIX)}
     places = dict.fromkeys((item.lock, item.on) for item in plan.items if item.lock_label in locks)
-    told = {lock: reason for lock, on in places if (reason := place_for(on, lock).why_not(lock))}
-    skipped = tuple(Skipped(label, told[lock]) for label, lock in locks.items() if lock in told)
+    missing = {lock: reason for lock, on in places if (reason := place_for(on, lock).why_not(lock))}
+    skipped = tuple(Skipped(label, missing[lock]) for label, lock in locks.items() if lock in missing)
     left_out = {one.lock for one in skipped}
     items = tuple(item for item in plan.items if item.lock_label not in left_out)
     return replace(plan, items=items, skipped=skipped)
 
 
-def _possible(on: str) -> str:
+def chosen(on: str) -> str:
+    """The substrate, if there is one of that name. Raises ``LabError``."""
     if on != AUTO:
         choose(on)
     return on
@@ -123,68 +125,88 @@ def _possible(on: str) -> str:
 
 def _plan(name: str, suite: Suite, home: Path, root: Node | None = None) -> Plan:
     items: dict[str, Item] = {}
-    as_it_stands = cache(load_scenario)
+    wrong: list[LabError] = []
+    unchanged = cache(load_scenario)
     for at, case in enumerate(suite.cases):
-        for item in _items(case, at, root, home, as_it_stands):
-            items[_unused(item.id, items)] = item
+        for item in _items(case, at, root, home, unchanged):
+            if isinstance(item, LabError):
+                wrong.append(item)
+            else:
+                items[_unused(item.id, items)] = item
+    if wrong:
+        raise LabError.of_all(wrong)
     return Plan(name, suite.title, tuple(replace(item, id=id_) for id_, item in items.items()))
 
 
 def _unused(name: str, taken: Mapping[str, object]) -> str:
-    """The name, or with a number behind it where the file has the same line twice."""
+    """The name; where the file has the same line twice, with a number appended."""
     numbered = (f"{name}#{number}" for number in range(2, len(taken) + 3))
     return next(candidate for candidate in (name, *numbered) if candidate not in taken)
 
 
 def _items(
-    case: Case, at: int, root: Node | None, home: Path, as_it_stands: Callable[[str], LoadedScenario]
-) -> Iterator[Item]:
+    case: Case, at: int, root: Node | None, home: Path, unchanged: Callable[[str], LoadedScenario]
+) -> Iterator[Item | LabError]:
+    """The items of a case, and its mistakes; ``unchanged`` loads a scenario without overrides."""
+    yield from _wrong(case, at, root)
+    reported: set[str] = set()
+    for scenario in _scenarios(case, home):
+        for lock in case.locks or ("",):
+            settings = (*case.set, *_expectation(case), *((f"lock.name={lock}",) if lock else ()))
+            try:
+                own = unchanged(scenario)
+                loaded = load_scenario(scenario, settings) if settings else own
+                ready = loaded.scenario
+                margin_ns(ready.lock.name, ready.lock.ttl_ns, ready.lock.options)  # is there such a lock?
+            except LabError as error:
+                if error.render() not in reported:
+                    reported.add(error.render())
+                    yield _at_case(error, _where(root, at))
+                continue
+            label = case.label or ""
+            for on in case.on:
+                yield Item(
+                    f"{loaded.name}/{labelled(ready.lock.name, label)}/{on}",
+                    scenario,
+                    ready.lock.name,
+                    on,
+                    settings,
+                    case.repeat,
+                    label,
+                    ready == own.scenario,
+                    ready.title,
+                    ready.control_of or "",
+                )
+
+
+def _wrong(case: Case, at: int, root: Node | None) -> Iterator[LabError]:
+    """The mistakes of a case that do not depend on its scenarios and locks."""
     if case.controls and case.expect is not None:
-        raise LabError(
-            "a control has an expectation of its own",
+        yield LabError(
+            "expect is given, but a control has its own expectation",
             where=_where(root, at, "controls"),
             expected="either controls or expect",
         )
     known = (AUTO, *SUBSTRATES)
     for on in case.on:
         if on not in known:
-            raise LabError(
-                f"the substrate {shown(on)}",
+            yield LabError(
+                f"unknown substrate {shown(on)}",
                 where=_where(root, at, "on"),
                 expected=f"one of {', '.join(known)}",
                 hint=nearest(on, known),
             )
-    for scenario in _scenarios(case, home):
-        for lock in case.locks or ("",):
-            settings = (*case.set, *_expectation(case), *((f"lock.name={lock}",) if lock else ()))
-            try:
-                alone = as_it_stands(scenario)
-                loaded = load_scenario(scenario, settings) if settings else alone
-                story = loaded.scenario
-                margin_ns(story.lock.name, story.lock.ttl_ns, story.lock.options)  # is there such a lock?
-            except LabError as error:
-                where = " ".join(filter(None, (_where(root, at), error.where and f"({error.where})")))
-                raise LabError(
-                    error.seen, where=where or None, expected=error.expected, hint=error.hint
-                ) from error
-            label = case.label or ""
-            for on in case.on:
-                yield Item(
-                    f"{loaded.name}/{labelled(story.lock.name, label)}/{on}",
-                    scenario,
-                    story.lock.name,
-                    on,
-                    settings,
-                    case.repeat,
-                    label,
-                    story == alone.scenario,
-                    story.title,
-                    story.control_of or "",
-                )
+
+
+def _at_case(error: LabError, case: str | None) -> LabError:
+    """An error of a scenario or a lock, and those with it, with the place of the case that names it."""
+    where = " ".join(filter(None, (case, error.where and f"({error.where})"))) or None
+    others = [_at_case(other, case) for other in error.others]
+    return LabError(error.seen, where=where, expected=error.expected, hint=error.hint, others=others)
 
 
 def _where(root: Node | None, at: int, *key: str) -> str | None:
-    """The place of a case in its file; None if it has none."""
+    """The place of a case in its file; None without a file."""
     return None if root is None else locate(root, ("cases", at, *key)).where()
 
 
@@ -193,9 +215,9 @@ def _scenarios(case: Case, home: Path) -> tuple[str, ...]:
     controls = _controls() if case.controls else {}
     wanted: list[str] = []
     for word in case.scenarios:
-        for name in names() if word == ALL else (word,):
+        for name in ordinary_names() if word == ALL else (word,):
             beside = home / name
-            is_file = name not in names() and ("/" in name or beside.suffix in (".yaml", ".yml"))
+            is_file = name not in ordinary_names() and ("/" in name or beside.suffix in (".yaml", ".yml"))
             wanted.append(str(beside) if is_file else name)
             if control := controls.get(name):
                 wanted.append(control)

@@ -1,7 +1,7 @@
-"""What a batch came to: in the terminal, as Markdown, CSV and JSON.
+"""The results of a batch: in the terminal, as Markdown, CSV and JSON.
 
-In the grid of a survey a letter stands for each property that was violated, so that a screen holds it: see
-``LETTERS``. Everything else stands in one table, each scenario beside its control.
+The grid of a survey has one letter per violated property (``LETTERS``), so that it fits on a screen. All
+other results are in one table, each scenario beside its control.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lab.report.tables import grid, markdown_table, plain, print_table
 from lab.report.words import SHORT, verdict_words
 
 LETTERS: Final = {str(name): one.letter for name, one in PROMISES.items() if one.letter}
-"""How a violated property stands in a cell of the grid."""
+"""Property → its letter in the grid."""
 NOT_RUN: Final = "·"
 HEAD: Final = (
     "scenario", "lock", "version", "on", "verdict", "as expected", "its control", "as expected", "receipts",
@@ -46,12 +46,12 @@ class Grid(NamedTuple):
 class Line(NamedTuple):
     """A scenario with one lock, and its control where that was run beside it."""
 
-    story: Cell
+    cell: Cell
     control: Cell | None
 
 
 def grid_of(result: Result) -> Grid:
-    """The scenarios of a survey that several locks were run in; on several substrates each has a column."""
+    """The scenarios of a survey that have several locks; with several substrates, a column for each."""
     shared = _shared(result)
     cells = [cell for cell in result.cells if cell.item.name in shared]
     substrates = {cell.item.on for cell in cells}
@@ -65,15 +65,15 @@ def grid_of(result: Result) -> Grid:
 
 
 def lines_of(result: Result) -> tuple[Line, ...]:
-    """All that is not in the grid, each scenario with its control."""
+    """The scenarios that are not in the grid, each with its control."""
     shared = _shared(result)
     alone = [cell for cell in result.cells if cell.item.name not in shared]
     controls: dict[tuple[str, str, str], Cell] = {}
-    stories = {(cell.item.name, cell.item.lock_label, cell.item.on) for cell in alone}
+    keys = {(cell.item.name, cell.item.lock_label, cell.item.on) for cell in alone}
     for cell in alone:
-        story = cell.item.control_of, cell.item.lock_label, cell.item.on
-        if story in stories:
-            controls.setdefault(story, cell)
+        controlled = cell.item.control_of, cell.item.lock_label, cell.item.on
+        if controlled in keys:
+            controls.setdefault(controlled, cell)
     beside = {cell.item.id for cell in controls.values()}
     return tuple(
         Line(cell, controls.pop((cell.item.name, cell.item.lock_label, cell.item.on), None))
@@ -90,11 +90,11 @@ def _shared(result: Result) -> frozenset[str]:
 
 
 def legend() -> str:
-    """What stands in the cells of the grid, in a sentence."""
+    """The meaning of the grid's cells."""
     letters = ", ".join(f"{letter} {SHORT[name]}" for name, letter in LETTERS.items())
     return (
         f"Violated: {letters}. ok: nothing was violated; a letter behind ? was not decided. "
-        f"?: nothing is known. n/a: cannot be run. {NOT_RUN}: not asked for."
+        f"?: nothing is known. n/a: cannot be run. {NOT_RUN}: not requested."
     )
 
 
@@ -113,7 +113,7 @@ def cell_text(cell: Cell | None) -> str:
 
 
 def cell_style(cell: Cell | None) -> str:
-    """How it is coloured in a terminal."""
+    """Its colour in a terminal."""
     if cell is None or cell.state in ("n/a", "missing"):
         return "dim"
     if not cell.survey or cell.item.own:
@@ -122,7 +122,7 @@ def cell_style(cell: Cell | None) -> str:
 
 
 def style_of(code: int) -> str:
-    """Green as expected, red not, yellow unknown."""
+    """Green: as expected; red: not; yellow: unknown."""
     return {int(ExitCode.EXPECTED): "green", int(ExitCode.UNEXPECTED): "bold red"}.get(code, "yellow")
 
 
@@ -135,13 +135,13 @@ def cell_words(cell: Cell) -> str:
         return words if cell.state == "missing" else f"{'n/a' if cell.state == 'n/a' else 'UNKNOWN'}: {words}"
     words = rows_words(cell.rows)
     if cell.missing:
-        told = f"UNKNOWN: {cell.missing} of {cell.item.repeat} runs did not take place"
-        words = told if all(row.as_expected for row in cell.rows) else f"{words}; {told}"
+        missing = f"UNKNOWN: {cell.missing} of {cell.item.repeat} runs did not take place"
+        words = missing if all(row.as_expected for row in cell.rows) else f"{words}; {missing}"
     return words
 
 
 def rows_words(rows: Sequence[Row]) -> str:
-    """What some runs of one item came to, in words: that of the worst of them."""
+    """The result of some runs of one item, in words: that of the worst of them."""
 
     def badness(row: Row) -> tuple[bool, bool]:
         return not row.as_expected, row.exit_code == ExitCode.UNEXPECTED
@@ -157,14 +157,14 @@ def rows_words(rows: Sequence[Row]) -> str:
 
 
 def cell_rate(cell: Cell) -> str:
-    """How often it came out as expected; where nothing is expected, how often anything was violated."""
+    """How often it was as expected; where nothing is expected, how often anything was violated."""
     if cell.item.own or not cell.survey:
         return rate_words(cell.as_expected, len(cell.rows), cell.as_expected_rate)
     return f"violated in {rate_words(cell.violated(), len(cell.known), cell.rate)}"
 
 
 def rate_words(hits: int, runs: int, rate: Interval) -> str:
-    """``k of n``, and between which rates the true one lies if there is more than one run."""
+    """``k of n``, and the confidence interval of the rate if there is more than one run."""
     words = f"{hits} of {runs}"
     return f"{words} ({rate.low:.0%} … {rate.high:.0%})" if runs > 1 else words
 
@@ -173,22 +173,25 @@ def row_line(item: Item, row: Row, *, survey: bool) -> Text:
     """One line about a run that has ended."""
     cell = Cell(msgspec.structs.replace(item, repeat=1), (row,), survey)
     words = cell_words(cell)
-    told = words if survey or not row.as_expected else f"as expected: {words}"
-    return Text.assemble((f"{row.wall_s:6.1f} s  ", "dim"), (item.id, "bold"), ": ", (told, cell_style(cell)))
+    if row.as_expected and not survey:
+        words = f"as expected: {words}"
+    return Text.assemble(
+        (f"{row.wall_s:6.1f} s  ", "dim"), (item.id, "bold"), ": ", (words, cell_style(cell))
+    )
 
 
 def line_cells(line: Line) -> tuple[str, ...]:
     """One line of the table of scenarios."""
-    story, control = line.story, line.control
-    rows = (*story.rows, *(control.rows if control else ()))
+    cell, control = line
+    rows = (*cell.rows, *(control.rows if control else ()))
     received, faults = sum(row.receipts for row in rows), sum(row.faults for row in rows)
     return (
-        story.item.name,
-        story.item.lock_label,
-        library_of(story.item.lock),
-        story.item.on,
-        cell_words(story),
-        cell_rate(story),
+        cell.item.name,
+        cell.item.lock_label,
+        library_of(cell.item.lock),
+        cell.item.on,
+        cell_words(cell),
+        cell_rate(cell),
         cell_words(control) if control else NOT_RUN,
         cell_rate(control) if control else NOT_RUN,
         f"{received} of {faults}" if faults else "no fault" if any(row.directory for row in rows) else "",
@@ -197,7 +200,7 @@ def line_cells(line: Line) -> tuple[str, ...]:
 
 
 def _table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]], tuple[int, ...]]:
-    """Head and lines of the table of scenarios, without empty columns; which columns are kept."""
+    """Head and lines of the table of scenarios without its empty columns; the indices of those it has."""
     lines = [line_cells(line) for line in lines_of(result)]
     kept = tuple(
         at for at in range(len(HEAD)) if any(line[at] not in ("", NOT_RUN) for line in lines) or at == VERDICT
@@ -207,7 +210,7 @@ def _table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]], tupl
 
 
 def print_result(console: Console, result: Result) -> None:
-    """Print the tables, why cells are empty, and what it all came to."""
+    """Print the tables, why cells are empty, and a summary."""
     table = grid_of(result)
     if table.columns:
         drawn = grid(("lock", *(str(number) for number in range(1, len(table.columns) + 1))))
@@ -222,7 +225,7 @@ def print_result(console: Console, result: Result) -> None:
     if body:
         drawn = grid(head, right=("seconds",))
         for line, words in zip(lines_of(result), body, strict=True):
-            styles = {VERDICT: cell_style(line.story), CONTROL: cell_style(line.control), 0: "bold"}
+            styles = {VERDICT: cell_style(line.cell), CONTROL: cell_style(line.control), 0: "bold"}
             drawn.add_row(*(Text(word, styles.get(at, "")) for at, word in zip(kept, words, strict=True)))
         print_table(console, drawn)
     for words_ in notes(result):
@@ -248,18 +251,18 @@ def notes(result: Result) -> Iterator[str]:
 
 
 def first_line(reason: str) -> str:
-    """What a reason begins with; what follows says where, and what to do."""
+    """The first line of a reason; the lines after it say where, and what to do."""
     return reason.strip().partition("\n")[0]
 
 
 def summary(result: Result, *, seconds: bool = True) -> str:
-    """What it all came to, in a line."""
+    """The result in one line."""
     name, runs = result.plan.name, len(result.rows)
     took = f" ({result.seconds:.1f} s)" if seconds else ""
     if not result.plan.survey:
         well, wrong, unknown = (result.count(code) for code in (ExitCode(0), ExitCode(1), ExitCode(3)))
-        told = f"{well} of {len(result.cells)} as expected, {wrong} not, {unknown} unknown"
-        return f"{name}: {told}; {runs} runs{took}"
+        counted = f"{well} of {len(result.cells)} as expected, {wrong} not, {unknown} unknown"
+        return f"{name}: {counted}; {runs} runs{took}"
     states: tuple[State, ...] = ("known", "n/a", "unknown", "missing")
     count = {state: sum(cell.state == state for cell in result.cells) for state in states}
     counts = [f"{count[state]} {state}" for state in states if state != "missing"]
@@ -273,7 +276,7 @@ def summary(result: Result, *, seconds: bool = True) -> str:
 
 
 def markdown(result: Result, *, seconds: bool = True) -> str:
-    """All of it as Markdown, with the commands that repeat what did not come out as expected."""
+    """The tables as Markdown, with the commands that repeat the runs that were not as expected."""
     parts = [f"### {result.plan.title}", summary(result, seconds=seconds)]
     table = grid_of(result)
     if table.columns:
@@ -285,15 +288,15 @@ def markdown(result: Result, *, seconds: bool = True) -> str:
     head, lines, _ = _table(result)
     if lines:
         parts.append(markdown_table(head, lines).rstrip("\n"))
-    if told := list(notes(result)):
-        parts.append("\n".join(f"- {plain(words)}" for words in told))
+    if noted := list(notes(result)):
+        parts.append("\n".join(f"- {plain(words)}" for words in noted))
     if repeats := to_repeat(result):
         parts += ["To repeat:", "\n".join(f"- `{command}`" for command in repeats)]
     return "\n\n".join(parts) + "\n"
 
 
 def to_repeat(result: Result) -> list[str]:
-    """The commands that repeat the runs that did not come out as expected, where anything is expected."""
+    """The commands that repeat the runs that were not as expected, where anything is expected."""
     return [row.repeat for cell in result.cells for row in cell.rows if cell.code_of(row) and row.repeat]
 
 
@@ -309,20 +312,20 @@ def to_csv(result: Result) -> str:
     writer = csv.DictWriter(text, CSV_HEAD, restval="", extrasaction="ignore")
     writer.writeheader()
     for cell in result.cells:
-        told = cell.to_dict()
-        known = told["state"] == "known"
-        told |= told["outcomes"] | {
-            "findings": " ".join(told["findings"]),
-            "violated": told["violated"] if known else "",
+        fields = cell.to_dict()
+        known = fields["state"] == "known"
+        fields |= fields["outcomes"] | {
+            "findings": " ".join(fields["findings"]),
+            "violated": fields["violated"] if known else "",
             "low": f"{cell.rate.low:.4f}" if known else "",
             "high": f"{cell.rate.high:.4f}" if known else "",
-            "own": "yes" if told["own"] else "no",
+            "own": "yes" if fields["own"] else "no",
             "seconds": f"{cell.wall_s:.1f}" if cell.rows else "",
         }
-        writer.writerow({name: "" if value is None else value for name, value in told.items()})
+        writer.writerow({name: "" if value is None else value for name, value in fields.items()})
     return text.getvalue()
 
 
 def to_json(value: object) -> bytes:
-    """JSON for people."""
+    """Indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

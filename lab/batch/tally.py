@@ -1,4 +1,4 @@
-"""What a campaign found, counted."""
+"""The counts of a campaign."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lab.errors import ExitCode
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what was found. It does not depend on the order in which results come."""
+    """Counts of results, independent of the order in which they come."""
 
     runs: int = 0
     judged: int = 0
-    """How many of them came to a judgement at all."""
+    """How many of them were judged at all."""
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
     """Property → outcome → how many seeds."""
     violating: dict[str, list[int]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Tally:
     """Name of a violation → the seeds in which it was found."""
     unexpected: dict[int, Row] = field(default_factory=dict)
     unknown: dict[int, Row] = field(default_factory=dict)
-    """Seeds about which nothing is known, the lost ones included."""
+    """Seeds without a known result, the lost ones included."""
     _digests: dict[int, str] = field(default_factory=dict)
 
     def add(self, result: Row) -> None:
@@ -50,30 +50,30 @@ class Tally:
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 only if every seed came out as expected; what came out wrong weighs more than what is unknown."""
+        """0 only if every seed was as expected; a result that was not outweighs an unknown one."""
         unexpected = [ExitCode.UNEXPECTED] if self.unexpected else []
         unknown = [ExitCode.UNKNOWN] if self.unknown else []
         expected = [ExitCode.EXPECTED] if self.runs else []
         return worst([*unexpected, *unknown, *expected])
 
     def decided(self, name: str) -> int:
-        """In how many seeds it is known whether this property was violated."""
+        """For how many seeds it is known whether this property was violated."""
         seen = self.outcomes.get(name, Counter())
         return seen.total() - seen[Outcome.UNKNOWN]
 
     @property
     def lost(self) -> list[int]:
-        """The seeds that ended the processes that ran them."""
+        """The seeds whose processes died."""
         return sorted(seed for seed, result in self.unknown.items() if result.lost)
 
     @property
     def digest(self) -> str:
-        """One hash of all histories: two campaigns that agree in it saw the same, to the byte."""
-        told = "".join(f"{seed} {self._digests[seed]}\n" for seed in sorted(self._digests))
-        return sha256(told.encode()).hexdigest()
+        """One hash of all histories: campaigns with the same digest recorded the same histories."""
+        lines = "".join(f"{seed} {self._digests[seed]}\n" for seed in sorted(self._digests))
+        return sha256(lines.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """The tally as JSON, in an order that depends on nothing but what was found."""
+        """The tally as JSON, in an order that depends only on the results."""
         return {
             "seeds": self.runs,
             "properties": {

@@ -1,4 +1,4 @@
-"""A campaign in the terminal: what it has found so far, and the tally at its end."""
+"""A campaign in the terminal: its results so far, and the tally at its end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from lab.batch.tally import Tally
 from lab.report.progress import progress
 
 SHOWN: Final = 3
-"""Seeds that are shown of each kind."""
+"""How many seeds of each kind are shown."""
 
 
 @contextlib.contextmanager
 def tally_progress(console: Console, total: int) -> Iterator[Callable[[Row, Tally], None]]:
-    """Give a function that is told each result."""
+    """Show the progress; the function that is given takes each result."""
     began_s = time.monotonic()
     ran = 0
     with progress(console, total) as advance:
@@ -31,14 +31,14 @@ def tally_progress(console: Console, total: int) -> Iterator[Callable[[Row, Tall
             nonlocal ran
             ran += 1
             per_s = ran / max(time.monotonic() - began_s, 1e-9)
-            by = 1 if ran > 1 else tally.runs  # those that were known before, too
+            by = 1 if ran > 1 else tally.runs  # the first time, the earlier results of a resumed campaign too
             advance(words=f"{per_s:.1f} seeds/s · {found_words(tally)}", by=by)
 
         yield on_result
 
 
 def found_words(tally: Tally) -> str:
-    """What was found so far, in one line."""
+    """The findings so far, in one line."""
     parts = [f"{name} {len(seeds)}" for name, seeds in sorted(tally.found.items())]
     if tally.unknown:
         parts.append(f"unknown {len(tally.unknown)}")
@@ -58,9 +58,8 @@ def print_tally(console: Console, tally: Tally, repeat: Callable[[int], str]) ->
     if not table.row_count:
         table.add_row("any violation", *_share(0, tally.judged), "")
     console.print(table)
-    told = sum(outcomes["unknown"] for outcomes in tally.outcomes.values())
-    if told:
-        console.print(f"  unknown, and not counted above: {told} properties", style="yellow")
+    if unknown := sum(outcomes["unknown"] for outcomes in tally.outcomes.values()):
+        console.print(f"  unknown, and not counted above: {unknown} properties", style="yellow")
     _print_seeds(console, "not as expected", tally.unexpected, repeat, "red")
     _print_seeds(console, "unknown", tally.unknown, repeat, "yellow")
     console.print(

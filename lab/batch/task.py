@@ -1,4 +1,4 @@
-"""What a campaign does with each seed, and what its results depend on besides."""
+"""What a campaign does with each seed, and what its results depend on besides the seed."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from lab.batch.row import Row
 
 
 class Task(Protocol):
-    """What a campaign does with each seed: a value of a class that is not in ``__main__``: it is pickled."""
+    """What a campaign does with each seed. It is pickled, so its class must not be in ``__main__``."""
 
     @property
     def name(self) -> str:
-        """What it is called in reports, and what its file of results is named after."""
+        """Its name in reports, and of its file of results."""
         ...
 
     def session(self) -> AbstractContextManager[None]:
-        """What has to surround all seeds of a process."""
+        """The context in which all seeds of a process run."""
         ...
 
     def __call__(self, seed: int) -> Row:
-        """Run one seed, inside ``session``. Whatever it raises becomes a result that is unknown."""
+        """Run one seed, inside ``session``. If it raises, the result is unknown."""
         ...
 
     def identity(self) -> dict[str, Any]:
-        """All that its results depend on besides the seed, as JSON: only equal tasks share a file."""
+        """What its results depend on besides the seed, as JSON: only equal tasks share a file."""
         ...
 
     def repeat(self, seed: int) -> str:
@@ -40,7 +40,7 @@ class Task(Protocol):
 
 OnResult = Callable[[Row], None]
 Runner = Callable[[Task, Sequence[int], OnResult], Awaitable[None]]
-"""Runs a task over seeds and tells each result once, in any order: ``on_cores``, ``on_cluster``."""
+"""Runs a task over seeds and reports each result once, in any order: ``on_cores``, ``on_cluster``."""
 
 
 @functools.cache

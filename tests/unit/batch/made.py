@@ -14,12 +14,12 @@ EVIL = '<script>alert("x")</script>|*,"; & \n=1+1'
 
 
 def run(code: int = 0, outcomes: dict[str, str] | None = None, **more: object) -> Row:
-    told = Row(7, code, outcomes or {}, wall_s=2.5, repeat="lab run healthy --seed 7")
+    row = Row(7, code, outcomes or {}, wall_s=2.5, repeat="lab run healthy --seed 7")
     if code == 3:
         more.setdefault("reasons", ("no receipt for cut",))
     if code == 2:
         more |= {"refused": "a TTL of 1500 ms", "reasons": ("a TTL of 1500 ms",)}
-    return replace(told, **more)
+    return replace(row, **more)
 
 
 def cell(scenario: str, lock: str, *runs: Row, survey: bool = True, **more: object) -> Cell:

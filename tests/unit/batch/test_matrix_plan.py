@@ -49,7 +49,7 @@ def test_items_locks_and_reasons(small: Path, tmp_path: Path) -> None:
         "healthy/redlock tuned/sim",
     ]
     assert [one.own for one in made.items] == [True, False, True, False, False]
-    assert made.items[3].why_not == "a lock on one node, and this story has 5 nodes"
+    assert made.items[3].why_not == "a lock on one node, and this scenario has 5 nodes"
     batch = Batch.begin(made, tmp_path)
     assert [item.id for item in batch.missing] == [one.id for one in made.items if not one.why_not]
     batch.close()
@@ -156,7 +156,7 @@ def test_two_labs_do_not_write_one_journal(tmp_path: Path) -> None:
         ('{"item":"healthy/redlock/sim"}', f"{JOURNAL}:2"),
     ],
 )
-def test_a_damaged_journal_is_told(tmp_path: Path, line: str, words: str) -> None:
+def test_a_damaged_journal_is_reported(tmp_path: Path, line: str, words: str) -> None:
     batch = Batch.begin(MATRIX.plan, tmp_path)
     batch.close()
     with (batch.directory / JOURNAL).open("ab") as file:
@@ -167,8 +167,8 @@ def test_a_damaged_journal_is_told(tmp_path: Path, line: str, words: str) -> Non
     assert caught.value.exit_code == 2
 
 
-def test_what_is_gone_on_with_may_be_chosen(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="nothing to go on with"):
+def test_what_is_continued_may_be_chosen(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="nothing to continue"):
         Batch.resume(tmp_path)
     batch = begun(tmp_path)
     assert [item.id for item in batch.missing] == [], "what ended, and what cannot be run, is not run again"

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.batch import engine, preload
-from lab.batch.engine import Batch, run_many
+from lab.batch.engine import Batch
 from lab.batch.exit_code import worst
 from lab.batch.item import Item, Plan
 from lab.batch.junit import junit
@@ -168,13 +168,15 @@ async def test_a_run_that_cannot_be_started_is_unknown(
     assert row.reasons == ("it could not be started: No space left on device",)
 
 
-def test_bad_input_of_a_run_is_told_and_does_not_end_the_others(tmp_path: Path) -> None:
+def test_bad_input_of_a_run_is_reported_and_does_not_end_the_others(tmp_path: Path) -> None:
     items = (
         replace(ITEM, id="no/such/sim", scenario="no-such-scenario"),
         replace(ITEM, settings=("lock.ttl=1500ms",)),
         replace(ITEM, id="healthy/mine/sim", settings=("lock.name=no_such_module:Lock",)),
     )
-    ended = run_many(Plan("s", "t", items), out=tmp_path, seed=1)
+    batch = Batch.begin(Plan("s", "t", items), tmp_path)
+    ended = asyncio.run(batch.run(seed=1))
+    batch.close()
     rows = {row.item: row for row in ended.rows}
     assert "no-such-scenario" in rows["no/such/sim"].refused
     assert rows[ITEM.id].as_expected
@@ -184,7 +186,7 @@ def test_bad_input_of_a_run_is_told_and_does_not_end_the_others(tmp_path: Path) 
     assert ended.exit_code == ExitCode.UNKNOWN
 
 
-def test_a_row_that_cannot_be_written_down_ends_the_batch_and_is_told(
+def test_a_row_that_cannot_be_written_ends_the_batch_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def pretend(item: Item, seed: int, out: Path, **more: object) -> Row:

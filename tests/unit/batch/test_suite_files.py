@@ -204,6 +204,42 @@ def plan(directory: Path) -> Plan:
     return loaded(directory, GOOD)
 
 
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    text = """
+title: a suite
+cases:
+  - scenarios: [helthy, partition-minority]
+    locks: [redlok, single]
+    on: simm
+  - scenarios: healthy
+    controls: true
+    expect: {mutual_exclusion: ok}
+  - scenarios: late-release
+    set: [lock.tll=3s, clients=nobody]
+"""
+    with pytest.raises(LabError) as caught:
+        loaded(tmp_path, text)
+    found = [caught.value, *caught.value.others]
+    assert [each.seen for each in found] == [
+        'unknown substrate "simm"',
+        'no scenario is called "helthy"',
+        "the lock 'redlok'",
+        "expect is given, but a control has its own expectation",
+        '"nobody" does not list clients',
+        'unknown key "tll"',
+    ]
+    assert all("mine.yaml" in str(each.where) for each in found)
+    assert caught.value.render().count("error: ") == len(found)
+    with pytest.raises(LabError) as caught:
+        loaded(tmp_path, "titel: a suite\ncases:\n  - {scenarios: healthy, repeet: 3, on: []}\n")
+    assert [each.seen for each in (caught.value, *caught.value.others)] == [
+        'unknown key "titel"',
+        'unknown key "repeet"',
+        "the list is empty",
+        'the key "title" is missing',
+    ]
+
+
 def test_the_shards_are_the_whole(tmp_path: Path) -> None:
     whole = plan(tmp_path)
     for parts in (1, 2, 3, 5, 20):

@@ -88,7 +88,7 @@ def test_scenarios_with_several_locks_are_columns_and_the_others_lines() -> None
     assert table.columns == ("healthy", "jump")
     assert len(table.cells) == 4
     (line,) = lines_of(MATRIX)
-    assert line.story.item.name == "late"
+    assert line.cell.item.name == "late"
     assert line.control is not None
     assert line.control.item.name == "late-control"
     cells = (cell("healthy", lock, on=on) for lock in ("redlock", "single") for on in ("sim", "local"))

@@ -1,0 +1,140 @@
+"""A suite for one lock: which scenarios apply, what is expected of it, and why others are left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from lab.batch.for_lock import Kind, plan_for
+from lab.batch.item import Plan
+from lab.batch.plan import Selection
+from lab.errors import LabError
+from lab.scenario.files import ordinary_names
+from lab.scenario.load import load_scenario
+from tests.lab_process import Lab
+
+FIVE = ("A", "B", "C", "D", "E")
+REDLOCK = Kind("redlock", fences=False, nodes=FIVE)
+SINGLE = Kind("single", fences=False, nodes=("A",))
+
+
+def reasons(plan: Plan) -> dict[str, str]:
+    """Why each scenario that is left out is."""
+    return {name: one.reason for one in plan.skipped for name in one.lock.split(", ")}
+
+
+def chosen(plan: Plan) -> list[str]:
+    return [item.name for item in plan.items]
+
+
+def test_each_scenario_is_taken_or_left_out_with_a_reason() -> None:
+    plan = plan_for("redlock", REDLOCK, "sim")
+    assert sorted([*chosen(plan), *reasons(plan)]) == sorted(ordinary_names())
+    told = reasons(plan)
+    assert (
+        told["redlock-fenced"] == told["delayed-write-fenced-control"] == "needs a lock that hands out fences"
+    )
+    assert "announces its token" in told["redlock-cas"]
+    assert "follows a failover" in told["failover-race"]
+    assert "at the point between-setnx-and-expire" in told["crash-between-setnx-and-expire"]
+    assert set(told).isdisjoint(
+        {"partition-clockjump", "late-release", "extension-limit", "chaos", "late-set"}
+    )
+
+
+def test_a_control_is_left_out_with_its_scenario() -> None:
+    plan = plan_for("single", SINGLE, "sim")
+    for name in ordinary_names():
+        of = load_scenario(name).scenario.control_of
+        if of in reasons(plan):
+            assert reasons(plan)[name] == reasons(plan)[of]
+    assert "node A… executed SET" in reasons(plan)["gc-pause-in-flight-control"]
+
+
+def test_what_a_lock_cannot_do_is_said() -> None:
+    bare = Kind("redlock", fences=False, extends=False, nodes=FIVE, at_once=False)
+    told = reasons(plan_for("redlock-hyperf", bare, "sim"))
+    assert told["extend-across-partition"] == "needs a lock that can extend a lease"
+    assert told["split-vote-control"] == "needs a lock that asks all nodes at once"
+    elsewhere = Kind("single", fences=False, nodes=("E",))
+    told = reasons(plan_for("single", elsewhere, "sim"))
+    assert told["healthy"] == "is for a lock on node A, and this one asks node E"
+    assert "late-release" not in told
+
+
+@pytest.mark.parametrize(
+    ("lock", "kind", "scenario", "expected"),
+    [
+        ("redlock", REDLOCK, "partition-clockjump", {"mutual_exclusion": "violated"}),
+        ("redlock", REDLOCK, "late-release", {"mutual_exclusion": "ok", "deadlock_freedom": "ok"}),
+        ("plain-del", SINGLE, "late-release", {"mutual_exclusion": "ok"}),
+        ("plain-del", SINGLE, "partition-clockjump", {"mutual_exclusion": "ok"}),
+    ],
+)
+def test_the_reference_decides_what_is_expected(
+    lock: str, kind: Kind, scenario: str, expected: dict[str, str]
+) -> None:
+    (item,) = (one for one in plan_for(lock, kind, "sim").items if one.name == scenario)
+    story = load_scenario(scenario, item.settings).scenario
+    assert story.lock.name == lock
+    outcomes = dict(story.expect.outcomes)
+    assert {name: outcomes[name] for name in expected} == expected  # type: ignore[index]
+
+
+def operations(lock: str, scenario: str) -> Sequence[str]:
+    (item,) = (one for one in plan_for(lock, REDLOCK, "sim").items if one.name == scenario)
+    return list(load_scenario(scenario, item.settings).scenario.expect.operations or {})
+
+
+def test_no_lock_but_the_reference_has_to_be_in_doubt() -> None:
+    doubted = load_scenario("extend-across-partition").scenario.expect.operations or {}
+    assert "unknown" in doubted["alice extends"]
+    assert operations("redlock", "extend-across-partition") == list(doubted)
+    assert operations("redlock-sequential", "extend-across-partition") == [
+        action for action in doubted if action != "alice extends"
+    ]
+
+
+def test_options_that_a_lock_does_not_have_are_left_out() -> None:
+    plan = plan_for("tests.unit.batch.locks:Strict", REDLOCK, "sim")
+    (item,) = (one for one in plan.items if one.name == "extend-across-partition")
+    assert item.settings[1] == "lock.options={node_timeout: 200ms}"
+    assert reasons(plan)["extension-limit"] == "needs a lock with the option max_extensions"
+
+
+def test_a_driver_gets_no_options_of_the_labs_locks() -> None:
+    plan = plan_for("./some-driver", REDLOCK, "auto")
+    (item,) = (one for one in plan.items if one.name == "partition-clockjump")
+    assert item.settings[:2] == ("lock.name=./some-driver", "lock.options={}")
+    assert Selection(for_lock="./some-driver", kind=REDLOCK).plan().items[0].on == "auto"
+    assert Selection(for_lock="redlock", kind=REDLOCK).plan().items[0].on == "sim"
+    with pytest.raises(LabError, match="smi"):
+        Selection(for_lock="redlock", kind=REDLOCK, on="smi").plan()
+
+
+def test_the_command_finds_a_bare_del(lab: Lab) -> None:
+    run = lab("suite", "--for", "plain-del", "--only", "late-release*", "--json")
+    assert run.code == 1, run.out + run.err
+    cells = {cell["id"]: cell for cell in json.loads(run.out)["cells"]}
+    assert cells["late-release/plain-del/sim"]["rows"][0]["exit_code"] == 1
+    assert cells["late-release-control/plain-del/sim"]["rows"][0]["exit_code"] == 0
+    assert "needs a lock that hands out fences" in run.err
+    assert lab("suite", "--for", "single", "--only", "late-release*").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("healthy", "--for", "redlock"), "--for"),
+        (("--library", "--for", "redlock"), "--for"),
+        (("--matrix", "--for", "redlock"), "--for"),
+        (("--selftest", "--for", "redlock"), "--selftest together with --for"),
+        (("--like", "single"), "--like single without a lock"),
+    ],
+)
+def test_options_that_do_not_go_together(lab: Lab, words: tuple[str, ...], said: str) -> None:
+    run = lab("suite", *words)
+    assert run.code == 2
+    assert said in run.err
