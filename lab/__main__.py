@@ -26,10 +26,10 @@ def main() -> None:
         print("interrupted", file=sys.stderr)  # noqa: T201
         code = int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone; what Python would flush at exit has nowhere to go either.
+        # The reader of our output has closed the pipe; what Python would flush at exit is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = int(ExitCode.USAGE)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a defect must not look like a verdict
+    except Exception as error:  # noqa: BLE001 - a defect of the lab must not look like a verdict
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             print(f"error: {error.strerror}", file=sys.stderr)  # noqa: T201
             print("  hint: make room, or choose another place with --out", file=sys.stderr)  # noqa: T201

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A name people know it by, and the host and TCP port it is reached at."""
+    """A name for messages, and the host and TCP port it is reached at."""
 
     name: str
     host: str

@@ -1,12 +1,12 @@
 """One pipelined connection to one Redis node.
 
-Commands leave in the order they were given and replies come back in that order, so a delete that
-follows a SET on the same channel can never overtake it. That is why an abandoned SET needs no
-bookkeeping: whatever the node does late, it does before the delete that was sent after it.
+Commands leave in the order they were given and replies come back in that order, so a delete that follows a
+SET on the same channel can never overtake it: an abandoned SET, however late it is executed, is executed
+before the delete that was sent after it.
 
-There is no client library in between, only its parser (hiredis): a hidden retry would change what the lock
-does, a time-out belongs to the algorithm, and a lock that asks five nodes twice is made of this and little
-else (``benchmarks/peers.py`` holds it to the bare protocol).
+There is no client library in between, only a parser (hiredis): a hidden retry would change what the lock
+does, a time-out belongs to the algorithm, and most of the time of a lock operation is spent here
+(``benchmarks/peers.py`` compares it with the bare protocol).
 """
 
 from __future__ import annotations
@@ -30,39 +30,37 @@ class ErrorReply(Exception):
 
 
 class NodeError(Exception):
-    """The node could not be asked, or did not answer: its vote is unknown.
-
-    Where it did answer, with an error, the cause is that ``ErrorReply``.
-    """
+    """The command could not be sent, or had no reply, or an error reply; that ``ErrorReply`` is its cause."""
 
 
 Heard = Callable[["Reply | NodeError"], None]
-"""Takes a reply, or why there is none, in the middle of things: it must be quick, and must not raise."""
+"""A callback that takes the reply, or why there is none. It must be quick and must not raise."""
 Command = tuple[str | int | bytes, ...]
 Owed = deque[tuple[Heard, float]]
-"""Who waits for replies, oldest first, and since when by the loop's clock, in seconds."""
+"""The callbacks of commands without a reply yet, oldest first, each with the loop's time in seconds when the
+command was sent."""
 
 
 class Connection(Protocol):
     """One connection to a node: commands arrive in the order they were given, and so do their replies."""
 
     def ask(self, heard: Heard, command: Command) -> None:
-        """Send a command; ``heard`` is told its reply, or that there is none."""
+        """Send a command; ``heard`` is called with its reply, or with the reason for having none."""
         ...
 
     def is_stale(self, after_s: float) -> bool:
-        """Whether a reply has been missing for longer than that."""
+        """Whether a reply has been outstanding for longer than ``after_s`` seconds."""
         ...
 
     def close(self, why: str) -> None:
-        """Close it; whoever waits for a reply is told ``why`` there is none."""
+        """Close it; every command without a reply fails with ``why``."""
         ...
 
 
 class Transport(Protocol):
     """How a channel reaches its node.
 
-    ``ended`` is called once with a connection that broke by itself, before those who wait on it are told.
+    ``ended`` is called once with a connection that broke by itself, before its outstanding commands fail.
     """
 
     at_once: bool
@@ -114,8 +112,8 @@ class Channel:
     Args:
         address: where the node is.
         connect_timeout_s: how long making a connection may take, in seconds; None waits for ever.
-        stale_after_s: a connection that owes a reply for longer than this is given up when the next
-            command comes, since what is stuck behind it would be stuck as well.
+        stale_after_s: a connection with a reply outstanding for longer than this is given up at the next
+            command, which would have to wait behind it.
         client_name: the name the node shows in its client list.
         transport: how the node is reached.
     """
@@ -137,14 +135,13 @@ class Channel:
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
         self._queued = 0
-        """How many commands that had to wait for a connection are still on their way: the next one goes
-        behind them."""
+        """How many commands wait for a connection; the next one has to wait behind them."""
 
     def connect(self) -> Awaitable[None]:
         """Connect now, so that the first command need not; await it. Raises ``NodeError``."""
         if not self._transport.at_once:
             return self._connect()
-        # No coroutine: one that waits for nothing would be a task of its own for whoever gathers them.
+        # A future and no coroutine: `asyncio.gather` would make a task for each coroutine.
         connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             if self._connection is None:
@@ -165,7 +162,7 @@ class Channel:
         return await self.post(*arguments)
 
     def post(self, *arguments: str | int | bytes) -> asyncio.Future[Reply]:
-        """Send one command, after all that were given before; what is returned ends as ``call`` would."""
+        """Send one command, after all that were given before; the future ends as ``call`` would."""
         if not self._transport.at_once and not self._is_ready():
             return self._queue(arguments)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -173,7 +170,7 @@ class Channel:
         return reply
 
     def send(self, heard: Heard, *arguments: str | int | bytes) -> None:
-        """The same for those in a hurry: ``heard`` is told in the very turn in which a reply comes."""
+        """The same with a callback, called in the turn of the loop in which the reply arrives."""
         connection = self._connection
         if connection is not None and not self._queued and not connection.is_stale(self._stale_after_s):
             connection.ask(heard, arguments)
@@ -217,7 +214,7 @@ class Channel:
         if self._connection is not None:
             return self._connection
         try:
-            # The handshake (CLIENT SETNAME) is a round trip of its own that a black hole never answers.
+            # The handshake (CLIENT SETNAME) is a round trip too, and gets no answer through a cut link.
             async with asyncio.timeout(self._connect_timeout_s):
                 connection = await self._transport.connect(self.address, self._client_name, self._ended)
         except (NodeError, OSError, TimeoutError) as error:
@@ -228,12 +225,12 @@ class Channel:
         return connection
 
     def _send_anew(self, heard: Heard, arguments: Command) -> None:
-        """Send over another connection, which is there at once."""
+        """Send over a new connection, which needs no time to be made."""
         self._drop("no reply for too long")
         try:
             connection = self._connect_at_once()
         except NodeError as error:
-            heard(error.with_traceback(None))  # which would lead back to who hears it
+            heard(error.with_traceback(None))  # its frames would make a reference cycle with the callback
             return
         connection.ask(heard, arguments)
 
@@ -242,7 +239,7 @@ class Channel:
         return self._connection
 
     def _ended(self, connection: Connection) -> None:
-        """The connection has broken, or cannot be understood any more."""
+        """The connection broke, or what arrives on it is not the protocol."""
         if connection is self._connection:
             self._connection = None
 
@@ -280,7 +277,7 @@ class _RespConnection(asyncio.Protocol):
         return bool(self._waiting) and self._time() - self._waiting[0][1] > after_s
 
     def close(self, why: str) -> None:
-        """Close it; what comes of it from now on is nobody's business."""
+        """Close it; what arrives from now on is ignored."""
         self._over = True
         fail_all(self._waiting, f"{self._name}: {why}")
         if self._transport is not None:
@@ -296,9 +293,9 @@ class _RespConnection(asyncio.Protocol):
         reader = self._reader
         try:
             reader.feed(data)
-            while (reply := reader.gets()) is not False:  # what it says when the rest has not come yet
+            while (reply := reader.gets()) is not False:  # False: the rest has not arrived yet
                 if not self._waiting:
-                    self._end(f"a reply that nobody asked for: {str(reply)[:80]}")
+                    self._end(f"a reply without a command: {str(reply)[:80]}")
                     return
                 heard, _ = self._waiting.popleft()
                 heard(refusal(reply) if isinstance(reply, ErrorReply) else reply)
@@ -324,12 +321,12 @@ def fail_all(waiting: Owed, why: str) -> None:
 
 
 def settle(future: asyncio.Future[Reply], reply: Reply | NodeError) -> None:
-    """End a future with what was heard, unless nobody wants it any more."""
+    """Complete a future with a reply, unless it was cancelled."""
     if future.done():
         return
     if isinstance(reply, NodeError):
         future.set_exception(reply)
-        future.exception()  # nobody may be waiting any more; that is no error of its own
+        future.exception()  # marks it as retrieved: a result that is never awaited must not be logged
     else:
         future.set_result(reply)
 

@@ -1,7 +1,7 @@
-"""What the lab and a client process say to each other: JSON lines over the client's stdin and stdout.
+"""The protocol between the lab and a client process: JSON lines over the client's stdin and stdout.
 
 The lab sends ``Setup`` first and ``Command`` after that; the client answers every message with one
-``Answer``. Operations themselves are not told this way: they stand in the client's own event log.
+``Answer``. Operations are not recorded from this: they stand in the client's own event log.
 
 ``Point`` are the pause points of a client's work: where a scenario can make it wait.
 """
@@ -24,8 +24,8 @@ Point = Literal[
     "written",
     "before-release",
 ]
-"""Where ``work`` and ``continue`` can stop, in the order in which a client comes by; the first only with the
-lock ``setnx-expire``, the second only with a lock that announces its token."""
+"""Where ``work`` and ``continue`` can stop, in the order in which a client reaches them; the first only with
+the lock ``setnx-expire``, the second only with a lock that announces its token."""
 
 POINTS: Final[tuple[Point, ...]] = get_args(Point)
 POINTS_BEFORE_GRANT: Final[tuple[Point, ...]] = ("between-setnx-and-expire", "before-announce")
@@ -34,12 +34,12 @@ POINTS_BEFORE_GRANT: Final[tuple[Point, ...]] = ("between-setnx-and-expire", "be
 Verb = Literal[
     "acquire", "extend", "read", "check", "write", "release", "work", "continue", "loop", "stop", "clock"
 ]
-"""``loop`` goes on beside other commands until it is over or ``stop`` comes, which has no answer itself;
-``clock`` is answered at once, with the process's wall clock in nanoseconds, whatever else it is doing."""
+"""``loop`` goes on beside other commands until its time is over or ``stop`` comes, which has no answer;
+``clock`` is answered at once, with the process's wall clock in nanoseconds, even during another command."""
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Everything a client process must know; its first line of input."""
+    """The configuration of a client process; its first line of input."""
 
     client: str
     key: str
@@ -57,7 +57,7 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """What ``loop`` does: rounds of ``work``, each on a key drawn from ``keys``, for ``duration_ns``.
+    """Rounds of ``work``, each on a key drawn from ``keys``, for ``duration_ns``.
 
     Times are means of exponential distributions, cut off at ``lab.client.loop.MOST`` times the mean.
     """
@@ -70,7 +70,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """One thing to do. ``until`` names the point at which ``work`` and ``continue`` stop and wait."""
+    """One command. ``until`` names the point at which ``work`` and ``continue`` stop and wait."""
 
     id: int
     verb: Verb
@@ -79,7 +79,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Outcome(StrEnum):
-    """How a command ended: Jepsen's three, plus what only a story knows."""
+    """How a command ended: Jepsen's three; skipped (no lease is held); held (waiting at a pause point)."""
 
     OK = "ok"
     FAIL = "fail"
@@ -89,7 +89,7 @@ class Outcome(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The end of a command. ``text`` says it in words; ``HELD`` means: waiting at the point ``text``."""
+    """The end of a command. ``text`` says it in words; after ``HELD`` it is the pause point."""
 
     id: int
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""Durations as people write them ("250ms", "+11s", "1.5s") and as the lab keeps them: integer nanoseconds."""
+"""Durations as text ("250ms", "+11s", "1.5s") and as the lab keeps them: integer nanoseconds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ UNITS_NS: Final[dict[str, int]] = {
 """Nanoseconds in one of each unit."""
 
 EXPECTED: Final = "a number with one of the units ns, us, ms, s, m, h, like 250ms, 1.5s or 2m"
-"""What every error about a duration says it expected."""
+"""The `expected` of every error about a duration."""
 
 MAX_NS: Final = 100 * 365 * 24 * UNITS_NS["h"]
-"""A hundred years: far beyond any story, and still inside 64 bits when two of them are added."""
+"""A hundred years: far beyond any run, and the sum of two of them still fits in 64 bits."""
 
 PATTERN: Final = r"[0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h)"
 """The grammar of a duration without its sign, as the JSON schema shows it."""
@@ -44,7 +44,7 @@ def parse_duration_ns(text: str) -> int:
     between them. Raises `DurationError` (a `ValueError`) for anything else, for a fraction of a nanosecond,
     and beyond a hundred years.
     """
-    # The micro sign and the Greek letter look the same on every screen: both mean us.
+    # The micro sign and the Greek letter mu look the same: both mean us.
     plain = text.strip().replace("µ", "u").replace("μ", "u")
     match = _DURATION.fullmatch(plain) if len(plain) <= _LENGTH_MAX else None
     if match is None:

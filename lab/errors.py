@@ -1,9 +1,10 @@
-"""The lab's errors and exit codes: what was seen, where, what was expected, and what to do now."""
+"""The lab's errors and exit codes."""
 
 from __future__ import annotations
 
+import copy
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 
@@ -26,30 +27,49 @@ class LabError(Exception):
     """An error the user can act on. It is shown by `render()`, never as a traceback.
 
     `seen` says what was found, in one sentence. `where` is a place such as "file.yaml:12, key `lock.ttl`".
-    `expected` says what would have been right; `hint` is the next thing to do, best a command.
+    `expected` says what would have been right; `hint` is the next thing to do, best a command. `others` are
+    further errors of the same input, each of them with a place of its own: all are shown at once.
     """
 
     exit_code: int = ExitCode.USAGE
 
     def __init__(
-        self, seen: str, *, where: str | None = None, expected: str | None = None, hint: str | None = None
+        self,
+        seen: str,
+        *,
+        where: str | None = None,
+        expected: str | None = None,
+        hint: str | None = None,
+        others: Sequence[LabError] = (),
     ) -> None:
         super().__init__(seen)
         self.seen = seen
         self.where = where
         self.expected = expected
         self.hint = hint
+        self.others = tuple(others)
+
+    @classmethod
+    def of_all(cls, errors: Sequence[LabError]) -> LabError:
+        """Several errors as one: the first of them, with the others behind it."""
+        first, *rest = [each for error in errors for each in (error, *error.others)]
+        alone = [copy.copy(error) for error in (first, *rest)]
+        for each in alone:
+            each.others = ()
+        alone[0].others = tuple(alone[1:])
+        return alone[0]
 
     def render(self) -> str:
         """Plain text, one line per known field: `error:`, then `where:`, `expected:` and `hint:` indented.
 
-        Continuation lines of a field that spans several lines are indented below it.
+        Continuation lines of a field that spans several lines are indented below it. The others follow, each
+        in the same way.
         """
         lines = ["error: " + self.seen.replace("\n", "\n    ")]
         for name, text in (("where", self.where), ("expected", self.expected), ("hint", self.hint)):
             if text is not None:
                 lines.append(f"  {name}: " + text.replace("\n", "\n    "))
-        return "\n".join(lines)
+        return "\n".join([*lines, *(other.render() for other in self.others)])
 
     def __str__(self) -> str:
         return self.render()

@@ -1,4 +1,4 @@
-"""Where the lab keeps things: the user's cache, provided tools, run files, and its own scenarios."""
+"""Directories of the lab: the user's cache, provided tools, run files, and its own scenarios."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def writable_dir(path: Path) -> Path:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        # access(2) lies on read-only mounts and for root: only a write tells.
+        # access(2) is wrong on read-only mounts and for root: only a write proves it.
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"\0")
     except OSError as cause:
@@ -74,24 +74,19 @@ def scenario_dir() -> Path:
     return _shipped("scenarios", "a directory of *.yaml files")
 
 
-def mutant_story_dir() -> Path:
-    """The scenarios that show what is wrong with the lab's own broken locks (``lab.locks.broken``)."""
-    return Path(__file__).resolve().parent / "locks" / "broken" / "stories"
-
-
 def compose_dir() -> Path:
     """The Dockerfiles and the compose file that come with the lab. Raises LabError as `scenario_dir` does."""
     return _shipped("compose", "a directory of Dockerfiles")
 
 
-def _shipped(room: str, expected: str) -> Path:
+def _shipped(name: str, expected: str) -> Path:
     package = Path(__file__).resolve().parent
-    candidates = (package / f"_{room}", package.parent / room)
+    candidates = (package / f"_{name}", package.parent / name)
     for candidate in candidates:
         if candidate.is_dir():
             return candidate
     raise LabError(
-        f"the {room} that come with the lab are missing",
+        f"the {name} that come with the lab are missing",
         where=str(candidates[0]),
         expected=expected,
         hint="reinstall lock-lab",
@@ -99,7 +94,7 @@ def _shipped(room: str, expected: str) -> Path:
 
 
 def writable_file(path: Path | None) -> None:
-    """Find out, before there is anything to write, whether a report can be. Raises ``LabError``."""
+    """Check that a report can be written, before there is one to write. Raises ``LabError``."""
     if path is None:
         return
     try:

@@ -1,1 +1,1 @@
-"""From a history and its scenario to a result: expectation, key presence, belief, metrics."""
+"""From a history and its scenario to a result: verdict, comparison, key presence, belief, metrics."""

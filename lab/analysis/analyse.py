@@ -1,4 +1,4 @@
-"""From a history and its scenario to everything that is said of a run: checked, compared, measured."""
+"""From a history and its scenario to the analysis of a run: checked, compared, measured."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from lab.scenario.model import Scenario
 
 
 class Analysis(NamedTuple):
-    """The verdict on a history, the comparison with what was expected, and what decides nothing."""
+    """The verdict on a history, its comparison with the expectation, and figures that decide nothing."""
 
     verdict: Verdict
     comparison: Comparison
     measures: Measures | None
-    """How soon and how often the lock was got; of a workload only."""
+    """How soon and how often the lock was acquired; of a workload only."""
     belief: CrossCheck | None
-    """What the clients believed against where their tokens lay."""
+    """The clients' belief windows compared with the presence of their tokens on the nodes."""
 
 
 def analyse(history: History, scenario: Scenario) -> Analysis:
-    """Check a history and hold the verdict against what the scenario expects; nothing is written."""
+    """Check a history and compare the verdict with what the scenario expects; nothing is written."""
     verdict = check(history)
     measures = measure(history) if scenario.workload is not None else None
     return Analysis(verdict, compare(verdict, history, scenario), measures, _cross_check(history, scenario))
 
 
 def _cross_check(history: History, scenario: Scenario) -> CrossCheck | None:
-    """Hold belief against truth; it decides nothing, and must not cost the verdict if it fails."""
+    """Compare belief with key presence; it decides nothing, so an error in it must not cost the verdict."""
     try:
         return cross_check(history, one_master=bool(scenario.cluster.replicas))
     except Exception:
-        logging.getLogger("lab").exception("belief and truth could not be compared; the verdict stands")
+        logging.getLogger("lab").exception("belief and key presence were not compared; the verdict stands")
         return None

@@ -1,9 +1,8 @@
-"""Belief against truth: what each client believed of its lock, held against where its token really lay.
+"""Belief compared with key presence: on how many nodes a client's token was during its belief windows.
 
-A report and no verdict: no property is decided by it, and a correct lock may well have belief without a
-majority (a node that is down keeps nothing, yet gives nothing to anybody else either). The truth is known
-between bounds (`lab.analysis.key_presence`), and so is all that is said here: `sure` is the least, `possible`
-the most.
+A report and no verdict: it decides no property, and a correct lock may have belief without a majority (a node
+that is down keeps nothing, but grants nothing to others either). Key presence is known between bounds
+(`lab.analysis.key_presence`), and so are all results here: `sure` is the least, `possible` the most.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from checker.history.evidence import Evidence
 from checker.history.history import History
 from checker.history.operations import NEVER, NONE, F
-from lab.analysis.key_presence import LOOKS, Loss, NodeRecord, Piece, Presence
+from lab.analysis.key_presence import OBSERVATIONS, Loss, NodeRecord, Piece, Presence
 
 LISTED_MAX: Final = 200
 """How many grants are listed one by one in verdict.json."""
@@ -26,11 +25,11 @@ LISTED_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One grant: when its client believed in it, and for how much of that the token lay on too few nodes.
+    """One grant: its belief windows, and for how much of them the token was on too few nodes.
 
     `sure_ns` and `possible_ns` bound the time of belief without enough nodes; `first_ns` and `last_ns` bound
-    when that began, `most` is how many nodes surely had the token at once while the client believed, and
-    `losses` are the nodes that lost it meanwhile.
+    when that began, `most` is how many nodes certainly had the token at once during the belief windows, and
+    `losses` are the nodes that lost it during them.
     """
 
     grant_id: str
@@ -44,34 +43,35 @@ class Held:
     losses: tuple[Loss, ...]
 
     @property
-    def parts(self) -> bool:
-        """Whether belief and truth surely part."""
+    def differs(self) -> bool:
+        """Whether belief and presence certainly differ."""
         return self.sure_ns > 0
 
     @property
     def agrees(self) -> bool:
-        """Whether they surely agree all the while."""
+        """Whether they certainly agree all the time."""
         return self.possible_ns == 0
 
 
 @dataclass(frozen=True, slots=True)
 class CrossCheck:
-    """All grants of the key that was watched; `missing` says why there is nothing to compare, if so."""
+    """All grants of the observed key; `missing` says why there is nothing to compare, if so."""
 
     nodes: int
     needed: int
     held: tuple[Held, ...]
     start_ns: int
     end_ns: int
-    """When the story was over; what was believed later is not looked at."""
-    unwatched: int = 0
+    """The end of the steps or of the workload; later belief is ignored."""
+    unobserved: int = 0
+    """Grants of other keys."""
     missing: str | None = None
     without_token: int = 0
-    """Grants of which the record has no token, as where a library does not tell it; not watched either."""
+    """Grants without a token in the history (a library may not show it); not compared either."""
     shared_token: int = 0
-    """Grants with a token that others had too; not watched either."""
+    """Grants with a token that other grants had too; not compared either."""
     only_on: tuple[str, ...] = ()
-    """Where tokens lay, if none ever lay on two nodes at once."""
+    """The nodes with tokens, if none was ever on two nodes at once."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as it stands in verdict.json; times in milliseconds since the history's start."""
@@ -83,9 +83,9 @@ class CrossCheck:
             "needed": self.needed,
             "grants": len(self.held),
             "agree": len(self.held) - len(open_),
-            "part": sum(held.parts for held in open_),
-            "not_known": sum(not held.parts for held in open_),
-            "not_watched": self.unwatched + self.without_token + self.shared_token,
+            "part": sum(held.differs for held in open_),
+            "not_known": sum(not held.differs for held in open_),
+            "not_watched": self.unobserved + self.without_token + self.shared_token,
             "grants_that_do_not_agree": [self._held(held) for held in open_[:LISTED_MAX]],
         }
 
@@ -104,25 +104,25 @@ class CrossCheck:
         }
 
     def ms(self, time_ns: int | None) -> float | None:
-        """A stamp as milliseconds since the history's start; None for what never came."""
+        """A stamp as milliseconds since the history's start; None for `NEVER`."""
         return None if time_ns is None or time_ns >= NEVER else (time_ns - self.start_ns) / 1e6
 
 
 def cross_check(history: History, *, one_master: bool = False) -> CrossCheck:
-    """Hold every grant's belief against the nodes' truth, until the story was over and the lab began to mend.
+    """Compare every grant's belief with the presence of its token, until the lab began to heal at the end.
 
     Args:
         history: the record.
-        one_master: that nodes replicate each other, so that a grant lies where it counts if any has it.
+        one_master: whether nodes replicate each other, so that one node with the token is enough.
     """
     names = sorted({event.node for event in history.nodes if event.node is not None})
     total = max(history.params.nodes or 0, len(names))
     key = next((event.key for event in history.nodes if event.key is not None), None)
-    looked = [e for e in history.nodes if e.f in LOOKS]
-    if key is None or not looked:
-        return CrossCheck(total, 0, (), history.start_ns, history.end_ns, missing="no node was watched")
-    if any("asked_ns" not in (e.value if isinstance(e.value, dict) else {}) for e in looked):
-        missing = "the history does not tell between which moments the nodes were looked at"
+    observed = [e for e in history.nodes if e.f in OBSERVATIONS]
+    if key is None or not observed:
+        return CrossCheck(total, 0, (), history.start_ns, history.end_ns, missing="no node was observed")
+    if any("asked_ns" not in (e.value if isinstance(e.value, dict) else {}) for e in observed):
+        missing = "the history has no times of the observations of nodes"
         return CrossCheck(total, 0, (), history.start_ns, history.end_ns, missing=missing)
     records = [
         NodeRecord(name, [e for e in history.nodes if e.node == name and e.key in (None, key)], history)
@@ -149,26 +149,26 @@ class _Check:
         grants, ops = evidence.grants, evidence.ops
         codes, counts = np.unique(ops.token[(ops.f == F.ACQUIRE) & (ops.token != NONE)], return_counts=True)
         own = set(codes[counts == 1].tolist())
-        followed, unwatched, nameless, shared = [], 0, 0, 0
+        followed, unobserved, without, shared = [], 0, 0, 0
         for grant, believed in self._beliefs().items():
             token = int(grants.token[grant])
             if evidence.key(int(grants.key[grant])) != self._key or token not in own:
                 other = evidence.key(int(grants.key[grant])) != self._key
-                unwatched += other
-                nameless += not other and token == NONE
+                unobserved += other
+                without += not other and token == NONE
                 shared += not other and token != NONE
                 continue
             since_ns = int(grants.called_ns[grant])
             name, end_ns = str(ops.names.token[token]), believed[-1].end_ns
-            followed.append((grant, believed, [r.lain(name, since_ns, end_ns) for r in self._records]))
-        spread = max((sum(bool(lain.there) for lain in lains) for _, _, lains in followed), default=0)
-        needed = 1 if spread == 1 else self._needed  # a lock that never asks a second node needs no majority
-        held = [self._held(grant, believed, lains, needed) for grant, believed, lains in followed]
+            followed.append((grant, believed, [r.presence(name, since_ns, end_ns) for r in self._records]))
+        spread = max((sum(bool(one.there) for one in presences) for _, _, presences in followed), default=0)
+        needed = 1 if spread == 1 else self._needed  # a lock that never uses a second node needs no majority
+        held = [self._held(grant, believed, presences, needed) for grant, believed, presences in followed]
         on = {
             r.node
-            for _, _, lains in followed
-            for r, lain in zip(self._records, lains, strict=True)
-            if lain.there
+            for _, _, presences in followed
+            for r, one in zip(self._records, presences, strict=True)
+            if one.there
         }
         return CrossCheck(
             self._total,
@@ -176,14 +176,14 @@ class _Check:
             tuple(held),
             evidence.history.start_ns,
             self._end_ns,
-            unwatched,
-            without_token=nameless,
+            unobserved,
+            without_token=without,
             shared_token=shared,
             only_on=tuple(sorted(on)) if spread == 1 else (),
         )
 
     def _beliefs(self) -> dict[int, list[Piece]]:
-        """When the client of each grant believed in it, as far as the story went."""
+        """The belief windows of each grant, until `_end_ns`."""
         segments = self._evidence.believed
         found: dict[int, list[Piece]] = {}
         columns = (segments.grant.tolist(), segments.start_ns.tolist(), segments.end_ns.tolist())
@@ -192,14 +192,14 @@ class _Check:
                 found.setdefault(grant, []).append(Piece(start_ns, min(end_ns, self._end_ns)))
         return found
 
-    def _held(self, grant: int, believed: list[Piece], lains: Sequence[Presence], needed: int) -> Held:
+    def _held(self, grant: int, believed: list[Piece], presences: Sequence[Presence], needed: int) -> Held:
         sure_ns = possible_ns = most = 0
         first_ns: int | None = None
         last_ns: int | None = None
         for piece in believed:
-            for start_ns, end_ns in _cut(piece, lains):
-                there = sum(_covers(lain.there, start_ns, end_ns) for lain in lains)
-                absent = sum(_covers(lain.absent, start_ns, end_ns) for lain in lains)
+            for start_ns, end_ns in _cut(piece, presences):
+                there = sum(_covers(one.there, start_ns, end_ns) for one in presences)
+                absent = sum(_covers(one.absent, start_ns, end_ns) for one in presences)
                 most = max(most, there)
                 if there >= needed:
                     continue
@@ -210,8 +210,8 @@ class _Check:
                     last_ns = start_ns if last_ns is None else last_ns
         losses = [
             loss
-            for lain in lains
-            for loss in lain.losses
+            for one in presences
+            for loss in one.losses
             if any(loss.first_ns < piece.end_ns and piece.start_ns <= loss.last_ns for piece in believed)
         ]
         return Held(
@@ -227,12 +227,12 @@ class _Check:
         )
 
 
-def _cut(piece: Piece, lains: Iterable[Presence]) -> list[tuple[int, int]]:
-    """A piece of belief, cut wherever anything about a node changes."""
+def _cut(piece: Piece, presences: Iterable[Presence]) -> list[tuple[int, int]]:
+    """A belief window, cut wherever the presence on a node changes."""
     ends = {
         stamp
-        for lain in lains
-        for span in (*lain.there, *lain.absent)
+        for one in presences
+        for span in (*one.there, *one.absent)
         for stamp in (span.start_ns, span.end_ns)
     }
     cuts = [piece.start_ns, *sorted(e for e in ends if piece.start_ns < e < piece.end_ns), piece.end_ns]

@@ -1,4 +1,4 @@
-"""A verdict held against what its scenario expects: what differs, what is unknown, and the exit code."""
+"""A verdict compared with what its scenario expects: what differs, what is unknown, and the exit code."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lab.errors import ExitCode
 from lab.scenario.model import Expect, Scenario
 
 MUST_HAPPEN: Final = ("violated", "found")
-"""Expectations of something that must be seen to happen; a busy machine can keep it from happening."""
+"""Expectations of an event; a busy machine can keep it from happening."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One property, or one finding, that came out differently from what the scenario expects."""
+    """One property, finding or operation that differs from the expectation."""
 
     what: str
     expected: str
@@ -39,15 +39,15 @@ class Comparison:
 
     @property
     def is_certain(self) -> bool:
-        """Whether a violation was seen that was not expected, even in a run that was aborted afterwards."""
+        """Whether an unexpected violation was seen: certain even if the run was aborted afterwards."""
         return any(mismatch.seen == Outcome.VIOLATED for mismatch in self.mismatches)
 
     @property
     def exit_code(self) -> ExitCode:
-        """A violation that nobody expected decides: it is certain, whatever else is unknown.
+        """An unexpected violation decides: it is certain, whatever else is unknown.
 
-        Otherwise unknown wins, also over a violation that was expected and seen: that the rest is as expected
-        cannot be known. Then come expectations that were not met.
+        Otherwise unknown comes first, even if an expected violation was seen: whether the rest is as expected
+        is not known. Then come expectations that were not met.
         """
         if self.is_certain:
             return ExitCode.UNEXPECTED
@@ -57,9 +57,9 @@ class Comparison:
 
 
 def compare(verdict: Verdict, history: History, scenario: Scenario) -> Comparison:
-    """Hold the verdict on a history, and how its operations ended, against what the scenario expects.
+    """Compare the verdict on a history, and the outcomes of its operations, with what the scenario expects.
 
-    What had to happen and did not is unknown where a client that stood still unasked was refused.
+    An expected event that did not happen is unknown if a client was refused after a stall of its process.
     """
     mismatches, unknown = compare_properties(verdict, scenario.expect)
     operations = tuple(Mismatch(*each) for each in unlike(history, scenario))
@@ -73,7 +73,7 @@ def compare(verdict: Verdict, history: History, scenario: Scenario) -> Compariso
 def compare_properties(verdict: Verdict, expect: Expect) -> tuple[tuple[Mismatch, ...], tuple[str, ...]]:
     """Return what differs from the expectation, and why anything in it is unknown.
 
-    A property that the scenario does not mention must at least not be violated, unless it is left to chance.
+    A property that the scenario does not mention must at least not be violated, unless it is in `either`.
     """
     mismatches: list[Mismatch] = []
     unknown = list(verdict.unknown_reasons)
@@ -97,9 +97,9 @@ def compare_properties(verdict: Verdict, expect: Expect) -> tuple[tuple[Mismatch
 
 
 def refusals_in_stalls(history: History) -> Iterator[str]:
-    """Say which clients were refused while they stood still unasked: their time-outs ran, and nothing else.
+    """Which clients were refused after a stall that the nemesis did not cause: their time-outs had passed.
 
-    What such a refusal kept from happening says nothing about the lock.
+    That an event did not happen because of such a refusal says nothing about the lock.
     """
     evidence = Evidence(history)
     ops, pauses = evidence.ops, evidence.pauses()
@@ -110,10 +110,9 @@ def refusals_in_stalls(history: History) -> Iterator[str]:
                 p.start_ns <= stall.end_ns and stall.start_ns <= p.end_ns for p in pauses.get(client, ())
             )
             if stall.client == client and stall.start_ns < return_ns and call_ns < stall.end_ns and not asked:
+                stalled = in_words(stall.end_ns - stall.start_ns)
                 yield (
-                    f"{client} was refused at {evidence.at(return_ns)} after it had stood still for "
-                    f"{in_words(stall.end_ns - stall.start_ns)}, since the machine was busy: what was to "
-                    "happen "
-                    "then may not have happened for that alone"
+                    f"{client} was refused at {evidence.at(return_ns)} after its process had stalled for "
+                    f"{stalled} on a busy machine: that alone may have prevented the expected event"
                 )
                 break

@@ -1,13 +1,13 @@
-"""Where a token really lay: from what was seen at one node to when it surely was there, and surely was not.
+"""Key presence: from the observations of a node, when a token was certainly there, and certainly not.
 
-A node is looked at after every command on the key, and when the story asks (`lab.run.observer`). Between two
-looks the key changes by a command, which MONITOR shows, by its expiry, or by what the nemesis does to the
-node. What neither look nor rule tells is left open: all answers are *surely there*, *surely not*, or nothing.
+A node is observed after every command on the key, and at steps of the scenario (`lab.run.observer`). Between
+two observations the key changes by a command, which MONITOR shows, by its expiry, or by a fault of the node.
+What these do not decide stays open: the answers are *certainly there*, *certainly absent*, or none.
 
-Taken for true: a lock draws a token anew for each attempt and sends it to a node once, so one that is gone
-does not come back, and one seen twice was there in between; the stamps of a node whose clock nobody moved are
-right to within ε, its rate to within ρ. Not taken for true: that a node which went down still had what it was
-last seen with, nor that MONITOR, once lost, missed nothing.
+Assumed: a lock draws a new token for each attempt and sends it to a node once, so a token that is gone does
+not come back, and one seen twice was there in between; the stamps of a node without a clock fault are right
+within ε, its rate within ρ. Not assumed: that a node which went down still had the last observed token, nor
+that nothing happened while MONITOR was disconnected.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from checker.history.history import Fault, History
 from checker.history.operations import NEVER
 from lab.scenario.registry import effect_of
 
-LOOKS: Final = frozenset(("key-set", "key-deleted", "key-observed"))
+OBSERVATIONS: Final = frozenset(("key-set", "key-deleted", "key-observed"))
 TOUCHED: Final = "key-touched"
 ENDS: Final = frozenset(("node-down", "node-left"))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """From `start_ns` to `end_ns`."""
+    """An interval of time."""
 
     start_ns: int
     end_ns: int
@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look: between two instants the key had this token and so much time left; None: it was not there."""
+    """Between two instants the key had this token and so much time left; None: it was not there."""
 
     number: int
     asked_ns: int
@@ -52,7 +52,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCommand:
-    """A command on the key: it ran between two instants, and surely between two looks, by their numbers."""
+    """A command on the key: it ran between two instants, and between two observations, by their numbers."""
 
     first_ns: int
     last_ns: int
@@ -61,23 +61,23 @@ class ObservedCommand:
     words: tuple[str, ...]
 
     def may_set(self, token: str) -> bool:
-        """Whether it may have given the key this token."""
+        """Whether it may have set the key to this token."""
         return not self._is_script and token in self.words
 
     @property
     def may_end(self) -> bool:
-        """Whether it may have taken a key away that was there."""
+        """Whether it may have deleted the key, or replaced its token."""
         return not self._is_script and not (self.words[0] == "SET" and "NX" in self.words)
 
     @property
     def _is_script(self) -> bool:
-        """Whether what it did was shown as commands of its own."""
+        """Whether its effects are recorded as commands of their own."""
         return self.words[0] in ("EVAL", "EVALSHA", "FCALL")
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A token left a node, between two instants, for a reason in words."""
+    """A node lost a token between two instants; why, as text."""
 
     node: str
     first_ns: int
@@ -87,7 +87,7 @@ class Loss:
 
 @dataclass(slots=True)
 class Presence:
-    """When a token surely lay on a node, when it surely did not, and how it was lost."""
+    """When a token was certainly on a node, when it was certainly absent, and how it was lost."""
 
     there: list[Piece] = field(default_factory=list)
     absent: list[Piece] = field(default_factory=list)
@@ -95,11 +95,11 @@ class Presence:
 
 
 class NodeRecord:
-    """Everything that was seen of one key on one node.
+    """The observations of one key on one node.
 
     Args:
         node: its name.
-        events: those of the history that are the node's own, by time.
+        events: the events of this node in the history, by time.
         history: for its faults and assumptions.
     """
 
@@ -114,28 +114,28 @@ class NodeRecord:
         self._falls = [f for f in faults if effect_of(f.f) == "down"]
         self._down = [d for f in self._falls for d in _down(f, healings.get(f.fault_id), node)]
         ups = [event.time_ns for event in events if event.f == "node-up"]
-        self._unwatched = [
+        self._unobserved = [
             Piece(f.start_ns, min((up for up in ups if up > f.start_ns), default=NEVER)) for f in self._falls
         ]
-        looks: list[Observation] = []
+        observations: list[Observation] = []
         lost_ns: int | None = None
         for event in events:
             if event.f == "node-down" and lost_ns is None:
                 lost_ns = event.time_ns
             elif event.f == "node-up" and lost_ns is not None:
-                self._unwatched.append(Piece(lost_ns, event.time_ns))
+                self._unobserved.append(Piece(lost_ns, event.time_ns))
                 lost_ns = None
-            elif event.f in LOOKS and "asked_ns" in (event.value or {}):
-                looks.append(_look(event))
+            elif event.f in OBSERVATIONS and "asked_ns" in (event.value or {}):
+                observations.append(_observation(event))
         if lost_ns is not None:
-            self._unwatched.append(Piece(lost_ns, NEVER))
-        self._looks = sorted(looks, key=lambda look: look.asked_ns)
-        self._asked = [look.asked_ns for look in self._looks]
-        by_number = {look.number: look.asked_ns for look in looks}
+            self._unobserved.append(Piece(lost_ns, NEVER))
+        self._observations = sorted(observations, key=lambda one: one.asked_ns)
+        self._asked = [one.asked_ns for one in self._observations]
+        by_number = {one.number: one.asked_ns for one in observations}
         noted = [
             (command, int(event.value.get("look", NEVER)))
             for event in events
-            if event.f in LOOKS | {TOUCHED} and event.value
+            if event.f in OBSERVATIONS | {TOUCHED} and event.value
             for command in event.value.get("commands", ())
         ]
         noted.sort(key=lambda pair: int(pair[0]["seen_ns"]))
@@ -144,7 +144,7 @@ class NodeRecord:
         self._ends = [(e.time_ns, int(e.value["passed"])) for e in events if e.f in ENDS and e.value]
 
     def _touch(self, command: dict[str, Any], before: int, asked_ns: dict[int, int]) -> ObservedCommand:
-        """When a command ran: by the node's stamp, unless its clock may have been wrong then."""
+        """A command, with the time by the node's stamp unless its clock may have been wrong then."""
         after, seen_ns = int(command["after"]), int(command["seen_ns"])
         since_ns = asked_ns.get(after, 0)
         first_ns, last_ns = (int(at) for at in command["ran_ns"])
@@ -156,31 +156,28 @@ class NodeRecord:
         first_ns, last_ns = first_ns - self._epsilon_ns, last_ns + self._epsilon_ns
         return ObservedCommand(max(first_ns, since_ns), min(last_ns, seen_ns), after, before, words)
 
-    def _missed(self, look: Observation) -> bool:
-        """Whether commands before this look may have gone unseen."""
-        passed = next((passed for end_ns, passed in self._ends if end_ns >= look.asked_ns), 0)
-        return look.number > passed
+    def _missed(self, one: Observation) -> bool:
+        """Whether commands before this observation may be missing in the history."""
+        passed = next((passed for end_ns, passed in self._ends if end_ns >= one.asked_ns), 0)
+        return one.number > passed
 
-    def lain(self, token: str, asked_ns: int, until_ns: int) -> Presence:
-        """Follow one token from `asked_ns`, when nobody can have sent it yet, to beyond `until_ns`.
-
-        Nothing is told of the time after the first look that follows `until_ns`.
-        """
+    def presence(self, token: str, asked_ns: int, until_ns: int) -> Presence:
+        """The presence of a token, from `asked_ns`, before it was sent, until observed after `until_ns`."""
         found = Presence(absent=list(self._down))
         first = bisect_left(self._asked, asked_ns)
         end = bisect_left(self._asked, until_ns) + 1
         before = Observation(0, asked_ns, asked_ns, None, None)
         edge_ns = asked_ns
-        for look in self._looks[first:end]:
-            pair = _Pair(before, look, token, edge_ns)
+        for one in self._observations[first:end]:
+            pair = _Pair(before, one, token, edge_ns)
             edge_ns = self._between(pair, found)
-            before = look
+            before = one
         return found
 
     def _between(self, pair: _Pair, found: Presence) -> int:
-        """Tell what is sure between two looks; return from when on it is as the second look saw it."""
+        """Add what is certain between two observations; return since when the second one certainly holds."""
         a, b = pair.first, pair.second
-        if self._missed(b) or any(pair.span.meets(gap) for gap in self._unwatched):
+        if self._missed(b) or any(pair.span.meets(gap) for gap in self._unobserved):
             return self._over_a_gap(pair, found)
         if pair.was and pair.there:
             found.there.append(Piece(pair.edge_ns, b.asked_ns))
@@ -194,7 +191,7 @@ class NodeRecord:
             found.absent.append(Piece(pair.edge_ns, max(pair.edge_ns, appeared)))
             found.there.append(Piece(set_ns, max(set_ns, b.asked_ns)))
             return set_ns
-        if touches and not found.there:  # it may have been set, and deleted before anybody looked
+        if touches and not found.there:  # it may have been set, and deleted before the observation
             first_ns = min(touch.first_ns for touch in touches)
             found.absent.append(Piece(pair.edge_ns, max(pair.edge_ns, first_ns)))
             return b.answered_ns
@@ -202,7 +199,7 @@ class NodeRecord:
         return b.asked_ns
 
     def _lost(self, pair: _Pair, found: Presence) -> int:
-        """It was there and is not any more: by a command, by expiry, or with the node's clock."""
+        """Add a loss: by a command, by expiry, or by a change of the node's clock."""
         a, b = pair.first, pair.second
         touches = [touch for touch in self._touches_between(a, b) if touch.may_end]
         moved = [(move.start_ns, f) for move, f in self._moves if pair.span.meets(move)]
@@ -224,20 +221,16 @@ class NodeRecord:
         return gone_ns
 
     def _over_a_gap(self, pair: _Pair, found: Presence) -> int:
-        """The node was not watched for a while: nothing is known but when it surely was down."""
+        """Between the two the node was not observed all the time: only a loss is recorded."""
         if pair.was:
             falls = [f for f in self._falls if pair.span.meets(Piece(f.start_ns, f.until_ns))]
-            why = (
-                f"it went down in a {falls[0].f.replace('_', ' ')}"
-                if falls
-                else "it was not watched for a while"
-            )
+            why = f"it went down in a {falls[0].f.replace('_', ' ')}" if falls else "it was not observed then"
             last_ns = min((f.receipt_ns for f in falls), default=pair.second.answered_ns)
             found.losses.append(Loss(self.node, pair.edge_ns, max(last_ns, pair.edge_ns), why))
         return pair.second.answered_ns
 
     def _touches_between(self, a: Observation, b: Observation) -> list[ObservedCommand]:
-        """The commands that may have run after one look and before another."""
+        """The commands that may have run after one observation and before another."""
         first = bisect_left(self._seen, a.asked_ns)
         found = []
         for touch in self._touches[first:]:
@@ -250,7 +243,7 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two looks in a row; what the first one saw has been known to hold since `edge_ns`."""
+    """Two consecutive observations; the first one is known to hold since `edge_ns`."""
 
     first: Observation
     second: Observation
@@ -259,21 +252,21 @@ class _Pair:
 
     @property
     def was(self) -> bool:
-        """Whether the first look saw the token."""
+        """Whether the first one saw the token."""
         return self.first.token == self.token
 
     @property
     def there(self) -> bool:
-        """Whether the second look saw it."""
+        """Whether the second one saw it."""
         return self.second.token == self.token
 
     @property
     def span(self) -> Piece:
-        """All the time in which they were taken."""
+        """The time from the beginning of the first to the end of the second."""
         return Piece(self.first.asked_ns, self.second.answered_ns + 1)
 
 
-def _look(event: Event) -> Observation:
+def _observation(event: Event) -> Observation:
     value: dict[str, Any] = event.value
     token = None if event.f == "key-deleted" else event.token
     return Observation(
@@ -282,7 +275,7 @@ def _look(event: Event) -> Observation:
 
 
 def _moves(fault: Fault, healing: Fault | None) -> list[tuple[Piece, str]]:
-    """When a fault moves a clock: a jump at its two ends, any other all the while."""
+    """When a fault moves a clock: a jump at its beginning and its correction, any other all the time."""
     if fault.f != "jump":
         return [(Piece(fault.start_ns, fault.until_ns), fault.f)]
     moves = [(Piece(fault.start_ns, max(fault.receipt_ns, fault.start_ns + 1)), fault.f)]
@@ -292,11 +285,11 @@ def _moves(fault: Fault, healing: Fault | None) -> list[tuple[Piece, str]]:
 
 
 def _down(fault: Fault, healing: Fault | None, node: str) -> list[Piece]:
-    """When a node surely was down: from the receipt of its fall until it was started again."""
+    """When a node was certainly down: from the receipt of the fault until it was started again."""
     if not fault.confirmed:
         return []
     if healing is None:
         return [Piece(fault.receipt_ns, NEVER)]
-    told = (healing.receipt or {}).get(node)
-    waited_ms = told.get("down_ms", 0) if isinstance(told, dict) else 0
+    receipt = (healing.receipt or {}).get(node)
+    waited_ms = receipt.get("down_ms", 0) if isinstance(receipt, dict) else 0
     return [Piece(fault.receipt_ns, healing.start_ns + int(waited_ms * 1e6))]

@@ -1,8 +1,8 @@
-"""Liveness in numbers, from the history alone: how soon, how often and after how many attempts a lock is got.
+"""Liveness in numbers, from the history alone: how soon, how often, in how many attempts a lock is acquired.
 
-The checker decides whether liveness was violated; these are the figures for a reader who compares locks. An
-attempt is one acquire of a client: a lock that tries again by itself hides its tries in there (give it
-`retry_count: 1` to see them). All times are integer nanoseconds of the history's clock.
+The checker decides whether liveness was violated; these are figures for comparing locks. An attempt is one
+acquire of a client, with all retries of the lock in it (with `retry_count: 1` there are none). All times are
+integer nanoseconds of the history's clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LISTED_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The distribution of some numbers: median, 99th percentile, largest."""
+    """The distribution of some numbers: median, 99th percentile, largest, mean."""
 
     p50: float
     p99: float
@@ -39,21 +39,21 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Heal:
-    """The end of one fault, and how long after it anybody, and the client that had been hit, got the lock.
+    """The end of one fault, and how long after it any client, and the client that was hit, acquired the lock.
 
-    None: nobody (or no client) did before the run was over.
+    None: none did before the run was over.
     """
 
     fault: Fault
-    anybody_ns: int | None
+    any_client_ns: int | None
     hit_client_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Penalty:
-    """A grant that could not be released because of a fault, and when the next one followed.
+    """A grant that could not be released because of a fault, and the time until the next one.
 
-    Claim: what a partition costs is the rest of the TTL, so `from_grant_ns` should be about `ttl_ns`.
+    Claim: a partition costs the rest of the TTL, so `from_grant_ns` should be about `ttl_ns`.
     """
 
     fault: Fault
@@ -65,7 +65,7 @@ class Penalty:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was measured. `windows` has one sign per window: # a grant, . demand without one, - no demand."""
+    """The measures. `windows` has one character per window: # a grant, . demand without one, - no demand."""
 
     attempts: int
     grants: int
@@ -78,7 +78,7 @@ class Measures:
     heals: tuple[Heal, ...]
     penalties: tuple[Penalty, ...]
     handover_ns: Spread | None = None
-    """How long after a grant that was given back the next one came: what a penalty is to be compared with."""
+    """The time from a grant that was released to the next one, for comparison with penalties."""
 
     @property
     def available(self) -> float | None:
@@ -88,17 +88,17 @@ class Measures:
 
     @property
     def after_heal_ns(self) -> Spread | None:
-        """How long after a heal anybody got the lock."""
-        return spread([heal.anybody_ns for heal in self.heals if heal.anybody_ns is not None])
+        """The time from a heal until any client acquired the lock."""
+        return spread([heal.any_client_ns for heal in self.heals if heal.any_client_ns is not None])
 
     @property
     def hit_after_heal_ns(self) -> Spread | None:
-        """How long after a heal the client that had been hit got the lock."""
+        """The time from a heal until the client that was hit acquired the lock."""
         return spread([heal.hit_client_ns for heal in self.heals if heal.hit_client_ns is not None])
 
     @property
     def penalty_ns(self) -> Spread | None:
-        """How long after a grant that could not be released the next one came."""
+        """The time from a grant that could not be released to the next one."""
         return spread([penalty.from_grant_ns for penalty in self.penalties])
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Measures:
 
 
 def measure(history: History) -> Measures:
-    """All measures of a history; empty ones where there was nothing to measure."""
+    """All measures of a history; empty ones if there is nothing to measure."""
     evidence = Evidence(history)
     ops = evidence.ops
     rows = ops.rows(F.ACQUIRE)
@@ -163,8 +163,8 @@ def attempts_until_grant(client: np.ndarray, call_ns: I64, granted: Bools) -> I6
     """For every grant, how many attempts its client made since its last one, the granted one included."""
     order = np.lexsort((call_ns, client))
     hits = np.flatnonzero(granted[order])
-    who = client[order]
-    first = np.searchsorted(who, who[hits])
+    clients = client[order]
+    first = np.searchsorted(clients, clients[hits])
     before = np.concatenate([[-1], hits[:-1]])[: hits.size]
     return np.asarray(hits - np.maximum(before, first - 1), np.int64)
 
@@ -172,10 +172,7 @@ def attempts_until_grant(client: np.ndarray, call_ns: I64, granted: Bools) -> I6
 def windows(
     call_ns: I64, end_ns: I64, granted: Bools, *, start_ns: int | None = None, window_ns: int = WINDOW_NS
 ) -> str:
-    """One sign per window from `start_ns`, by default the first call, to the last end.
-
-    # a grant, . demand only, - no demand.
-    """
+    """One character per window, as in `Measures`, from `start_ns` (default: first call) to the last end."""
     if not call_ns.size:
         return ""
     start = int(call_ns.min()) if start_ns is None else start_ns
@@ -188,10 +185,10 @@ def windows(
 
 
 def longest_gap_ns(evidence: Evidence, rows: Index, end_ns: I64) -> int:
-    """The longest time, of one key, without a new grant; only time in which a majority was reachable counts.
+    """The longest time of a key without a new grant; only time with a majority reachable for a client counts.
 
-    From the first call to the first grant, from one grant to the next, and from the last one to the end of
-    the last attempt. Reachable means: for at least one client.
+    Gaps are from the first call to the first grant, from one grant to the next, and from the last one to the
+    end of the last attempt.
     """
     if not rows.size:
         return 0
@@ -213,7 +210,7 @@ def longest_gap_ns(evidence: Evidence, rows: Index, end_ns: I64) -> int:
 
 
 def heals(evidence: Evidence) -> tuple[Heal, ...]:
-    """For every fault that was ended: how long it took until somebody was granted a lock again."""
+    """For every fault that was ended: the time until a lock was granted again."""
     grants = evidence.grants
     held = np.flatnonzero(grants.returned)
     order = held[np.argsort(grants.acquired_ns[held], kind="stable")]
@@ -234,23 +231,23 @@ def _after(times: I64, since_ns: int) -> int | None:
 
 
 def handovers_ns(evidence: Evidence) -> I64:
-    """From each grant that was given back to the next grant of its key."""
+    """From each grant that was released to the next grant of its key."""
     grants = evidence.grants
-    back, following = _in_turn(evidence)
-    given = _given_back(evidence)[back]
-    return np.asarray((grants.acquired_ns[following] - grants.acquired_ns[back])[given], np.int64)
+    earlier, following = _successive(evidence)
+    released = _released(evidence)[earlier]
+    return np.asarray((grants.acquired_ns[following] - grants.acquired_ns[earlier])[released], np.int64)
 
 
 def penalties(evidence: Evidence) -> tuple[Penalty, ...]:
-    """Grants that were never given back because their client was hit, and when the next grant came."""
+    """Grants that were never released because their client was hit, and the time until the next grant."""
     grants = evidence.grants
     faults = [f for f in _injections(evidence) if evidence.client_names & set(f.targets)]
     if not faults:
         return ()
-    given_back = _given_back(evidence)
+    released = _released(evidence)
     found = []
-    for grant, following in zip(*(rows.tolist() for rows in _in_turn(evidence)), strict=True):
-        if given_back[grant]:
+    for grant, following in zip(*(rows.tolist() for rows in _successive(evidence)), strict=True):
+        if released[grant]:
             continue
         granted, next_ns = int(grants.acquired_ns[grant]), int(grants.acquired_ns[following])
         span = Interval(granted, min(next_ns, int(grants.release_call_ns[grant])))
@@ -263,7 +260,7 @@ def penalties(evidence: Evidence) -> tuple[Penalty, ...]:
     return tuple(found)
 
 
-def _in_turn(evidence: Evidence) -> tuple[Index, Index]:
+def _successive(evidence: Evidence) -> tuple[Index, Index]:
     """Grants of leases, and for each the next one of its key; the last of each key is left out."""
     grants = evidence.grants
     held = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
@@ -272,8 +269,8 @@ def _in_turn(evidence: Evidence) -> tuple[Index, Index]:
     return order[:-1][same], order[1:][same]
 
 
-def _given_back(evidence: Evidence) -> Bools:
-    """Which grants were released for certain."""
+def _released(evidence: Evidence) -> Bools:
+    """Which grants were certainly released."""
     grants = evidence.grants
     released = evidence.ops.status[grants.release_row] == Status.OK
     return np.asarray((grants.release_row != NONE) & released)
@@ -296,7 +293,7 @@ def _heal(heal: Heal) -> dict[str, Any]:
         "fault_id": heal.fault.fault_id,
         "f": heal.fault.f,
         "target": heal.fault.target,
-        "after_ms": _or_none(heal.anybody_ns),
+        "after_ms": _or_none(heal.any_client_ns),
         "hit_client_after_ms": _or_none(heal.hit_client_ns),
     }
 

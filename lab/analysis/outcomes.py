@@ -1,8 +1,8 @@
-"""How each operation of a story ended, read from the history, and held against `expect.operations`.
+"""How each operation of the steps ended, read from the history, and compared with `expect.operations`.
 
-The actions of a story and the operations in the history are matched client by client, in order: a client
-does one thing at a time. An operation that was not asked for, since no lease was held, left nothing in the
-history; it is told by the client's next operation being another one. Nothing here trusts the narration.
+The actions of the steps and the operations in the history are matched client by client, in order: a client
+does one thing at a time. An operation that was skipped, since no lease was held, is not in the history: it is
+recognised because the client's next operation is another one. The output of the run is not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS: Final[dict[Verb, F]] = {
     "releases": F.RELEASE,
 }
 _SECTION: Final = (F.ACQUIRE, F.READ, F.HELD, F.WRITE, F.RELEASE)
-"""What `works` does, in order; parts may be left out."""
+"""The operations of `works`, in order; some may be missing."""
 _BEFORE: Final[dict[Point, int]] = {
     "between-setnx-and-expire": 0,
     "before-announce": 0,
@@ -38,12 +38,12 @@ _BEFORE: Final[dict[Point, int]] = {
     "written": 4,
     "before-release": 4,
 }
-"""How much of a section is over when a client stops at a point."""
+"""How many operations of a section are over when a client stops at a point."""
 _WORDS: Final[dict[int, OperationOutcome]] = {Status.OK: "ok", Status.FAIL: "refused", Status.INFO: "unknown"}
 
 
 class _Client:
-    """One client's operations that no action was matched with yet, and how far its section has come."""
+    """One client's operations that are not matched yet, and how many of its section are."""
 
     def __init__(self) -> None:
         self.ops: deque[tuple[F, OperationOutcome]] = deque()
@@ -55,7 +55,7 @@ class _Client:
             yield self.ops.popleft()[1]
 
     def outcome(self, action: Action) -> OperationOutcome:
-        """How an action ended: as its first part that did not succeed."""
+        """The outcome of an action: that of its first operation that did not succeed."""
         if action.verb in _KINDS:
             found = list(self.take(_KINDS[action.verb]))
         else:
@@ -66,22 +66,22 @@ class _Client:
 
 
 def outcomes(history: History, steps: Sequence[StepModel]) -> list[tuple[str, OperationOutcome]]:
-    """How each action of the story ended, in the order of the steps."""
+    """How each action ended, in the order of the steps."""
     clients: defaultdict[str, _Client] = defaultdict(_Client)
     ops = history.ops
     for row in range(len(ops)):
         client, process = ops.names.client[ops.client[row]], ops.names.process[ops.process[row]]
-        life = process.removeprefix(client).removeprefix("/")
-        if life and not life.isdigit():
-            continue  # "alice/renewal of alice-1": what goes on unasked is no operation of the story
-        said = ops.names.value[ops.value[row]] if ops.value[row] != NONE else None
-        word = "refused" if ops.f[row] == F.HELD and said == "no" else _WORDS[int(ops.status[row])]
+        suffix = process.removeprefix(client).removeprefix("/")
+        if suffix and not suffix.isdigit():
+            continue  # "alice/renewal of alice-1": a renewal in the background is no operation of the steps
+        value = ops.names.value[ops.value[row]] if ops.value[row] != NONE else None
+        word = "refused" if ops.f[row] == F.HELD and value == "no" else _WORDS[int(ops.status[row])]
         clients[client].ops.append((F(int(ops.f[row])), word))
     return [(str(action), clients[action.client].outcome(action)) for action in actions(steps)]
 
 
 def unlike(history: History, scenario: Scenario) -> Iterator[tuple[str, str, str]]:
-    """Each operation that ended otherwise than expected: which, the expected outcome, the one seen."""
+    """Each operation with an unexpected outcome: which, the expected outcome, the one seen."""
     wanted = scenario.expect.operations
     if not wanted:
         return

@@ -1,6 +1,6 @@
-"""One client as a process of its own, so that it can be stopped, killed and given another clock.
+"""One client as a process of its own, so that it can be paused, killed and given another clock.
 
-It takes orders over stdin and answers over stdout (see ``protocol``); end of input ends it.
+It takes commands over stdin and answers over stdout (see ``lab.client_protocol``); end of input ends it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lab.client_protocol import Answer, Command, Setup
 
 
 class Pipes:
-    """The line to the lab: JSON lines over stdin and stdout."""
+    """The connection to the lab: JSON lines over stdin and stdout."""
 
     def __init__(self, lines: asyncio.StreamReader) -> None:
         self._lines = lines
 
     @classmethod
     async def open(cls) -> Pipes:
-        """Begin to read."""
+        """Connect to stdin."""
         reader = asyncio.StreamReader(limit=1 << 20)
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
@@ -49,7 +49,7 @@ class Pipes:
         sys.stdout.buffer.flush()
 
     def broke(self, error: Exception) -> None:
-        """Leave the traceback in the client's log, and go, even where the disk with the log is full."""
+        """Write the traceback to the client's log, and exit, even if the disk with the log is full."""
         try:
             traceback.print_exception(error)
         finally:

@@ -1,4 +1,4 @@
-"""The client's program for a substrate that runs it in its own process: what it serves, and where it logs."""
+"""The client's code for a substrate that runs clients in its own process (``lab.substrates.sim``)."""
 
 from lab.client.log import EventLog
 from lab.client.serve import serve

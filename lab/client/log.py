@@ -21,7 +21,7 @@ class EventLog:
         self._file = path.open("ab", buffering=0)
 
     def __call__(self, event: dict[str, Any]) -> None:
-        """Append one event; ``OSError`` (a full disk) is the caller's to end on."""
+        """Append one event. Raises ``OSError`` (a full disk), on which the client must end."""
         line = msgspec.json.encode(event) + b"\n"
         if self._file.write(line) != len(line):  # the last free bytes took a part of it
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -32,10 +32,10 @@ class EventLog:
 
 
 class Recording:
-    """One client's operations, told to a sink as invoke and completion events.
+    """Writes one client's operations to a sink as invoke and completion events.
 
-    After an ``info`` the process is retired and the client goes on under a new name, as in Jepsen: nobody
-    knows whether the old operation will still take effect.
+    After an ``info`` the process is retired and the client goes on under a new process id, as in Jepsen: the
+    old operation may still take effect.
     """
 
     def __init__(self, client: str, sink: Sink, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -44,7 +44,7 @@ class Recording:
         self._clock_ns = clock_ns
         self._life = 1
         self.process = client
-        """The process id under which the client acts now."""
+        """The current process id of the client."""
 
     def invoke(self, f: str, **fields: Any) -> None:
         """Record that an operation is called."""
@@ -55,21 +55,21 @@ class Recording:
         self._write("ok", f, fields)
 
     def fail(self, f: str, **fields: Any) -> None:
-        """Record that it surely had no effect."""
+        """Record that it certainly had no effect."""
         self._write("fail", f, fields)
 
     def info(self, f: str, **fields: Any) -> None:
-        """Record that nobody knows, and retire the process."""
+        """Record that its outcome is not known, and retire the process."""
         self._write("info", f, fields)
         self._life += 1
         self.process = f"{self.client}/{self._life}"
 
     def unattended(self, by: str, f: str, **fields: Any) -> None:
-        """Record that something goes on for this client, by ``by``, whose end nobody will see."""
+        """Record an operation in the background, by ``by``, whose completion is never observed."""
         self._write("invoke", f, fields, process=f"{self.process}/{by}")
 
     def stall(self, start_ns: int, duration_ns: int) -> None:
-        """Record that this process stood still."""
+        """Record that this process was not scheduled for so long."""
         self._write("info", "stall", {"start_ns": start_ns, "duration_ns": duration_ns})
 
     def _write(self, kind: str, f: str, fields: dict[str, Any], process: str | None = None) -> None:

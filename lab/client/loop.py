@@ -1,7 +1,7 @@
-"""The rounds of a client that nobody tells what to do next: work, think, work, think.
+"""The rounds of a client of a workload: work, think, work, think.
 
-Timing depends on this process alone: its own clock says when it is over, its own random source how long it
-thinks and computes and which key comes next.
+Timing depends on this process alone: its own clock ends the loop, its own random source draws think times,
+computing times and keys.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Rounds:
         self._stopped.set()
 
     async def run(self) -> str:
-        """Loop; return in words how many rounds there were and how many of them wrote and released."""
+        """Loop; return as text how many rounds there were and how many of them wrote and released."""
         give_up_ns = self._clock_ns() + self._loop.duration_ns
         rounds = complete = 0
-        # Thinking first keeps clients from beginning all at once.
+        # Thinking comes first so that clients do not begin all at once.
         while await self._think(give_up_ns) and rounds != self._loop.operations:
             self._worker.use(self._random.choice(self._loop.keys))
             answer = await self._worker.critical_section(self._compute)

@@ -1,4 +1,4 @@
-"""The points at which a story can make a client wait in the middle of its work."""
+"""The pause points at which a scenario can make a client wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Points:
-    """One point at a time is armed; the client waits there, once, until it is told to go on."""
+    """One point at a time is armed; the client waits there, once, until ``go_on``."""
 
     def __init__(self) -> None:
         self._armed: str | None = None
@@ -14,13 +14,13 @@ class Points:
         self._go_on = asyncio.Event()
 
     def arm(self, point: str | None) -> asyncio.Future[str]:
-        """Return what will be the point's name once the client waits there; with None it never will."""
+        """Arm a point, or none; the future is done, with its name, once the client waits there."""
         self._armed = point
         self._reached = asyncio.get_running_loop().create_future()
         return self._reached
 
     def disarm(self) -> None:
-        """Let the client pass everywhere."""
+        """Let the client pass all points."""
         self._armed = None
 
     def go_on(self) -> None:
@@ -28,7 +28,7 @@ class Points:
         self._go_on.set()
 
     async def at(self, point: str) -> None:
-        """Wait here if the story asked for it."""
+        """Wait here if this point is armed."""
         if self._armed != point or self._reached is None:
             return
         self._armed = None

@@ -1,6 +1,6 @@
-"""One client at work: it takes orders from the lab over a line, and answers them.
+"""One client: it takes commands from the lab over a connection, and answers them.
 
-The same code runs in a process of its own (``__main__``) and on a simulated host; they differ in the line.
+The same code runs in a process of its own (``__main__``) and on a simulated host, with another ``Line``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lab.store import StoreClient, StoreError
 
 
 class Line(Protocol):
-    """What connects a client with the lab."""
+    """The connection of a client to the lab."""
 
     async def command(self) -> Command | None:
-        """Wait for the next order; None when the lab is gone."""
+        """Wait for the next command; None when the lab has ended."""
         ...
 
     def answer(self, answer: Answer) -> None:
@@ -35,18 +35,18 @@ class Line(Protocol):
         ...
 
     def broke(self, error: Exception) -> None:
-        """End the client, and so the run: its own code failed."""
+        """End the client, and so the run, after an error in its own code."""
         ...
 
 
 async def serve(
     setup: Setup, line: Line, log: Sink, *, record_clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> None:
-    """Be one client until the lab is gone.
+    """Run one client until the lab closes the connection.
 
     Args:
-        setup: who it is and what it works with.
-        line: where orders come from and answers go.
+        setup: its configuration.
+        line: the connection to the lab.
         log: where its operations are recorded.
         record_clock_ns: the history's clock, which all writers of one history share.
     """
@@ -80,7 +80,7 @@ async def serve(
     rounds: Rounds | None = None
     looping: asyncio.Task[None] | None = None
     working: asyncio.Task[None] | None = None
-    telling: asyncio.Task[None] | None = None
+    reading: asyncio.Task[None] | None = None
     while (command := await line.command()) is not None:
         if command.loop is not None:
             rounds = Rounds(worker, command.loop, random.Random(f"{setup.seed}/{setup.client}/loop"))
@@ -89,10 +89,10 @@ async def serve(
             if rounds is not None:
                 rounds.stop()
         elif command.verb == "clock":
-            telling = asyncio.create_task(_answer(line, _time(lock, command.id)))
-        else:  # beside this loop, so that a client which waits for the network still tells the time
+            reading = asyncio.create_task(_answer(line, _time(lock, command.id)))
+        else:  # as a task, so that `clock` is answered even while the client waits for the network
             working = asyncio.create_task(_answer(line, worker.run(command)))
-    for task in (looping, working, telling, heartbeat):
+    for task in (looping, working, reading, heartbeat):
         if task is not None:
             task.cancel()
     if asking(lock) is not None:
@@ -100,7 +100,7 @@ async def serve(
 
 
 def _store(setup: Setup, lock: Lock) -> StoreClient:
-    """The way to the store; a broken lock may bring another one (``lab.locks.broken``)."""
+    """The store's client; a broken lock may have one of its own (``lab.locks.broken``)."""
     kind: type[StoreClient] = getattr(lock, "store_client", StoreClient)
     return kind(
         setup.store.host,
@@ -112,7 +112,7 @@ def _store(setup: Setup, lock: Lock) -> StoreClient:
 
 
 async def _time(lock: Lock, command_id: int) -> Answer:
-    """What time it is for the lock: for one that is a process of its own, what that process sees."""
+    """The wall clock that the lock sees: for a lock that is a process of its own, that of the process."""
     asks = asking(lock)
     if asks is None:
         return Answer(command_id, Outcome.OK, str(time.time_ns()))
@@ -129,12 +129,12 @@ async def _rounds(rounds: Rounds, command_id: int) -> Answer:
 async def _beat(line: Line, work: Awaitable[None]) -> None:
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - a stall that nobody records would be held against the lock
+    except Exception as error:  # noqa: BLE001 - an unrecorded stall would be blamed on the lock
         line.broke(error)
 
 
 async def _answer(line: Line, work: Awaitable[Answer]) -> None:
     try:
         line.answer(await work)
-    except Exception as error:  # noqa: BLE001 - whatever broke must end the client, and so the run
+    except Exception as error:  # noqa: BLE001 - any defect must end the client, and so the run
         line.broke(error)

@@ -1,6 +1,6 @@
-"""What a client does with a lock: acquire, read, compute, check, write, release; each operation recorded.
+"""The operations of a client: acquire, extend, read, check, write, release; each is recorded.
 
-The worker is the same code wherever it runs; the process around it is in ``__main__``.
+The worker is the same on all substrates; the process around it is in ``__main__``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class Worker:
         lock: the lock under test.
         store: the resource that the lock protects.
         key: the name of both.
-        ttl_ns: for how long each lease is asked.
-        check_before_write: whether ``work`` asks the lock once more before it writes.
-        points: where a story can make it wait; share them with the lock's ``Surroundings``.
+        ttl_ns: the duration of each lease.
+        check_before_write: whether ``work`` checks the lease just before it writes.
+        points: its pause points; share them with the lock's ``Surroundings``.
+        grants_from: the number of the last grant of an earlier worker of this client.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Worker:
         check_before_write: bool,
         points: Points | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
+        grants_from: int = 0,
     ) -> None:
         self._recording = recording
         self._lock = lock
@@ -52,7 +54,7 @@ class Worker:
         self._lease: Lease | None = None
         self._grant_id: str | None = None
         self._version_read: int | None = None
-        self._grants = 0
+        self._grants = grants_from
         self._writes = 0
         self._announces_token = bool(getattr(lock, "announces_token", False))
         self._asks = asking(lock)
@@ -60,11 +62,20 @@ class Worker:
         self._work: asyncio.Task[Answer] | None = None
 
     def use(self, key: str) -> None:
-        """Turn to another key; not while a lease is held."""
+        """Use another key from now on; not while a lease is held."""
         self._key = key
 
+    @property
+    def grant(self) -> tuple[Lease | None, str | None]:
+        """The lease that is held, and the id of its grant."""
+        return self._lease, self._grant_id
+
+    def take_up(self, lease: Lease, grant_id: str | None) -> None:
+        """Act as the holder of a lease again, for a client that releases it twice."""
+        self._lease, self._grant_id = lease, grant_id
+
     async def run(self, command: Command) -> Answer:
-        """Carry out one command and say how it ended."""
+        """Carry out one command."""
         if command.verb in ("work", "continue"):
             return await self._run_work(command)
         operation = {
@@ -97,7 +108,7 @@ class Worker:
         return Answer(command.id, answer.outcome, answer.text)
 
     async def critical_section(self, compute: Callable[[], Awaitable[None]] | None = None) -> Answer:
-        """Acquire, read, ``compute``, check, write, release; ``text`` of the answer says what came of it."""
+        """Acquire, read, ``compute``, check, write, release."""
         outcome, text = await self._acquire()
         if outcome is not Outcome.OK:
             return Answer(0, outcome, text)
@@ -144,7 +155,7 @@ class Worker:
         return Outcome.OK, f"holds the lock{_for_how_long(claim)}"
 
     async def _announce(self, lease: Lease) -> None:
-        """Tell the store the token; the grant counts only if there is still time after that.
+        """Announce the token to the store; the grant counts only if the lease is still valid after that.
 
         Raises:
             NotAcquired: the lease was over when the store had answered.
@@ -187,13 +198,13 @@ class Worker:
         about = {"key": self._key, "grant_id": self._grant_id}
         self._recording.invoke("held", **about)
         try:
-            said = await self._asks.held(lease) if self._asks else Belief(self._lock.believes(lease))
+            belief = await self._asks.held(lease) if self._asks else Belief(self._lock.believes(lease))
         except Indeterminate as error:
             self._recording.info("held", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it still holds the lock: {error}"
-        claim = {} if said.claimed_ns is None else {"claimed_ns": said.claimed_ns}
-        self._recording.ok("held", **about, value="yes" if said.held else "no", **claim)
-        if said.held:
+        claim = {} if belief.claimed_ns is None else {"claimed_ns": belief.claimed_ns}
+        self._recording.ok("held", **about, value="yes" if belief.held else "no", **claim)
+        if belief.held:
             return Outcome.OK, "believes it still holds the lock"
         return Outcome.FAIL, "sees that its lease is over"
 

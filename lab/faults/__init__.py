@@ -1,4 +1,4 @@
-"""The faults: one file for each step that breaks or mends something, through the ``Cluster`` protocol only.
+"""The faults: one file for each step that injects or ends one, through the ``Cluster`` protocol only.
 
-``lab.scenario.registry`` finds the steps here by looking: a file that is here is there.
+``lab.scenario.registry`` imports all modules of this package, and so finds their steps.
 """

@@ -1,4 +1,4 @@
-"""``bandwidth``: little passes through a link per second, until it is healed."""
+"""``bandwidth``: the rate of a link is limited until it is healed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lab.scenario.types import KbPerS
 from lab.substrates.base import Capability, Cluster, Direction
 
 NARROW_SHARE: Final = 0.5
-"""Which share of the time that a rate implies must be measured: the first packets may pass in a burst."""
+"""The share of the time implied by a rate that must be measured: the first packets may pass in a burst."""
 NARROW_PROBE_S: Final = 0.3
-"""How long a probe through a narrow link is to take, in each direction."""
+"""How long a probe through a limited link is to take, in each direction."""
 PAYLOAD_MAX_BYTES: Final = 1_000_000
 
 
 class Bandwidth(LinkFault):
-    """Little passes per second, until it is healed."""
+    """Limit the rate of a link until it is healed."""
 
     KEY = "bandwidth"
     EXAMPLE = "{client: alice, store: true, rate: 10KB/s}"
@@ -31,12 +31,12 @@ class Bandwidth(LinkFault):
     SIGN = Sign("link", "bandwidth")
 
     rate_kb_per_s: KbPerS = Field(alias="rate")
-    """How much passes in each direction that is narrowed."""
+    """How much passes in each direction that is limited."""
     direction: Direction = "both"
-    """What is narrowed: requests, replies, or both."""
+    """What is limited: requests, replies, or both."""
 
     def words(self, far: str) -> str:
-        """The links, and how narrow they are."""
+        """The links and their rate."""
         what = "" if self.direction == "both" else f" {self.direction}"
         return f"{super().words(far)}{what} {self.rate_kb_per_s} KB/s"
 
@@ -46,7 +46,7 @@ class Bandwidth(LinkFault):
         return "bounded network delay" if kilobyte_ns >= tolerance.network_delay_ns else None
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Narrow every link; a large probe must then take as long as the rate implies."""
+        """Limit every link; a large probe must then take as long as the rate implies."""
         links = self.links(cluster)
         ways = 2 if self.direction == "both" else 1
         rate_bytes_per_s = self.rate_kb_per_s * 1000

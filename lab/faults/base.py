@@ -1,6 +1,6 @@
-"""What a fault is: a step that injects it through the ``Cluster`` protocol, with a receipt that it did.
+"""The base class of faults: steps that act through the ``Cluster`` protocol and return a receipt.
 
-A fault without a receipt proves nothing, so a run that has one is ``unknown``.
+A fault without a receipt proves nothing, so a run with one is ``unknown``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom a fault hits, in words for people, and as names.
+    """What a fault hits, as text and as names.
 
-    ``ends`` are what can be healed one by one: the far ends of links, or machines. ``near`` is the near end
-    of the links, if links are hit.
+    ``ends`` can be healed one by one: the far ends of links, or machines. ``near`` is the near end of links.
     """
 
     words: str
@@ -49,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the locks under test are said to bear; a fault beyond it breaks an assumption."""
+    """What the locks under test are assumed to tolerate; a fault beyond it breaks an assumption."""
 
     clock_error_ns: int
     clock_rate: float = 0.001
@@ -59,7 +58,7 @@ class Tolerance:
 
 
 class Fault(FaultStep):
-    """One kind of fault, and as an object one fault of a story or of a schedule."""
+    """One kind of fault, and as an object one fault of a scenario or of a schedule."""
 
     NEEDS: ClassVar[Capability]
     """What a substrate must be able to do."""
@@ -68,9 +67,9 @@ class Fault(FaultStep):
     PASSES: ClassVar[bool] = False
     """Whether it is over as soon as it has its receipt."""
     RULES_OUT: ClassVar[tuple[str, ...]] = ()
-    """Keys of the steps that end what lasts on its target, and can't any more."""
+    """Keys of the steps that could end other faults on its target, and can't any more."""
     TOOLS: ClassVar[tuple[str, ...]] = ()
-    """What it needs on this machine beyond what every local run needs: items of ``lab doctor``."""
+    """What it needs on this machine beyond the needs of every local run: items of ``lab doctor``."""
 
     @property
     def needs(self) -> Capability:
@@ -79,7 +78,7 @@ class Fault(FaultStep):
 
     @abstractmethod
     def target(self, cluster: Cluster) -> Target:
-        """Say whom it hits."""
+        """What it hits."""
 
     def breaks(self, tolerance: Tolerance) -> str | None:
         """Name the assumption that this one breaks, if it breaks one."""
@@ -87,7 +86,7 @@ class Fault(FaultStep):
 
     @abstractmethod
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Do it, and observe that it was done."""
+        """Inject it, and observe its effect."""
 
     def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
         """Its parts, if they are ended one by one; else none."""
@@ -95,15 +94,15 @@ class Fault(FaultStep):
 
     @property
     def kills(self) -> str | None:
-        """The client that is killed: nobody waits for what it was doing."""
+        """The client that is killed, whose operation is no longer awaited."""
         return None
 
-    def looked_at_before(self, cluster: Cluster) -> tuple[str, ...]:
-        """The nodes whose state is to be recorded just before, since they take it with them."""
+    def observed_before(self, cluster: Cluster) -> tuple[str, ...]:
+        """The nodes whose state is recorded just before, since it is lost with them."""
         return ()
 
-    def looked_at_after(self) -> tuple[str, ...]:
-        """The nodes whose state is to be recorded just after."""
+    def observed_after(self) -> tuple[str, ...]:
+        """The nodes whose state is recorded just after."""
         return ()
 
 
@@ -127,14 +126,14 @@ def server_behind(link: Link, cluster: Cluster) -> Node:
     return cluster.store_node if link.target == STORE else cluster.nodes[link.target]
 
 
-def is_awake(node: Node) -> bool:
-    """Whether a node is up and does not stand still."""
+def is_running(node: Node) -> bool:
+    """Whether a node is up and not paused."""
     return node.alive and "T" not in node.states().values()
 
 
 async def answers(node: Node) -> bool:
-    """Whether a node can answer anybody: it is up, does not stand still, and answers a probe."""
-    return is_awake(node) and (await node.probe(AROUND_TIMEOUT_S)).reached
+    """Whether a node is up, not paused, and answers a probe."""
+    return is_running(node) and (await node.probe(AROUND_TIMEOUT_S)).reached
 
 
 def together(shown: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> Receipt:

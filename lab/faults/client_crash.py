@@ -1,7 +1,4 @@
-"""``client_crash``: a client is killed and does not come back; what it was doing has no end.
-
-The receipt is that none of its processes is left.
-"""
+"""``client_crash``: a client is killed and does not come back. The receipt: none of its processes is left."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ from collections.abc import Iterator
 
 from lab.faults.base import Fault, Receipt, Target
 from lab.scenario.fault_step import Drawing, Sign
-from lab.scenario.story import Found, StoryState
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.types import ClientName
 from lab.substrates.base import Capability, Cluster
 
 
 class ClientCrash(Fault):
-    """Kill a client at once (SIGKILL); it does not come back, and what it was doing never ends."""
+    """Kill a client (SIGKILL); it does not come back, and its operation never completes."""
 
     KEY = "client_crash"
     EXAMPLE = "{client: alice}"
@@ -32,18 +29,18 @@ class ClientCrash(Fault):
         """The client."""
         return self.client
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
+    def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a client that was killed."""
-        yield from told.unless_killed(self.client, ("client",))
-        told.dead.add(self.client)
-        told.busy.discard(self.client)
+        yield from state.unless_killed(self.client, ("client",))
+        state.dead.add(self.client)
+        state.busy.discard(self.client)
 
     def target(self, cluster: Cluster) -> Target:
         """The client."""
         return Target(self.client, (self.client,))
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Kill its process group and look for survivors."""
+        """Kill its process group and look for remaining processes."""
         client = cluster.clients[self.client]
         before = client.states()
         await client.kill()

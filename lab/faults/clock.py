@@ -1,8 +1,8 @@
-"""What faults of wall clocks share: one machine's clock is hit, and all others stay.
+"""The base class of faults of wall clocks: the clock of one machine is changed, all others stay.
 
 Redis expires keys by its wall clock, so a step forward ends leases early and a step back prolongs them. The
-receipt is what the process itself says that the time is (a node's ``TIME``), compared with this machine's
-clock before and after. Of one that is down or stands still, another process with the same clock is asked.
+receipt is the time that the process itself shows (a node's ``TIME``), compared with this machine's clock
+before and after. If the process is down or paused, another process with the same clock is read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lab.substrates.base import Capability, ClockReading, Cluster, Machine
 
 BROKEN: Final = "bounded clock error"
 READINGS_MAX: Final = 20
-"""How many readings are taken at most until one is certain enough to tell a step."""
+"""How many readings are taken at most until one is certain enough to show a step."""
 TOLERANCE: Final = 0.25
-"""Which share of a step, or of a drift's rate, what is measured may be off."""
+"""How far a measured step, or rate of a drift, may differ from the intended one, as a share of it."""
 
 
 class ClockFault(MachineStep, Fault):
@@ -42,17 +42,17 @@ class ClockFault(MachineStep, Fault):
     @property
     @abstractmethod
     def how(self) -> str:
-        """How it is wrong, in words."""
+        """How it is wrong, as text."""
 
 
-async def certain_reading(who: Machine, step_ns: int) -> ClockReading:
-    """A reading that can tell a step of so many nanoseconds, or the most certain of many that could not.
+async def certain_reading(machine: Machine, step_ns: int) -> ClockReading:
+    """A reading certain enough to show a step of so many nanoseconds, or the most certain of many.
 
-    A busy machine may stand still in the middle of a reading, which makes that one uncertain.
+    On a busy machine the process may be descheduled during a reading, which makes that one uncertain.
     """
-    best = await who.read_clock()
+    best = await machine.read_clock()
     for _ in range(READINGS_MAX - 1):
         if best.uncertainty_ns <= step_ns * TOLERANCE / 2:
             break
-        best = min(best, await who.read_clock(), key=lambda one: one.uncertainty_ns)
+        best = min(best, await machine.read_clock(), key=lambda one: one.uncertainty_ns)
     return best

@@ -8,14 +8,14 @@ from typing import Any, Final
 from lab.faults.base import Receipt, Target, machine, ms
 from lab.faults.clock import certain_reading
 from lab.faults.machine import MachineStep
-from lab.faults.nemesis import End, Nemesis, once_more
+from lab.faults.nemesis import End, Nemesis, returned
 from lab.scenario.step_base import AllOrOne
 from lab.substrates.base import Cluster
 
 SLACK_NS: Final = 5_000_000
-"""How much a clock that is right may disagree with this machine's, beyond the uncertainty of the reading."""
+"""How much a correct clock may differ from this machine's, beyond the uncertainty of the reading."""
 COARSE_NS: Final = 160_000_000
-"""A step that must be told even from the readings of a machine that is down or stands still."""
+"""A step that even readings of a machine that is down or paused are certain enough to show."""
 
 
 class Correct(AllOrOne, MachineStep, End):
@@ -28,7 +28,7 @@ class Correct(AllOrOne, MachineStep, End):
     TURN = 3
 
     def check_machine(self) -> None:
-        """Without a machine, every clock is meant."""
+        """Without a machine, all clocks are meant."""
         if not self.everything:
             super().check_machine()
 
@@ -39,9 +39,9 @@ class Correct(AllOrOne, MachineStep, End):
         for fault in wrong:
             (name,) = fault.target.ends
             target = Target(f"clock of {name}", (name,))
-            # One correction ends all that is wrong with one clock.
+            # One correction ends all faults of one clock.
             action = (
-                partial(once_more, receipts[name])
+                partial(returned, receipts[name])
                 if name in receipts
                 else partial(correct_clock, name, nemesis.cluster)
             )
@@ -57,10 +57,10 @@ class Correct(AllOrOne, MachineStep, End):
 
 async def correct_clock(name: str, cluster: Cluster) -> Receipt:
     """Set a clock right; confirmed when it shows the time of this machine."""
-    who = machine(name, cluster)
-    before = await who.read_clock()
-    await who.correct_clock()
-    after = await certain_reading(who, max(abs(before.offset_ns), COARSE_NS))
+    hit = machine(name, cluster)
+    before = await hit.read_clock()
+    await hit.correct_clock()
+    after = await certain_reading(hit, max(abs(before.offset_ns), COARSE_NS))
     evidence: dict[str, Any] = {
         "offset_before_ms": ms(before.offset_ns),
         "offset_after_ms": ms(after.offset_ns),

@@ -17,6 +17,6 @@ class Crash(DownFault):
     nodes: Nodes
     """The nodes that are killed."""
 
-    def looked_at_before(self, cluster: Cluster) -> tuple[str, ...]:
-        """All of them: what they hold goes with them."""
+    def observed_before(self, cluster: Cluster) -> tuple[str, ...]:
+        """All of them."""
         return node_names(self.nodes, cluster)

@@ -14,7 +14,7 @@ ARROWS: Final[dict[str, str]] = {"both": "⇎", "requests": "↛", "replies": "�
 
 
 class Cut(LinkFault):
-    """Cut a client off from nodes or the store, or a node from another one: until it is healed."""
+    """Cut the link from a client to nodes or the store, or between two nodes, until it is healed."""
 
     KEY = "cut"
     EXAMPLE = "{client: alice, nodes: [D, E]}"
@@ -25,15 +25,15 @@ class Cut(LinkFault):
     direction: Direction = "both"
     """What is lost: requests (what the client or the replica sends), replies to it, or both."""
     mode: Literal["blackhole", "refused"] = "blackhole"
-    """Whether packets vanish silently, or connections are refused."""
+    """Whether packets are dropped silently, or connections are refused."""
 
     @property
     def fits_servers(self) -> bool:
-        """Only as a whole."""
+        """Only in both directions."""
         return self.direction == "both"
 
     def words(self, far: str) -> str:
-        """Who cannot reach whom any more."""
+        """The links, with an arrow for what is lost."""
         return f"{self.near} {ARROWS[self.direction]} {far}"
 
     async def inject(self, cluster: Cluster) -> Receipt:

@@ -17,7 +17,7 @@ from lab.scenario.types import DurationNs, PositiveNs
 from lab.substrates.base import Capability, Cluster, Direction
 
 DELAY_SHARE: Final = 0.9
-"""Which share of a delay must be measured: timers and Toxiproxy's milliseconds are not exact."""
+"""The share of a delay that must be measured: timers and Toxiproxy's milliseconds are not exact."""
 
 
 class Delay(LinkFault):
@@ -32,12 +32,12 @@ class Delay(LinkFault):
     by_ns: PositiveNs = Field(alias="by")
     """How much longer, in each direction that is slowed."""
     jitter_ns: DurationNs = Field(default=0, alias="jitter")
-    """How much more or less than that, drawn anew for each packet."""
+    """How much more or less than that, drawn for each packet."""
     direction: Direction = "both"
     """What is slowed: requests, replies, or both."""
 
     @model_validator(mode="after")
-    def _can_be_told(self) -> Self:
+    def _can_be_measured(self) -> Self:
         if self.jitter_ns * 2 > self.by_ns:
             raise problem(
                 "the jitter is more than half of the delay", "less, so that the delay can be measured"
@@ -56,7 +56,7 @@ class Delay(LinkFault):
         return "bounded network delay" if late else None
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Slow every link down; the round trip must be what was asked for now, and not before."""
+        """Delay every link; the round trip must now be as long as requested, and shorter before."""
         links = self.links(cluster)
         ways = 2 if self.direction == "both" else 1
         least_ns = int(ways * (self.by_ns - self.jitter_ns) * DELAY_SHARE)

@@ -1,8 +1,8 @@
-"""What faults share that take nodes down; each node comes back by itself.
+"""The base class of faults that take nodes down; each node can be restarted alone.
 
 A crash (SIGKILL) loses nothing that was written to a file, since the page cache outlives the process. A
-power cut loses what was not synced. The receipt is that the process is gone and nobody answers, and of a
-power cut what the files lost.
+power cut loses what was not synced. The receipt is that the process is gone and nothing answers on its port,
+and for a power cut how many bytes the files lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lab.faults.base import (
     together,
 )
 from lab.scenario.fault_step import Drawing, Sign
-from lab.scenario.story import Found, StoryState
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.types import Nodes
 from lab.substrates.base import Capability, Cluster, Node
 
@@ -32,7 +32,7 @@ Shown = tuple[bool, dict[str, Any]]
 
 
 class DownFault(Fault):
-    """Nodes that go down, each by itself, until they are started again."""
+    """Nodes that are down until they are started again."""
 
     ENDED_BY = "restart"
     DRAWN = Drawing("nodes", stops=True)
@@ -42,10 +42,10 @@ class DownFault(Fault):
     nodes: Nodes
     """The nodes that are hit."""
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
+    def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse nodes that are down."""
-        yield from told.unless_down(self.nodes)
-        told.down |= set(told.stage.names(self.nodes))
+        yield from state.unless_down(self.nodes)
+        state.down |= set(state.shape.names(self.nodes))
 
     def target(self, cluster: Cluster) -> Target:
         """The nodes."""
@@ -53,7 +53,7 @@ class DownFault(Fault):
         return Target(f"node{'s' if len(names) > 1 else ''} {', '.join(names)}", names)
 
     def breaks(self, tolerance: Tolerance) -> str | None:
-        """Break durability only where nothing is kept: no file is lost."""
+        """Break durability only if the nodes keep nothing: no file is lost."""
         return NOT_DURABLE if tolerance.persistence == "none" else None
 
     def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
@@ -61,7 +61,7 @@ class DownFault(Fault):
         return tuple(self.model_copy(update={"nodes": (name,)}) for name in node_names(self.nodes, cluster))
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Take each of them down, and look at what is left of it."""
+        """Take each of them down, and observe what remains of it."""
         names = node_names(self.nodes, cluster)
         shown = await asyncio.gather(*(self.take_down(cluster.nodes[name]) for name in names))
         return together(dict(zip(names, shown, strict=True)))
@@ -78,12 +78,12 @@ async def life_before(node: Node) -> dict[str, Any]:
     if not await answers(node):
         return {"before": "no answer"}
     life = await node.life()
-    await node.role()  # so that a replica which is promoted later can be compared with it
+    await node.role()  # records its replication offset, with which a later promotion is compared
     return {"run_id": life.run_id, "process_id": life.process_id, "keys_before": life.keys}
 
 
 async def is_gone(node: Node, evidence: dict[str, Any]) -> Shown:
-    """Whether its process is gone and nobody answers, with the evidence."""
+    """Whether its process is gone and nothing answers on its port, with the evidence."""
     probe = await node.probe(AROUND_TIMEOUT_S)
     evidence = evidence | {
         "process": "still there" if node.alive else "gone",

@@ -20,11 +20,11 @@ from lab.substrates.base import ClockReading, Cluster, Machine
 PPM_MAX: Final = 1_000_000
 """The largest drift: a clock that stands still, or runs twice as fast."""
 PPM_LEAST: Final = 100
-"""The smallest drift that can be told from the error of measurement in a second or two."""
+"""The smallest drift that exceeds the error of measurement within a second or two."""
 DRIFT_READINGS: Final = 5
-"""How many readings the most certain one is chosen from, where every microsecond counts."""
+"""From how many readings the most certain one is chosen."""
 DRIFT_PATIENCE_NS: Final = 30_000_000_000
-"""How long a drift is watched at most, until its rate is certain; on a quiet machine far less."""
+"""How long a drift is observed at most, until its rate is certain; on an idle machine far less."""
 
 
 def _some_drift(ppm: int) -> int:
@@ -49,17 +49,17 @@ class Drift(ClockFault):
         return f"{self.ppm:+d} ppm"
 
     def breaks(self, tolerance: Tolerance) -> str | None:
-        """Break the bound on clock error, unless clocks are said to drift that much."""
+        """Break the bound on clock error, unless clocks are assumed to drift that much."""
         return BROKEN if abs(self.ppm) > tolerance.clock_rate * 1e6 else None
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Let it drift, and watch it until its rate is certain to be what was asked for, or not to be."""
-        who = machine(self.name, cluster)
-        await who.drift_clock(self.ppm)
+        """Let it drift, and read it until its rate certainly is, or is not, the requested one."""
+        hit = machine(self.name, cluster)
+        await hit.drift_clock(self.ppm)
         least_ppm, most_ppm = sorted((self.ppm * (1 - TOLERANCE), self.ppm * (1 + TOLERANCE)))
-        first = await _timed(who, self.ppm)
+        first = await _timed(hit, self.ppm)
         while True:
-            last = await _timed(who, self.ppm)
+            last = await _timed(hit, self.ppm)
             low_ppm, high_ppm = rate_between(first, last)
             right = least_ppm <= low_ppm and high_ppm <= most_ppm
             wrong = high_ppm < least_ppm or low_ppm > most_ppm
@@ -81,7 +81,7 @@ class Drift(ClockFault):
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a clock showed, and between which two monotonic nanoseconds it did."""
+    """A reading of a clock, and between which two monotonic times, in nanoseconds, it was taken."""
 
     shown: ClockReading
     taken_from_ns: int
@@ -89,10 +89,10 @@ class Timed:
 
 
 def rate_between(first: Timed, last: Timed) -> tuple[float, float]:
-    """Between which two rates, in ppm, a clock must have run on the average between two readings.
+    """The bounds, in ppm, of the mean rate of a clock between two readings.
 
-    Nothing is guessed: neither when in its call a reading was taken, nor how far it was off. Where even that
-    time passed between the readings is uncertain, any rate is possible.
+    They hold whenever in its call each reading was taken, and however far within its uncertainty it was off.
+    If it is not certain that any time passed between the readings, every rate is possible.
     """
     shortest_ns = last.taken_from_ns - first.taken_until_ns
     longest_ns = last.taken_until_ns - first.taken_from_ns
@@ -107,8 +107,8 @@ def rate_between(first: Timed, last: Timed) -> tuple[float, float]:
     )
 
 
-async def _timed(who: Machine, ppm: int) -> Timed:
-    """The reading, of a few, that tells most about a drift of so many ppm."""
+async def _timed(hit: Machine, ppm: int) -> Timed:
+    """The reading, of a few, with the least uncertainty about a drift of so many ppm."""
 
     def doubt_ns(one: Timed) -> float:
         return one.shown.uncertainty_ns + (one.taken_until_ns - one.taken_from_ns) * abs(ppm) / 1e6
@@ -116,7 +116,7 @@ async def _timed(who: Machine, ppm: int) -> Timed:
     taken = []
     for _ in range(DRIFT_READINGS):
         from_ns = time.monotonic_ns()
-        shown = await who.read_clock()
+        shown = await hit.read_clock()
         taken.append(Timed(shown, from_ns, time.monotonic_ns()))
     return min(taken, key=doubt_ns)
 

@@ -1,6 +1,6 @@
-"""``heal``: what was done to links is undone, and what was held in them is delivered.
+"""``heal``: faults of links are undone, and packets held in them are delivered.
 
-The receipt is that each of them answers again, or what the link's carrier says where a server can't answer.
+The receipt is a probe answered through each link; if the server can't answer, the state of the link itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lab.faults.base import (
     Receipt,
     Target,
     answers,
-    is_awake,
+    is_running,
     ms,
     server_behind,
     together,
@@ -25,11 +25,11 @@ from lab.scenario.step_base import AllOrOne
 from lab.substrates.base import Cluster, Link
 
 RELINK_TIMEOUT_S = 10.0
-"""How long a replica may take to find its master again: it tries once a second."""
+"""How long a replica may take to reconnect to its master: it tries once a second."""
 
 
 class Heal(AllOrOne, LinkStep, End):
-    """End cuts, holds, delays and narrow links: all of them, or those on the links that are named."""
+    """End cuts, holds, delays and limits of bandwidth: all of them, or those on the links that are named."""
 
     KEY = "heal"
     EXAMPLE = "all, or {client: alice, nodes: [D, E]}"
@@ -38,7 +38,7 @@ class Heal(AllOrOne, LinkStep, End):
     TURN = 4
 
     def check_ends(self) -> None:
-        """Without any end, everything is healed."""
+        """Without any end, all links are healed."""
         if not self.everything:
             super().check_ends()
 
@@ -48,10 +48,10 @@ class Heal(AllOrOne, LinkStep, End):
         return True
 
     async def end(self, nemesis: Nemesis) -> tuple[str, bool]:
-        """End what is done to links.
+        """End faults of links.
 
-        All links are healed at once, whoever's they are: what is held is let go together, and no client's
-        packets arrive while another's wait for receipts.
+        All links are healed at once, of all clients: packets that are held are released together, and none
+        of a client arrive while those of another wait for receipts.
         """
         ends = None if self.everything else self.far(nemesis.cluster)
         healed: list[tuple[Open, Target]] = []
@@ -84,11 +84,11 @@ async def heal_links(near: str, ends: tuple[str, ...], cluster: Cluster) -> Rece
     """Undo what was done to these links; confirmed when each of them answers again."""
     links = [cluster.link(near, end) for end in ends]
     await asyncio.gather(*(link.heal() for link in links))
-    shown = await asyncio.gather(*(_one_is_whole(link, cluster) for link in links))
+    shown = await asyncio.gather(*(_is_healed(link, cluster) for link in links))
     return together(dict(zip(ends, shown, strict=True)))
 
 
-async def _one_is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+async def _is_healed(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
     if link.ways:
         return await _servers_are_together(link, cluster)
     if not await answers(server_behind(link, cluster)):
@@ -104,7 +104,7 @@ async def _one_is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, A
 
 async def _servers_are_together(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
     troubles = await link.troubles()
-    if not all(is_awake(cluster.nodes[way.target]) for way in link.ways):
+    if not all(is_running(cluster.nodes[way.target]) for way in link.ways):
         return not troubles, {"probe_through_link_ms": None, "link": troubles or "whole"}
     probe = await link.probe(AROUND_TIMEOUT_S)
     answered_ms = ms(probe.round_trip_ns) if probe.reached else None
@@ -112,7 +112,7 @@ async def _servers_are_together(link: Link, cluster: Cluster) -> tuple[bool, dic
 
 
 async def _is_linked_again(link: Link, cluster: Cluster) -> bool | None:
-    """Wait until the replica hears its master; None if it is down, or none any more."""
+    """Wait until the replica is connected to its master; None if it is down, or no replica any more."""
     replica = cluster.nodes[link.client]
     loop = asyncio.get_running_loop()
     give_up = loop.time() + RELINK_TIMEOUT_S

@@ -12,7 +12,7 @@ from lab.substrates.base import Capability, Cluster
 
 
 class Hold(LinkFault):
-    """Packets sit in the network; they arrive when the hold is healed."""
+    """Keep packets in the network; they arrive when the hold is healed."""
 
     KEY = "hold"
     EXAMPLE = "{client: alice, nodes: all, direction: replies}"

@@ -1,4 +1,4 @@
-"""``jump``: a wall clock steps, and stays off by that much until it is corrected."""
+"""``jump``: a wall clock steps, and keeps that offset until it is corrected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.substrates.base import Cluster
 
 
 class Jump(ClockFault):
-    """The wall clock of a node or a client jumps, and stays off by that much."""
+    """The wall clock of a node or a client jumps, and keeps that offset."""
 
     KEY = "jump"
     EXAMPLE = "{node: C, by: +11s}"
@@ -28,15 +28,15 @@ class Jump(ClockFault):
         return format_duration(self.by_ns, signed=True)
 
     def breaks(self, tolerance: Tolerance) -> str | None:
-        """Break the bound on clock error, unless the step is smaller than drift may make it."""
+        """Break the bound on clock error, unless the step is within what drift may cause."""
         return BROKEN if abs(self.by_ns) > tolerance.clock_error_ns else None
 
     async def inject(self, cluster: Cluster) -> Receipt:
         """Step the clock and read it before and after."""
-        who = machine(self.name, cluster)
-        before = await certain_reading(who, abs(self.by_ns))
-        await who.jump_clock(self.by_ns)
-        after = await certain_reading(who, abs(self.by_ns))
+        hit = machine(self.name, cluster)
+        before = await certain_reading(hit, abs(self.by_ns))
+        await hit.jump_clock(self.by_ns)
+        after = await certain_reading(hit, abs(self.by_ns))
         moved_ns = after.offset_ns - before.offset_ns
         error_ns = before.uncertainty_ns + after.uncertainty_ns
         tolerance_ns = abs(self.by_ns) * TOLERANCE
@@ -46,10 +46,10 @@ class Jump(ClockFault):
             "moved_ms": ms(moved_ns),
             "uncertainty_ms": ms(error_ns),
         }
-        # So it moved for certain. What it drifted between the readings, if it drifts, is tolerated.
+        # Then it certainly moved. A drift between the readings is tolerated.
         off_ns = abs(moved_ns - self.by_ns)
         return Receipt(error_ns <= tolerance_ns and off_ns <= tolerance_ns + error_ns, evidence)
 
-    def looked_at_after(self) -> tuple[str, ...]:
+    def observed_after(self) -> tuple[str, ...]:
         """The node, whose keys may have expired."""
         return () if self.node is None else (self.node,)

@@ -1,11 +1,10 @@
-"""The links between a client and nodes or the store, a replica and its master, or two servers of a service.
+"""Links between a client and nodes or the store, a replica and its master, or two servers of a service.
 
-What ``cut`` and ``hold`` share is their receipt: a probe through the link that gets no answer, one around it
-that does, and the server's own count of probes, which tells whether the request or only the reply was
-stopped. Of a replication link it also shows that the replica falls behind. Two servers of one service are
-asked on the ports for their peers, on the way of each of them to the other.
-When the server can't answer anybody (it is down, or stands still), the receipt is what the link's carrier
-says of it.
+``cut`` and ``hold`` share their receipt: a probe through the link without an answer, one past it with an
+answer, and the server's own count of probes, which shows whether the request or only the reply was stopped.
+For a replication link it also shows that the replica falls behind. Two servers of one service are probed on
+the ports for their peers, in both directions. If the server can't answer (it is down, or paused), the receipt
+is the state of the link itself.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from lab.faults.base import (
     Receipt,
     Target,
     answers,
-    is_awake,
+    is_running,
     ms,
     node_names,
     server_behind,
     together,
 )
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.story import Found, StoryState
 from lab.scenario.types import ClientName, NodeName, Nodes
 from lab.substrates.base import STORE, Cluster, Direction, Link, Node, Probe
 
@@ -44,9 +43,9 @@ def _one_shape(schema: dict[str, Any]) -> None:
 
 
 class LinkStep(StepModel):
-    """What steps on links share: which. A client's to nodes or the store, or one between two nodes.
+    """A step on links: of a client to nodes or the store, or between two nodes.
 
-    Between nodes there are links from a replica to its master, and between the servers of one service.
+    Links between nodes are those from a replica to its master, and those between the servers of one service.
     """
 
     model_config = ConfigDict(json_schema_extra=_one_shape)
@@ -96,12 +95,12 @@ class LinkStep(StepModel):
         return [cluster.link(self.near, end) for end in self.far(cluster)]
 
     def target(self, cluster: Cluster) -> Target:
-        """The links, and what is wrong with them."""
+        """The links, with the fault as text."""
         ends = self.far(cluster)
         return Target(self.words(",".join(ends)), ends, self.near)
 
     def words(self, far: str) -> str:
-        """The links in words, given those for their far ends."""
+        """The links as text, given that of their far ends."""
         return f"{self.near} ⇄ {far}"
 
     @property
@@ -109,20 +108,20 @@ class LinkStep(StepModel):
         """Whether it can be done to a link between two servers of one service."""
         return False
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
-        """Refuse links of killed clients, and those that there are not."""
-        yield from told.unless_killed(self.client, ("client",))
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """Refuse links of killed clients, and links that do not exist."""
+        yield from state.unless_killed(self.client, ("client",))
         if self.node is None:
             return
-        stage = told.stage
-        if (self.node, self.from_node) not in stage.links:
-            pairs = " or ".join(f"{{node: {one}, from: {other}}}" for one, other in stage.links[:3])
+        shape = state.shape
+        if (self.node, self.from_node) not in shape.links:
+            pairs = " or ".join(f"{{node: {one}, from: {other}}}" for one, other in shape.links[:3])
             seen = f"there is no link from {self.node} to {self.from_node}"
-            if stage.service == "redis":
+            if shape.service == "redis":
                 seen = f"{self.node} is no replica of {self.from_node}, so there is no link between them"
             yield ("node",), problem(seen, pairs or "a cluster with replicas, like {B: A}")
-        elif stage.service != "redis" and not self.fits_servers:
-            seen = f"the links between servers of {stage.service} can be cut only, and in both directions"
+        elif shape.service != "redis" and not self.fits_servers:
+            seen = f"the links between servers of {shape.service} can be cut only, and in both directions"
             yield ("node",), problem(seen, f"{{cut: {{node: {self.node}, from: {self.from_node}}}}}")
 
 
@@ -137,13 +136,13 @@ def _what_is_wrong(given: tuple[str, ...]) -> str:
 
 
 class LinkFault(LinkStep, Fault):
-    """What faults of links share that last until they are healed."""
+    """A fault of links that lasts until it is healed."""
 
     ENDED_BY = "heal"
 
 
 async def links_are_broken(links: list[Link], direction: Direction, cluster: Cluster) -> Receipt:
-    """Probe every link and what lies behind it; confirm only if each of them shows the break."""
+    """Probe every link and its server; confirmed only if each of them shows the break."""
     shown = await asyncio.gather(*(_one_is_broken(link, direction, cluster) for link in links))
     return together(dict(zip((link.target for link in links), shown, strict=True)))
 
@@ -158,19 +157,19 @@ async def _one_is_broken(link: Link, direction: Direction, cluster: Cluster) -> 
     around = await server.probe(AROUND_TIMEOUT_S)
     before = await server.echoes()
     if before is None:
-        return await _goes_unanswered(link, around)
+        return await _is_unanswered(link, around)
     loop = asyncio.get_running_loop()
     give_up = loop.time() + AROUND_TIMEOUT_S
     through, arrived = await link.probe(PROBE_TIMEOUT_S), await _more_than(before, server)
-    # Where only replies are stopped a probe must arrive, which on a busy machine may take more than one.
+    # If only replies are stopped a probe must arrive; on a busy machine the first may come too late.
     while direction == "replies" and not (arrived or through.reached) and loop.time() < give_up:
         through, arrived = await link.probe(PROBE_TIMEOUT_S), await _more_than(before, server)
     evidence: dict[str, Any] = {
-        "probe_through_link": _said_of(through),
+        "probe_through_link": _answer(through),
         "probe_arrived": bool(arrived),
         "probe_around_ms": ms(around.round_trip_ns),
     }
-    # Only where requests are stopped must the probe not arrive; where replies are stopped it must.
+    # If requests are stopped the probe must not arrive; if only replies are, it must.
     as_expected = around.reached and not through.reached and bool(arrived) == (direction == "replies")
     if link.client in cluster.nodes and direction != "requests":
         behind = await _bytes_behind(link, cluster)
@@ -179,11 +178,11 @@ async def _one_is_broken(link: Link, direction: Direction, cluster: Cluster) -> 
     return as_expected, evidence
 
 
-async def _goes_unanswered(link: Link, around: Probe) -> tuple[bool, dict[str, Any]]:
-    """The receipt where the server counts no probes: no answer, and what the link's carrier says of it."""
+async def _is_unanswered(link: Link, around: Probe) -> tuple[bool, dict[str, Any]]:
+    """The receipt if the server does not count probes: no answer, and the state of the link itself."""
     through, troubles = await link.probe(PROBE_TIMEOUT_S), await link.troubles()
     evidence = {
-        "probe_through_link": _said_of(through),
+        "probe_through_link": _answer(through),
         "link": troubles,
         "probe_around_ms": ms(around.round_trip_ns),
     }
@@ -191,9 +190,9 @@ async def _goes_unanswered(link: Link, around: Probe) -> tuple[bool, dict[str, A
 
 
 async def _servers_are_apart(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
-    """The receipt for two servers of a service: each answers on its port for peers, but not the other one.
+    """The receipt for two servers of a service: each answers on its port for peers, but not through the link.
 
-    Also who leads, as they say themselves. One that is down, or stands still, can't answer anybody.
+    It also has which of them reports that it leads. One that is down or paused can't answer.
     """
     through = await asyncio.gather(*(way.probe(PROBE_TIMEOUT_S) for way in link.ways))
     around = await asyncio.gather(*(way.around(AROUND_TIMEOUT_S) for way in link.ways))
@@ -201,26 +200,26 @@ async def _servers_are_apart(link: Link, cluster: Cluster) -> tuple[bool, dict[s
     shown, ways = bool(troubles), {}
     for way, gone, there in zip(link.ways, through, around, strict=True):
         node = cluster.nodes[way.target]
-        shown = shown and not gone.reached and (there.reached or not is_awake(node))
+        shown = shown and not gone.reached and (there.reached or not is_running(node))
         ways[f"{way.client}→{way.target}"] = {
-            "probe_through_link": _said_of(gone),
+            "probe_through_link": _answer(gone),
             "probe_around_ms": ms(there.round_trip_ns) if there.reached else None,
-            "target_is": (await node.role()).name if is_awake(node) else None,
+            "target_is": (await node.role()).name if is_running(node) else None,
         }
     return shown, {"ways": ways, "link": troubles}
 
 
 async def _more_than(before: int, server: Node) -> int:
-    """How many probes have arrived since."""
+    """How many probes have arrived since the count was ``before``."""
     return (await server.echoes() or 0) - before
 
 
-def _said_of(probe: Probe) -> str:
+def _answer(probe: Probe) -> str:
     return "answered" if probe.reached else f"no answer in {PROBE_TIMEOUT_S * 1000:.0f} ms"
 
 
 async def _bytes_behind(link: Link, cluster: Cluster) -> int:
-    """How far the replica is behind its master, after something was sent to it that can't have come."""
+    """How far the replica is behind its master, after the master has sent something that must be lost."""
     replica, master = cluster.nodes[link.client], cluster.nodes[link.target]
     await master.ripple()
     await asyncio.sleep(PROBE_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""One machine, of a node or a client: what steps share that hit its process or its wall clock."""
+"""The base class of steps on the process or the wall clock of one machine, a node's or a client's."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, model_validator
 
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.story import Found, StoryState
 from lab.scenario.types import ClientName, NodeName
 
 
@@ -19,7 +19,7 @@ def _one_machine(schema: dict[str, Any]) -> None:
 
 
 class MachineStep(StepModel):
-    """What all steps on one machine share: whose it is, a node's or a client's."""
+    """A step on one machine: a node's or a client's."""
 
     model_config = ConfigDict(json_schema_extra=_one_machine)
 
@@ -41,9 +41,9 @@ class MachineStep(StepModel):
 
     @property
     def name(self) -> str:
-        """The name of the machine, whichever it is."""
+        """The name of the node or client."""
         return self.node or self.client or ""
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
+    def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a client that was killed."""
-        yield from told.unless_killed(self.client, ("client",))
+        yield from state.unless_killed(self.client, ("client",))

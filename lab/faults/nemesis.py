@@ -1,7 +1,7 @@
-"""Injects faults and writes down that it did: invoke, then ok with a receipt, or fail without one.
+"""Injects faults and records them: invoke, then ok with a receipt, or fail without one.
 
 Faults that last are kept open until they are ended. An end that covers only part of a fault ends it and opens
-it again for the rest, so that the history says exactly what was broken when.
+it again for the rest, so that the history shows exactly what was broken when.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Action = Callable[[], Awaitable[Receipt]]
 
 
 class Record(Protocol):
-    """Where it is written down."""
+    """A history."""
 
     def write(self, process: str, kind: str, f: str, **fields: Any) -> None:
         """Append an event, now."""
@@ -32,7 +32,7 @@ class Record(Protocol):
 
 @dataclass(slots=True)
 class Open:
-    """A fault that lasts until it is ended. A part of it that is ended leaves one with fewer ``ends``."""
+    """A fault that lasts until it is ended. When a part is ended, one with fewer ``ends`` remains."""
 
     fault_id: str
     f: str
@@ -46,26 +46,26 @@ class End(StepModel):
     """A step that ends faults: those that name its key."""
 
     SAYS: ClassVar[str]
-    """What the nemesis does, around the words for what it does it to: ``heals {}``."""
+    """Its line in the output, with a place for the target: ``heals {}``."""
     TURN: ClassVar[int] = 0
-    """Where it comes when a story is over and everything is ended."""
+    """Its place in the order of ends when all faults are ended after the last step."""
 
     @abstractmethod
     async def end(self, nemesis: Nemesis) -> tuple[str, bool]:
-        """End them; return what was ended in words, and whether every receipt came."""
+        """End them; return what was ended as text, and whether every receipt is there."""
 
     @classmethod
     @abstractmethod
     async def end_all(cls, nemesis: Nemesis) -> None:
-        """End all of them, when a story is over."""
+        """End all of them, after the last step."""
 
     def brings_up(self, cluster: Cluster) -> tuple[str, ...]:
-        """The nodes that are up again when it is done, and must be watched again."""
+        """The nodes that are up again when it is done, and must be observed again."""
         return ()
 
 
 class Nemesis:
-    """The one who breaks things, and mends them."""
+    """Injects and ends the faults of a run."""
 
     def __init__(self, cluster: Cluster, record: Record, tolerance: Tolerance) -> None:
         self.cluster = cluster
@@ -74,12 +74,12 @@ class Nemesis:
         self._count = 0
         self._open: list[Open] = []
         self.returning: dict[str, asyncio.Task[Receipt]] = {}
-        """By node, what goes on beside the story and brings it back."""
+        """By node, the task beside the steps that restarts it after a delay."""
         self.hurry = asyncio.Event()
-        """Set when the story is over, and nothing is to be waited for any more."""
+        """Set after the last step: delays are cut short."""
 
     async def inject(self, fault: Fault) -> tuple[str, Receipt]:
-        """Inject a fault; return its target in words, with its receipt."""
+        """Inject a fault; return its target as text, with its receipt."""
         target, parts = fault.target(self.cluster), fault.parts(self.cluster)
         if not parts:
             return target.words, await self._inject(fault)
@@ -90,18 +90,18 @@ class Nemesis:
     async def _inject(self, fault: Fault) -> Receipt:
         target, breaks = fault.target(self.cluster), fault.breaks(self._tolerance)
         fault_id, receipt = await self.record(fault.KEY, target, breaks, partial(fault.inject, self.cluster))
-        # What was killed does not stand still any more, and can't go on.
+        # A killed client is not paused any more, and can't be resumed.
         self._open = [
             f for f in self._open if f.ended_by not in fault.RULES_OUT or f.target.ends != target.ends
         ]
         if fault.ENDED_BY is not None:
             self._open.append(Open(fault_id, fault.KEY, fault.ENDED_BY, target, breaks, receipt.evidence))
         elif fault.PASSES and receipt.confirmed:
-            await self.record("heal", target, None, partial(once_more, receipt), heals=fault_id)
+            await self.record("heal", target, None, partial(returned, receipt), heals=fault_id)
         return receipt
 
     async def end(self, step: End) -> tuple[str, bool]:
-        """End what a step ends; return what that was in words, and whether every receipt came."""
+        """End what a step ends; return that as text, and whether every receipt is there."""
         return await step.end(self)
 
     async def until_up(self, names: Iterable[str], timeout_s: float) -> bool:
@@ -112,9 +112,9 @@ class Nemesis:
         return all(task.done() and task.result().confirmed for task in returning)
 
     async def heal_everything(self) -> None:
-        """End whatever still lasts, so that what follows sees a whole cluster; used when a story is over.
+        """End all faults that still last, for the final reads after the last step.
 
-        Nodes that are down come back as well, and those with a delay at once; killed clients stay dead.
+        Nodes that are down are started as well, those with a delay at once; killed clients stay dead.
         """
         self.hurry.set()
         ends = [step for step in steps().values() if issubclass(step, End)]
@@ -122,7 +122,7 @@ class Nemesis:
             await end.end_all(self)
 
     async def abandon(self) -> None:
-        """Stop what goes on beside the story; used when a run ends early."""
+        """Cancel delayed restarts; used when a run ends early."""
         for task in self.returning.values():
             task.cancel()
         await asyncio.gather(*self.returning.values(), return_exceptions=True)
@@ -144,14 +144,14 @@ class Nemesis:
         if rest:
             words = fault.target.words.replace(",".join(fault.target.ends), ",".join(rest))
             left = Target(words, rest, fault.target.near)
-            fault_id, _ = await self.record(fault.f, left, fault.breaks, partial(_told, fault.fault_id))
+            fault_id, _ = await self.record(fault.f, left, fault.breaks, partial(_continues, fault.fault_id))
             self._open.append(Open(fault_id, fault.f, fault.ended_by, left, fault.breaks, fault.evidence))
         return receipt
 
     async def record(
         self, f: str, target: Target, breaks: str | None, action: Action, heals: str | None = None
     ) -> tuple[str, Receipt]:
-        """Do something and write down that it was done, with its receipt; return the id it has there."""
+        """Do something and record it with its receipt; return its id in the history."""
         self._count += 1
         fault_id = f"{f}-{self._count}"
         about: dict[str, Any] = {
@@ -172,10 +172,10 @@ class Nemesis:
         return fault_id, receipt
 
 
-async def _told(fault_id: str) -> Receipt:
+async def _continues(fault_id: str) -> Receipt:
     return Receipt(True, {"continues": fault_id})
 
 
-async def once_more(receipt: Receipt) -> Receipt:
+async def returned(receipt: Receipt) -> Receipt:
     """A receipt that is there already, as an action."""
     return receipt

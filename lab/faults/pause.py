@@ -1,8 +1,8 @@
 """``pause``: the whole process group of a client or a node is stopped.
 
-That is what a stop-the-world garbage collection looks like from outside: the kernel goes on receiving for
-the process, and the process does not notice that time passed. The receipt is the state in /proc, ``T``, and
-of a node also that it leaves a probe without an answer.
+This has the effects of a stop-the-world garbage collection: the kernel goes on receiving for the process, and
+the process does not notice that time passed. The receipt is the state in /proc, ``T``, and for a node also
+that a probe gets no answer.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from lab.faults.base import PROBE_TIMEOUT_S, Fault, Receipt, Target, machine
 from lab.faults.machine import MachineStep
 from lab.scenario.fault_step import Drawing, Sign
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, StoryState
 from lab.substrates.base import Capability, Cluster
 
 
@@ -28,17 +28,17 @@ class Pause(MachineStep, Fault):
     DRAWN = Drawing("machine", stops=True)
     SIGN = Sign("pause")
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
-        """Refuse what is paused, down or killed."""
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """Refuse a machine that is paused, down or killed."""
         word = "client" if self.node is None else "node"
-        if self.name in told.dead:
-            yield from super().impossible(told)
+        if self.name in state.dead:
+            yield from super().impossible(state)
             return
-        if self.name in told.paused:
+        if self.name in state.paused:
             yield (word,), problem(f"{self.name} is paused already", "one pause, then one resume")
-        elif self.name in told.down:
+        elif self.name in state.down:
             yield (word,), problem(f"node {self.name} is down, so it can't be paused", "a restart before it")
-        told.paused.add(self.name)
+        state.paused.add(self.name)
 
     @property
     def needs(self) -> Capability:
@@ -50,7 +50,7 @@ class Pause(MachineStep, Fault):
         return Target(self.name if self.node is None else f"node {self.node}", (self.name,))
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Stop it and look at the state of its processes."""
+        """Stop it and read the state of its processes."""
         stopped = machine(self.name, cluster)
         before = stopped.states()
         await stopped.pause()

@@ -1,4 +1,4 @@
-"""``power_cut``: nodes are killed, and their files lose what was not on disk."""
+"""``power_cut``: nodes are killed, and their files lose what was not synced to disk."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from lab.faults.base import Tolerance
 from lab.faults.down import NOT_DURABLE, DownFault, Shown
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, StoryState
 from lab.scenario.types import Nodes
 from lab.substrates.base import Capability, Node
 
@@ -23,10 +23,10 @@ class PowerCut(DownFault):
     nodes: Nodes
     """The nodes whose power is cut."""
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
-        """Refuse nodes that are down, or have nothing to lose."""
-        yield from super().impossible(told)
-        if told.stage.persistence == "none":
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """Refuse nodes that are down, or keep nothing on disk."""
+        yield from super().impossible(state)
+        if state.shape.persistence == "none":
             yield ("nodes",), problem("these nodes keep nothing on disk", "persistence, or a crash instead")
 
     def breaks(self, tolerance: Tolerance) -> str | None:
@@ -34,7 +34,7 @@ class PowerCut(DownFault):
         return None if tolerance.persistence == "aof-always" else NOT_DURABLE
 
     async def take_down(self, node: Node) -> Shown:
-        """Kill it, and cut its files back to what was synced."""
+        """Kill it, and truncate its files to what was synced."""
         gone, evidence = await super().take_down(node)
         if not gone:
             return False, evidence

@@ -1,10 +1,9 @@
-"""``prime``: brings nodes to where the next write stays unsynced for most of a second.
+"""``prime``: makes the next write of nodes stay unsynced for most of a second.
 
 With ``appendfsync everysec`` Redis syncs as soon as there is something to sync and the second of its clock
-is another than that of the last sync. After an idle time a write is therefore synced at once. What makes
-the delay certain is a write just after the second has changed: it takes the second's sync, and the next one
-waits. It is no fault: it breaks nothing and needs no healing. Its receipt is that this write was synced in
-the same second.
+differs from that of the last sync. After an idle time a write is therefore synced at once. A write just after
+the second has changed uses up the sync of that second, so the next write certainly has to wait. It is no
+fault: nothing has to be healed. Its receipt is that the first write was synced in the same second.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lab.faults.base import Receipt, ms, node_names, together
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.story import Found, StoryState
 from lab.scenario.types import Nodes
 from lab.substrates.base import Cluster, Node
 
 S_NS: Final = 1_000_000_000
 EARLY_NS: Final = 100_000_000
-"""How much of a second may have passed when it is primed: what is left is the story's."""
+"""How much of a second may have passed when it is primed: the rest is for the next steps."""
 AFTER_BOUNDARY_NS: Final = 5_000_000
 TRIES: Final = 4
 POLL_S: Final = 0.002
@@ -35,17 +34,17 @@ class Prime(StepModel):
     EXAMPLE = "{nodes: [C]}"
 
     nodes: Nodes
-    """The nodes that are brought there."""
+    """The nodes that are primed."""
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
-        """Refuse nodes that are down, or do not sync by the second."""
-        yield from told.unless_down(self.nodes)
-        if told.stage.persistence != "aof-everysec":
-            seen = f"with persistence {told.stage.persistence} no write is left to the next sync"
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """Refuse nodes that are down, or do not sync once a second."""
+        yield from state.unless_down(self.nodes)
+        if state.shape.persistence != "aof-everysec":
+            seen = f"with persistence {state.shape.persistence} no write waits for the next sync"
             yield ("nodes",), problem(seen, "cluster.persistence: aof-everysec")
 
     async def prime(self, cluster: Cluster) -> Receipt:
-        """Prime each node; confirmed if each has synced, early in the second that is still going on."""
+        """Prime each node; confirmed if each has synced early in the current second."""
         names = node_names(self.nodes, cluster)
         shown = await asyncio.gather(*(_prime_one(cluster.nodes[name]) for name in names))
         return together(dict(zip(names, shown, strict=True)))
@@ -67,7 +66,7 @@ async def _prime_one(node: Node) -> tuple[bool, dict[str, Any]]:
 
 
 async def _is_synced(node: Node, more_than: int) -> bool:
-    """Whether all that is written gets synced while the second is young."""
+    """Whether all that is written is synced within ``EARLY_NS`` of the second."""
     while await _into_second_ns(node) < EARLY_NS:
         disk = await node.disk()
         if disk.written > more_than and disk.synced == disk.written:

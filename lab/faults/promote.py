@@ -1,7 +1,6 @@
-"""``promote``: a replica becomes a master, as in a failover, and takes what it has for all there is.
+"""``promote``: a replica becomes a master, as in a failover, with the data that it has.
 
-The receipt is its role before and after, and how far it was behind its master: the gap is what the failover
-loses.
+The receipt is its role before and after, and how far it was behind its master: the failover loses that gap.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections.abc import Iterator
 from lab.faults.base import Fault, Receipt, Target, answers
 from lab.faults.down import NOT_DURABLE
 from lab.scenario.fault_step import Sign
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, StoryState
 from lab.scenario.types import NodeName
 from lab.substrates.base import Capability, Cluster
 
@@ -29,20 +28,20 @@ class Promote(Fault):
     node: NodeName
     """The replica that becomes a master."""
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
+    def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a node that is no replica, or down."""
-        if self.node not in told.stage.replicas or self.node in told.promoted:
+        if self.node not in state.shape.replicas or self.node in state.promoted:
             yield ("node",), problem(f"{self.node} is no replica", "a node from cluster.replicas")
-        elif self.node in told.down:
+        elif self.node in state.down:
             yield ("node",), problem(f"{self.node} is down", "a restart before it")
-        told.promoted.add(self.node)
+        state.promoted.add(self.node)
 
     def target(self, cluster: Cluster) -> Target:
         """The replica."""
         return Target(f"node {self.node}", (self.node,))
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Promote it, and compare it with the last that is known of its master."""
+        """Promote it, and compare its offset with the last known one of its master."""
         replica, master = cluster.nodes[self.node], cluster.nodes[cluster.replicas[self.node]]
         if await answers(master):
             await master.role()

@@ -1,7 +1,7 @@
-"""``reset``: the connections that are open on a link break, once.
+"""``reset``: the open connections of a link break, once.
 
-The receipt is the fate of a connection that was open before, and the answer on one that is made afterwards.
-There is none where the server is down: nothing was open that could be reset.
+The receipt is that a connection opened before is broken, and that one made afterwards is answered. There is
+none if the server is down: no connection was open that could be reset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESET_TIMEOUT_S: Final = 2.0
 
 
 class Reset(LinkStep, Fault):
-    """Break the connections that are open, once; what is in flight is lost, new ones can be made at once."""
+    """Break all open connections, once; what is in flight is lost, new ones can be made at once."""
 
     KEY = "reset"
     EXAMPLE = "{client: alice, nodes: [A]}"
@@ -36,7 +36,7 @@ class Reset(LinkStep, Fault):
     SIGN = Sign("link", "reset")
 
     def words(self, far: str) -> str:
-        """Whose connections break."""
+        """The links whose connections break."""
         return f"{self.near} ↯ {far}"
 
     async def inject(self, cluster: Cluster) -> Receipt:
@@ -58,7 +58,6 @@ async def _reset_one(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]
         "open_connection": fate,
         "new_connection_ms": ms(again.round_trip_ns) if again is not None and again.reached else None,
     }
-    # A link whose server is down ends every connection by itself, so its end shows no reset. One that stands
-    # still lets them live.
+    # If the server is down every connection ends anyway, so that shows no reset. If it is paused they stay.
     whole = server.alive and (again is None or again.reached)
     return whole and fate in ("reset", "closed"), evidence

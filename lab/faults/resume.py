@@ -1,7 +1,4 @@
-"""``resume``: what was paused goes on.
-
-The receipt is that none of its processes is stopped any more, and that a node answers.
-"""
+"""``resume``: a paused client or node runs again. Its receipt: no process is stopped, a node answers."""
 
 from __future__ import annotations
 
@@ -13,31 +10,31 @@ from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Target, machine, ms
 from lab.faults.machine import MachineStep
 from lab.faults.nemesis import End, Nemesis
 from lab.faults.pause import state_words
+from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
-from lab.scenario.story import Found, StoryState
 from lab.substrates.base import Cluster
 
 
 class Resume(MachineStep, End):
-    """Let what was paused go on."""
+    """Let a paused client or node run again."""
 
     KEY = "resume"
     EXAMPLE = "{client: alice}"
     SAYS = "lets {} go on"
     TURN = 2
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
-        """Refuse what is not paused, or was killed."""
-        if self.name in told.dead:
-            yield from super().impossible(told)
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """Refuse a machine that is not paused, or was killed."""
+        if self.name in state.dead:
+            yield from super().impossible(state)
             return
-        if self.name not in told.paused:
+        if self.name not in state.paused:
             word = "client" if self.node is None else "node"
             yield (word,), problem(f"{self.name} is not paused", "a pause before it")
-        told.paused.discard(self.name)
+        state.paused.discard(self.name)
 
     async def end(self, nemesis: Nemesis) -> tuple[str, bool]:
-        """Let it go on, whether the lab paused it or not."""
+        """Resume it, whether the lab paused it or not."""
         target = Target(self.name, (self.name,))
         paused = [fault for fault in nemesis.lasting(self.KEY) if fault.target.ends == target.ends]
         action = partial(resume, self.name, nemesis.cluster)
@@ -49,14 +46,14 @@ class Resume(MachineStep, End):
 
     @classmethod
     async def end_all(cls, nemesis: Nemesis) -> None:
-        """Let everything go on, one after the other."""
+        """Resume all, one after the other."""
         for fault in nemesis.lasting(cls.KEY):
             (name,) = fault.target.ends
             await (cls(node=name) if name in nemesis.cluster.nodes else cls(client=name)).end(nemesis)
 
 
 async def resume(name: str, cluster: Cluster) -> Receipt:
-    """Let it go on; confirmed when none of its processes is stopped any more, and a node answers."""
+    """Resume it; confirmed when none of its processes is stopped any more, and a node answers."""
     stopped = machine(name, cluster)
     before = stopped.states()
     await stopped.resume()

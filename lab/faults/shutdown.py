@@ -1,4 +1,4 @@
-"""``shutdown``: nodes end in order, by themselves and with exit code 0, when they are asked to."""
+"""``shutdown``: nodes exit on request, with exit code 0."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.substrates.base import Cluster, Node
 
 
 class Shutdown(DownFault):
-    """Shut nodes down in order: they sync what they keep, and end."""
+    """Shut nodes down: they sync what they keep, and exit."""
 
     KEY = "shutdown"
     EXAMPLE = "{nodes: [C]}"
@@ -17,12 +17,12 @@ class Shutdown(DownFault):
     nodes: Nodes
     """The nodes that are shut down."""
 
-    def looked_at_before(self, cluster: Cluster) -> tuple[str, ...]:
-        """All of them: what they hold goes with them."""
+    def observed_before(self, cluster: Cluster) -> tuple[str, ...]:
+        """All of them."""
         return node_names(self.nodes, cluster)
 
     async def take_down(self, node: Node) -> Shown:
-        """Ask it to end; it must do so with exit code 0."""
+        """Shut it down; it must exit with code 0."""
         evidence = await life_before(node)
         code = await node.shut_down()
         gone, evidence = await is_gone(node, evidence | {"exit_code": code})

@@ -1,4 +1,4 @@
-"""What ``delay`` and ``bandwidth`` share: the receipt, which is how long a probe takes, before and after."""
+"""The receipt of ``delay`` and ``bandwidth``: how long a probe takes, before and after."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ QUICK_PATIENCE_S: Final = 2.0
 
 
 async def quick(link: Link, less_than_ns: int, payload_bytes: int = 5) -> Probe:
-    """A probe that is quicker than that, or the quickest of those that were not.
+    """A probe quicker than ``less_than_ns``, or the quickest of those tried.
 
-    A busy machine is late now and then, so it is tried for a while; a link that is slow on purpose, always.
+    On a busy machine single probes are late, so more are tried for a while; not if a fault slows the link.
     """
     loop = asyncio.get_running_loop()
     give_up = loop.time() + QUICK_PATIENCE_S
@@ -32,7 +32,7 @@ async def quick(link: Link, less_than_ns: int, payload_bytes: int = 5) -> Probe:
 
 
 async def quickest(link: Link, least_ns: int, timeout_s: float, payload_bytes: int = 5) -> Probe:
-    """The quickest of a few probes, one after the other; of one, where chance can't be that slow."""
+    """The quickest of a few probes, one after the other; one suffices beyond ``CHANCE_NS``."""
     count = PROBES if least_ns < CHANCE_NS else 1
     probes = [await link.probe(timeout_s, payload_bytes) for _ in range(count)]
     return min(probes, key=lambda probe: (not probe.reached, probe.round_trip_ns))
@@ -45,10 +45,10 @@ async def round_trips_changed(
     takes_ns: tuple[int, int],
     cluster: Cluster,
 ) -> Receipt:
-    """Confirm that every probe took at least so long afterwards, and one less before.
+    """Confirmed if every probe took at least ``takes_ns[0]`` afterwards, and less before.
 
-    Or more, where a link was slower than it is to be now: then what a probe takes must have come nearer to
-    the most that was asked for (the second of ``takes_ns``) than to what it took before.
+    If a link was slower before than it is to be now, a probe must afterwards take a time nearer to the most
+    that was requested, ``takes_ns[1]``, than to what it took before.
     """
     least_ns, most_ns = takes_ns
     shown: dict[str, tuple[bool, dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""``strobe``: a wall clock steps forth and back again and again, until it is corrected."""
+"""``strobe``: a wall clock steps forth and back repeatedly, until it is corrected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.substrates.base import Cluster
 STROBE_LEAST_NS: Final = 10 * UNITS_NS["ms"]
 """The shortest time between two steps of a strobing clock."""
 STROBE_PATIENCE_S: Final = 10.0
-"""How long a strobing clock is watched at most, until both sides were seen."""
+"""How long a strobing clock is observed at most, until both sides were seen."""
 
 
 def _slow_enough(every_ns: int) -> int:
@@ -27,13 +27,13 @@ def _slow_enough(every_ns: int) -> int:
 
 
 class Strobe(ClockFault):
-    """The wall clock steps forth and back again and again, until it is corrected."""
+    """The wall clock steps forth and back repeatedly, until it is corrected."""
 
     KEY = "strobe"
     EXAMPLE = "{node: C, by: +500ms, every: 50ms}"
 
     by_ns: SignedNs = Field(alias="by")
-    """How far it steps away from where it was, and back."""
+    """How far it steps away, and back."""
     every_ns: Annotated[PositiveNs, AfterValidator(_slow_enough)] = Field(alias="every")
     """How long it stays on each side."""
 
@@ -44,19 +44,19 @@ class Strobe(ClockFault):
         return f"{far} every {often}"
 
     def breaks(self, tolerance: Tolerance) -> str | None:
-        """Break the bound on clock error, unless the steps are smaller than drift may make them."""
+        """Break the bound on clock error, unless the steps are within what drift may cause."""
         return BROKEN if abs(self.by_ns) > tolerance.clock_error_ns else None
 
     async def inject(self, cluster: Cluster) -> Receipt:
         """Let it strobe, and read it until both sides were seen."""
-        who = machine(self.name, cluster)
+        hit = machine(self.name, cluster)
         loop = asyncio.get_running_loop()
-        before = await certain_reading(who, abs(self.by_ns))
-        await who.strobe_clock(self.by_ns, self.every_ns)
+        before = await certain_reading(hit, abs(self.by_ns))
+        await hit.strobe_clock(self.by_ns, self.every_ns)
         near = far = 0
         give_up = loop.time() + STROBE_PATIENCE_S + 4 * self.every_ns / 1e9
         while loop.time() < give_up and not (near and far):
-            now = await certain_reading(who, abs(self.by_ns))
+            now = await certain_reading(hit, abs(self.by_ns))
             moved_ns, error_ns = now.offset_ns - before.offset_ns, now.uncertainty_ns + before.uncertainty_ns
             far += abs(moved_ns - self.by_ns) + error_ns < abs(self.by_ns) / 2
             near += abs(moved_ns) + error_ns < abs(self.by_ns) / 2

@@ -1,4 +1,4 @@
-"""The argument about Redlock with its conclusions, as table and page; and the page of implementations."""
+"""The claims about Redlock with their conclusions, as table and page; and the page of implementations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from lab.scenario.claims import ClaimRow, Conclusion, Tested
 from lab.scenario.load import LoadedScenario
 
 VERDICTS: dict[Conclusion, str] = {
-    "held": "what was claimed came out, under the assumptions of whoever claimed it",
-    "held if": "it came out where the condition holds that is named, and did not where that is broken",
-    "refuted": "it did not come out, under the assumptions of whoever claimed it",
+    "held": "the claim was confirmed, under the assumptions of its author",
+    "held if": "it was confirmed while the named condition holds, and not while it is broken",
+    "refuted": "it was not confirmed, under the assumptions of its author",
 }
-"""What the words of a conclusion mean."""
-TESTED: Final = "what tests it, and what comes out"
+"""The meanings of the conclusions."""
+TESTED: Final = "what tests it, and the expected outcome"
 CLAIMS: Final = {"#": None, "who": None, "claim": 3, TESTED: 4, "conclusion": None}
-"""The columns of the table of claims, and how wide some are beside each other."""
+"""The columns of the table of claims, and the relative widths of some."""
 
 
 def claim_table(rows: Iterable[ClaimRow]) -> Table:
@@ -43,19 +43,19 @@ def claim_table(rows: Iterable[ClaimRow]) -> Table:
 
 
 def words_of(tested: Tested) -> str:
-    """What a scenario is expected to come to, in a few words."""
+    """The expected outcome of a scenario, in a few words."""
     return verdict_words(tested.outcomes, tested.findings)
 
 
 def claims_page(rows: Iterable[ClaimRow], note: str) -> str:
-    """The argument, claim by claim: what was run, what came out, and what no run can decide."""
+    """The argument, claim by claim: what was run, the result, and what no run can decide."""
     rows = tuple(rows)
     lines = ["# The argument about Redlock, claim by claim", "", note, ""]
     lines += [
-        "Each claim is tested under the assumptions that its author states, by stories that anybody can run."
+        "Each claim is tested under the assumptions that its author states, by scenarios that you can run."
     ]
     lines += [f"**{word}**: {meaning}." for word, meaning in VERDICTS.items()]
-    lines += ["What is left open is named: no run can decide it, and the lab takes no side in it.", ""]
+    lines += ["What remains open is named: no run can decide it, and the lab takes no side in it.", ""]
     summary = (
         (
             f"[{one.claim.number}](#claim-{one.claim.number})",
@@ -90,18 +90,18 @@ def _claim(row: ClaimRow) -> Iterator[str]:
         yield f"- besides: {claim.elsewhere}"
 
 
-def implementations_page(rows: Mapping[str, Row], stories: Mapping[str, LoadedScenario], note: str) -> str:
+def implementations_page(rows: Mapping[str, Row], loaded: Mapping[str, LoadedScenario], note: str) -> str:
     """The implementations of Redlock and its relatives: driven, modelled, or why neither."""
     lines = ["# Implementations, and what the lab does with each", "", note, ""]
     lines += [
         "*Driven*: the library itself runs, unmodified, behind a driver (`lab drivers install NAME`).",
-        "*Modelled*: its algorithm is a lock of the lab's own, written anew from reading its source; what",
-        "the model does is a claim about the library that only a run of the library could confirm.",
-        "The others are not examined, for the reason that is given. What is said of those was read in their",
-        "source at the commit that is named, and is no finding of the lab.",
+        "*Modelled*: its algorithm is a lock of the lab, written after reading its source; what the model",
+        "does is a claim about the library that only a run of the library could confirm.",
+        "The others are not examined, for the reason that is given. Statements about those are from their",
+        "source at the commit that is named, and are no findings of the lab.",
         "",
     ]
-    head = ("library", "language", "listed by Redlock's page", "in the lab", "what it is", "stories")
+    head = ("library", "language", "listed by Redlock's page", "in the lab", "what it is", "scenarios")
     body = (
         (
             f"{row.library} {row.version}".strip(),
@@ -109,7 +109,7 @@ def implementations_page(rows: Mapping[str, Row], stories: Mapping[str, LoadedSc
             "yes" if row.listed else "no",
             _treatment(name, row),
             row.what,
-            ", ".join(f"[{story}](scenarios/{story}.md)" for story in _about(name, row, stories)) or "none",
+            ", ".join(f"[{each}](scenarios/{each}.md)" for each in _about(name, row, loaded)) or "none",
         )
         for name, row in rows.items()
     )
@@ -124,8 +124,8 @@ def _treatment(name: str, row: Row) -> str:
     return f"not examined; it would take {row.unavailable}"
 
 
-def _about(name: str, row: Row, stories: Mapping[str, LoadedScenario]) -> Iterator[str]:
+def _about(name: str, row: Row, loaded: Mapping[str, LoadedScenario]) -> Iterator[str]:
     locks = {f"{PREFIX}{name}", row.modelled} - {""}
-    for story, one in stories.items():
+    for scenario, one in loaded.items():
         if one.scenario.lock.name in locks:
-            yield story
+            yield scenario

@@ -1,4 +1,4 @@
-"""Where commands write: data on stdout, talk on stderr."""
+"""The consoles of commands: results on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 from rich.console import Console
 
 _PLAIN: Final[dict[str, Any]] = {"emoji": False, "highlight": False, "soft_wrap": True}
-"""Nothing of what is said is coloured by guess, wrapped, or taken for the name of a picture (``:lock:``)."""
+"""Text is not highlighted, wrapped, or scanned for emoji names (``:lock:``)."""
 
 
 def consoles() -> tuple[Console, Console]:
-    """Return the console for data and the one for talk."""
+    """Return the console for results and the one for messages."""
     return Console(**_PLAIN), Console(stderr=True, **_PLAIN)

@@ -1,4 +1,4 @@
-"""What is drawn of a run into its directory: the timeline, and the page."""
+"""The files drawn for a run, in its directory: the timeline, and the page."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Literal
 from lab.run.result import RunResult
 
 Picture = Literal["always", "unexpected", "never"]
-"""Which runs get a timeline: every one, only those that did not come out as expected, or none."""
+"""Which runs get a timeline: all, only those with an unexpected result, or none."""
 
 
 def write_files(result: RunResult, picture: Picture = "always") -> tuple[Path, ...]:
-    """Write the page of a run, and draw its timeline if wanted; what fails must not cost the verdict."""
+    """Write the page of a run, and draw its timeline if wanted; an error in it must not cost the verdict."""
     wanted = picture == "always" or (picture == "unexpected" and not result.as_expected)
     drawn = _kept("timeline", _timeline, result) if wanted else []  # first: the page links to it
     return (*_kept("page", _page, result), *drawn)
 
 
-def get_ready(picture: Picture) -> None:
-    """Import what writing them needs, so that nobody has to wait for it in the end."""
-    from lab.report.page import build  # noqa: F401 - for its import's sake
-    from lab.report.timeline import get_ready
+def preload(picture: Picture) -> None:
+    """Import what writing them needs, while the run is waiting anyway."""
+    from lab.report.page import build  # noqa: F401 - imported for later
+    from lab.report.timeline import preload
 
     if picture == "always":
-        get_ready()
+        preload()
 
 
 def _timeline(result: RunResult) -> list[Path]:

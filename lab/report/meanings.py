@@ -1,6 +1,6 @@
-"""What the properties and the findings mean, in words for readers: the pages say it, and so do the documents.
+"""The meanings of properties and findings, for pages and documents.
 
-How each finding is decided, and why that is sound, stands in the checker's own modules (`home`).
+How each finding is decided, and why that is sound, is in the checker's modules (`home`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from checker.verdict import Outcome, Property, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A property as tables name it, as a promise, and what happened if it was violated.
+    """A property: its name in tables, what it promises, and what happened if it was violated.
 
-    ``letter`` stands for it in the grid of a survey, which has the properties that every lock promises.
+    ``letter`` is its column in the grid of a survey, which has the properties that every lock promises.
     """
 
     short: str
@@ -41,8 +41,8 @@ PROMISES: Final[Mapping[Property, Promise]] = {
     ),
     Property.LEASE_HONESTY: Promise(
         "honesty",
-        "No client is told that it has longer than it has",
-        "a client was told that it had longer than it had",
+        "The lock reports no validity that the nodes do not grant",
+        "the lock reported a validity that the nodes did not grant",
         "H",
     ),
     Property.FENCING: Promise(
@@ -56,8 +56,8 @@ PROMISES: Final[Mapping[Property, Promise]] = {
     ),
     Property.DEADLOCK_FREEDOM: Promise(
         "deadlock freedom",
-        "A lock that nobody holds can be acquired again",
-        "nobody held the lock and nobody could acquire it",
+        "A lock that no client holds can be acquired again",
+        "no client held the lock and none could acquire it",
         "D",
     ),
     Property.FAULT_TOLERANCE: Promise(
@@ -73,8 +73,8 @@ PROMISES: Final[Mapping[Property, Promise]] = {
     ),
     Property.TIMELINESS: Promise(
         "timeliness",
-        "A try with a time-out comes back in time",
-        "a try came back after its time-out was over",
+        "A try with a time-out returns in time",
+        "a try returned after its time-out was over",
     ),
 }
 
@@ -86,8 +86,8 @@ _OF_FENCES: Final = ("fence-order", "fence-breach")
 def headline(verdict: Verdict) -> str:
     """What happened, in one sentence that follows from the outcomes of the properties alone.
 
-    A lock without fences does not promise to stop late writes: where only fencing or the resource is
-    violated, and no fence was in the wrong order or let pass, the lock did what it promises.
+    A lock without fences does not promise to stop late writes: if only fencing or the resource is violated,
+    and no fence was in the wrong order or wrongly accepted, the lock kept its promise.
     """
     seen = {name: verdict.properties[name].outcome for name in Property if name in verdict.properties}
     violated = [name for name, outcome in seen.items() if outcome is Outcome.VIOLATED]
@@ -123,51 +123,50 @@ def _listed(parts: Sequence[str]) -> str:
 
 FINDINGS: Final[Mapping[str, Meaning]] = {
     "overlap": Meaning(
-        "two clients surely held the lock at once",
+        "two clients certainly held the lock at once",
         "Two clients held the same lock at once, and no execution in which the nodes keep keys for their TTL "
-        "explains it: the windows in which the lock must have been theirs intersect, even with every clock "
-        "given the benefit of the doubt.",
+        "explains it: their guaranteed windows intersect, however clocks drifted within their bound.",
         "violates mutual exclusion",
         "checker.properties.mutual_exclusion",
     ),
     "belief-overlap": Meaning(
         "two clients believed at once that they held it",
-        "Two clients believed at once that they held the lock, although what the lock guaranteed did not "
-        "overlap. The lock kept its promise; one of the clients did not look at the clock.",
+        "Two clients believed at once that they held the lock, although their guaranteed windows did not "
+        "overlap. The lock kept its promise; one of the clients did not check its lease.",
         "a warning about the clients",
         "checker.properties.mutual_exclusion",
     ),
     "possible-overlap": Meaning(
         "two clients may have held it at once",
-        "The windows in which two grants may have been in force intersect; so they do in many correct runs.",
+        "The windows in which two grants may have been in force intersect, as in many correct runs.",
         "information, never a failure",
         "checker.properties.mutual_exclusion",
     ),
     "continuity-loss": Meaning(
-        "a lease was extended that had been somebody else’s meanwhile",
+        "a lease was extended after another client had held the lock",
         "An extension succeeded although another client had been granted the lock in between: the holder "
-        "takes its lease for one piece, and it was not.",
+        "assumes that it held the lock without interruption, and it did not.",
         "violates mutual exclusion",
         "checker.properties.mutual_exclusion",
     ),
     "not-linearizable": Meaning(
         "no order of the operations explains their answers",
-        "No order of the operations, each taking effect between its call and its return, is one that a lock "
-        "of this kind could have answered so.",
+        "In no order of the operations, each taking effect between its call and its return, could a lock of "
+        "this kind have given these answers.",
         "violates mutual exclusion",
         "checker.properties.linearizable",
     ),
     "over-capacity": Meaning(
         "more was held at one time than the lock has",
-        "The grants of a semaphore that were surely held at one instant add up to more permits than it has; "
+        "The grants of a semaphore that were certainly held at one time add up to more permits than it has; "
         "or a writer of a read-write lock held it while a reader, or another writer, did.",
         "violates mutual exclusion",
         "checker.properties.counting",
     ),
     "refused-with-room": Meaning(
         "a try was refused although there was room",
-        "A try was refused because the lock was taken, as it said, although all grants that may have been "
-        "held during the try left room for it.",
+        "A try was refused, because the lock was taken according to the answer, although all grants that may "
+        "have been held during the try left room for it.",
         "violates mutual exclusion",
         "checker.properties.counting",
     ),
@@ -184,41 +183,41 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "checker.properties.elections",
     ),
     "false-validity": Meaning(
-        "the lock told its client of time that it did not have",
-        "The lock told its client of a lease that ends later than the nodes can keep it, or reported success "
-        "when the lease was over already.",
+        "the lock reported a validity that its lease did not have",
+        "The lock reported a lease that ends later than the nodes can keep it, or reported success when the "
+        "lease was over already.",
         "violates lease honesty",
         "checker.properties.lease_honesty",
     ),
     "stale-use": Meaning(
         "a client used the resource after its lease",
-        "A client began to read or write the resource after its lease had surely ended. No lock can prevent "
-        "that; a fence at the resource takes the harm out of it.",
+        "A client began to read or write the resource after its lease had certainly ended. No lock can "
+        "prevent that; a fence at the resource makes it harmless.",
         "a warning about the client",
         "checker.properties.fencing",
     ),
     "unfenced-write": Meaning(
         "an earlier holder’s write was accepted after a later holder’s",
-        "The store accepted a write under an earlier grant after it had accepted one under a later grant: "
-        "just what a fencing token would have stopped.",
+        "The store accepted a write under an earlier grant after it had accepted one under a later grant, "
+        "which a fencing token would have stopped.",
         "violates fencing",
         "checker.properties.fencing",
     ),
     "stale-write": Meaning(
         "a write after the lease overtook a later holder’s",
         "A client wrote after its lease had ended, and after a later holder had written, and the store "
-        "accepted it: the pause, or the delay, of which the critique warns, with harm done.",
+        "accepted it: the harm of a pause, or of a delay, of which the critique warns.",
         "violates fencing",
         "checker.properties.fencing",
     ),
     "fence-order": Meaning(
         "a later grant came with a smaller fence",
-        "A grant that was asked for after another one had been granted came with a fence that is not larger.",
+        "A grant that was requested after another one had been granted has a fence that is not larger.",
         "violates fencing",
         "checker.properties.fencing",
     ),
     "fence-breach": Meaning(
-        "a store that checks fences let a smaller one pass",
+        "a store that checks fences accepted a smaller one",
         "A store that claims to check fences accepted a write with a smaller fence after one with a larger.",
         "violates fencing",
         "checker.properties.fencing",
@@ -226,7 +225,7 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
     "lost-update": Meaning(
         "two writes were based on one version",
         "Two clients read the same version, changed it and wrote it back, and both writes were accepted: the "
-        "second one wiped out the first without having seen it.",
+        "second one overwrote the first without having read it.",
         "violates the integrity of the resource",
         "checker.properties.resource",
     ),
@@ -245,31 +244,31 @@ FINDINGS: Final[Mapping[str, Meaning]] = {
         "checker.properties.waits",
     ),
     "leak": Meaning(
-        "nobody held the lock and nobody could get it",
-        "Nobody held the lock, a majority of nodes was up and reachable, and yet it was not to be had for "
-        "longer than its TTL and the grace of the scenario.",
+        "no client held the lock and none could acquire it",
+        "No client held the lock, a majority of nodes was up and reachable, and yet it could not be acquired "
+        "for longer than its TTL and the grace of the scenario.",
         "violates deadlock freedom",
         "checker.properties.deadlock_freedom",
     ),
     "unavailable": Meaning(
         "a majority was up and the lock was not granted",
-        "A majority was up and reachable, somebody asked, and for longer than the scenario allows nobody was "
-        "granted the lock.",
+        "A majority was up and reachable, a client requested the lock, and for longer than the scenario "
+        "allows none was granted it.",
         "violates fault tolerance",
         "checker.properties.deadlock_freedom",
     ),
     "overtaken": Meaning(
         "a later request was granted before an earlier one",
-        "A lock that promises to be granted in the order of the requests was granted to a client that asked "
-        "later, by more than the time in which a request is queued, before one that had asked earlier.",
+        "A lock that promises to be granted in the order of the requests was granted to a later request, by "
+        "more than the time in which a request is queued, before an earlier one.",
         "violates fairness",
         "checker.properties.fairness",
     ),
     "late-return": Meaning(
-        "a try came back after its time-out",
-        "A try to acquire that may wait for a stated time came back later than that, by more than the slack "
-        "that the record allows, and neither its client nor the lab stood still.",
-        "violates timeliness; a warning if it never came back, for the client may have been killed",
+        "a try returned after its time-out",
+        "A try to acquire that may wait for a stated time returned later than that, by more than the slack "
+        "that the record allows, and neither its client nor the lab was paused.",
+        "violates timeliness; a warning if it never returned, for the client may have been killed",
         "checker.properties.timeliness",
     ),
 }

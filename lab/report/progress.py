@@ -1,4 +1,4 @@
-"""Progress of many runs: a line for some that ended, and a bar below them where somebody looks on."""
+"""Progress of many runs: lines for finished ones, and a bar below them on a terminal."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 QUIET_S: Final = 10.0
-"""Without a terminal, the time between two lines that say how far it is."""
+"""Without a terminal, the time between two lines of progress."""
 
 
 class Advance(Protocol):
-    """Tell that one more has ended, and how it stands."""
+    """The callback for a finished run."""
 
     def __call__(self, line: Text | None = None, words: str = "", *, by: int = 1) -> None:
-        """``line``: printed for good. ``words``: beside the bar; without one, printed now and then."""
+        """``line`` is printed. ``words`` are beside the bar; without a terminal, printed at times."""
         ...
 
 
 @contextlib.contextmanager
 def progress(console: Console, total: int) -> Iterator[Advance]:
-    """Give a function that is called for each one that ended, or (``by=0``) when the words change."""
+    """Yield a callback for each finished run, or (``by=0``) for changed ``words``."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    told_s, done = time.monotonic(), 0
+    printed_s, done = time.monotonic(), 0
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task("running", total=total)
 
         def advance(line: Text | None = None, words: str = "", *, by: int = 1) -> None:
-            nonlocal told_s, done
+            nonlocal printed_s, done
             done += by
             if line is not None:
                 console.print(line, soft_wrap=True)
-            elif words and by and not console.is_terminal and time.monotonic() - told_s >= QUIET_S:
-                told_s = time.monotonic()
+            elif words and by and not console.is_terminal and time.monotonic() - printed_s >= QUIET_S:
+                printed_s = time.monotonic()
                 console.print(f"{done} of {total} · {words}", markup=False, soft_wrap=True)
             if words:
                 shown.update(task, advance=by, description=words)

@@ -1,7 +1,4 @@
-"""The matrix that is kept in the gallery, as the gallery's index and the README tell of it.
-
-Nothing is said here that does not stand in its ``matrix.json``, so that no number can drift.
-"""
+"""The matrices in the gallery, for its index and docs/results.md; all numbers are from ``matrix.json``."""
 
 from __future__ import annotations
 
@@ -20,16 +17,14 @@ MATRIX: Final = "matrix.json"
 MARKDOWN: Final = "matrix.md"
 CSV: Final = "matrix.csv"
 NAME: Final = "matrix"
-"""Its directory in the gallery."""
-BEGIN: Final = (
-    "<!-- The track record, written by `lab.report.docs` from reports/gallery/matrix/matrix.json. -->"
-)
+"""How the directories of the gallery begin that have one."""
+BEGIN: Final = "<!-- The track record, written by `lab.report.docs` from the matrices in reports/gallery. -->"
 END: Final = "<!-- The end of the track record. -->"
 HEAD: Final = ("library", "what was seen", "reproduced", "control clean", "shown by")
 
 
 def read_kept(directory: Path) -> dict[str, Any]:
-    """What stands in ``matrix.json``. Raises ``LabError`` if there is none, or it is damaged."""
+    """The content of ``matrix.json``. Raises ``LabError`` if there is none, or it is damaged."""
     path = directory / MATRIX
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
@@ -41,42 +36,49 @@ def read_kept(directory: Path) -> dict[str, Any]:
         ) from error
 
 
-def matrix_section(gallery: Path) -> list[str]:
-    """What the gallery's index says of the matrix in it; nothing if there is none. Raises ``LabError``."""
-    directory = gallery / NAME
-    if not (directory / MATRIX).is_file():
-        return []
-    kept = read_kept(directory)
+def kept_in(gallery: Path) -> list[Path]:
+    """The directories of the gallery that have a matrix, in the order of their names."""
+    return sorted(path.parent for path in gallery.glob(f"{NAME}*/{MATRIX}"))
+
+
+def matrix_sections(gallery: Path) -> list[str]:
+    """What the gallery's index says of the matrices in it. Raises ``LabError``."""
+    return [line for directory in kept_in(gallery) for line in _section(directory)]
+
+
+def _section(directory: Path) -> list[str]:
+    kept, name = read_kept(directory), directory.name
     files = {"the tables": MARKDOWN, "the page": PAGE, "a line per cell": CSV, "all of it": MATRIX}
-    links = ", ".join(f"[{words}]({NAME}/{file})" for words, file in files.items())
+    links = ", ".join(f"[{words}]({name}/{file})" for words, file in files.items())
     return [
         "",
-        f"## {NAME}",
+        f"## {name}",
         "",
         f"{kept['title']}: {kept['summary'].partition(': ')[2]}.",
         "",
         f"{links[0].upper()}{links[1:]}. Each cell keeps the history of one of its runs, compressed; a test",
-        f"checks all of them again, and so does `lab check reports/gallery/{NAME}/histories/….jsonl.gz`.",
+        f"checks all of them again, and so does `lab check reports/gallery/{name}/histories/….jsonl.gz`.",
     ]
 
 
 def record_table(kept: Mapping[str, Any]) -> str:
-    """The stories about libraries: which, what was seen, how often, and the command that shows it."""
+    """The scenarios about libraries: which, the result, how often, and the command that shows it."""
     return markdown_table(HEAD, _rows(kept))
 
 
 def with_record(text: str, gallery: Path) -> str:
-    """A text with the track record between its two marks; the text itself if it has none.
+    """A text with the track record between its two marks; the unchanged text if it has no marks.
 
     Raises:
-        LabError: the matrix is damaged.
+        LabError: a matrix is damaged.
     """
-    directory = gallery / NAME
-    if BEGIN not in text or END not in text or not (directory / MATRIX).is_file():
+    directories = kept_in(gallery)
+    if BEGIN not in text or END not in text or not directories:
         return text
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{record_table(read_kept(directory))}\n{END}{after}"
+    cells = [cell for directory in directories for cell in read_kept(directory)["cells"]]
+    return f"{before}{BEGIN}\n\n{record_table({'cells': cells})}\n{END}{after}"
 
 
 def _rows(kept: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

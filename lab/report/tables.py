@@ -1,4 +1,4 @@
-"""What all tables share, in a terminal and as Markdown."""
+"""Helpers for tables, in a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH_FOR_FILES = 160
-"""How wide a table is drawn, in characters, where no terminal says how wide it may be."""
+"""The width of a table, in characters, without a terminal."""
 
 
 def grid(head: Iterable[str], *, right: Iterable[str] = ()) -> Table:
@@ -30,12 +30,12 @@ def markdown_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in which Markdown finds nothing to do, on one line."""
+    """Text with Markdown's characters escaped, on one line."""
     return "".join(f"\\{char}" if char in "\\`*_[]<>|" else char for char in " ".join(text.split()))
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print as wide as the terminal is, or as a file may be."""
+    """Print a table in the width of the terminal, or of a file."""
     wide = (
         console
         if console.is_terminal

@@ -1,4 +1,4 @@
-"""What a run looks like in a terminal: the story step by step on stderr, the verdict on stdout."""
+"""A run in a terminal: the events on stderr, the verdict on stdout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.analysis.metrics import WINDOW_NS, Measures, Spread
 from lab.durations import format_duration
 from lab.errors import ExitCode
 from lab.report.belief import belief_lines
-from lab.run.narration import Listener, Narrated
+from lab.run.events import Listener, RunEvent
 from lab.run.request import Plan
 from lab.run.result import RunResult
 from lab.scenario.model import Scenario
@@ -41,12 +41,12 @@ ENDINGS = {
     ExitCode.UNKNOWN: ("UNKNOWN: not everything that was expected could be decided", "bold yellow"),
 }
 LABEL_WIDTH = 19
-LIVE = ("up", "story", "heal", "down")
-"""The parts of a run that take place on its substrate."""
+ON_SUBSTRATE = ("up", "story", "heal", "down")
+"""The parts of a run that take place on its substrate, by their names in verdict.json."""
 
 
-class StoryTeller(Listener):
-    """Prints what is to be run, then each line of its story with the milliseconds since its first line.
+class RunPrinter(Listener):
+    """Prints what is to be run, then each event with the milliseconds since the first one.
 
     The verdict goes to ``data``, if there is one.
     """
@@ -56,21 +56,21 @@ class StoryTeller(Listener):
         self._start_ns: int | None = None
 
     def planned(self, plan: Plan) -> None:
-        """Print which story it is, and everything that was chosen and drawn."""
-        story = plan.loaded.scenario
-        self._console.print(f"[bold]{plan.loaded.name}[/]: {story.title}", soft_wrap=True)
-        chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why}) · {_in_short(story)}"
+        """Print the scenario's title, and everything that was chosen and drawn."""
+        scenario = plan.loaded.scenario
+        self._console.print(f"[bold]{plan.loaded.name}[/]: {scenario.title}", soft_wrap=True)
+        chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why}) · {_in_short(scenario)}"
         self._console.print(chosen, style="dim", markup=False)
 
-    def told(self, told: Narrated) -> None:
-        """Print one line."""
+    def event(self, event: RunEvent) -> None:
+        """Print one event."""
         now_ns = time.monotonic_ns()
         self._start_ns = now_ns if self._start_ns is None else self._start_ns
         passed_ms = (now_ns - self._start_ns) / 1e6
         line = Text.assemble(
             (f"{passed_ms:7.0f} ms  ", "dim"),
-            (f"{told.actor:>8}  ", "bold"),
-            (told.text, STATUS_STYLES[told.status]),
+            (f"{event.actor:>8}  ", "bold"),
+            (event.text, STATUS_STYLES[event.status]),
         )
         self._console.print(line, soft_wrap=True)
 
@@ -112,12 +112,12 @@ def _note(console: Console, text: str) -> None:
 
 
 def _headline(seen: PropertyVerdict) -> str:
-    """What can be said aloud: the headline of the first violation, or why there is none."""
+    """The headline of the first violation, or why there is none."""
     return seen.violations[0].headline or seen.why if seen.violations else seen.why
 
 
 def _evidence(seen: PropertyVerdict) -> list[str]:
-    """What is behind the headline, and which assumption had been broken when it happened."""
+    """The evidence behind the headline, and which assumption was broken at that time."""
     lines = list(seen.violations[0].evidence) if seen.violations else []
     broken = next((f.broken_assumption for f in seen.violations if f.broken_assumption), None)
     return [*lines, broken] if broken else lines
@@ -135,7 +135,7 @@ def print_result(console: Console, result: RunResult, name: str | None = None) -
         print_measures(console, result.measures)
     if result.belief is not None:
         for word, text in belief_lines(result.belief):
-            console.print(f"  {'belief and truth':<{LABEL_WIDTH}} {word:<9}", escape(text), soft_wrap=True)
+            console.print(f"  {'belief and nodes':<{LABEL_WIDTH}} {word:<9}", escape(text), soft_wrap=True)
     for mismatch in result.comparison.mismatches:
         console.print(Text(f"  expected {mismatch.what}: {mismatch.expected}, saw {mismatch.seen}", "red"))
     for reason in result.comparison.unknown:
@@ -143,13 +143,13 @@ def print_result(console: Console, result: RunResult, name: str | None = None) -
 
 
 def print_measures(console: Console, measures: Measures) -> None:
-    """Print how soon and how often the lock was got."""
+    """Print how soon and how often the lock was acquired."""
     for line in measure_lines(measures):
         console.print(Text(f"  measured: {line}"), soft_wrap=True)
 
 
 def measure_lines(measures: Measures) -> list[str]:
-    """How soon and how often the lock was got, in sentences."""
+    """How soon and how often the lock was acquired, in sentences."""
     parts = [
         f"{measures.grants} grants in {measures.attempts} attempts "
         f"({measures.refused} refused, {measures.unknown} of unknown outcome)"
@@ -172,30 +172,29 @@ def measure_lines(measures: Measures) -> list[str]:
 
 
 def _handovers(measures: Measures) -> list[str]:
-    """What it costs that a grant can't be given back, beside what it takes when it can."""
+    """The cost of a grant that can't be released, compared with the usual time to the next grant."""
     usual = measures.handover_ns
-    told = []
+    lines = []
     if usual is not None:
-        told.append(
-            "after a grant that was given back" + _spread(" the next one came within", usual, 1e6, " ms")
-        )
+        within = _spread(" the next one came within", usual, 1e6, " ms")
+        lines.append(f"after a grant that was released{within}")
     penalty = measures.penalty_ns
     if penalty is not None:
         ttl_ms = max(penalty.ttl_ns for penalty in measures.penalties) / 1e6
         count = len(measures.penalties)
         words = (
-            f"{count} grant{'s' if count > 1 else ''} could not be given back because of a fault"
+            f"{count} grant{'s' if count > 1 else ''} could not be released because of a fault"
             + _spread("; the next one came", penalty, 1e6, " ms")
             + f" later, with a TTL of {ttl_ms:.0f} ms"
         )
         if usual is not None:
             words += f": each cost {(penalty.p50 - usual.p50) / 1e6:.0f} ms more than usual (median)"
-        told.append(words)
-    return told
+        lines.append(words)
+    return lines
 
 
 def _spread(words: str, spread: Spread | None, unit: float, name: str) -> str:
-    """A distribution in words, as the end of a sentence; nothing if there is none."""
+    """A distribution as the end of a sentence; empty if there is none."""
     if spread is None:
         return ""
     shown = (
@@ -212,16 +211,16 @@ def print_ending(
     seconds: Mapping[str, float],
     age_s: float | None,
 ) -> None:
-    """Print where the report is, how long each part took, and how long the process has run for all of it.
+    """Print where the report is, how long each part took, and the age of the process.
 
-    Parts that were simulated took virtual time.
+    Simulated parts took virtual time.
     """
     pictures = ", ".join(picture.name for picture in files)
     console.print(
         Text(f"report: {relative(result.directory)}" + (f" ({pictures})" if pictures else "")), soft_wrap=True
     )
     parts = " · ".join(f"{part} {spent:.2f} s" for part, spent in seconds.items())
-    virtual = [part for part in LIVE if part in seconds] if result.simulated else []
+    virtual = [part for part in ON_SUBSTRATE if part in seconds] if result.simulated else []
     real = [spent for part, spent in seconds.items() if part not in virtual]
     whole = (
         f"{sum(real):.2f} s of these parts" if age_s is None else f"{age_s:.2f} s since the process started"
@@ -231,6 +230,6 @@ def print_ending(
 
 
 def relative(path: Path) -> str:
-    """A path as it is shortest to type from here."""
+    """The shortest form of a path from the working directory."""
     short = os.path.relpath(path)
     return short if not short.startswith("..") else str(path)

@@ -8,11 +8,11 @@ from lab.report.meanings import PROMISES
 from lab.scenario.model import Expect
 
 SHORT = {str(name): one.short for name, one in PROMISES.items()}
-"""The properties as tables name them."""
+"""The names of properties in tables."""
 
 
 def verdict_words(outcomes: Mapping[str, str], findings: Iterable[str] = ()) -> str:
-    """What was violated and what was found; or that nothing was."""
+    """The violated properties and the findings; or that nothing was violated."""
     violated = [SHORT.get(name, name) for name, outcome in outcomes.items() if outcome == "violated"]
     unknown = [SHORT.get(name, name) for name, outcome in outcomes.items() if outcome == "unknown"]
     if violated:

@@ -1,4 +1,4 @@
-"""Waiting for the moments that a story names: observed on nodes, disks and clients, never guessed."""
+"""Waiting for the anchors of a scenario: events observed on nodes, disks and clients, never guessed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from lab.client_protocol import Answer, Outcome
-from lab.faults.base import is_awake
+from lab.faults.base import is_running
 from lab.faults.nemesis import Nemesis
+from lab.run.executed_instead import executed_instead
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.scenario.anchors import (
@@ -32,11 +33,11 @@ class Anchors:
     """Waits for anchors.
 
     Args:
-        started_ns: tells when the last action was started; only what is executed after that counts.
+        started_ns: returns when the last action was started; only what is executed after that counts.
         leased_ns: when each client's lease was granted at the earliest, and at the latest.
-        pending: what clients were started on and nobody waited for yet.
+        pending: the actions of clients that are not awaited yet.
         ttl_ns: the lock's TTL.
-        slack_ns: what clock drift and stamping may add to it.
+        slack_ns: how much clock drift and stamping may add to it.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Anchors:
         self._slack_ns = slack_ns
 
     async def wait_for(self, anchor: Anchor) -> tuple[str, bool]:
-        """Wait for a moment; return it in words, and whether it came in time."""
+        """Wait for an anchor; return it as text, and whether it was observed in time."""
         timeout_s = anchor.within_ns / 1e9
         match anchor:
             case NodesExecuted():
@@ -80,10 +81,10 @@ class Anchors:
                 split = self._until(lambda: self._split(anchor), timeout_s, once=False)
                 return f"no token stands on a majority of node {_nodes(anchor.nodes)}", await split
             case LeaseOver(over=False):
-                return f"the lease of {anchor.lease} lasts on for certain", self._lasts(anchor.lease)
+                return f"the lease of {anchor.lease} certainly lasts on", self._lasts(anchor.lease)
             case LeaseOver():
                 over = self._until_lease_over(anchor.lease, timeout_s)
-                return f"the lease of {anchor.lease} is over for certain", await over
+                return f"the lease of {anchor.lease} is certainly over", await over
             case NodesUp():
                 return f"node {_nodes(anchor.nodes)} is up", await self._until_up(anchor, timeout_s)
             case ClientAt():
@@ -104,11 +105,18 @@ class Anchors:
                     lambda: self._leads(anchor), timeout_s, once=False
                 )
 
+    def instead(self, anchor: Anchor) -> str:
+        """What was observed instead of an anchor, and what to do; empty: not known."""
+        if not isinstance(anchor, NodesExecuted):
+            return ""
+        executed = self._observer.executed_since(self._names(anchor.nodes), self._started_ns())
+        return executed_instead(anchor.executed, self._observer.node_key, executed)
+
     async def _leads(self, anchor: Leads) -> bool:
-        """Whether one of the servers says that it leads, or none does."""
+        """Whether one of the servers reports that it leads, or none does."""
         nodes = (self._cluster.nodes[name] for name in self._names(anchor.nodes))
-        said = await asyncio.gather(*(node.role() for node in nodes if is_awake(node)))
-        return any(role.name == LEADER for role in said) is anchor.leads
+        roles = await asyncio.gather(*(node.role() for node in nodes if is_running(node)))
+        return any(role.name == LEADER for role in roles) is anchor.leads
 
     async def _until_up(self, anchor: NodesUp, timeout_s: float) -> bool:
         names = self._names(anchor.nodes)
@@ -124,7 +132,7 @@ class Anchors:
         return task.done() and task.result().outcome is Outcome.HELD and task.result().text == anchor.at
 
     async def _until(self, is_so: Callable[[], Awaitable[bool]], timeout_s: float, *, once: bool) -> bool:
-        """Ask again and again; ``once``: what is not so now can't become so any more."""
+        """Poll until it is so; ``once``: what is not so now can't become so any more."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + timeout_s
         while not await is_so():
@@ -140,8 +148,8 @@ class Anchors:
         return None not in tokens and max(map(tokens.count, tokens)) <= len(names) // 2
 
     async def _synced(self, anchor: Synced) -> bool:
-        """Whether the lock's key is in the rest of the file that is not synced, or nowhere in it."""
-        key = self._observer.name_there.encode()
+        """Whether the lock's key is in the part of the file that is not synced, or not in that part."""
+        key = self._observer.node_key.encode()
         word = b"$%d\r\n%s\r\n" % (len(key), key)
         for name in self._names(anchor.nodes):
             waits = word in (await self._cluster.nodes[name].disk()).unsynced

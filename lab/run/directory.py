@@ -1,4 +1,4 @@
-"""The directory of one run: where everything about it is kept."""
+"""The directory of one run and the files in it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunDirectory:
                 expected="a directory that can be written",
                 hint="choose another with --out",
             ) from error
-        with contextlib.suppress(OSError):  # a convenience; some file systems have no symbolic links
+        with contextlib.suppress(OSError):  # some file systems have no symbolic links
             link = path.parent / f".{LATEST}-{secrets.token_hex(4)}"
             link.symlink_to(path.name)
             link.replace(path.parent / LATEST)
@@ -53,7 +53,7 @@ class RunDirectory:
 
     @classmethod
     def existing(cls, path: Path) -> RunDirectory:
-        """Open the directory of a run that ended.
+        """Open the directory of a finished run.
 
         Raises:
             LabError: it is no run's directory.
@@ -71,7 +71,7 @@ class RunDirectory:
 
     @property
     def logs(self) -> Path:
-        """Where the logs of servers and clients are."""
+        """The directory of the logs of servers and clients."""
         return self.path / "logs"
 
     @property
@@ -81,12 +81,12 @@ class RunDirectory:
 
     @property
     def history(self) -> Path:
-        """Every operation, fault and observation."""
+        """The history: every operation, fault and observation."""
         return self.path / HISTORY
 
     @property
     def verdict(self) -> Path:
-        """What the checker decided."""
+        """The result as JSON."""
         return self.path / "verdict.json"
 
     @property
@@ -95,7 +95,7 @@ class RunDirectory:
         return self.path / "schedule.json"
 
     def write_schedule(self, faults: list[dict[str, Any]]) -> None:
-        """Keep the faults that were drawn."""
+        """Write the faults that were drawn."""
         self.schedule.write_bytes(msgspec.json.format(msgspec.json.encode(faults), indent=2) + b"\n")
 
     def read_schedule(self) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ class RunDirectory:
         return []
 
     def write_scenario(self, text: str) -> None:
-        """Keep the scenario as it is run."""
+        """Write the scenario as it is run."""
         self.scenario.write_text(text, encoding="utf-8")
 
 

@@ -1,8 +1,8 @@
-"""One run of one scenario, from the request to the verdict; the only place where all packages meet.
+"""One run of one scenario, from the request to the verdict; the only module that combines all packages.
 
 1 load, choose the substrate, draw the seed · 2 bring the cluster up and prove it healthy · 3 start the
-clients · 4 play the story · 5 heal, final reads · 6 tear down, always · 7 check. The history is complete on
-disk before the checker sees it.
+clients · 4 play the steps · 5 heal, final reads · 6 tear down, always · 7 check. The history is complete on
+disk before the checker reads it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from lab.faults.nemesis import Nemesis
 from lab.locks import is_own, service_of
 from lab.locks.heartbeat import STALL_NS, watch_for_stalls
 from lab.run.directory import RunDirectory
+from lab.run.events import Listener, OnEvent, RunEvent
 from lab.run.final_reads import final_reads
 from lab.run.lock_properties import LockProperties, properties_of
 from lab.run.machine_clock import MachineClock
-from lab.run.narration import Listener, Narrated, Narrator
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from lab.run.result import RunResult
 
 
-_SILENT = Listener().told
+_SILENT = Listener().event
 
 
 @dataclass(frozen=True, slots=True)
-class Lived:
-    """What is left of a run when everything is torn down: its history, and why it was aborted, if it was."""
+class RecordedRun:
+    """A finished run: its directory, the versions of what ran, and the reason if it was aborted."""
 
     directory: RunDirectory
     versions: dict[str, str]
@@ -64,37 +64,37 @@ class Lived:
 
 
 class Run:
-    """Carries one scenario through on a cluster of the chosen substrate."""
+    """One run of a scenario on a cluster of the chosen substrate."""
 
     def __init__(
-        self, plan: Plan, narrator: Narrator = _SILENT, meanwhile: Callable[[], None] | None = None
+        self, plan: Plan, on_event: OnEvent = _SILENT, meanwhile: Callable[[], None] | None = None
     ) -> None:
         self._plan = plan
         self._loaded = plan.loaded
         self._scenario: Scenario = plan.loaded.scenario
-        self._tell = narrator
+        self._on_event = on_event
         self._meanwhile = meanwhile
         self._seconds: dict[str, float] = {}
         self._drawn = schedule(self._scenario, plan.seed)
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
         self._imports: threading.Thread | None = None
-        self._traits: LockProperties
+        self._properties: LockProperties
 
-    def prepare(self) -> Callable[[], Coroutine[Any, Any, Lived]]:
-        """Make the run's directory; return what carries the run out, up to the history, complete on disk.
+    def prepare(self) -> Callable[[], Coroutine[Any, Any, RecordedRun]]:
+        """Make the run's directory; return the coroutine function that runs the scenario.
 
         Raises:
             LabError: bad input or a missing tool; nothing was run.
-            asyncio.CancelledError: from what is returned: interrupted; all is torn down, the history kept.
+            asyncio.CancelledError: from the coroutine: interrupted; all is torn down, the history is kept.
         """
         scenario = self._scenario
         lock, place = scenario.lock, place_on(self._plan.substrate)
-        self._traits = properties_of(lock.name, lock.ttl_ns, lock.options, place)
+        self._properties = properties_of(lock.name, lock.ttl_ns, lock.options, place)
         for swept in sweep():
-            self._tell(Narrated("lab", swept.sentence, "plain"))
+            self._on_event(RunEvent("lab", swept.sentence, "plain"))
         if not is_simulated(self._plan.substrate):
             # No daemon: an interpreter that ends while a thread imports NumPy may end by SIGSEGV.
-            self._imports = threading.Thread(target=self._import_what_comes_last)
+            self._imports = threading.Thread(target=self._preload_reporting)
             self._imports.start()
         directory = RunDirectory.create(self._plan.out, self._loaded.name, self._plan.seed)
         directory.write_scenario(self._loaded.text)
@@ -102,12 +102,12 @@ class Run:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
         return partial(self._carry_out, directory)
 
-    async def _carry_out(self, directory: RunDirectory) -> Lived:
+    async def _carry_out(self, directory: RunDirectory) -> RecordedRun:
         recorder = Recorder(directory.path, self._params())
         cluster = self._cluster(directory, recorder)
         aborted: str | None = None
         try:
-            aborted = await self._live(cluster, recorder)
+            aborted = await self._run_cluster(cluster, recorder)
         except LabError as error:
             recorder.write("lab", "info", "abort", error=error.seen)
             if not isinstance(error, UnknownOutcome):
@@ -121,42 +121,42 @@ class Run:
                 await asyncio.shield(cluster.down())
             recorder.write("lab", "info", "phase", value="down")
             recorder.finish()
-        return Lived(directory, {**cluster.versions(), **self._traits.versions}, aborted)
+        return RecordedRun(directory, {**cluster.versions(), **self._properties.versions}, aborted)
 
-    def conclude(self, lived: Lived) -> RunResult:
-        """Check the history, and keep the verdict beside it. Raises ``LabError``: the history is damaged."""
+    def conclude(self, recorded: RecordedRun) -> RunResult:
+        """Check the history, and write the verdict beside it. Raises ``LabError``: the history is damaged."""
         with self._timed("check"):
             from lab.run.result import RunResult  # the checker: imported while the cluster came up
 
             result = RunResult.of(
-                lived.directory,
+                recorded.directory,
                 self._loaded,
-                environment={"substrate": self._plan.substrate, **lived.versions},
+                environment={"substrate": self._plan.substrate, **recorded.versions},
                 timings_s=self._seconds,
                 repeat=self._plan.repeat,
             )
-        if lived.aborted and not result.comparison.unknown:  # the history itself may not have held it
-            result = replace(result, comparison=replace(result.comparison, unknown=(lived.aborted,)))
+        if recorded.aborted and not result.comparison.unknown:  # the history may have no event of it
+            result = replace(result, comparison=replace(result.comparison, unknown=(recorded.aborted,)))
         result.write()
         return result
 
     @contextlib.contextmanager
     def _timed(self, part: str) -> Iterator[None]:
-        """Measure the time spent inside, as this part of the run."""
+        """Measure the time of this part of the run."""
         start = time.monotonic()
         try:
             yield
         finally:
             self._seconds[part] = time.monotonic() - start
 
-    def _import_what_comes_last(self) -> None:
-        """Import the checker while the cluster comes up and there is nothing else to compute."""
+    def _preload_reporting(self) -> None:
+        """Import the checker while the cluster comes up and the processor is idle."""
         import_module("lab.run.result")
         if self._meanwhile is not None:
             self._meanwhile()
 
-    async def _live(self, cluster: Cluster, recorder: Recorder) -> str | None:
-        """Everything between up and down; return why the run was aborted, if it was."""
+    async def _run_cluster(self, cluster: Cluster, recorder: Recorder) -> str | None:
+        """Bring the cluster up and play the scenario; return why the run was aborted, if it was."""
 
         def stalled(start_ns: int, duration_ns: int) -> None:
             recorder.write("lab", "info", "stall", start_ns=start_ns, duration_ns=duration_ns)
@@ -176,20 +176,20 @@ class Run:
                     (node.address for node in watched),
                     key,
                     recorder,
-                    self._traits.node_key.replace("{key}", key),
+                    self._properties.node_key.replace("{key}", key),
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
-                if self._imports is not None:  # whoever imports holds up every other thread
+                if self._imports is not None:  # an import holds up every other thread
                     await asyncio.to_thread(self._imports.join)
-            self._tell(Narrated("lab", f"{_size(cluster)} up and healthy", "plain"))
-            return await self._story(cluster, observer, recorder, clock)
+            self._on_event(RunEvent("lab", f"{_size(cluster)} up and healthy", "plain"))
+            return await self._play_and_heal(cluster, observer, recorder, clock)
         finally:
             for watch in watches:
                 watch.cancel()
             if observer is not None:
                 await observer.stop()
 
-    async def _story(
+    async def _play_and_heal(
         self, cluster: Cluster, observer: Observer, recorder: Recorder, clock: MachineClock
     ) -> str | None:
         nemesis = Nemesis(cluster, recorder, self._tolerance())
@@ -198,45 +198,45 @@ class Run:
             observer,
             nemesis,
             recorder,
-            self._tell,
+            self._on_event,
             ttl_ns=self._scenario.lock.ttl_ns,
             slack_ns=self._drift_ns + 2 * EPSILON_NS,
         )
         recorder.write("lab", "info", "phase", value="story")
-        story = asyncio.create_task(self._play(player, cluster, recorder))
+        playing = asyncio.create_task(self._play(player, cluster, recorder))
         try:
             with self._timed("story"):
                 lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 recorder.on_loss = partial(lost.set_result, None)
-                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {story, cluster.failed, lost}
+                ends: set[asyncio.Future[None] | asyncio.Future[str]] = {playing, cluster.failed, lost}
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
                 if lost.done():
                     raise UnknownOutcome("the history can't be written any more")
                 if cluster.failed.done():
                     raise UnknownOutcome(cluster.failed.result())
-                await story
+                await playing
             recorder.write("lab", "info", "phase", value="heal")
             with self._timed("heal"):
-                await observer.observe()  # as the story left them: mended clocks would prolong the keys
+                await observer.observe()  # before the faults end: corrected clocks would prolong the keys
                 await nemesis.heal_everything()
                 store = cluster.store_node.address
                 await final_reads(store.host, store.port, self._scenario.keys, recorder)
             if set_meanwhile := clock.set_meanwhile():
                 raise UnknownOutcome(set_meanwhile)
         except UnknownOutcome as error:
-            # Whatever went wrong first, a part that died unasked is the better explanation.
+            # If a process died, that explains other errors.
             seen = cluster.failed.result() if cluster.failed.done() else error.seen
             recorder.write("lab", "info", "abort", error=seen)
-            self._tell(Narrated("lab", f"ABORTED: {seen}", "fail"))
+            self._on_event(RunEvent("lab", f"ABORTED: {seen}", "fail"))
             return seen
         finally:
-            story.cancel()
-            await asyncio.gather(story, return_exceptions=True)
+            playing.cancel()
+            await asyncio.gather(playing, return_exceptions=True)
             await player.abandon()
         return None
 
     def _tolerance(self) -> Tolerance:
-        """What the lock under test is said to bear; a delay counts once it is not small against a lease."""
+        """What the lock under test is assumed to tolerate: delays only if they are small against a lease."""
         return Tolerance(
             clock_error_ns=self._drift_ns,
             clock_rate=RHO,
@@ -250,7 +250,7 @@ class Run:
             await player.play(self._scenario.steps)
             return
         workload = WorkloadPlayer(
-            cluster, player, recorder, self._tell, scenario=self._scenario, drawn=self._drawn
+            cluster, player, recorder, self._on_event, scenario=self._scenario, drawn=self._drawn
         )
         await workload.play()
 
@@ -261,7 +261,7 @@ class Run:
                 Setup(
                     client=name,
                     key=scenario.keys[0],
-                    lock=self._traits.name,
+                    lock=self._properties.name,
                     ttl_ns=scenario.lock.ttl_ns,
                     options=dict(scenario.lock.options),
                     nodes=[cluster.link(name, node).address for node in cluster.nodes],
@@ -282,7 +282,7 @@ class Run:
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         service = self._scenario.cluster.service
         steps = (*self._scenario.steps, *drawn)
-        self._refuse_what_cannot_be(self._scenario, steps)
+        self._refuse_impossible(self._scenario, steps)
         plan = ClusterPlan(
             nodes=self._scenario.cluster.node_names,
             clients=tuple(self._scenario.clients),
@@ -298,11 +298,11 @@ class Run:
         return chosen.cluster(plan, directory.run_id, directory.logs)
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
-        """What the substrate will have to do."""
+        """The capabilities that the substrate must have."""
         return needs(steps) | needed_of(self._scenario)
 
-    def _refuse_what_cannot_be(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
-        """What the substrate cannot do, or the nodes take no part in anywhere. Raises ``LabError``."""
+    def _refuse_impossible(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
+        """Refuse what the substrate, or this kind of nodes, cannot do. Raises ``LabError``."""
         steps, chosen = tuple(steps), substrate(self._plan.substrate)
         if missing := (needs(steps) | needed_of(scenario)) - chosen.capabilities:
             raise LabError(
@@ -316,7 +316,7 @@ class Run:
             why = refusal(service, capability)
             if why is not None:
                 raise LabError(
-                    f"nodes of {service} can't be asked to {capability}: {why}",
+                    f"nodes of {service} cannot {capability}: {why}",
                     where=self._loaded.name,
                     hint="lab doctor lists the faults; on Redis nodes all of them can be used",
                 )
@@ -333,11 +333,11 @@ class Run:
         scenario = self._scenario
         return {
             "rho": RHO,
-            "delta_ns": self._traits.margin_ns,
+            "delta_ns": self._properties.margin_ns,
             "epsilon_ns": EPSILON_NS,
             "store_fences": bool(scenario.store.fencing),
-            "lock_fences": self._traits.hands_out_fences,
-            "single_attempt": self._traits.single_attempt,
+            "lock_fences": self._properties.hands_out_fences,
+            "single_attempt": self._properties.single_attempt,
             "nodes": scenario.cluster.nodes,
             "grace_ns": scenario.grace_ns,
             "stall_ns": STALL_NS,

@@ -1,16 +1,16 @@
-"""What the store itself says at the end of a run, put into the history by the lab.
+"""The store's own record at the end of a run, written to the history by the lab.
 
 Three events of the process ``lab`` for each key:
 
 ``read``      ``version_read`` and ``value``: what the store holds.
 ``log``       ``entries``: every accepted write, oldest first, as [version, value, grant id, fence].
-``executed``  ``value``: every write and announcement that the store carried out, oldest first, as objects
-              with ``f`` ("write" or "announce") and ``ran_ns`` (two instants on the recorder's clock, between
-              which it was carried out); of a write also ``grant_id``, ``value`` and ``version`` (absent: it
-              was rejected), of an announcement ``token``. Older histories have no such event.
+``executed``  ``value``: every write and announcement that the store executed, oldest first, as objects with
+              ``f`` ("write" or "announce") and ``ran_ns`` (two instants on the recorder's clock, between
+              which it was executed); for a write also ``grant_id``, ``value`` and ``version`` (absent: it was
+              rejected), for an announcement ``token``. Older histories have no such event.
 
-The store stamps with its own wall clock, in microseconds; ``ran_ns`` is true as long as that is the clock of
-this machine and nobody sets it. Whoever uses it holds it against call and return of the operation.
+The store stamps with its own wall clock, in microseconds; ``ran_ns`` is right as long as that is the clock of
+this machine and is not set. A user of it must compare it with call and return of the operation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMEOUT_S: Final = 10.0
 
 
 async def final_reads(host: str, port: int, keys: Iterable[str], recorder: Recorder) -> None:
-    """Ask the store, around every link, what it holds, who wrote it and when; record the answers.
+    """Read from the store, past every link, its content and its logs; record the answers.
 
     Raises:
         UnknownOutcome: it does not answer.
@@ -47,12 +47,12 @@ async def final_reads(host: str, port: int, keys: Iterable[str], recorder: Recor
         recorder.write("lab", "ok", "read", key=key, version_read=stored.version, value=stored.value)
         entries = [[entry.version, entry.value, entry.grant_id, entry.fence] for entry in log]
         recorder.write("lab", "ok", "log", key=key, entries=entries)
-        told = [_told(one, before_ns - wall_ns, after_ns - wall_ns) for one in executions]
-        recorder.write("lab", "ok", "executed", key=key, value=told)
+        executed = [_executed(one, before_ns - wall_ns, after_ns - wall_ns) for one in executions]
+        recorder.write("lab", "ok", "executed", key=key, value=executed)
 
 
-def _told(one: Execution, least_ns: int, most_ns: int) -> dict[str, Any]:
-    """One execution; what the recorder's clock is ahead of the wall clock lies between the two numbers."""
+def _executed(one: Execution, least_ns: int, most_ns: int) -> dict[str, Any]:
+    """One execution; the recorder's clock is between ``least_ns`` and ``most_ns`` ahead of the wall clock."""
     ran_ns = [one.at_us * 1000 + least_ns, (one.at_us + 1) * 1000 + most_ns]
     if one.verb == "announce":
         return {"f": one.verb, "token": one.whose, "ran_ns": ran_ns}

@@ -1,4 +1,4 @@
-"""What is known of a lock before a run begins; a driver is started once, to be asked."""
+"""The properties of a lock that a run needs before it begins; a driver is started once and asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lab.drivers import is_driver
 from lab.errors import LabError
-from lab.locks import lock_class, margin_ns, told_where
+from lab.locks import lock_class, margin_ns, option_errors
 from lab.locks.base import Options
 from lab.locks.lease_options import NS_PER_MS
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LockProperties:
-    """What a run must know of its lock.
+    """Properties of a lock.
 
-    ``name`` is what clients know it by. ``margin_ns`` is kept below the TTL (the checker's δ).
+    ``name`` is its name for clients. ``margin_ns`` is kept below the TTL (the checker's δ).
     ``single_attempt``: an acquire asks each node at most once, so that its lease counts from the call.
-    ``node_key`` is the name under which the lock of ``{key}`` lies on the nodes. ``versions`` is what is
+    ``node_key`` is the name of the lock of ``{key}`` on the nodes. ``versions`` are those of the libraries
     under test, by name. ``extends``: it can extend a lease.
     """
 
@@ -37,13 +37,13 @@ class LockProperties:
 
 
 def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> LockProperties:
-    """Look a lock up and check its options, before anything else is started.
+    """Look up a lock and check its options, before anything else is started.
 
-    ``place`` is where a driver would run: it is asked there.
+    ``place`` is where a driver runs.
 
     Raises:
         LabError: an unknown lock, an unknown option or a bad value; or a driver that is not installed, does
-            not start, does not keep to the protocol, or cannot do what is asked of it.
+            not start, violates the protocol, or lacks a capability.
     """
     if not is_driver(name):
         own = lock_class(name)
@@ -51,7 +51,7 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
         return LockProperties(name, margin, own.hands_out_fences, extends=bool(getattr(own, "extends", True)))
     from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
 
-    with told_where():
+    with option_errors():
         answer_within_ns(options)
     words = place.launch(name)
     hello = place.hello(name, passed_on(options))
@@ -59,10 +59,10 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
         raise LabError(
             f"a TTL of {ttl_ns / NS_PER_MS:g} ms, for {hello.lib}",
             where="lock.ttl",
-            expected=f"a multiple of {hello.ttl_step_ms} ms: that is how this library counts",
+            expected=f"a multiple of {hello.ttl_step_ms} ms, the resolution of this library",
         )
     return LockProperties(
-        # A space makes it a command line, whatever it is called.
+        # With a space in it, the name is always taken for a command line.
         shlex.join(words) + " ",
         margin_ns=0,
         hands_out_fences=hello.can("fence"),

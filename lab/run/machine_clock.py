@@ -1,8 +1,7 @@
-"""Noticing that this machine's clock was set while a run went on, which is a fault that nobody asked for.
+"""Detects that this machine's wall clock was set during a run, which is a fault that the scenario lacks.
 
-Keys on the nodes expire by it: a lock that breaks then has done nothing wrong, and one that does not was not
-put to the test that was meant. What NTP does to a running clock changes the monotonic clock alike and is no
-step; after a sleep of the whole machine the two differ as well.
+Keys on the nodes expire by it, so neither a violation nor its absence says anything about the lock then. When
+NTP slews the clock, the monotonic clock changes alike: no step. After a suspend of the machine they differ.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import asyncio
 import time
 from typing import Final
 
-LOOK_EVERY_S: Final = 0.1
+CHECK_EVERY_S: Final = 0.1
 STEP_NS: Final = 1_000_000
-"""Smaller steps are within what the checker allows for; servers count expiry in whole milliseconds."""
+"""Smaller steps are within the checker's ε; servers count expiry in whole milliseconds."""
 
 
 def _ahead() -> tuple[int, int]:
@@ -24,26 +23,26 @@ def _ahead() -> tuple[int, int]:
 
 
 class MachineClock:
-    """The wall clock of this machine, from now on."""
+    """The wall clock of this machine, compared with its monotonic clock since this was made."""
 
     def __init__(self) -> None:
         self._least_ns, self._most_ns = _ahead()
 
     def set_meanwhile(self) -> str | None:
-        """Say by how much it was set since this was made, in a sentence; None if it was not."""
+        """By how much it was set since this was made, as a sentence; None if it was not."""
         least_ns, most_ns = _ahead()
         by_ns = least_ns - self._most_ns if least_ns > self._most_ns else min(most_ns - self._least_ns, 0)
         if abs(by_ns) < STEP_NS:
             return None
         way = "forward" if by_ns > 0 else "back"
         return (
-            f"the clock of this machine was set {way} by {abs(by_ns) / 1e9:.3f} s while the run went on, "
+            f"the clock of this machine was set {way} by {abs(by_ns) / 1e9:.3f} s during the run, "
             "and keys on the nodes expire by it"
         )
 
     async def watch(self, failed: asyncio.Future[str]) -> None:
-        """Look again and again; let ``failed`` know when it was set."""
+        """Check it periodically; complete ``failed`` with the sentence when it was set."""
         while not failed.done():
-            if told := self.set_meanwhile():
-                failed.set_result(told)
-            await asyncio.sleep(LOOK_EVERY_S)
+            if sentence := self.set_meanwhile():
+                failed.set_result(sentence)
+            await asyncio.sleep(CHECK_EVERY_S)

@@ -1,4 +1,4 @@
-"""What a node executes, command by command, as its MONITOR shows it."""
+"""The commands that a node executes, as its MONITOR shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.addresses import Address
 from lab.channel import NodeError
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""How long what a node shows of one command may be: scripts are shown whole."""
+"""The longest line for one command: scripts are shown whole."""
 _SHOWN: Final = re.compile(r"\+(?P<stamp_s>[0-9.]+) \[[0-9]+ .*?\] (?P<words>.*)", re.DOTALL)
 _WORD: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 _ESCAPED: Final = re.compile(r'\\(["\\])')
@@ -20,7 +20,7 @@ _ESCAPED: Final = re.compile(r'\\(["\\])')
 class Monitor:
     """A connection on which a node shows every command from now on; use it with ``async with``.
 
-    Entering raises ``OSError`` if nobody listens there, and ``NodeError`` if the node shows nothing (yet).
+    Entering raises ``OSError`` if the connection fails, and ``NodeError`` if MONITOR is not accepted (yet).
     """
 
     def __init__(self, node: Address) -> None:
@@ -32,9 +32,9 @@ class Monitor:
         )
         try:
             self._writer.write(b"*1\r\n$7\r\nMONITOR\r\n")
-            said = await self._line()
-            if said != "+OK":
-                raise NodeError(f"{self._node.name} does not show what it executes: {said[:80]}")
+            answer = await self._line()
+            if answer != "+OK":
+                raise NodeError(f"{self._node.name} refuses MONITOR: {answer[:80]}")
         except BaseException:
             self._writer.close()
             raise
@@ -52,7 +52,7 @@ class Monitor:
 
         Raises:
             OSError: the connection broke.
-            NodeError: the node ended it, or said what is no command.
+            NodeError: the node closed it, or the line shows no command.
         """
         line = await self._line()
         shown = _SHOWN.fullmatch(line)

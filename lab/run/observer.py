@@ -1,15 +1,15 @@
-"""Node-side truth: which node really held the lock's key, whose it was, and since when.
+"""Observation of the nodes: which node held the lock's key, with which token, and since when.
 
-Each node is watched around every link, with MONITOR and a connection of the lab's own. MONITOR's stamps
-follow the node's clock, which a fault may move, so everything is stamped with the recorder's. What is seen
-here is for anchors, pictures and cross-checks, never for a verdict.
+Each node is watched past every link, with MONITOR and a connection of the lab's own. MONITOR's stamps follow
+the node's clock, which a fault may move, so everything is stamped with the recorder's. The observations are
+for anchors, pictures and cross-checks, never for a verdict.
 
-The ``value`` of an event on a key tells how exact it is, all on the recorder's clock. ``look`` numbers the
-looks at a node, which were taken between ``asked_ns`` and ``answered_ns``. ``commands`` were the reason to
-look, if any: the ``command``; ``seen_ns``; between which two instants it ran by the node's own stamp,
-``ran_ns`` (true while its clock is right); and the last look that it surely came ``after`` (0: none).
-``key-touched`` lists commands that no look followed. ``passed``, when watching ends, is the last look before
-which none was missed.
+The ``value`` of an event on a key says how exact it is, all on the recorder's clock. ``look`` numbers the
+observations of a node, each made between ``asked_ns`` and ``answered_ns``. ``commands`` caused it, if any:
+the ``command``; ``seen_ns``; between which two instants it ran by the node's own stamp, ``ran_ns`` (right
+while its clock is); the last observation that it certainly came ``after`` (0: none). ``key-touched`` lists
+commands without an observation after them. ``passed``, when watching ends, is the last observation before
+which no command was missed.
 """
 
 from __future__ import annotations
@@ -18,74 +18,82 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
+from lab.run.executed_instead import LOADING, Executed
 from lab.run.monitor import Monitor
 from lab.run.recorder import Recorder
+from lab.substrates.asked import OWN_KEY
 
-LOOK_TIMEOUT_S = 2.0
-"""How long a node may take to show its key; one that stands still never does."""
+OBSERVE_TIMEOUT_S = 2.0
+"""How long a node may take to answer an observation; a paused one never does."""
 RETRY_S = 0.005
 CATCH_UP_S = 1.0
-"""How long a watch waits at its end for what MONITOR has still to show."""
+"""How long a watch waits at its end for commands that MONITOR has not shown yet."""
 OWN_COMMANDS = frozenset({"GET", "PTTL", "ECHO", "INFO", "TIME", "CLIENT", "MONITOR", "PING"})
 EXECUTED_MAX = 10_000
-"""How many commands are remembered for anchors: more than any story needs, and no leak in a long workload."""
+"""How many commands are kept for anchors: more than steps need, bounded for long workloads."""
+OTHERS_MAX = 1_000
+"""How many commands that are not on the key are kept, for the error of an anchor that is never observed."""
+NOT_A_CLIENTS = OWN_COMMANDS | {"DBSIZE", "PUBLISH", "REPLICAOF", "CONFIG", "SHUTDOWN", "DEBUG", "REPLCONF"}
+"""Commands that the lab itself sends too, so that they are not known to be a client's."""
 SCRIPTS = frozenset({"EVAL", "EVALSHA", "FCALL"})
 SHOWN_MAX = 200
 """How many characters of a command are kept."""
 MARK = "look-"
-"""What each look ends with, so that MONITOR shows which commands came before it."""
+"""The argument of the last command of each observation, which shows in MONITOR what came before it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What was seen of the key on a node: whether it is there, and how many nanoseconds it has left."""
+class KeyState:
+    """The observed key of a node: whether it is there, and how many nanoseconds it has left."""
 
     there: bool
     left_ns: int | None = None
 
 
 class NodeWatch:
-    """Watches one key on one node, through its deaths and restarts."""
+    """Watches one key on one node, also while the node goes down and comes back."""
 
     def __init__(
-        self, node: Address, key: str, recorder: Recorder, notify: Callable[[], None], name_there: str
+        self, node: Address, key: str, recorder: Recorder, notify: Callable[[], None], node_key: str
     ) -> None:
         self.node = node.name
         self._key = key
-        self._name_there = name_there
+        self._node_key = node_key
         self._recorder = recorder
         self._notify = notify
-        self._truth = Channel(node, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab-truth")
+        self._channel = Channel(node, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab-truth")
         self._monitor = Monitor(node)
         self._task: asyncio.Task[None] | None = None
-        self._lives = 0
+        self._connections = 0
         self._numbers = itertools.count(1)
-        self._asked = 0  # the last look that was begun
-        self._passed = 0  # the last look whose mark MONITOR has shown
+        self._asked = 0  # the last observation that was begun
+        self._passed = 0  # the last observation whose mark MONITOR has shown
         self._pending: list[dict[str, Any]] = []
         self._due = asyncio.Event()
         self.listening = asyncio.Event()
         """Set while every command of the node is seen."""
         self.executed: deque[tuple[int, str]] = deque(maxlen=EXECUTED_MAX)
         """(time_ns, command) of the last commands on the key, oldest first."""
+        self.others: deque[tuple[int, str]] = deque(maxlen=OTHERS_MAX)
+        """(time_ns, command, first argument) of the last commands of clients that are not on the key."""
         self.token: str | None = None
-        """The value the key was last seen with; None if it was not there."""
+        """The last observed value of the key; None if it was not there."""
 
     async def start(self) -> None:
         """Connect and begin to listen."""
-        await self._truth.connect()
+        await self._channel.connect()
         self._task = asyncio.create_task(self._watch())
         await self.listening.wait()
 
     async def stop(self) -> None:
-        """Stop listening, if possible once everything up to the last look was seen, and disconnect."""
+        """Stop listening, if possible after all commands before the last observation, and disconnect."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATCH_UP_S):
                 while self.listening.is_set() and self._passed < self._asked:
@@ -95,30 +103,30 @@ class NodeWatch:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._truth.close()
+        await self._channel.close()
 
-    async def observe(self, commands: Sequence[dict[str, Any]] = ()) -> Sight | None:
-        """Look at the key and record it; None if the node stands still, or is not ready to tell.
+    async def observe(self, commands: Sequence[dict[str, Any]] = ()) -> KeyState | None:
+        """Read the key and record it; None if the node is paused, or not ready.
 
-        A node that is down holds no key that anybody could see. ``commands`` are the reason to look, if any.
+        A node that is down counts as one without the key. ``commands`` caused the observation, if any.
         """
         seen_ns = int(commands[0]["seen_ns"]) if commands else None
         number, asked_ns = next(self._numbers), self._recorder.now_ns()
         self._asked = number
-        told = False
+        answered = False
         try:
-            async with asyncio.timeout(LOOK_TIMEOUT_S):
+            async with asyncio.timeout(OBSERVE_TIMEOUT_S):
                 value, left_ms, _ = await asyncio.gather(
-                    self._truth.call("GET", self._name_there),
-                    self._truth.call("PTTL", self._name_there),
-                    self._truth.call("PING", f"{MARK}{number}"),
+                    self._channel.call("GET", self._node_key),
+                    self._channel.call("PTTL", self._node_key),
+                    self._channel.call("PING", f"{MARK}{number}"),
                 )
-            told = True
+            answered = True
         except (TimeoutError, NodeError) as error:
             down = isinstance(error, NodeError) and not self.listening.is_set()
-            return Sight(there=False) if down else None
+            return KeyState(there=False) if down else None
         finally:
-            if commands and not told:
+            if commands and not answered:
                 self._record("key-touched", seen_ns, value={"commands": list(commands)})
         token = value.decode(errors="replace") if isinstance(value, bytes) and left_ms != -2 else None
         left_ns = int(left_ms) * 1_000_000 if token is not None and left_ms >= 0 else None
@@ -136,25 +144,25 @@ class NodeWatch:
             },
         )
         self.token = token
-        return Sight(token is not None, left_ns)
+        return KeyState(token is not None, left_ns)
 
     def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
         key = None if f.startswith("node-") else self._key
         self._recorder.write("node", "info", f, time_ns=time_ns, node=self.node, key=key, **fields)
 
     def _noted(self, words: Sequence[str], stamp_s: float) -> dict[str, Any]:
-        """A command, when it was seen, and what is known of when it ran."""
+        """A command, when it was seen, and bounds of when it ran."""
         before_ns = self._recorder.now_ns()
         age_ns = time.time_ns() - round(stamp_s * 1e9)
         seen_ns = self._recorder.now_ns()
-        # What a script does follows as commands of its own; its arguments tell whose it was.
-        told = [words[0], *words[2:]] if words[0].upper() in SCRIPTS else words
-        shown = " ".join(told)[:SHOWN_MAX]
+        # The commands of a script follow on their own; its source is left out, its arguments have the token.
+        kept = [words[0], *words[2:]] if words[0].upper() in SCRIPTS else words
+        shown = " ".join(kept)[:SHOWN_MAX]
         ran_ns = [before_ns - age_ns, seen_ns - age_ns]
         return {"command": shown, "seen_ns": seen_ns, "ran_ns": ran_ns, "after": self._passed}
 
     async def _watch(self) -> None:
-        """Listen; when the node dies say so, and listen again when it is back."""
+        """Listen; when the connection ends record it, and listen again when the node is back."""
         while True:
             with contextlib.suppress(OSError, NodeError):
                 await self._listen()
@@ -167,39 +175,44 @@ class NodeWatch:
 
     async def _listen(self) -> None:
         async with self._monitor as monitor:
-            await self._truth.call("PING")  # an error while it still loads what it kept
-            returns = bool(self._lives)
-            self._lives += 1
+            await self._channel.call("PING")  # an error while it still loads its data
+            returns = bool(self._connections)
+            self._connections += 1
             self.listening.set()
             if returns:
                 self._record("node-up", None)
                 await self.observe()
             self._notify()
-            looking = asyncio.create_task(self._look())
+            observing = asyncio.create_task(self._observe_when_due())
             try:
                 while True:
                     self._take_note(*await monitor.next())
             finally:
-                looking.cancel()
-                await asyncio.gather(looking, return_exceptions=True)
+                observing.cancel()
+                await asyncio.gather(observing, return_exceptions=True)
                 if self._pending:
                     self._record("key-touched", None, value={"commands": self._pending})
                     self._pending = []
 
     def _take_note(self, stamp_s: float, words: list[str]) -> None:
-        # "EVALSHA <script> 1 <key> …": the key is a word of its own in whatever touches it.
+        # "EVALSHA <script> 1 <key> …": the key is a separate word in every command on it.
         name = words[0].upper() if words else ""
         if name == "PING" and words[-1].startswith(MARK):
             self._passed = int(words[-1].removeprefix(MARK))
-        if name in OWN_COMMANDS or self._name_there not in words:
+        if self._node_key not in words:
+            if name and name not in NOT_A_CLIENTS and OWN_KEY not in words:
+                about = name if name in LOADING else " ".join([name, *words[1:2]])[:SHOWN_MAX]
+                self.others.append((self._recorder.now_ns(), about))
+            return
+        if name in OWN_COMMANDS:
             return
         self._pending.append(self._noted(words, stamp_s))
         self.executed.append((self._pending[-1]["seen_ns"], name))
         self._due.set()
         self._notify()
 
-    async def _look(self) -> None:
-        """Look once after whatever was done to the key since; one by one would fall ever further behind."""
+    async def _observe_when_due(self) -> None:
+        """Observe once after all commands on the key since the last time: one by one would lag behind."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -209,15 +222,15 @@ class NodeWatch:
 
 
 class Observer:
-    """Watches the lock's key on all nodes, where it may have another name: ``name_there``."""
+    """Watches the lock's key on all nodes; ``node_key`` is its name there."""
 
     def __init__(
-        self, nodes: Iterable[Address], key: str, recorder: Recorder, name_there: str | None = None
+        self, nodes: Iterable[Address], key: str, recorder: Recorder, node_key: str | None = None
     ) -> None:
-        self.name_there = name_there or key
+        self.node_key = node_key or key
         self._changed = asyncio.Event()
         self.watches = {
-            node.name: NodeWatch(node, key, recorder, self._changed.set, self.name_there) for node in nodes
+            node.name: NodeWatch(node, key, recorder, self._changed.set, self.node_key) for node in nodes
         }
 
     async def start(self) -> None:
@@ -229,19 +242,19 @@ class Observer:
         await asyncio.gather(*(watch.stop() for watch in self.watches.values()))
 
     async def observe(self, nodes: Iterable[str] | None = None) -> None:
-        """Look at the key on these nodes (all by default) and record what is there, if they are watched."""
+        """Observe the key on these nodes (all by default), if they are watched."""
         await asyncio.gather(
             *(self.watches[node].observe() for node in (nodes or self.watches) if node in self.watches)
         )
 
     async def token(self, node: str) -> str | None:
-        """Look at the key on a node; return its value, None if it is not there."""
+        """Observe the key on a node; return its value, None if it is not there."""
         watch = self.watches[node]
-        sight = await watch.observe()
-        return watch.token if sight is not None and sight.there else None
+        state = await watch.observe()
+        return watch.token if state is not None and state.there else None
 
     async def until_watching(self, nodes: Iterable[str], timeout_s: float) -> bool:
-        """Wait until every command of those that are watched is seen (again); False: it was not, in time."""
+        """Wait until all of these that are watched show their commands (again); False: not in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(
@@ -275,12 +288,22 @@ class Observer:
             return False
         return True
 
+    def executed_since(self, nodes: Iterable[str], since_ns: int) -> dict[str, Executed]:
+        """What each of these nodes executed after ``since_ns``, as far as it is kept."""
+        return {
+            node: Executed(
+                Counter(name for at, name in self.watches[node].executed if at > since_ns),
+                Counter(name for at, name in self.watches[node].others if at > since_ns),
+            )
+            for node in nodes
+        }
+
     async def until_gone(self, nodes: Iterable[str], timeout_s: float) -> bool:
         """Wait until the key is on none of these nodes any more; False: it stayed."""
 
         async def gone(watch: NodeWatch) -> None:
-            while (sight := await watch.observe()) is None or sight.there:
-                left_s = 0.0 if sight is None or sight.left_ns is None else sight.left_ns / 1e9
+            while (state := await watch.observe()) is None or state.there:
+                left_s = 0.0 if state is None or state.left_ns is None else state.left_ns / 1e9
                 await asyncio.sleep(max(0.002, min(left_s, 0.25)))
 
         try:

@@ -1,9 +1,9 @@
 """The single writer of a history.
 
-While a run lasts, every writer appends to a log of its own under ``events/`` (a client's survives its
-SIGKILL, the lab's survives the lab's). When it ends, the recorder merges them by time into ``history.jsonl``,
-atomically and with a footer (count and digest) that proves it complete. A run whose lab was killed has logs
-and no history; ``recover`` makes one of them, without a footer, so that no check can take it for a whole run.
+During a run, every writer appends to a log of its own under ``events/``, which survives a SIGKILL of the
+writer. At its end, the recorder merges them by time into ``history.jsonl``, atomically and with a footer
+(count and digest) that proves it complete. A run whose lab was killed has logs and no history; ``recover``
+merges them without a footer, so that no check takes the history for a complete one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Event = dict[str, Any]
 
 
 class Recorder:
-    """Writes what the lab itself sees and does, and merges everybody's logs at the end.
+    """Writes the events of the lab itself, and merges all logs at the end.
 
     Args:
         directory: the run's directory.
@@ -50,7 +50,7 @@ class Recorder:
         self._log = EventLog(self._events / "lab.jsonl")
         self._lost: OSError | None = None
         self.on_loss: Callable[[], None] = _nothing
-        """Called once, when an event could not be written and the run can prove nothing any more."""
+        """Called once when an event could not be written, which makes the run unknown."""
 
     @property
     def client_logs(self) -> Path:
@@ -58,7 +58,7 @@ class Recorder:
         return self._events
 
     def client_log(self, client: str) -> Path:
-        """Return the file a client's operations are to be appended to."""
+        """Return the file of a client's operations."""
         return self._events / f"client-{client}.jsonl"
 
     def now_ns(self) -> int:
@@ -66,7 +66,7 @@ class Recorder:
         return self._clock_ns()
 
     def write(self, process: str, kind: str, f: str, *, time_ns: int | None = None, **fields: Any) -> None:
-        """Append an event of the lab's own (process nemesis, lab or node), now or at ``time_ns``."""
+        """Append an event of the lab (process nemesis, lab or node), stamped now or ``time_ns``."""
         event: Event = {
             "time_ns": self._clock_ns() if time_ns is None else time_ns,
             "process": process,
@@ -78,7 +78,7 @@ class Recorder:
             return
         try:
             self._log(event)
-        except OSError as error:  # a full disk must not keep anybody from tearing down
+        except OSError as error:  # a full disk must not prevent the teardown
             self._lost = error
             self.on_loss()
 
@@ -108,13 +108,13 @@ class Recorder:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """The default of ``on_loss``."""
 
 
 def recover(directory: Path) -> Path | None:
-    """Make a history of the logs of a run whose lab was killed; None if there are none.
+    """Make a history from the logs of a run whose lab was killed; None if there are none.
 
-    It has no footer: what was lost is not known, so no check of it can pass.
+    It has no footer: events may be missing, so no check of it can pass.
     """
     events = directory / "events"
     if not events.is_dir():
@@ -127,13 +127,13 @@ def recover(directory: Path) -> Path | None:
 
 
 class _Stamp(msgspec.Struct):
-    """The only field of an event that merging looks at."""
+    """The only field of an event that merging needs."""
 
     time_ns: int
 
 
 def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
-    """Merge all logs by time, holding in memory only where each line is, not what it says."""
+    """Merge all logs by time, with only the places of the lines in memory."""
     logs = sorted((directory / "events").glob("*.jsonl"))
     places = [
         (stamp, writer, offset, length)
@@ -165,7 +165,7 @@ def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
 
 
 def _places(log: Path) -> Iterable[tuple[int, int, int]]:
-    """Yield time, offset and length of each line; one cut short by a SIGKILL was never an event."""
+    """Yield time, offset and length of each line; one truncated by a SIGKILL is left out."""
     decoder = msgspec.json.Decoder(_Stamp)
     offset = 0
     with log.open("rb") as source:

@@ -1,4 +1,4 @@
-"""What is to be run: as it is asked for, and with everything chosen and drawn."""
+"""What is to be run: as requested, and with everything chosen and drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.substrates import AUTO
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One run, as it is asked for. It is data only, so that another process can be asked for it.
+    """One run as it is requested. It is plain data, which can be sent to another process.
 
     Args:
         scenario: a scenario's name, its file, or one that is loaded already (overrides included).
@@ -40,9 +40,9 @@ class RunRequest:
         overrides = (*self.overrides, *((f"lock.name={self.lock}",) if self.lock else ()))
         given = self.scenario
         loaded = given if isinstance(given, LoadedScenario) else load_scenario(given, overrides)
-        story = loaded.scenario
-        service, refuses = story.cluster.service, refusal(story.lock.name)
-        substrate, why = choose(self.substrate, needed_of(story), service=service, refuses=refuses)
+        scenario = loaded.scenario
+        service, refuses = scenario.cluster.service, refusal(scenario.lock.name)
+        substrate, why = choose(self.substrate, needed_of(scenario), service=service, refuses=refuses)
         seed = secrets.randbelow(2**31) if self.seed is None else self.seed
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]

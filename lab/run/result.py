@@ -1,4 +1,4 @@
-"""How a run ended: its verdict, held against what was expected, and where everything about it is kept."""
+"""The result of a run: its verdict compared with the expectation, and its files."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from lab.substrates import is_simulated
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run that ended, and what the checker says about it.
+    """A finished run and its verdict.
 
     Args:
         directory: the run's directory: scenario, history, verdict, pictures.
         name: the scenario's.
         verdict: the checker's.
         comparison: what in it differs from the expectation, and what is unknown.
-        measures: how soon and how often the lock was got; of a workload only.
-        belief: what the clients believed against where their tokens lay; it decides nothing.
+        measures: how soon and how often the lock was acquired; of a workload only.
+        belief: belief windows compared with the presence of tokens on the nodes; it decides nothing.
         environment: the substrate, and the versions of what ran.
         timings_s: how long each part took, in seconds.
-        repeat: the command that repeats it; None where it is not known.
+        repeat: the command that repeats it; None if it is not known.
     """
 
     directory: Path
@@ -79,12 +79,12 @@ class RunResult:
         return load_scenario(self.directory / "scenario.yaml")
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to another process: history and scenario are read there from the directory."""
+        """The pickled state: history and scenario are read again from the directory."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
     def exit_code(self) -> ExitCode:
-        """As of ``lab run``: 0 as expected, 1 not, 3 unknown."""
+        """That of ``lab run``: 0 as expected, 1 not, 3 unknown."""
         return self.comparison.exit_code
 
     @property
@@ -94,7 +94,7 @@ class RunResult:
 
     @property
     def as_expected(self) -> bool:
-        """Whether it came out as its scenario says; ``unknown`` never does."""
+        """Whether the result is as its scenario expects; ``unknown`` never is."""
         return self.exit_code == ExitCode.EXPECTED
 
     @property
@@ -110,12 +110,12 @@ class RunResult:
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
-        """The history as it was written, without its first and last line. Raises ``LabError``."""
+        """The events of the history file, without header and footer. Raises ``LabError``."""
         lines = RunDirectory.existing(self.directory).history.read_bytes().splitlines()
         return [event for event in map(msgspec.json.decode, lines) if "process" in event]
 
     def explain(self) -> str:
-        """Why it came out as it did, a line for each property, and where to look."""
+        """The result as text: a line for each property, and the directory."""
         words = {0: "as expected", 1: "NOT as expected"}.get(self.exit_code, "UNKNOWN")
         lines = [f"{self.name}: {words}"]
         for name, seen in self.verdict.properties.items():
@@ -125,8 +125,8 @@ class RunResult:
         return "\n".join([*lines, f"  repeat: {self.repeat}"] if self.repeat else lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """What stands in ``verdict.json``."""
-        told: dict[str, Any] = {
+        """The content of ``verdict.json``."""
+        content: dict[str, Any] = {
             "scenario": self.name,
             "exit_code": int(self.exit_code),
             "expected": dict(self.loaded.scenario.expect.outcomes),
@@ -138,14 +138,14 @@ class RunResult:
             "repeat": self.repeat,
         }
         if self.measures is not None:
-            told["measures"] = self.measures.to_dict()
-            told["schedule"] = RunDirectory.existing(self.directory).read_schedule()
+            content["measures"] = self.measures.to_dict()
+            content["schedule"] = RunDirectory.existing(self.directory).read_schedule()
         if self.belief is not None:
-            told["belief_and_truth"] = self.belief.to_dict()
-        return told
+            content["belief_and_truth"] = self.belief.to_dict()
+        return content
 
     def write(self) -> None:
-        """Keep the verdict beside the history."""
+        """Write the verdict beside the history."""
         text = msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2)
         RunDirectory.existing(self.directory).verdict.write_bytes(text + b"\n")
 

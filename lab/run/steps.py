@@ -1,4 +1,4 @@
-"""Playing a directed story: one step after the other, each told to the narrator."""
+"""Playing steps: one after the other, each reported as an event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.faults.links import LinkStep
 from lab.faults.nemesis import End, Nemesis
 from lab.faults.prime import Prime
 from lab.run.anchors import Anchors
-from lab.run.narration import Narrated, Narrator
+from lab.run.events import OnEvent, RunEvent
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.scenario.actions import Action
@@ -36,7 +36,7 @@ from lab.substrates.base import Capability, Client, Cluster
 ACTION_TIMEOUT_S = 120.0
 WATCH_TIMEOUT_S = 10.0
 ON_KEYS = (NodesExecuted, KeysGone, VoteSplit, Synced, Replicated)
-"""The anchors that look at the lock's key on the nodes."""
+"""The anchors that need observations of the lock's key on the nodes."""
 VERBS: dict[str, Verb] = {
     "acquires": "acquire",
     "extends": "extend",
@@ -50,11 +50,11 @@ VERBS: dict[str, Verb] = {
 
 
 class Player:
-    """Plays the steps of one story on a cluster.
+    """Plays steps on a cluster.
 
     Args:
         ttl_ns: the lock's TTL, for the anchor that a lease is over.
-        slack_ns: what clock drift and stamping may add to it.
+        slack_ns: how much clock drift and stamping may add to it.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Player:
         observer: Observer,
         nemesis: Nemesis,
         recorder: Recorder,
-        narrator: Narrator,
+        on_event: OnEvent,
         *,
         ttl_ns: int,
         slack_ns: int,
@@ -72,8 +72,8 @@ class Player:
         self._observer = observer
         self._nemesis = nemesis
         self._recorder = recorder
-        self._tell = narrator
-        self._orders = 0
+        self._on_event = on_event
+        self._commands = 0
         self._pending: dict[str, asyncio.Task[Answer]] = {}
         self._leased_ns: dict[str, tuple[int, int]] = {}
         self._started_ns = recorder.now_ns()
@@ -89,10 +89,10 @@ class Player:
             slack_ns=slack_ns,
         )
         self.missed: list[str] = []
-        """Anchors that never came; any of them makes the run ``unknown``."""
+        """Anchors that were never observed, and what was instead; any of them makes the run ``unknown``."""
 
     async def play(self, steps: tuple[StepModel, ...]) -> None:
-        """Play all steps, then wait for what is still going on.
+        """Play all steps, then wait for actions that are still going on.
 
         Raises:
             UnknownOutcome: a client died or did not answer, or a fault could not be injected.
@@ -100,19 +100,19 @@ class Player:
         for step in steps:
             await self.play_one(step)
             if self.missed:
-                return  # what follows would tell another story
+                return  # the next steps assume what was not observed
         for client in list(self._pending):
             await self._finish(client)
 
     async def abandon(self) -> None:
-        """Stop waiting for what is still going on; used when a run ends early."""
+        """Cancel actions that are still going on; used when a run ends early."""
         for task in self._pending.values():
             task.cancel()
         await asyncio.gather(*self._pending.values(), return_exceptions=True)
         await self._nemesis.abandon()
 
     async def play_one(self, step: StepModel) -> None:
-        """Play one step to its end and tell of it. Raises as ``play`` does."""
+        """Play one step to its end and report it. Raises as ``play`` does."""
         match step:
             case Do():
                 for action in step.actions:
@@ -121,7 +121,7 @@ class Player:
             case Start():
                 self._started_ns = self._recorder.now_ns()
                 self._begin(step.action)
-                self._tell(Narrated(step.action.client, f"begins: {step.action}", "plain"))
+                self._on_event(RunEvent(step.action.client, f"begins: {step.action}", "plain"))
             case Finish():
                 for client in step.clients:
                     await self._finish(client)
@@ -134,17 +134,17 @@ class Player:
             case Until():
                 await self._wait_for(step)
             case Wait():
-                self._tell(Narrated("lab", f"waits {format_duration(step.duration_ns)}", "plain"))
+                self._on_event(RunEvent("lab", f"waits {format_duration(step.duration_ns)}", "plain"))
                 await asyncio.sleep(step.duration_ns / 1e9)
             case Say():
-                self._tell(Narrated("lab", step.text, "plain"))
+                self._on_event(RunEvent("lab", step.text, "plain"))
             case _:
                 raise TypeError(f"the step {step.KEY} is neither a fault nor the end of one")
 
     async def _inject(self, fault: Fault) -> None:
-        # A client that is to be killed leaves what it was doing without an end: nobody waits for it.
+        # The action of a client that is to be killed never ends, so it is not awaited.
         left = self._pending.pop(fault.kills, None) if fault.kills is not None else None
-        if before := fault.looked_at_before(self._cluster):
+        if before := fault.observed_before(self._cluster):
             await self._observer.observe(before)
         words, receipt = await self._nemesis.inject(fault)
         if left is not None:
@@ -152,32 +152,32 @@ class Player:
             await asyncio.gather(left, return_exceptions=True)
         missing = "" if receipt.confirmed else " (NO RECEIPT: it did not take effect)"
         status = "fault" if receipt.confirmed else "fail"
-        self._tell(Narrated("nemesis", f"{fault.KEY}: {words}{missing}", status))
-        if after := fault.looked_at_after():
+        self._on_event(RunEvent("nemesis", f"{fault.KEY}: {words}{missing}", status))
+        if after := fault.observed_after():
             await self._observer.observe(after)
 
     async def _end(self, step: End) -> None:
         words, confirmed = await self._nemesis.end(step)
-        self._tell(Narrated("nemesis", step.SAYS.format(words), "fault" if confirmed else "fail"))
+        self._on_event(RunEvent("nemesis", step.SAYS.format(words), "fault" if confirmed else "fail"))
         names = step.brings_up(self._cluster)
         if names and not await self._observer.until_watching(names, WATCH_TIMEOUT_S):
-            raise UnknownOutcome(f"node {', '.join(names)} came back and can't be watched")
+            raise UnknownOutcome(f"node {', '.join(names)} was restarted and can't be watched")
 
     def _begin(self, action: Action) -> None:
         if action.client in self._pending:
             raise UnknownOutcome(
-                f"{action.client} is still busy when the story says: {action}",
+                f"{action.client} is still busy at the step: {action}",
                 hint=f"put a step 'finish: {action.client}' before it",
             )
-        self._orders += 1
-        command = Command(self._orders, VERBS[action.verb], action.until)
+        self._commands += 1
+        command = Command(self._commands, VERBS[action.verb], action.until)
         client = self._cluster.clients[action.client]
         self._pending[action.client] = asyncio.create_task(self._order(client, command, action))
 
     async def _order(self, client: Client, command: Command, action: Action) -> Answer:
         asked_ns = self._recorder.now_ns()
         answer = await client.order(command)
-        # Its lease was granted between these two moments, so each of them is on one safe side.
+        # Its lease was granted between these two instants, so each of them is on one safe side.
         granted = answer.outcome is Outcome.OK or (
             answer.outcome is Outcome.HELD and answer.text not in POINTS_BEFORE_GRANT
         )
@@ -185,8 +185,8 @@ class Player:
             self._leased_ns[client.name] = asked_ns, self._recorder.now_ns()
         text = f"waits at the point {answer.text!r}" if answer.outcome is Outcome.HELD else answer.text
         skipped = f"{action.verb}: skipped, since it {text}" if answer.outcome is Outcome.SKIPPED else text
-        self._tell(
-            Narrated(client.name, skipped, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
+        self._on_event(
+            RunEvent(client.name, skipped, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
         )
         return answer
 
@@ -201,33 +201,36 @@ class Player:
             raise UnknownOutcome(f"{client} did not finish within {ACTION_TIMEOUT_S:.0f} s") from error
 
     async def _wait_for(self, step: Until) -> None:
-        words, came = await self._anchors.wait_for(step.anchor)
-        if isinstance(step.anchor, ClientAt) and came:
-            self._pending.pop(step.anchor.client)  # it waits at its point, and nothing is left to finish
-        if came:
-            self._tell(Narrated("lab", f"sees: {words}", "plain"))
+        words, observed = await self._anchors.wait_for(step.anchor)
+        if isinstance(step.anchor, ClientAt) and observed:
+            self._pending.pop(step.anchor.client)  # it waits at its point, so there is nothing to finish
+        if observed:
+            self._on_event(RunEvent("lab", f"observed: {words}", "plain"))
         else:
-            waited = "" if _looks_once(step.anchor) else f": not within {step.anchor.within_ns / 1e9:g} s"
-            self._miss(words, f"{words}{waited}")
+            waited = (
+                "" if _is_checked_once(step.anchor) else f": not within {step.anchor.within_ns / 1e9:g} s"
+            )
+            instead = self._anchors.instead(step.anchor)
+            self._miss(f"{words}{waited}" + (f"; {instead}" if instead else ""))
 
     async def _prime(self, step: Prime) -> None:
         receipt = await step.prime(self._cluster)
         names = list(receipt.evidence)
         words = f"node {', '.join(names)} just past a sync to disk"
         if not receipt.confirmed:
-            self._miss(words, f"{words}: {receipt.evidence}")
+            self._miss(f"{words}: {receipt.evidence}")
             return
         self._recorder.write("lab", "ok", "prime", targets=names, receipt=dict(receipt.evidence))
-        self._tell(Narrated("lab", f"brings {words}", "plain"))
+        self._on_event(RunEvent("lab", f"brings {words}", "plain"))
 
-    def _miss(self, words: str, error: str) -> None:
-        """What had to be so was not: the run proves nothing, and the rest of it would be another story."""
-        self.missed.append(words)
+    def _miss(self, error: str) -> None:
+        """Record that an anchor was not observed, which makes the run unknown."""
+        self.missed.append(error)
         self._recorder.write("lab", "fail", "anchor", error=error)
-        self._tell(Narrated("lab", f"NEVER SAW: {error}", "fail"))
+        self._on_event(RunEvent("lab", f"NEVER OBSERVED: {error}", "fail"))
 
 
-def _looks_once(anchor: Anchor) -> bool:
+def _is_checked_once(anchor: Anchor) -> bool:
     match anchor:
         case Synced(synced=False) | Replicated(replicated=False) | LeaseOver(over=False):
             return True
@@ -235,10 +238,10 @@ def _looks_once(anchor: Anchor) -> bool:
 
 
 def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
-    """Return the capabilities a substrate must have for these steps."""
+    """The capabilities that a substrate must have for these steps."""
     steps = tuple(played)
     needed = {step.needs for step in steps if isinstance(step, Fault)}
-    if any(isinstance(step, Prime) or _looks_at_disks(step) for step in steps):
+    if any(isinstance(step, Prime) or _reads_disks(step) for step in steps):
         needed.add(Capability.POWER_CUTS)
     if any(isinstance(step, Until) and isinstance(step.anchor, ON_KEYS) for step in steps):
         needed.add(Capability.WATCH_KEYS)
@@ -246,7 +249,7 @@ def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
 
 
 def needed_of(scenario: Scenario) -> frozenset[Capability]:
-    """What a substrate must have to run a scenario's nodes and its lock, and ways between its servers."""
+    """The capabilities that a scenario's nodes, its lock, and links between its servers need."""
     driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
     others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
     copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
@@ -255,5 +258,5 @@ def needed_of(scenario: Scenario) -> frozenset[Capability]:
     return frozenset(driver | others | copies | peers)
 
 
-def _looks_at_disks(step: StepModel) -> bool:
+def _reads_disks(step: StepModel) -> bool:
     return isinstance(step, Until) and isinstance(step.anchor, Synced)

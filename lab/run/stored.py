@@ -1,4 +1,4 @@
-"""Runs that ended, read from their directories and checked again."""
+"""Stored runs: read from their directories and checked again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.scenario.load import load_scenario
 def read_run(path: Path) -> RunResult:
     """Check a stored run again, without writing a verdict.
 
-    One whose lab was killed gets its history from what was logged.
+    If the lab was killed during the run, the history is made from its logs.
 
     Raises:
         LabError: it is no run's directory, or its files are damaged.
@@ -29,13 +29,13 @@ def read_run(path: Path) -> RunResult:
             "this directory holds no history",
             where=str(directory.path),
             expected="history.jsonl, or the logs of a run that was killed",
-            hint="is it the directory of a run? look into reports/",
+            hint="is it the directory of a run? see reports/",
         )
     return RunResult.of(directory, load_scenario(directory.scenario), **_as_run(directory.verdict))
 
 
 def _as_run(path: Path) -> dict[str, Any]:
-    """What only the run itself could know: its name, where it ran, how long it took, how to repeat it."""
+    """What only the run itself knows: its name, substrate and versions, timings, how to repeat it."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         kept = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         names = {"scenario": "name", "environment": "environment", "timings_s": "timings_s"}

@@ -1,15 +1,15 @@
-"""Playing a workload: clients that loop on their own, while drawn faults come and go.
+"""Playing a workload: clients that loop on their own, while drawn faults are injected and ended.
 
-The lab starts the loops and waits; nothing here stands in the way of a client. The nemesis does one thing at
-a time, since a probe that belongs to one receipt would spoil another, and a fault waits for whatever lasts on
-the same things, should that have taken longer than the schedule foresaw.
+The lab starts the loops and waits; clients never wait for it. The nemesis does one thing at a time, since
+probes for one receipt would disturb another, and a fault waits for earlier ones on the same parts that take
+longer than scheduled.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,7 @@ import msgspec
 
 from lab.client_protocol import Answer, Command, Loop
 from lab.errors import UnknownOutcome
-from lab.run.narration import Narrated, Narrator
+from lab.run.events import OnEvent, RunEvent
 from lab.run.recorder import Recorder
 from lab.run.steps import Player
 from lab.scenario.draw import Drawn
@@ -31,12 +31,12 @@ STEP_TIMEOUT_S: Final = 30.0
 """How long the nemesis may take to begin or end one fault, receipts included."""
 HOLDER_POLL_NS: Final = 10_000_000
 HOLDER_WITHIN_NS: Final = 1_000_000_000
-"""How long a fault that does not last waits for somebody to hold the lock."""
+"""How long a fault that does not last waits for a client to hold the lock."""
 TAIL_BYTES: Final = 8192
 SHOWN_MAX: Final = 20
 """How many faults of a schedule are echoed; all of them are kept with the run."""
 LOOP_ID: Final = 1_000_000
-"""The id of the command that loops, out of the way of the ids of steps."""
+"""The id of the looping command, beyond the ids of steps."""
 
 
 class WorkloadPlayer:
@@ -44,7 +44,7 @@ class WorkloadPlayer:
 
     Args:
         player: plays the single steps that begin and end faults.
-        recorder: also tells where clients log, to learn who holds the lock.
+        recorder: also knows the logs of clients, which show the holder of the lock.
         drawn: the schedule.
     """
 
@@ -53,7 +53,7 @@ class WorkloadPlayer:
         cluster: Cluster,
         player: Player,
         recorder: Recorder,
-        narrator: Narrator,
+        on_event: OnEvent,
         *,
         scenario: Scenario,
         drawn: Sequence[Drawn],
@@ -63,12 +63,12 @@ class WorkloadPlayer:
         self._cluster = cluster
         self._player = player
         self._recorder = recorder
-        self._tell = narrator
+        self._on_event = on_event
         self._workload = scenario.workload
         self._keys = list(scenario.keys)
         self._drawn = drawn
         self._over = asyncio.Event()
-        self._hands = asyncio.Lock()
+        self._one_step = asyncio.Lock()
         self._lasting: list[tuple[frozenset[str], asyncio.Event]] = []
         self._crashed: set[str] = set()
 
@@ -78,7 +78,7 @@ class WorkloadPlayer:
         Raises:
             UnknownOutcome: a client died or did not end, or a fault could not be injected.
         """
-        echo(self._drawn, self._tell)
+        echo(self._drawn, self._on_event)
         loops = [asyncio.create_task(self._loop(name)) for name in self._cluster.clients]
         faults = asyncio.create_task(self._faults())
         try:
@@ -110,7 +110,7 @@ class WorkloadPlayer:
             if name not in self._crashed:
                 raise
             return
-        self._tell(Narrated(name, f"did {answer.text}", "plain"))
+        self._on_event(RunEvent(name, f"did {answer.text}", "plain"))
 
     async def _faults(self) -> None:
         start_ns = self._recorder.now_ns()
@@ -125,13 +125,13 @@ class WorkloadPlayer:
             raise several.exceptions[0] from None
 
     async def _one(self, drawn: Drawn, group: asyncio.TaskGroup, leader: asyncio.Event | None = None) -> None:
-        """Inject one fault when nothing else lasts on its things, and end it when its time is over.
+        """Inject one fault when no other one lasts on its parts, and end it when its time is over.
 
-        ``leader`` completes when the fault is over during which this one is to be injected, if there is one.
+        ``leader`` is set when the fault is over during which this one is to be injected, if there is one.
         """
-        before = [e for things, e in self._lasting if things & drawn.things and e is not leader]
+        before = [e for parts, e in self._lasting if parts & drawn.parts and e is not leader]
         ended = asyncio.Event()
-        mine = (drawn.things, ended)
+        mine = (drawn.parts, ended)
         self._lasting.append(mine)
         try:
             for earlier in before:
@@ -139,7 +139,7 @@ class WorkloadPlayer:
             clients = None if leader is not None and leader.is_set() else await self._begin(drawn)
             if clients is None:
                 self._recorder.write("lab", "info", "left-out", value=drawn.words)
-                self._tell(Narrated("nemesis", f"leaves out {drawn.words}", "skipped"))
+                self._on_event(RunEvent("nemesis", f"leaves out {drawn.words}", "skipped"))
                 return
             for follower in drawn.followers:
                 group.create_task(self._one(follower, group, ended))
@@ -151,10 +151,10 @@ class WorkloadPlayer:
             ended.set()
 
     async def _begin(self, drawn: Drawn) -> tuple[str, ...] | None:
-        """Inject it and return the clients that it hit; None if there was nobody to be hit.
+        """Inject it and return the clients that it hit; None if there was none to be hit.
 
-        Whoever is to be stopped while he holds the lock may have given it back before he stood still: then he
-        goes on, and the next holder is tried.
+        A client that is to be paused while it holds the lock may have released it before it was paused: then
+        it is resumed, and the next holder is tried.
         """
         while True:
             clients = await self._clients(drawn)
@@ -169,7 +169,7 @@ class WorkloadPlayer:
             await self._play(drawn.end(clients))
 
     async def _play(self, steps: Sequence[StepModel]) -> None:
-        async with self._hands:
+        async with self._one_step:
             for step in steps:
                 try:
                     async with asyncio.timeout(STEP_TIMEOUT_S):
@@ -179,7 +179,7 @@ class WorkloadPlayer:
                     raise UnknownOutcome(seen, hint="see the logs in the run's directory") from error
 
     async def _clients(self, drawn: Drawn) -> tuple[str, ...] | None:
-        """The clients that a fault hits; None if there is nobody to be hit."""
+        """The clients that a fault hits; None if there is none to be hit."""
         clients = drawn.clients
         if drawn.wants_holder:
             holder = await self._holder(drawn.lasts_ns or HOLDER_WITHIN_NS)
@@ -190,7 +190,7 @@ class WorkloadPlayer:
         return None if dead else clients
 
     async def _holder(self, within_ns: int) -> str | None:
-        """Wait until somebody holds the lock, by the clients' own logs; None if nobody does in time."""
+        """Wait until a client holds the lock, by the clients' own logs; None if none does in time."""
         give_up_ns = self._recorder.now_ns() + within_ns
         logs = {name: self._recorder.client_log(name) for name in self._cluster.clients}
         while not self._over.is_set():
@@ -203,7 +203,7 @@ class WorkloadPlayer:
         return None
 
     async def _sleep(self, duration_ns: int) -> None:
-        """Sleep, but no longer than the workload goes on."""
+        """Sleep, but no longer than the workload lasts."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), max(0, duration_ns) / 1e9)
 
@@ -227,7 +227,7 @@ async def _wait(
 
 
 def held_since_ns(log: Path) -> int | None:
-    """When the client whose log this is was granted a lock that it did not begin to release; else None."""
+    """When the client of this log was granted a lock that it has not begun to release; else None."""
     try:
         with log.open("rb") as source:
             source.seek(0, 2)
@@ -245,10 +245,10 @@ def held_since_ns(log: Path) -> int | None:
     return None
 
 
-def echo(drawn: Sequence[Drawn], tell: Callable[[Narrated], None]) -> None:
-    """Tell the schedule, or the beginning of a long one."""
+def echo(drawn: Sequence[Drawn], on_event: OnEvent) -> None:
+    """Report the schedule, or the beginning of a long one."""
     for fault in drawn[:SHOWN_MAX]:
-        tell(Narrated("lab", f"draws: at {fault.at_ns / 1e6:.0f} ms {fault.words}", "plain"))
+        on_event(RunEvent("lab", f"draws: at {fault.at_ns / 1e6:.0f} ms {fault.words}", "plain"))
     if len(drawn) > SHOWN_MAX:
         rest = len(drawn) - SHOWN_MAX
-        tell(Narrated("lab", f"draws: and {rest} more faults, all of them in schedule.json", "plain"))
+        on_event(RunEvent("lab", f"draws: and {rest} more faults, all of them in schedule.json", "plain"))

@@ -23,7 +23,7 @@ GRAMMAR: Final = '"<client> <verb>", like "alice acquires" or "alice works until
 
 
 class Action(Model):
-    """One thing one client does. Built from its sentence: `Action.model_validate("alice acquires")`."""
+    """One operation of one client. Built from its sentence: `Action.model_validate("alice acquires")`."""
 
     client: ClientName
     """The client that does it."""
@@ -44,7 +44,7 @@ class Action(Model):
     @model_validator(mode="after")
     def _stoppable(self) -> Self:
         if self.until is not None and self.verb not in STOPPABLE:
-            raise problem(f'"{self.verb}" can\'t stop on its way', f'"until" after {choice(STOPPABLE)} only')
+            raise problem(f'"{self.verb}" has no pause point', f'"until" after {choice(STOPPABLE)} only')
         return self
 
     @model_serializer(mode="plain")
@@ -71,7 +71,7 @@ def parse_action(text: str) -> dict[str, str]:
         raise problem(f"{shown(text)} is not an action", GRAMMAR)
     client, verb, *rest = words
     if verb not in VERBS:
-        # "alice acquire" deserves the nearest verb, and "acquires alice" the right order.
+        # "alice acquire": the nearest verb; "acquires alice": the right order.
         hint = f'write "{verb} {client}"' if client in VERBS else nearest(verb, VERBS)
         raise problem(f"unknown verb {shown(verb)}", choice(VERBS), hint)
     if not rest:

@@ -1,6 +1,6 @@
-"""Anchors: moments that a story waits for, observed on the nodes and never guessed from a clock.
+"""Anchors: events that a scenario waits for, observed on the nodes and never guessed from a clock.
 
-A new anchor is one class here, with the key that tells it apart, and its name in `Anchor`.
+A new anchor is one class here, with the key that identifies it, and its name in `Anchor` and `AnyAnchor`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ from lab.scenario.types import Bool, ClientName, Int, Model, Nodes, PositiveNs
 WITHIN_NS: Final = 10 * UNITS_NS["s"]
 """How long an anchor is waited for when the scenario doesn't say; after that the run is `unknown`."""
 
+Within = Annotated[
+    PositiveNs,
+    Field(
+        alias="within",
+        description="How long to wait; an anchor that is never observed makes the run `unknown`.",
+    ),
+]
+
 
 class NodesExecuted(Model):
     """Each of these nodes has executed a command on the lock's key since the previous `start` step.
 
-    `times`: so often at least, as a library does that tries again.
+    `times`: at least so often, for a library that tries again.
     """
 
     KEY: ClassVar[str] = "executed"
@@ -32,8 +40,7 @@ class NodesExecuted(Model):
     """The nodes that must have executed it."""
     times: Annotated[Int, Field(ge=1, le=1000)] = 1
     """How often, at least."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 class KeysGone(Model):
@@ -45,8 +52,7 @@ class KeysGone(Model):
     """The state that the keys must have reached."""
     nodes: Nodes = "all"
     """The nodes that must have lost the key."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 class VoteSplit(Model):
@@ -58,21 +64,19 @@ class VoteSplit(Model):
     """The state that the keys must have reached."""
     nodes: Nodes = "all"
     """The nodes that were asked."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 class LeaseOver(Model):
-    """The lease of a client is over for certain, or certainly not yet, however clocks may drift."""
+    """The lease of a client is certainly over, or certainly not over yet, within the bound on clock drift."""
 
     KEY: ClassVar[str] = "lease"
 
     lease: ClientName
     """The client whose lease is meant."""
     over: Bool
-    """True: it is over for certain; false: it certainly lasts on, which is looked up once, now."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    """True: it is certainly over; false: it certainly lasts on, which is checked once, now."""
+    within_ns: Within = WITHIN_NS
 
 
 class NodesUp(Model):
@@ -84,12 +88,11 @@ class NodesUp(Model):
     """Always true: it makes the sentence readable."""
     nodes: Nodes
     """The nodes that must be up."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 class ClientAt(Model):
-    """A client that was started on its work has stopped at the point that `until` in its sentence names."""
+    """A started client has stopped at the point that `until` in its sentence names."""
 
     KEY: ClassVar[str] = "at"
 
@@ -97,8 +100,7 @@ class ClientAt(Model):
     """The point at which it must have stopped."""
     client: ClientName
     """The client."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 class Synced(Model):
@@ -107,11 +109,10 @@ class Synced(Model):
     KEY: ClassVar[str] = "synced"
 
     synced: Bool
-    """False: it is written and not synced, which is looked up once, now; true: it is synced."""
+    """False: it is written and not synced, which is checked once, now; true: it is synced."""
     nodes: Nodes
-    """The nodes whose disks are looked at."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    """The nodes whose disks are checked."""
+    within_ns: Within = WITHIN_NS
 
 
 class Replicated(Model):
@@ -120,36 +121,34 @@ class Replicated(Model):
     KEY: ClassVar[str] = "replicated"
 
     replicated: Bool
-    """False: the master holds it and the replica does not, looked up once, now; true: both hold the same."""
+    """False: the master holds it and the replica does not, checked once, now; true: both hold the same."""
     nodes: Nodes
     """The replicas."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 class Leads(Model):
-    """One of these servers leads its peers, or none of them does; each is asked around all links."""
+    """One of these servers leads its peers, or none of them does; each is asked directly, past all links."""
 
     KEY: ClassVar[str] = "leads"
 
     leads: Bool
-    """True: one of them says that it leads; false: none of them says so."""
+    """True: one of them reports that it leads; false: none does."""
     nodes: Nodes
     """The servers that are asked."""
-    within_ns: PositiveNs = Field(default=WITHIN_NS, alias="within")
-    """How long to wait; an anchor that never comes makes the run `unknown`."""
+    within_ns: Within = WITHIN_NS
 
 
 Anchor = NodesExecuted | KeysGone | VoteSplit | LeaseOver | NodesUp | ClientAt | Synced | Replicated | Leads
 
 ANCHORS: Final[dict[str, type[Model]]] = {anchor.KEY: anchor for anchor in get_args(Anchor)}
-"""The anchors by the key that tells them apart."""
+"""The anchors by the key that identifies them."""
 
 EXAMPLES: Final = "{nodes: all, executed: SET}, {keys: gone} or {lease: alice, over: true}"
 
 
 def _checked(value: Any) -> Any:
-    """Refuses what can't be told apart: no anchor's key, or the keys of two."""
+    """Refuses a mapping with no anchor's key, or with the keys of two."""
     if isinstance(value, Anchor):
         return value
     if not isinstance(value, dict):
@@ -160,7 +159,7 @@ def _checked(value: Any) -> Any:
     if words:
         raise problem(f"{choice(map(shown, words)).replace(' or ', ' and ')} are two anchors", EXAMPLES)
     hints = (nearest(key, ANCHORS) for key in value)
-    raise problem("this says no moment to wait for", EXAMPLES, next((hint for hint in hints if hint), None))
+    raise problem("this names no event to wait for", EXAMPLES, next((hint for hint in hints if hint), None))
 
 
 def _tag(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""The argument about Redlock, claim by claim: who makes it, which scenarios test it, and what comes out.
+"""The argument about Redlock, claim by claim: who makes it, which scenarios test it, and what they expect.
 
-What the claims say, and what is concluded, stands in `claims.yaml` beside this file; which scenarios test one
-is written in the scenarios themselves (`claims:`), and what comes out is what they expect.
+The claims and the conclusions stand in `claims.yaml` beside this file; which scenarios test a claim stands in
+the scenarios (`claims:`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Literal
 
 import msgspec
 
-from lab.scenario.files import consensus_names, names, shipped
-from lab.scenario.load import load_scenario
+from lab.scenario.files import consensus_names, names
+from lab.scenario.library import load_shipped
 from lab.scenario.model import Expect
 
 Conclusion = Literal["held", "held if", "refuted"]
-"""What came of a claim: it came out; it did under a condition that is named; it did not come out."""
+"""The claim was confirmed; it was under a condition that is named; it was not."""
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One claim, and what the lab concludes from its runs.
 
-    `verdict` is the conclusion in two words, `conclusion` what was seen; `open` is the part of the argument
-    that no run can decide. `measured` tells what benchmarks gave, `libraries` names stories about other
-    people's libraries that belong to it, and `elsewhere` says what else tests it.
+    `verdict` is the conclusion in two words, `conclusion` what was observed; `open` is the part of the
+    argument that no run can decide. `measured` holds results of benchmarks, `libraries` the names of
+    scenarios about published libraries, and `elsewhere` says what else tests it.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tested(msgspec.Struct, frozen=True):
-    """One scenario that tests a claim: the outcomes and findings that it is to have, and its control."""
+    """One scenario that tests a claim: the expected outcomes and findings, and its control."""
 
     scenario: str
     outcomes: dict[str, str]
@@ -61,21 +61,19 @@ def claims() -> tuple[Claim, ...]:
 
 
 def claim_rows() -> tuple[ClaimRow, ...]:
-    """All claims with the stories that test them; controls stand beside their story.
+    """All claims with the scenarios that test them; a control stands beside its scenario.
 
     Raises:
         LabError: a scenario can't be loaded.
     """
-    loaded = [load_scenario(shipped(name)) for name in (*names(), *consensus_names())]
-    controls = {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
-    stories = [one for one in loaded if not one.scenario.control_of]
+    loaded, controls = load_shipped((*names(), *consensus_names()))
     return tuple(
         ClaimRow(
             claim,
             tuple(
-                Tested(story.name, *_expected(story.scenario.expect), controls.get(story.name))
-                for story in stories
-                if claim.number in story.scenario.claims
+                Tested(one.name, *_expected(one.scenario.expect), controls.get(one.name))
+                for one in loaded
+                if claim.number in one.scenario.claims and not one.scenario.control_of
             ),
         )
         for claim in claims()

@@ -1,6 +1,6 @@
-"""What a model's fields are for: the texts below them in the source, read when somebody asks.
+"""The descriptions of a model's fields: the texts below them in the source, read at the first use.
 
-Pydantic could read them as well, but does so for every model at import, which takes longer than a run in
+Pydantic can read them as well, but does so for every model at import, which takes longer than a run in
 simulation.
 """
 

@@ -1,13 +1,13 @@
-"""From fault entries and a seed to a schedule: what is injected when, on whom, for how long.
+"""From fault entries and a seed to a schedule: which fault is injected when, on what, for how long.
 
 The same scenario and the same seed give the same schedule. Each entry has a random source of its own, so a
-change to one leaves what is drawn for the others alone.
+change to one entry does not change what is drawn for the others.
 
-Two faults never last on the same thing at the same time (a link, the process or the clock of a client or a
-node; a node that is down takes its links with it), because neither would have a receipt that is worth
-anything. Nor is a client paused while packets to or from it are kept (`Drawing.keeps`). The later one is put
-off until the earlier one is over; what would then begin after the workload's end is dropped. A fault that
-comes `during` another is drawn with it, and left out if something else lasts on its things all that while.
+Two faults never last on the same part at the same time (a link, the process or the clock of a client or a
+node; a node that is down includes its links), because the receipt of neither would prove anything. Nor is a
+client paused while packets to or from it are kept (`Drawing.keeps`). The later fault is put off until the
+earlier one is over; one that would then begin after the workload's end is dropped. A fault that is to come
+`during` another is drawn with it, and left out if another fault occupies its parts all the time.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ STORE: Final = "store"
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One fault of a schedule. `clients` is `("holder",)` where only the moment can tell who that is."""
+    """One fault of a schedule. `clients` is `("holder",)` for the client that holds the lock at its begin."""
 
     plan: FaultPlan
     at_ns: int
     """When it begins, counted from the start of the workload."""
     lasts_ns: int | None
-    """How long it lasts; None: nothing ends it before the run is over."""
+    """How long it lasts; None: until the run is over."""
     clients: tuple[str, ...]
     nodes: tuple[str, ...]
     others: Mapping[str, Any]
     """The other fields of its step, with magnitudes drawn."""
-    things: frozenset[str]
-    """What no other fault may hit meanwhile."""
+    parts: frozenset[str]
+    """Links, clients and nodes that no other fault may hit meanwhile."""
     followers: tuple[Drawn, ...] = ()
     """Faults that are injected as soon as this one has taken effect."""
 
     @property
     def wants_holder(self) -> bool:
-        """Whether it hits whoever holds the lock when it begins."""
+        """Whether it hits the client that holds the lock when it begins."""
         return self.clients == (HOLDER,)
 
     def begin(self, clients: tuple[str, ...]) -> tuple[StepModel, ...]:
@@ -68,7 +68,7 @@ class Drawn:
 
     @property
     def words(self) -> str:
-        """The fault on one line: what, on whom, with which magnitudes, for how long, and what follows."""
+        """The fault on one line: its name, targets, magnitudes and duration, and what follows."""
         far = (STORE,) if self.plan.store else self.nodes
         target = " ⇎ ".join(",".join(part) for part in (self.clients, far) if part)
         others = "".join(f" {name} {value}" for name, value in self.others.items())
@@ -104,12 +104,12 @@ def schedule(scenario: Scenario, seed: int) -> tuple[Drawn, ...]:
     free_ns: dict[str, int] = {}
     placed = []
     for drawn in wanted:
-        at_ns = max([drawn.at_ns, *(free_ns.get(thing, 0) for thing in drawn.things)])
+        at_ns = max([drawn.at_ns, *(free_ns.get(part, 0) for part in drawn.parts)])
         if at_ns >= duration_ns:
             continue
         placed.append(replace(drawn, at_ns=at_ns))
         over_ns = at_ns + (drawn.lasts_ns or 0) + GAP_NS
-        free_ns.update(dict.fromkeys(drawn.things, over_ns))
+        free_ns.update(dict.fromkeys(drawn.parts, over_ns))
     placed.sort(key=lambda drawn: drawn.at_ns)
     for number, plan in enumerate(scenario.faults):
         if plan.during is not None:
@@ -119,7 +119,7 @@ def schedule(scenario: Scenario, seed: int) -> tuple[Drawn, ...]:
 
 
 def _followed(leader: Drawn, plan: FaultPlan, random: Random, scenario: Scenario) -> Drawn:
-    """The fault with a follower after the plan, where it is of the kind that the plan follows."""
+    """The fault with a follower drawn from the plan, if it is of the kind that the plan follows."""
     if leader.plan.fault != plan.during:
         return leader
     follower = _one(plan, leader.at_ns, random, scenario)
@@ -143,8 +143,8 @@ def _one(plan: FaultPlan, at_ns: int, random: Random, scenario: Scenario) -> Dra
     clients = _clients(plan, random, tuple(scenario.clients))
     nodes = _nodes(plan, random, scenario.cluster.node_names)
     others = {name: _magnitude(value, random) for name, value in plan.others.items()}
-    things = _things(plan, clients, nodes, tuple(scenario.clients))
-    return Drawn(plan, at_ns, lasts_ns, clients, nodes, others, things)
+    parts = _parts(plan, clients, nodes, tuple(scenario.clients))
+    return Drawn(plan, at_ns, lasts_ns, clients, nodes, others, parts)
 
 
 def _clients(plan: FaultPlan, random: Random, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -198,15 +198,15 @@ def _rounded(duration_ns: int) -> int:
     return duration_ns // NS_PER_MS * NS_PER_MS
 
 
-def _things(
-    plan: FaultPlan, clients: tuple[str, ...], nodes: tuple[str, ...], everybody: tuple[str, ...]
+def _parts(
+    plan: FaultPlan, clients: tuple[str, ...], nodes: tuple[str, ...], known: tuple[str, ...]
 ) -> frozenset[str]:
-    who = everybody if clients == (HOLDER,) else clients
+    hit = known if clients == (HOLDER,) else clients
     if plan.drawing.hits == "links":
         ends = (STORE,) if plan.store else nodes
-        links = {f"{client}~{end}" for client in who for end in ends}
-        return frozenset(links | set(who) if plan.drawing.keeps else links)
-    things = {*who, *nodes}
+        links = {f"{client}~{end}" for client in hit for end in ends}
+        return frozenset(links | set(hit) if plan.drawing.keeps else links)
+    parts = {*hit, *nodes}
     if plan.drawing.stops:
-        things |= {f"{client}~{node}" for client in everybody for node in nodes}
-    return frozenset(things)
+        parts |= {f"{client}~{node}" for client in known for node in nodes}
+    return frozenset(parts)

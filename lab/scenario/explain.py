@@ -1,4 +1,4 @@
-"""One readable error out of all that pydantic found wrong: the first in the file, and how many more."""
+"""From pydantic's validation errors to a `LabError` with places, in the order of the file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ class _Explained:
     expected: str
     hint: str | None = None
     at_key: bool = False
-    """Whether the key is to blame, not its value."""
+    """Whether the key is wrong, not its value."""
 
 
 def explain(error: ValidationError, root: Node, model: type[Model] = Scenario) -> LabError:
-    """The error to show for `error`, raised while the data of the tree `root` was validated as a `model`."""
+    """The error to show for `error`, raised while the data of the tree `root` was validated as a `model`.
+
+    It has all problems that were found, the first of them in front.
+    """
     found: dict[tuple[Any, ...], LabError] = {}
     for details in error.errors(include_url=False):
         loc = details["loc"]
@@ -44,14 +47,11 @@ def explain(error: ValidationError, root: Node, model: type[Model] = Scenario) -
             expected=explained.expected,
             hint=explained.hint,
         )
-        # What is there but wrong comes first, in the order of the file: it often explains what is missing.
+        # Wrong values come before missing keys: they often explain them.
         order = (details["type"] == "missing", *_order(place, at_key=at_key), place.path)
         missing = str(loc[-1]) if details["type"] == "missing" else ""
         found.setdefault((*order, missing), shows)
-    first = found[min(found)]
-    rest = len(found) - 1
-    more = f" (and {rest} more problem{'s' if rest > 1 else ''})" if rest else ""
-    return LabError(first.seen + more, where=first.where, expected=first.expected, hint=first.hint)
+    return LabError.of_all([found[order] for order in sorted(found)])
 
 
 def _order(place: Place, *, at_key: bool) -> tuple[int, int, int]:
@@ -61,7 +61,7 @@ def _order(place: Place, *, at_key: bool) -> tuple[int, int, int]:
 
 
 def _explain(details: ErrorDetails, model: type[Model]) -> _Explained:
-    """What one error of pydantic's means, in the words of a scenario."""
+    """One error of pydantic's in terms of a scenario."""
     value, context = details["input"], details.get("ctx", {})
     word = str(details["loc"][-1]) if details["loc"] else ""
     match details["type"]:

@@ -1,4 +1,4 @@
-"""What a fault says of itself to those below it: how a workload draws it, and its sign in a picture."""
+"""What a fault declares about itself: how a workload draws it, and its sign in a picture."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from lab.scenario.step_base import StepModel
 
 Hits = Literal["links", "machine", "nodes", "client"]
 Effect = Literal["link", "clock", "pause", "down", "promotion"]
-"""A link that is broken, a clock that is wrong, what stands still, is down or gone, or became a master."""
+"""On a link, on a clock, a process that is paused, one that is down, a replica that became a master."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How a workload draws a fault: what is drawn for it, and what must not happen meanwhile.
+    """How a workload draws a fault: its targets, and what must not happen meanwhile.
 
-    ``hits`` says what its step names: links of clients to nodes or the store, one machine (a client or a
-    node), nodes, or a client.
+    ``hits`` is what its step names: links of clients to nodes or the store, one machine (a client or a node),
+    nodes, or a client.
     """
 
     hits: Hits
     nodes_first: bool = False
-    """Of one that hits a machine: that of a node, unless clients are named; else that of a client."""
+    """If it hits a machine: a node unless clients are named; otherwise a client."""
     may_stay: bool = False
-    """Whether it may go without ``lasts``: what it did is undone when the run is over."""
+    """Whether ``lasts`` may be absent: what it did is undone when the run is over."""
     stops: bool = False
-    """Whether what it hits stands still, or is down, until it is ended: it takes its links with it."""
+    """Whether its target is paused or down until it is ended, which includes the target's links."""
     keeps: bool = False
-    """Whether it keeps packets. A client that is paused meanwhile gives its connection up when it wakes, and
-    a proxy may freeze when it is to deliver to a connection that is dead (Shopify/toxiproxy issue 558)."""
+    """Whether it keeps packets. A client that is paused meanwhile gives its connection up when it resumes,
+    and a proxy may freeze when it delivers to a closed connection (Shopify/toxiproxy issue 558)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What a fault does to what it hits, by which a picture chooses its mark; of a link, the words there."""
+    """The effect of a fault, by which a picture chooses its mark; for a link, the text beside it."""
 
     effect: Effect
     words: str = ""
     lossy: bool = False
-    """Of a link: whether what is sent through it is lost."""
+    """For a link: whether what is sent through it is lost."""
 
 
 class FaultStep(StepModel):
-    """A step that breaks something. Its key is its name in a history."""
+    """A step that injects a fault. Its key is the fault's name in a history."""
 
     ENDED_BY: ClassVar[str | None] = None
-    """The key of the step that ends it; None: nothing has to."""
+    """The key of the step that ends it; None: it needs no end."""
     DRAWN: ClassVar[Drawing | None] = None
-    """How a workload draws it; None: a workload can't."""
+    """How a workload draws it; None: it is never drawn."""
     SIGN: ClassVar[Sign]
     """How a picture shows it."""

@@ -1,4 +1,4 @@
-"""The files of scenarios: those that come with the lab, finding one, reading one."""
+"""Files of scenarios: those that come with the lab, finding one, reading one."""
 
 from __future__ import annotations
 
@@ -7,41 +7,58 @@ from pathlib import Path
 from typing import Final
 
 from lab.errors import LabError
-from lab.paths import mutant_story_dir, scenario_dir
+from lab.paths import scenario_dir
 from lab.scenario.problems import choice, printable, shown
 
 SUFFIXES: Final = (".yaml", ".yml")
-"""A text that ends so is a path, never a name."""
+"""A text with such an end is a path, not a name."""
 
 SIZE_MAX: Final = 1024 * 1024
 """The largest file, in bytes, that is read as a scenario."""
 
 
 LIBRARIES: Final = "libraries"
-"""The subdirectory of the stories about other people's libraries, which need a driver that is installed."""
+"""The subdirectory of scenarios about published libraries, which need an installed driver."""
 
 CONSENSUS: Final = "consensus"
-"""The subdirectory of the stories about locks on etcd, ZooKeeper and Postgres, which must be installed."""
+"""The subdirectory of scenarios with locks on etcd, ZooKeeper and Postgres, which must be installed."""
+
+DEFECTS: Final = "defects"
+"""The subdirectory of scenarios that a correct lock passes and one with a defect does not.
+
+Their control is a correct lock; each is violated with a lock of ``lab.locks.broken``.
+"""
 
 
 def names() -> tuple[str, ...]:
-    """The names of the scenarios that come with the lab and run wherever it runs, sorted."""
+    """The scenarios that need nothing installed, and their controls, sorted by name."""
     return tuple(sorted(path.stem for path in scenario_dir().glob("*.yaml")))
 
 
 def library_names() -> tuple[str, ...]:
-    """The names of the scenarios about other people's libraries, sorted."""
+    """The scenarios about published libraries, sorted by name."""
     return tuple(sorted(path.stem for path in (scenario_dir() / LIBRARIES).glob("*.yaml")))
 
 
 def consensus_names() -> tuple[str, ...]:
-    """The names of the scenarios about locks on a service other than Redis, sorted."""
+    """The scenarios with locks on a service other than Redis, sorted by name."""
     return tuple(sorted(path.stem for path in (scenario_dir() / CONSENSUS).glob("*.yaml")))
+
+
+def defect_names() -> tuple[str, ...]:
+    """The scenarios that a correct lock passes and one with a defect does not, sorted by name."""
+    return tuple(sorted(path.stem for path in (scenario_dir() / DEFECTS).glob("*.yaml")))
+
+
+def ordinary_names() -> tuple[str, ...]:
+    """All scenarios that need nothing installed, those of `DEFECTS` as well, sorted by name."""
+    return tuple(sorted((*names(), *defect_names())))
 
 
 def shipped(name: str) -> Path:
     """The file of a scenario that comes with the lab."""
-    within = LIBRARIES if name in library_names() else CONSENSUS if name in consensus_names() else ""
+    sets = {LIBRARIES: library_names(), CONSENSUS: consensus_names(), DEFECTS: defect_names()}
+    within = next((directory for directory, members in sets.items() if name in members), "")
     return scenario_dir() / within / f"{name}.yaml"
 
 
@@ -54,11 +71,9 @@ def find(path_or_name: str | Path) -> Path:
     path = Path(path_or_name)
     if isinstance(path_or_name, Path) or path.suffix in SUFFIXES or "/" in text or _is_file(path):
         return path
-    known = (*names(), *library_names(), *consensus_names())
+    known = (*names(), *defect_names(), *library_names(), *consensus_names())
     if text in known:
         return shipped(text)
-    if text in {path.stem for path in mutant_story_dir().glob("*.yaml")}:
-        return mutant_story_dir() / f"{text}.yaml"
     near = difflib.get_close_matches(text.casefold(), known, n=3)
     asked = f"did you mean {choice(map(shown, near))}? " if near else ""
     raise LabError(

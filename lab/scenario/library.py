@@ -1,14 +1,12 @@
-"""The scenarios that come with the lab, as a library: their names, a line about each, the text of one."""
+"""The scenarios that come with the lab: loading many, and a line about each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from lab.scenario.files import consensus_names, find, library_names, names, read, shipped
-from lab.scenario.load import load_scenario
-
-__all__ = ["Summary", "consensus_names", "find", "library_names", "names", "summaries", "text_of"]
+from lab.scenario.files import consensus_names, library_names, ordinary_names, shipped
+from lab.scenario.load import LoadedScenario, load_scenario
 
 
 @dataclass(frozen=True)
@@ -22,26 +20,26 @@ class Summary:
     expected: dict[str, str]
     """The expected outcome of each property that it names."""
     control: str | None
-    """The name of its control, the same story without the decisive fault; None: it has none, or is one."""
+    """The name of its control, the same steps without the decisive fault; None: it has none, or is one."""
     control_of: str | None
     """The name of the scenario whose control it is."""
     lock: str
     """The name of the lock under test."""
 
 
-def text_of(path_or_name: str | Path) -> str:
-    """The file of a scenario as it was written, for `lab list NAME`. Raises LabError if it can't be read."""
-    return read(find(path_or_name))
+def load_shipped(names: Iterable[str]) -> tuple[list[LoadedScenario], dict[str, str]]:
+    """The scenarios of these names, and by name the controls among them. Raises LabError."""
+    loaded = [load_scenario(shipped(name)) for name in names]
+    return loaded, {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
 
 
 def summaries(*, libraries: bool = False, consensus: bool = False) -> tuple[Summary, ...]:
-    """All scenarios that come with the lab, or those about ``libraries`` or ``consensus``, sorted by name.
+    """The scenarios that need nothing installed, or those about ``libraries`` or ``consensus``, by name.
 
     Raises LabError if one can't be loaded.
     """
-    chosen = library_names() if libraries else consensus_names() if consensus else names()
-    loaded = [load_scenario(shipped(name)) for name in chosen]
-    controls = {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
+    chosen = library_names() if libraries else consensus_names() if consensus else ordinary_names()
+    loaded, controls = load_shipped(chosen)
     return tuple(
         Summary(
             name=one.name,

@@ -1,4 +1,4 @@
-"""From a file, a name or a text to a validated scenario; what is wrong comes out as one LabError."""
+"""From a file, a name or a text to a validated scenario; whatever is wrong is one LabError."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HINT: Final = "`lab list healthy` prints a scenario to start from"
 
 @dataclass(frozen=True)
 class LoadedScenario:
-    """A scenario, where it came from, and how it is run."""
+    """A scenario with its file and its overrides."""
 
     name: str
     """The name of its file, without directory and suffix."""
@@ -62,7 +62,7 @@ def load_text(
         raise LabError("the scenario is empty", where=source, expected=_EXPECTED, hint=_HINT)
     if not isinstance(root, MappingNode):
         raise LabError(_seen_instead(root), where=position(root), expected=_EXPECTED, hint=_HINT)
-    plain(root)  # a file that is wrong by itself is blamed before any override
+    plain(root)  # errors of the file come before those of an override
     root = apply(root, given)
     try:
         scenario = Scenario.model_validate(_of_other_steps(plain(root), given))
@@ -73,7 +73,7 @@ def load_text(
 
 
 def _of_other_steps(data: Any, overrides: tuple[str, ...]) -> Any:
-    """The data as they are; but where all steps are replaced, the file's outcomes of theirs are left out."""
+    """The data, without the expected outcomes of operations if an override replaces all steps."""
     keys = {override.partition("=")[0].strip() for override in overrides}
     expect = data.get("expect")
     if "steps" not in keys or any(key.startswith("expect") for key in keys) or not isinstance(expect, dict):

@@ -34,8 +34,8 @@ class Place:
 def locate(root: Node, loc: Loc) -> Place:
     """The place in the tree that a pydantic location means.
 
-    What the tree doesn't have is skipped: tags of unions, the names of fields that only exist in the model,
-    and keys that are missing, so that these lead to the mapping in which they are missed.
+    Parts that the tree doesn't have are skipped: tags of unions, names of fields that only the model has, and
+    missing keys, for which the place is the mapping in which they are missing.
     """
     place = Place(root, None, "")
     walked: Loc = ()

@@ -1,4 +1,4 @@
-"""The scenario: a cluster, a lock, clients, a story told in steps, and what must come out of it."""
+"""The scenario: a cluster, a lock, clients, steps or a workload, and the expected outcome."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pydantic import (
 )
 
 from lab.durations import UNITS_NS
+from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.outcomes import Operations, unfit
 from lab.scenario.problems import Loc, choice, kind, problem, problems, shown, unknown_word
 from lab.scenario.steps import AnyStep, references
-from lab.scenario.story import Stage, impossible
 from lab.scenario.types import (
     NODE_NAMES,
     Bool,
@@ -38,10 +38,10 @@ from lab.scenario.types import (
 from lab.scenario.workload import FaultPlan, Workload, unknown_names
 
 Outcome = Literal["ok", "violated", "unknown"]
-"""What can come out of a check."""
+"""The outcome of a check."""
 
 FencingOutcome = Literal["ok", "violated", "unknown", "absent"]
-"""What can come out of the check of fencing; `absent`: no fence, and nothing that one would have stopped."""
+"""The outcome of the check of fencing; `absent`: no fence, and nothing that one would have rejected."""
 
 Property = Literal[
     "mutual_exclusion", "lease_honesty", "fencing", "resource", "deadlock_freedom", "fault_tolerance"
@@ -122,7 +122,7 @@ def _closed(schema: dict[str, Any]) -> None:
 
 
 def _steps_or_workload(schema: dict[str, Any]) -> None:
-    """Says in the JSON schema what `_story_or_workload` checks."""
+    """Says in the JSON schema what `_has_steps_or_workload` checks."""
     schema["oneOf"] = [{"required": ["steps"]}, {"required": ["workload"]}]
 
 
@@ -209,12 +209,12 @@ class Client(Model):
 
 
 class Expect(Model):
-    """What must come out of the run: at least one property."""
+    """The expected outcome of the run: at least one property."""
 
     mutual_exclusion: Outcome | None = None
     """No two clients hold the lock at the same time."""
     lease_honesty: Outcome | None = None
-    """No client is told of a validity that it doesn't have."""
+    """The lock reports no validity to a client that the nodes do not grant."""
     fencing: FencingOutcome | None = None
     """No write of an older grant is accepted after one of a newer grant."""
     resource: Outcome | None = None
@@ -226,7 +226,7 @@ class Expect(Model):
     findings: tuple[FindingName, ...] | None = None
     """Findings that must be among those of the checker."""
     either: tuple[Property, ...] = ()
-    """Properties that chance decides: they may be violated or not."""
+    """Properties that may be violated or not, depending on timing."""
     operations: Annotated[Operations, Field(min_length=1, json_schema_extra=_closed)] | None = None
     """How operations must end, as the steps say them: `{bob acquires: refused, alice extends: [ok, ok]}`."""
 
@@ -236,7 +236,7 @@ class Expect(Model):
             raise problem("no property is expected", f"at least one of {', '.join(PROPERTIES)}")
         for name in self.either:
             if name in self.outcomes:
-                raise problem(f"{name} is expected, and left to chance", "one of them")
+                raise problem(f"{name} has an expected outcome and is in `either`", "one of them")
         return self
 
     @property
@@ -250,18 +250,18 @@ class Expect(Model):
 
 
 class Scenario(Model):
-    """A story about a lock, or a seeded workload, and what must come out of it."""
+    """Steps, or a seeded workload, and the expected outcome."""
 
     model_config = ConfigDict(json_schema_extra=_steps_or_workload)
 
     title: Text
     """One line: what happens."""
     source: Text
-    """Who claims that it happens so, and where."""
+    """Who claims that it happens, and where."""
     why: Text
     """What a reader should learn from it."""
     control_of: Text | None = None
-    """The scenario whose control this is: the same story without the decisive fault, clean."""
+    """The scenario whose control this is: the same without the decisive fault, and clean."""
     claims: tuple[Annotated[Int, Field(ge=1)], ...] = ()
     """Numbers of the claims that the scenario tests."""
     cluster: Cluster = Cluster()
@@ -275,13 +275,13 @@ class Scenario(Model):
     key: Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": r"^\S+$"})] = "resource"
     """The key of the lock, and the name of the resource."""
     steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)] = ()
-    """The story; either this or a workload."""
+    """What happens, in order; either this or a workload."""
     workload: Workload | None = None
-    """What the clients do on their own, instead of a story."""
+    """What the clients do on their own, instead of steps."""
     faults: tuple[FaultPlan, ...] = ()
     """The faults that are drawn during a workload."""
     expect: Expect
-    """What must come out of it."""
+    """The expected outcome."""
     grace_ns: DurationNs = Field(default=UNITS_NS["s"], alias="grace")
     """How much longer than a TTL a free lock may stay unobtainable before that counts as a leak."""
     unavailable_after_ns: PositiveNs | None = Field(default=None, alias="unavailable_after")
@@ -310,9 +310,9 @@ class Scenario(Model):
 
     @field_validator("steps", mode="after")
     @classmethod
-    def _can_be_told(cls, steps: tuple[AnyStep, ...], info: ValidationInfo) -> tuple[AnyStep, ...]:
+    def _are_possible(cls, steps: tuple[AnyStep, ...], info: ValidationInfo) -> tuple[AnyStep, ...]:
         if not {"clients", "cluster"} <= info.data.keys():
-            return steps  # what is wrong there has its own error
+            return steps  # these have errors of their own
         known = {"client": tuple(info.data["clients"]), "node": info.data["cluster"].node_names}
         found: list[tuple[Loc, Any, object]] = [
             ((at, step.KEY, *loc), unknown_word(to, name, known[to]), name)
@@ -321,9 +321,8 @@ class Scenario(Model):
             if name not in known[to]
         ]
         if not found:
-            cluster = info.data["cluster"]
-            stage = Stage(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service)
-            found = [(loc, error, None) for loc, error in impossible(steps, stage)]
+            shape = ClusterShape.of(info.data["cluster"])
+            found = [(loc, error, None) for loc, error in impossible(steps, shape)]
         if found:
             raise problems(cls.__name__, found)
         return steps
@@ -346,10 +345,10 @@ class Scenario(Model):
         return expect
 
     @model_validator(mode="after")
-    def _story_or_workload(self) -> Self:
+    def _has_steps_or_workload(self) -> Self:
         if bool(self.steps) == (self.workload is not None):
             seen = "both steps and a workload are" if self.steps else "neither steps nor a workload is"
-            raise problem(f"{seen} there", "one of them: a story told in steps, or a workload")
+            raise problem(f"{seen} there", "one of them: steps, or a workload")
         if self.faults and self.workload is None:
             raise problem("faults are drawn during a workload only", "a workload, or faults as steps")
         return self
@@ -361,7 +360,7 @@ class Scenario(Model):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the run: the one of a story, or all of a workload."""
+        """The keys of the run: one with steps, or all of a workload."""
         return (self.key,) if self.workload is None else self.workload.key_names(self.key)
 
     def resolve(self, nodes: Nodes) -> tuple[str, ...]:

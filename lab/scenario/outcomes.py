@@ -18,7 +18,7 @@ from lab.scenario.step_base import StepModel
 from lab.scenario.steps import Do, Start
 
 OperationOutcome = Literal["ok", "refused", "unknown", "skipped"]
-"""How an operation ended: done; surely without effect; nobody knows; not asked, since no lease was held."""
+"""How an operation ended: done; certainly without effect; not known; not sent, since no lease was held."""
 
 OUTCOMES: Final[tuple[OperationOutcome, ...]] = get_args(OperationOutcome)
 _EXPECTED: Final = f"{choice(OUTCOMES)}, or a list of them for an action that happens several times"
@@ -60,7 +60,7 @@ Operations = Mapping[Sentence, ExpectedOutcomes]
 
 
 def actions(steps: Sequence[StepModel]) -> Iterator[Action]:
-    """Every action of a story, in order."""
+    """Every action of the steps, in order."""
     for step in steps:
         if isinstance(step, Do):
             yield from step.actions
@@ -79,12 +79,12 @@ def unfit(
         point = Action.model_validate(text).until
         if not steps:
             seen = "a workload does not say which operations there will be"
-            yield (*loc, "[key]"), problem(seen, "operations of a story that is told in steps"), text
+            yield (*loc, "[key]"), problem(seen, "operations of steps"), text
         elif not times:
             known = choice(map(shown, dict.fromkeys(done))) if done else "an action of the steps"
             yield (*loc, "[key]"), problem(f"no step says {shown(text)}", known, nearest(text, done)), text
         elif point in POINTS_BEFORE_GRANT:
-            seen = f"at {point} the client has not got the answer to its acquire yet"
+            seen = f"at {point} the client has no answer to its acquire yet"
             yield (*loc, "[key]"), problem(seen, "the outcome of what it continues with"), text
         elif isinstance(outcomes, tuple) and len(outcomes) != times:
             seen = f"{len(outcomes)} outcomes of {shown(text)}, which happens {_times(times)}"

@@ -32,7 +32,7 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
 
 
 class _Override:
-    """One override, taken apart."""
+    """One override: its path, its value, and its text for errors."""
 
     def __init__(self, override: str) -> None:
         path, equals, text = override.partition("=")

@@ -1,4 +1,4 @@
-"""How the models say what is wrong: a pydantic error with what was seen, what was expected and a hint."""
+"""Errors of the models: pydantic errors with what was seen, what was expected and a hint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def key_path(parts: Loc) -> str:
 
 
 def kind(value: object) -> str:
-    """What `value` is, in the words of YAML: "a list", "nothing", "the number 5", or a text in quotes."""
+    """What `value` is in YAML: "a list", "nothing", "the number 5", or a text in quotes."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

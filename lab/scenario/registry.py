@@ -1,7 +1,7 @@
-"""Which steps there are: those of a story, and those of the modules in the packages named here.
+"""The steps of scenarios: those of `lab.scenario.steps`, and those of all modules in the packages named here.
 
-A step is there because its module is: whoever adds one adds a file to one of the packages and nothing here.
-The packages are imported when the steps are first asked for, so no module of a scenario depends on them.
+A new file in one of the packages is enough to add a step. The packages are imported when the steps are first
+needed, so no module of a scenario depends on them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pydantic_core import CoreSchema
 from lab.scenario.fault_step import Effect, FaultStep
 from lab.scenario.step_base import StepModel
 
-STORY: Final = "lab.scenario.steps"
+OWN: Final = "lab.scenario.steps"
 PACKAGES: Final = ("lab.faults",)
 
 
 @cache
 def steps() -> Mapping[str, type[StepModel]]:
-    """All steps by their key: those of a story in the order of their module, then the others by key.
+    """All steps by their key: those of `OWN` in the order of the module, then the others by key.
 
     Raises:
         TypeError: two steps have one key.
     """
-    story = list(_defined_in(import_module(STORY)))
+    own = _defined_in(import_module(OWN))
     others = [step for name in PACKAGES for module in _modules(name) for step in _defined_in(module)]
     found: dict[str, type[StepModel]] = {}
-    for step in (*story, *sorted(others, key=lambda step: step.KEY)):
+    for step in (*own, *sorted(others, key=lambda step: step.KEY)):
         if step.KEY in found:
             raise TypeError(f"two steps have the key {step.KEY}: {found[step.KEY]} and {step}")
         found[step.KEY] = step
@@ -47,7 +47,7 @@ def fault_steps() -> Mapping[str, type[FaultStep]]:
 
 
 def effect_of(f: str) -> Effect | None:
-    """What the fault of this name in a history does to what it hits; None: the lab has no such fault."""
+    """The effect of the fault of this name in a history; None: the lab has no such fault."""
     fault = fault_steps().get(f)
     return None if fault is None else fault.SIGN.effect
 
@@ -65,7 +65,7 @@ def _defined_in(module: ModuleType) -> Iterator[type[StepModel]]:
 
 
 class FromRegistry:
-    """Makes the type of a field when its model is first used, from the steps that there are then."""
+    """Makes the type of a field when its model is first used, from the steps that are registered then."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

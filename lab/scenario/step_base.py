@@ -1,4 +1,4 @@
-"""What all steps share: the shape `{KEY: body}` in a file, and three shapes of a body."""
+"""The base class of steps, `{KEY: body}` in a file, and of three shapes of a body."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lab.scenario.problems import kind, problem
 from lab.scenario.types import Model
 
 if TYPE_CHECKING:
-    from lab.scenario.story import Found, StoryState
+    from lab.scenario.impossible import Found, StepState
 
 
 class StepModel(Model):
-    """What all steps share: in a file a step is `{KEY: body}`, in Python an object with the body's fields."""
+    """A step: in a file `{KEY: body}`, in Python an object with the body's fields."""
 
     KEY: ClassVar[str]
     """The one key of the step in a file."""
     EXAMPLE: ClassVar[str]
-    """A body, as an error or a page shows it."""
+    """An example of a body, for errors and pages."""
 
     @classmethod
     def unpack(cls, body: Any) -> Any:
@@ -40,8 +40,8 @@ class StepModel(Model):
         """The JSON schema of the body, given that of the fields."""
         return fields
 
-    def impossible(self, told: StoryState) -> Iterator[Found]:
-        """Say what can't happen of it, in a story that was `told` so far, and add what it changes there."""
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """What of it can't happen after the steps before it, whose `state` it then changes."""
         return iter(())
 
     @model_validator(mode="before")
@@ -94,7 +94,7 @@ class AllOrOne(StepModel):
     """A step whose body is the word "all", or names a client or a node: `heal: all`."""
 
     WHOSE: ClassVar[str]
-    """What a body must say, in an error."""
+    """What a body must name, for an error."""
 
     @property
     def everything(self) -> bool:

@@ -1,8 +1,8 @@
-"""The steps of a story: what clients do, what is waited for, what is said.
+"""The steps that are no faults: actions of clients, waits, remarks.
 
 A step is a mapping with exactly one key; that key names one class of `lab.scenario.registry`, which also has
-the steps that break and mend things: each has a file of its own in `lab.faults`. Clients and nodes in fields
-of type `ClientName`, `NodeName` and `Nodes` are checked against the scenario without another line.
+the steps that inject and end faults: each has a file of its own in `lab.faults`. Clients and nodes in fields
+of type `ClientName`, `NodeName` and `Nodes` are checked against the scenario automatically.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Do(Series):
 
 
 class Start(Sole):
-    """A client begins an action that is not awaited: it goes on while the story does."""
+    """A client begins an action that is not awaited: it goes on beside the next steps."""
 
     KEY: ClassVar[str] = "start"
     FIELD: ClassVar[str] = "action"
@@ -43,7 +43,7 @@ class Start(Sole):
 
 
 class Finish(Series):
-    """Wait until what these clients were started on has come to its end."""
+    """Wait until the actions that these clients were started on have ended."""
 
     KEY: ClassVar[str] = "finish"
     FIELD: ClassVar[str] = "clients"
@@ -54,18 +54,18 @@ class Finish(Series):
 
 
 class Until(Sole):
-    """Wait for a moment that is observed, not timed; if it never comes the run is `unknown`."""
+    """Wait for an event that is observed, not timed; if it is never observed the run is `unknown`."""
 
     KEY: ClassVar[str] = "until"
     FIELD: ClassVar[str] = "anchor"
     EXAMPLE: ClassVar[str] = "{nodes: all, executed: SET}"
 
     anchor: AnyAnchor
-    """The moment."""
+    """The event."""
 
 
 class Wait(Sole):
-    """Let time pass while nothing is done by the story."""
+    """Let time pass before the next step."""
 
     KEY: ClassVar[str] = "wait"
     FIELD: ClassVar[str] = "duration_ns"
@@ -76,7 +76,7 @@ class Wait(Sole):
 
 
 class Say(Sole):
-    """A sentence of the narrator, for the reader of the run."""
+    """A remark for the reader of the run."""
 
     KEY: ClassVar[str] = "say"
     FIELD: ClassVar[str] = "text"
@@ -118,7 +118,7 @@ def _one_of_the_steps() -> Any:
 
 
 AnyStep = Annotated[StepModel, FromRegistry(_one_of_the_steps)]
-"""A step as a field's type: told apart by its only key."""
+"""A step as a field's type: identified by its only key."""
 
 
 def references(model: BaseModel, loc: Loc = ()) -> Iterator[tuple[Literal["client", "node"], Loc, str]]:
@@ -142,7 +142,7 @@ def references(model: BaseModel, loc: Loc = ()) -> Iterator[tuple[Literal["clien
 
 
 def _marks(metadata: list[Any], annotation: Any) -> Iterator[Any]:
-    """What a field's type is annotated with, also inside `X | None` and `tuple[X, ...]`."""
+    """The annotations of a field's type, also inside `X | None` and `tuple[X, ...]`."""
     yield from metadata
     yield from getattr(annotation, "__metadata__", ())
     for part in get_args(annotation):

@@ -1,4 +1,4 @@
-"""The words that scenarios are made of: durations, names of clients and nodes, sets of nodes."""
+"""Types of fields: durations, names of clients and nodes, sets of nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESERVED_NAMES: Final = ("nemesis", "lab", "node")
 
 
 class Model(BaseModel):
-    """What every part of a scenario has in common: frozen, no unknown keys, YAML names when dumped."""
+    """The base class of all parts of a scenario: frozen, no unknown keys, dumped with the file's names."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -117,7 +117,7 @@ SignedNs = Annotated[
 RATE: Final = r"([0-9]{1,5})(KB|MB)/s"
 RATE_UNITS: Final = {"KB": 1, "MB": 1000}
 RATE_MAX_KB_PER_S: Final = 10_000
-"""The fastest rate that can still be told from none at all."""
+"""The fastest rate whose effect can still be measured."""
 
 
 def _rate(value: Any) -> int:
@@ -176,10 +176,10 @@ Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", 
 """A text with something in it."""
 
 Int = Annotated[int, Strict()]
-"""A whole number, and nothing that merely looks like one."""
+"""A whole number; no text or boolean is converted."""
 
 Bool = Annotated[bool, Strict()]
-"""true or false, and nothing else."""
+"""true or false; nothing is converted."""
 
 DeclaredClient = Annotated[
     str, AfterValidator(_declared_name), Field(json_schema_extra={"pattern": f"^{CLIENT_NAME}$"})

@@ -1,4 +1,4 @@
-"""The alternative to a story: clients that loop on their own, and faults drawn from the run's seed.
+"""The alternative to steps: clients that loop on their own, and faults drawn from the run's seed.
 
 The models only; `lab.scenario.draw` turns them and a seed into a schedule.
 """
@@ -21,7 +21,7 @@ from lab.scenario.types import CLIENT_NAME, NODE_NAMES, DurationNs, Int, Model, 
 KEYS_MAX: Final = 1000
 
 TARGET_FIELDS: Final = ("client", "nodes", "node", "store", "from")
-"""Fields of a step that the entry's own words stand for."""
+"""Fields of a step that an entry sets with `clients`, `nodes` and `store`."""
 OWN_NAMES: Final[Mapping[str, str]] = {"period": "every"}
 """Fields of a step whose name an entry uses for something else."""
 
@@ -72,7 +72,7 @@ def _targets(words: tuple[str, ...], what: str) -> BeforeValidator:
         names = [value] if isinstance(value, str) else value
         expected = f"{choice(words)}, or a list of {what}s"
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise problem(f"{kind(value)} says no {what}s", expected)
+            raise problem(f"{kind(value)} names no {what}s", expected)
         if not names or len(set(names)) < len(names):
             raise problem(f"the list of {what}s is empty or names one twice", expected)
         return tuple(names)
@@ -106,10 +106,10 @@ DrawnFault = Annotated[str, FromRegistry(_drawable)]
 
 
 class Workload(Model):
-    """What every client does, over and over: acquire, read, compute, check, write, release, think."""
+    """What every client repeats: acquire, read, compute, check, write, release, think."""
 
     duration_ns: PositiveNs = Field(default=10 * UNITS_NS["s"], alias="duration")
-    """How long the clients go on; each then ends the round that it is in."""
+    """How long the clients work; each then ends the round that it is in."""
     keys: Annotated[Int, Field(ge=1, le=KEYS_MAX)] = 1
     """How many keys: one is the key itself, several are key-1, key-2… A client draws one for each round."""
     think_time_ns: DurationNs = Field(default=20 * UNITS_NS["ms"], alias="think_time")
@@ -125,16 +125,16 @@ class Workload(Model):
 
 
 class FaultPlan(Model):
-    """One kind of fault, again and again: how often, how long, on whom. Other keys are fields of its step."""
+    """One kind of fault, repeatedly: how often, how long, on what. Other keys are fields of its step."""
 
     model_config = ConfigDict(extra="allow")
 
     fault: DrawnFault
-    """Which fault: the word of its step."""
+    """Which fault: the key of its step."""
     every_ns: PositiveNs | None = Field(default=None, alias="every")
     """The mean time from one to the next; exponential, from a tenth of it to four times as long."""
     during: DrawnFault | None = None
-    """Instead of `every`: once in each fault of this other kind, as soon as that has taken effect."""
+    """Instead of `every`: once during each fault of this other kind, as soon as that has taken effect."""
     lasts_ns: RangeNs | None = Field(default=None, alias="lasts")
     """How long each lasts before it is ended, or a range. A jump or a drift without it stays to the end."""
     clients: Clients | None = None
@@ -199,12 +199,12 @@ class FaultPlan(Model):
                 entry = ("fault", "every", "during", "lasts", "clients", "nodes", "store")
                 yield (name,), unknown_word("key", name, [*entry, *free])
         if (self.every_ns is None) == (self.during is None):
-            seen = "says neither how often nor during what" if self.during is None else "says both"
-            yield (), problem(f"this fault {seen}", "every: the mean time between two, or during: a fault")
+            seen = "neither every nor during is" if self.during is None else "both every and during are"
+            yield (), problem(f"{seen} there", "every: the mean time between two, or during: a fault")
         lasts = self.step.ENDED_BY is not None
         if self.lasts_ns is None and lasts and not self.drawing.may_stay:
             expected = f"lasts: how long each {self.fault} lasts, like 1s or [200ms, 3s]"
-            yield (), problem("nothing says how long this fault lasts", expected)
+            yield (), problem("the key lasts is missing", expected)
         if self.lasts_ns is not None and not lasts:
             yield ("lasts",), problem(f"a {self.fault} does not last", "no such key here")
         if self.clients is not None and hits == "nodes":
@@ -271,7 +271,7 @@ def unknown_names(
         if plan.during is not None and plan.during not in lasting:
             others = choice(lasting) if lasting else "there is none"
             expected = f"a fault of this list that has every and lasts: {others}"
-            yield (at, "during"), problem(f"no {plan.during} comes and goes here", expected), plan.during
+            yield (at, "during"), problem(f"no {plan.during} lasts here", expected), plan.during
         for word, named, known in (("clients", plan.clients, clients), ("nodes", plan.nodes, nodes)):
             for name in named if isinstance(named, tuple) else ():
                 if name not in known:

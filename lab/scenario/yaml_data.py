@@ -1,4 +1,4 @@
-"""From a tree of YAML nodes to plain data, within bounds and without surprises."""
+"""From a tree of YAML nodes to plain data, bounded in size, without tags or duplicate keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Builder:
         if isinstance(node, ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            raise self._error(node, "an alias stands inside what it stands for", "no circle")
+            raise self._error(node, "an alias contains itself", "no cycle")
         self._open.add(id(node))
         built = self._mapping(node) if isinstance(node, MappingNode) else self._sequence(node)
         self._open.remove(id(node))

@@ -1,4 +1,4 @@
-"""YAML as a tree of nodes that know where they stand, read safely and within bounds.
+"""YAML as a tree of nodes with their positions, read safely and within bounds.
 
 Scalars follow the core schema of YAML 1.2, so that `on`, `no`, `1:30` and `2016-02-08` stay text.
 """
@@ -20,13 +20,13 @@ from lab.errors import LabError
 from lab.scenario.problems import Loc, printable, shown
 
 DEPTH_MAX: Final = 50
-"""How deep lists and mappings may lie in each other."""
+"""How deep lists and mappings may be nested."""
 
 NODES_MAX: Final = 20_000
 """How many values a document may hold, aliases counted as often as they are used."""
 
 TAG: Final = "tag:yaml.org,2002:"
-"""What the tags of YAML's own types begin with."""
+"""The prefix of the tags of YAML's own types."""
 
 CORE: Final = {
     "null": (r"~|null|Null|NULL|", "~nN\0"),
@@ -37,18 +37,18 @@ CORE: Final = {
         "-+.0123456789",
     ),
 }
-"""What a plain scalar is taken for: the pattern, and the characters it may begin with (NUL: it is empty)."""
+"""The types of plain scalars: the pattern, and the characters it may begin with (NUL: it is empty)."""
 
 
 class OneLine(str):
-    """The name of a source whose lines mean nothing to the reader: an option that sets one key."""
+    """The name of a source without lines: an option that sets one key."""
 
     path: Loc = ()
     """The key that the option sets."""
 
 
 def add_core_schema(resolver: type[BaseResolver]) -> None:
-    """Teach a PyYAML resolver the core schema of YAML 1.2, in addition to what it knows."""
+    """Add the core schema of YAML 1.2 to a PyYAML resolver."""
     for name, (pattern, first) in CORE.items():
         firsts = ["" if char == "\0" else char for char in first]
         resolver.add_implicit_resolver(TAG + name, re.compile(f"(?:{pattern})$"), firsts)

@@ -1,7 +1,7 @@
-"""The lab tests itself: it must catch every broken lock (``lab.locks.broken``), and accuse no real one.
+"""The self-tests: the lab must catch every broken lock (``lab.locks.broken``), and accuse no correct one.
 
-A mutant is caught only by the finding that it must give, in a story in which the real lock is clean. That the
-real lock is not accused within its assumptions is a matter of numbers: simulated schedules that are drawn
-from a seed, and runs of the lab's own stories on real servers. The scenarios are tested in the same way: what
-can be left out of one without any difference to what it expects?
+A mutant counts as caught only by the finding that is declared for it, in a scenario in which the real lock is
+clean. That the real lock is not accused within its assumptions is tested with many simulated schedules that
+are drawn from a seed, and with runs of the lab's own scenarios on real servers. The scenarios are tested too:
+which of their steps can be left out without a difference that they expect?
 """

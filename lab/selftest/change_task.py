@@ -1,4 +1,4 @@
-"""The changes of scenarios as the task of a campaign: each number is one change, simulated and judged."""
+"""The changes of scenarios as the task of a campaign: each number is a scenario with all its changes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from lab.selftest.changes import Change, Vary, changes, scenario_of, wrong_versi
 from lab.substrates.sim.patches import simulating
 
 SEED: Final = 1
-"""One seed is enough: stories are anchored, and come out the same with any."""
+"""One seed is enough: the steps of scenarios are anchored, so that the result is the same with any."""
 
 Noticed = Literal["noticed", "survived"]
 
 
 class ChangeResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of a scenario, and whether anything that the scenario expects told it from the real one.
+    """One change of a scenario, and whether the scenario's expectation notices it.
 
-    ``by`` is the first thing that did: a mismatch, or why the run proves nothing. ``differs`` names what came
-    out otherwise although everything was as expected.
+    ``by`` is the first reason: a mismatch, or why the run proves nothing. ``differs`` names the differences
+    that are not noticed, since the run is as expected.
     """
 
     scenario: str
@@ -47,20 +47,20 @@ class ChangeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     differs: tuple[str, ...] = ()
 
 
-class _Seen(NamedTuple):
-    """What came out of a scenario: what was not as expected, or why nothing is known, and the rest."""
+class _Simulated(NamedTuple):
+    """The result of a scenario; ``problems`` are what was not as expected, or why nothing is known."""
 
-    told: tuple[str, ...]
+    problems: tuple[str, ...]
     properties: dict[str, str]
     violations: tuple[str, ...]
     operations: tuple[str, ...]
 
 
-def _seen(name: str, scenario: Scenario) -> _Seen:
+def _simulate(name: str, scenario: Scenario) -> _Simulated:
     verdict, aborted, _, history = simulated(LoadedScenario(name, None, _impatient(scenario), ()), SEED)
     compared = compare(verdict, history, scenario)
     found = [each.name for seen in verdict.properties.values() for each in seen.violations]
-    return _Seen(
+    return _Simulated(
         (
             *(f"{m.what}: {m.seen}, not {m.expected}" for m in compared.mismatches),
             *((aborted,) if aborted else ()),
@@ -73,7 +73,7 @@ def _seen(name: str, scenario: Scenario) -> _Seen:
 
 
 def _impatient(scenario: Scenario) -> Scenario:
-    """The same, waiting for no anchor much longer than a lease lasts: with a change many never come."""
+    """The same with shorter limits for anchors (a lease and a second): with a change, many never hold."""
     longest_ns = scenario.lock.ttl_ns + UNITS_NS["s"]
     steps = []
     for step in scenario.steps:
@@ -84,9 +84,9 @@ def _impatient(scenario: Scenario) -> Scenario:
 
 
 @functools.cache
-def _unchanged(name: str) -> tuple[Scenario, _Seen]:
+def _unchanged(name: str) -> tuple[Scenario, _Simulated]:
     scenario = scenario_of(name)
-    return scenario, _seen(name, scenario)
+    return scenario, _simulate(name, scenario)
 
 
 @functools.cache
@@ -96,10 +96,11 @@ def _changes(name: str) -> tuple[Change, ...]:
 
 @functools.cache
 def versions(name: str) -> tuple[tuple[str, str, Vary, tuple[str, ...]], ...]:
-    """The wrong versions of a scenario: kind, words, what makes it wrong, and how the scenario tells it."""
+    """The wrong versions of a scenario: kind, words, the function that makes it, the problems noticed."""
     scenario = scenario_of(name)
     return tuple(
-        (kind, what, vary, _seen(name, vary(scenario)).told) for kind, what, vary in wrong_versions(scenario)
+        (kind, what, vary, _simulate(name, vary(scenario)).problems)
+        for kind, what, vary in wrong_versions(scenario)
     )
 
 
@@ -109,62 +110,61 @@ def try_change(change: Change) -> ChangeResult:
     if change.missed:
         return row("noticed", f"the outcome of {change.missed!r} is expected")
     if not change.changed.steps:
-        return row("noticed", "nothing is left of the story")
-    seen = _seen(change.scenario, change.changed)
-    if change.kind == "put back" and not _as_bad(change, seen):
-        return row("survived", differs=("the story is violated, and this is not",))
-    if seen.told:
-        return row("noticed", seen.told[0])
-    for _, what, vary, told in versions(change.scenario):
-        if not told and change.kind != "put back":
+        return row("noticed", "no step is left")
+    result = _simulate(change.scenario, change.changed)
+    if change.kind == "put back" and not _violates_as_expected(change, result):
+        return row("survived", differs=("the scenario violates a property, and this does not",))
+    if result.problems:
+        return row("noticed", result.problems[0])
+    for _, what, vary, before in versions(change.scenario):
+        if not before and change.kind != "put back":
             continue
-        other = _seen(change.scenario, vary(change.changed)).told
-        if bool(told) != bool(other):
-            return row("noticed", f"{what} makes a difference with one of them only: {(told or other)[0]}")
-    return row("survived", differs=tuple(_differences(change, seen)))
+        after = _simulate(change.scenario, vary(change.changed)).problems
+        if bool(before) != bool(after):
+            return row("noticed", f"{what} makes a difference with one of them only: {(before or after)[0]}")
+    return row("survived", differs=tuple(_differences(change, result)))
 
 
-def _as_bad(change: Change, seen: _Seen) -> bool:
-    """Whether something is violated, if the story whose steps were put back expects that."""
+def _violates_as_expected(change: Change, result: _Simulated) -> bool:
+    """Whether something is violated, if the scenario whose steps were put back expects that."""
     control = scenario_of(change.scenario)
-    story = scenario_of(control.control_of or "")
-    return "violated" not in story.expect.outcomes.values() or "violated" in seen.properties.values()
+    controlled = scenario_of(control.control_of or "")
+    return "violated" not in controlled.expect.outcomes.values() or "violated" in result.properties.values()
 
 
 def try_versions(name: str) -> list[ChangeResult]:
-    """The wrong versions of a scenario as rows: of several other locks, or persistences, one must be told."""
+    """The wrong versions of a scenario: of several other locks, or persistences, one must be noticed."""
     by: dict[tuple[str, str], str] = {}
-    for kind, what, _, told in versions(name):
+    for kind, what, _, problems in versions(name):
         one = what.partition(":")[0] if kind == "lock" or what.startswith("persistence") else what
         key = kind, one if one == what else f"another {one}"
-        by[key] = by.get(key) or (f"{what}: {told[0]}" if told else "")
+        by[key] = by.get(key) or (f"{what}: {problems[0]}" if problems else "")
     return [
         ChangeResult(name, kind, what, "noticed" if why else "survived", why)
         for (kind, what), why in by.items()
     ]
 
 
-def _differences(change: Change, seen: _Seen) -> Iterator[str]:
-    """What came out otherwise than without the change."""
+def _differences(change: Change, result: _Simulated) -> Iterator[str]:
+    """How the result differs from the one without the change."""
     scenario, before = _unchanged(change.scenario)
-    for name, outcome in seen.properties.items():
+    for name, outcome in result.properties.items():
         if outcome != before.properties[name]:
             yield f"{name}: {outcome}, not {before.properties[name]}"
-    if seen.violations != before.violations:
-        yield f"found: {', '.join(seen.violations) or 'nothing'}, not {', '.join(before.violations)}"
+    if result.violations != before.violations:
+        yield f"found: {', '.join(result.violations) or 'nothing'}, not {', '.join(before.violations)}"
     done = zip(actions(scenario.steps), before.operations, strict=True)
     earlier = {id(action): one for action, one in done}
-    for action, one in zip(actions(change.changed.steps), seen.operations, strict=True):
+    for action, one in zip(actions(change.changed.steps), result.operations, strict=True):
         if one != earlier.get(id(action), one):
             yield f"{action}: {one}, not {earlier[id(action)]}"
 
 
 class Explanations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The classes of reasons with their sentences, and the class of each change, by scenario.
+    """``reasons``: classes of reasons with a sentence each. ``without``: scenario → change → class.
 
-    Each line names a scenario, a change of it that makes no difference, and a class of reasons, whose
-    sentence stands there once. A change that makes no difference and has no line is a hole in the scenario:
-    what it expects does not depend on its story. A line about a change that is noticed is out of date.
+    It lists the changes that make no difference. If one is missing, what the scenario expects does not depend
+    on that step; if one is noticed, its line is out of date.
     """
 
     reasons: dict[str, str]
@@ -177,13 +177,13 @@ class Explanations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def explanations() -> Explanations:
-    """What stands in ``decoration.yaml``. Raises ``msgspec.ValidationError`` if it has another shape."""
+    """The content of ``decoration.yaml``. Raises ``msgspec.ValidationError`` if it has another shape."""
     data = yaml.safe_load(files("lab.selftest").joinpath("decoration.yaml").read_text(encoding="utf-8"))
     return msgspec.convert(data, type=Explanations)
 
 
 def judged(name: str, seed: int, results: Sequence[ChangeResult], known: Explanations | None = None) -> Row:
-    """All changes of a scenario as one row, held against the explanations; its facts are the changes."""
+    """All changes of a scenario as one row, compared with the explanations; its facts are the changes."""
     known = known or explanations()
     survived = {one.what: one for one in results if one.result == "survived"}
     noticed = sum(one.result == "noticed" for one in results)
@@ -199,25 +199,25 @@ def judged(name: str, seed: int, results: Sequence[ChangeResult], known: Explana
         seed,
         int(ExitCode.UNEXPECTED if wrong else ExitCode.EXPECTED),
         reasons=tuple(wrong),
-        words=f"{noticed} of {len(results)} changes are noticed, the others have their reason",
+        words=f"{noticed} of {len(results)} changes are noticed, the others are explained",
         facts={"changes": msgspec.to_builtins(results)},
     )
 
 
 def changes_of(row: Row) -> tuple[ChangeResult, ...]:
-    """The changes that a row tells of; none if they could not be tried."""
+    """The changes in a row's facts; none if they could not be tried."""
     return msgspec.convert(row.facts.get("changes", ()), tuple[ChangeResult, ...])
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """Each number is a scenario of these names, with all its changes: they share its wrong versions."""
+    """Each number is a scenario of these names with all its changes, which share its wrong versions."""
 
     names: tuple[str, ...]
     name: str = "scenario-changes"
 
     def session(self) -> AbstractContextManager[None]:
-        """Make the process fit to simulate in."""
+        """Prepare the process for simulations."""
         return simulating()
 
     def __call__(self, seed: int) -> Row:
@@ -226,7 +226,7 @@ class ChangeTask:
         return judged(name, seed, [*map(try_change, _changes(name)), *try_versions(name)])
 
     def identity(self) -> dict[str, Any]:
-        """All that is tried."""
+        """The scenarios."""
         return {"scenarios": self.names}
 
     def repeat(self, seed: int) -> str:

@@ -1,16 +1,17 @@
-"""What can be taken from a scenario, or put in place of a part of it: each must make a difference.
+"""Changes of a scenario, each of which must make a difference to what it expects.
 
 The method is that of mutation testing (DeMillo, Lipton and Sayward 1978, "Hints on test data selection"): a
-test suite that a changed program passes does not test what was changed. Here the suite is a scenario with
-what it expects, and the program is its story.
+test suite that a changed program passes does not test what was changed. Here the test suite is what a
+scenario expects, and the program is its steps.
 
-Left out, one at a time: each fault and each end of one, each action of a client, each wait. What is
-impossible without it goes as well: a restart without the crash before it. An anchor that only looks whether
-something is so is an assertion, and is put to its contrary instead. In a control, the story is put back.
+Left out, one at a time: each fault and each end of one, each action of a client, each wait, and with it the
+steps that are impossible without it (a restart without the crash before it). An anchor that only tests a
+condition is an assertion; it is replaced by its contrary. In a control, what differs from its scenario is put
+back.
 
 Besides, each scenario has wrong versions: its lock replaced by a wrong relative of it (a wrong lock by the
-right one), and each option that decides something by its neighbour. Those that a scenario tells from the
-right one are what it is good for; a step without which it tells one less is needed, too.
+correct one), and each option with an effect replaced by another value. A step is also needed if, without it,
+the scenario notices one wrong version less.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from lab.faults.restart import Restart
 from lab.locks import lock_class
 from lab.scenario.anchors import KeysGone, LeaseOver, Replicated, Synced, VoteSplit
 from lab.scenario.files import names
+from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
 from lab.scenario.outcomes import actions
 from lab.scenario.problems import Loc
 from lab.scenario.step_base import StepModel
 from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
-from lab.scenario.story import Stage, impossible
 
 Kind = Literal["fault", "end of a fault", "operation", "wait", "lock", "option", "put back"]
 Vary = Callable[[Scenario], Scenario]
@@ -65,28 +66,28 @@ RELATIVES: Final[Mapping[str, tuple[str, ...]]] = {
     "setnx-expire": ("single",),
     "failover": ("single",),
 }
-"""By which locks each one is replaced, the nearest first. Of several wrong ones a story must tell one."""
+"""The locks that replace each one, the most similar first; one of several wrong ones must be noticed."""
 FENCED: Final = "redlock-fenced"
-"""The lock that is right where one without fences is not, on a store that checks them."""
+"""The lock that is correct where one without fences is not, on a store that checks them."""
 _FENCING: Final[Mapping[bool | str, tuple[bool, ...]]] = {
     False: (True,),
     True: (False,),
     "all": (False, True),
 }
-"""By which checks of the store each one is replaced."""
+"""The checks of the store that replace each one."""
 PERSISTENCE: Final = ("none", "aof-everysec", "aof-always")
 BLOCKS: Final = ("steps", "lock", "cluster", "store", "clients")
-"""In what a story and its control may differ; the first of them that does is put back."""
+"""Where a scenario and its control may differ; the first that does is put back."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A scenario that was changed in one place.
+    """A scenario with one change.
 
     Args:
-        what: what was changed, in words that occur once in a scenario.
-        changed: the scenario as it is then.
-        missed: an action that is gone, and whose outcome the scenario expects.
+        what: the change, in words that are unique in the scenario.
+        changed: the changed scenario.
+        missed: an action that was removed, and whose outcome the scenario expects.
     """
 
     scenario: str
@@ -98,7 +99,7 @@ class Change:
 
 @cache
 def scenario_of(name: str) -> Scenario:
-    """The scenario of that name, the same object each time, so that its actions can be told apart."""
+    """The scenario of that name, the same object each time, so that its actions have an identity."""
     return load_scenario(name).scenario
 
 
@@ -124,7 +125,7 @@ def changes(name: str) -> list[Change]:
 
 
 def _missed(scenario: Scenario, changed: Scenario) -> str | None:
-    """An action that happens less often than the scenario expects outcomes of it."""
+    """An action that the changed scenario has less often, and of which outcomes are expected."""
     before, after = ([str(action) for action in actions(each.steps)] for each in (scenario, changed))
     named = scenario.expect.operations or {}
     return next((text for text in named if after.count(text) < before.count(text)), None)
@@ -141,16 +142,16 @@ def _without_steps(scenario: Scenario) -> Iterator[_Found]:
         if isinstance(step, Do):
             for number, action in enumerate(step.actions):
                 left = _drop(steps, (at, "actions", number))
-                yield "operation", f"without: {action}", _told(scenario, left)
+                yield "operation", f"without: {action}", _with_steps(scenario, left)
         elif contrary := _contrary(step):
             what = f"{_words(contrary)}, the contrary"
-            yield "wait", what, _told(scenario, (*steps[:at], contrary, *steps[at + 1 :]))
+            yield "wait", what, _with_steps(scenario, (*steps[:at], contrary, *steps[at + 1 :]))
         else:
-            yield _kind(step), f"without: {_words(step)}", _told(scenario, _drop(steps, (at,)))
+            yield _kind(step), f"without: {_words(step)}", _with_steps(scenario, _drop(steps, (at,)))
 
 
 def _contrary(step: StepModel) -> StepModel | None:
-    """For an anchor that looks whether something is so: waiting until it is not."""
+    """For an anchor that tests a condition: waiting until the condition does not hold."""
     anchor = step.anchor if isinstance(step, Until) else None
     match anchor:
         case LeaseOver(over=False):
@@ -173,7 +174,7 @@ def _kind(step: StepModel) -> Kind:
 
 
 def _words(step: StepModel) -> str:
-    """A step as its file says it, on one line."""
+    """A step as in a scenario file, on one line."""
     if isinstance(step, Start):
         return f"start: {step.action}"
     data = step.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
@@ -194,23 +195,22 @@ def _drop(steps: Steps, loc: Loc) -> Steps:
 
 
 def _possible(scenario: Scenario, steps: Steps) -> Steps:
-    """The steps without those that can't be told any more."""
-    cluster = scenario.cluster
-    stage = Stage(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service)
-    while found := next(impossible(steps, stage), None):
+    """The steps without those that are impossible."""
+    shape = ClusterShape.of(scenario.cluster)
+    while found := next(impossible(steps, shape), None):
         at, _, *inner = found[0]
         steps = _drop(steps, (at, *inner))
     return steps
 
 
-def _told(scenario: Scenario, steps: Steps) -> Scenario:
+def _with_steps(scenario: Scenario, steps: Steps) -> Scenario:
     return scenario.model_copy(update={"steps": _possible(scenario, steps)})
 
 
 def wrong_versions(scenario: Scenario) -> Iterator[tuple[Kind, str, Vary]]:
-    """How a scenario's lock and its options can be made wrong: in words, and what does it to a scenario.
+    """Wrong versions of a scenario's lock and options: the kind, words, and the function that makes it.
 
-    Time-outs and the number of tries are left alone: they only set the pace.
+    Time-outs and the number of tries are not changed: they only decide how long things take.
     """
     for relative in RELATIVES[scenario.lock.name]:
         yield "lock", f"lock: {relative}", partial(_with, block="lock", name=relative)
@@ -244,7 +244,7 @@ def wrong_versions(scenario: Scenario) -> Iterator[tuple[Kind, str, Vary]]:
 
 def _with(scenario: Scenario, *, block: str, **values: Any) -> Scenario:
     changed = scenario.model_copy(update={block: getattr(scenario, block).model_copy(update=values)})
-    return _told(changed, changed.steps)
+    return _with_steps(changed, changed.steps)
 
 
 def _fenced(scenario: Scenario) -> Scenario:
@@ -265,10 +265,10 @@ def _with_client(scenario: Scenario, *, name: str, checks: bool) -> Scenario:
     return scenario.model_copy(update={"clients": {**scenario.clients, name: client}})
 
 
-def _put_back(control: Scenario, story: Scenario) -> _Found:
-    """The control with what the story has in its place; only outcomes that both have can be compared."""
-    block = next(block for block in BLOCKS if getattr(control, block) != getattr(story, block))
-    changed = control.model_copy(update={block: getattr(story, block)})
+def _put_back(control: Scenario, controlled: Scenario) -> _Found:
+    """The control with a block of its scenario; only outcomes that both have can be compared."""
+    block = next(block for block in BLOCKS if getattr(control, block) != getattr(controlled, block))
+    changed = control.model_copy(update={block: getattr(controlled, block)})
     before, after = ([str(action) for action in actions(each.steps)] for each in (control, changed))
     named = control.expect.operations or {}
     both = {text: outcomes for text, outcomes in named.items() if before.count(text) == after.count(text)}

@@ -20,23 +20,23 @@ from lab.analysis.comparison import compare_properties
 from lab.batch.item import Item
 from lab.batch.row import Row
 from lab.batch.scenario_task import simulated
-from lab.errors import ExitCode
+from lab.errors import ExitCode, LabError
 from lab.locks.broken import MUTANTS, Mutant, place
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.search.trial import Kind
 
-Way = Literal["story", "search"]
+Way = Literal["scenario", "search"]
 
 SEARCHED_MAX: Final = 400
 """How many schedules a search for a mutant's finding may try."""
 CONTROLS_MIN: Final = 50
-"""How many schedules the real lock is searched with at least, where a search caught its mutant."""
+"""How many schedules of the real lock are searched at least, where a search caught its mutant."""
 SEARCH_OPTIONS: Final[dict[str, str | int | float | bool]] = {"node_timeout": "250ms", "retry_count": 2}
 
 
 Result = Literal["caught", "survived", "control", "unknown"]
-"""``control``: the real lock is not clean in the same story, or under the same search, so that it shows
-nothing about the mutant."""
+"""``control``: the real lock is not clean in the same scenario, or under the same search, so that this is no
+proof against the mutant."""
 RESULTS: Final[dict[Result, str]] = {
     "caught": "",
     "survived": "SURVIVED",
@@ -46,12 +46,12 @@ RESULTS: Final[dict[Result, str]] = {
 
 
 class Catch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one way to catch one mutant came to.
+    """The result of one way to catch one mutant.
 
-    ``by`` is a story's name, or the search that was made; ``schedules`` says how many runs that took and
-    ``seconds`` how long, the real lock's share left out. ``witness`` holds the indices of the events that
-    prove the finding, ``why`` is the checker's sentence; for a search it is the story of what was left after
-    shrinking. ``reasons`` say why it was not caught.
+    ``by`` is the name of a scenario, or the search; ``schedules`` and ``seconds`` are the number of runs and
+    their time, without those of the real lock. ``witness`` holds the indices of the events that prove the
+    finding, ``why`` is the checker's sentence, or for a search the steps that were left after shrinking.
+    ``reasons``: why it was not caught.
     """
 
     mutant: str
@@ -68,12 +68,12 @@ class Catch(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 caught, 1 not, 3 nobody knows."""
+        """0: caught, 1: not caught, 3: unknown."""
         codes = {"caught": ExitCode.EXPECTED, "unknown": ExitCode.UNKNOWN}
         return codes.get(self.result, ExitCode.UNEXPECTED)
 
     def row(self, seed: int) -> Row:
-        """The same as the row of any other batch."""
+        """The result as a row of a batch."""
         return Row(
             seed,
             int(self.exit_code),
@@ -88,7 +88,7 @@ class Catch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class SelftestTask:
-    """Every mutant of ``names``, by its story and, where it has one, by its search."""
+    """Every mutant of ``names``, by its scenario and, where it has one, by its search."""
 
     names: tuple[str, ...]
     seed: int = 1
@@ -96,28 +96,28 @@ class SelftestTask:
 
     @property
     def ways(self) -> tuple[tuple[Mutant, Way], ...]:
-        """What each number stands for: the searches first, since they take longest."""
+        """The way of each number; searches first, since they take longest."""
         mutants = [MUTANTS[name] for name in self.names]
         searched: list[tuple[Mutant, Way]] = [(mutant, "search") for mutant in mutants if mutant.search]
-        return (*searched, *((mutant, "story") for mutant in mutants))
+        return (*searched, *((mutant, "scenario") for mutant in mutants))
 
     @property
     def items(self) -> tuple[Item, ...]:
         """The item for each number."""
-        named = ((mutant, mutant.story if way == "story" else way) for mutant, way in self.ways)
+        named = ((mutant, scenario_of(mutant) if way == "scenario" else way) for mutant, way in self.ways)
         return tuple(Item(f"{by}/{mutant.lock}/sim", by, mutant.lock, "sim") for mutant, by in named)
 
     def session(self) -> contextlib.AbstractContextManager[None]:
-        """Each run makes the process fit to simulate in, and unfit again."""
+        """Each run prepares the process for simulations, and restores it."""
         return contextlib.nullcontext()
 
     def __call__(self, seed: int) -> Row:
         """Try to catch one; the facts of the row are the ``Catch``."""
         mutant, way = self.ways[seed]
-        return (by_story(mutant, self.seed) if way == "story" else by_search(mutant, self.seed)).row(seed)
+        return (by_story(mutant, self.seed) if way == "scenario" else by_search(mutant, self.seed)).row(seed)
 
     def identity(self) -> dict[str, Any]:
-        """All that is tried."""
+        """The mutants and the seed."""
         return {"selftest": self.names, "seed": self.seed}
 
     def repeat(self, seed: int) -> str:
@@ -126,31 +126,43 @@ class SelftestTask:
         return shlex.join(["lab", "suite", "--selftest", *only, "--seed", str(self.seed)])
 
     def completed(self, row: Row) -> Row:
-        """A row with its item, and with its ``Catch`` also if its worker failed in a way of its own."""
+        """A row with its item, and with a ``Catch`` also if its worker died."""
         if not row.facts:
             mutant, way = self.ways[row.seed]
-            told = replace(blank(mutant, way), reasons=row.reasons, repeat=self.repeat(row.seed))
-            row = replace(told.row(row.seed), lost=row.lost)
+            failed = replace(blank(mutant, way), reasons=row.reasons, repeat=self.repeat(row.seed))
+            row = replace(failed.row(row.seed), lost=row.lost)
         return replace(row, item=self.items[row.seed].id)
 
 
 def blank(mutant: Mutant, way: Way) -> Catch:
-    """The row of a mutant about which nothing is known yet."""
+    """The result before anything is known."""
     module, _, name = place(mutant.lock).partition(":")
     breaks = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
-    by = mutant.story if way == "story" else f"search: {', '.join(mutant.search)}"
+    by = scenario_of(mutant) if way == "scenario" else f"search: {', '.join(mutant.search)}"
     return Catch(mutant.name, breaks.splitlines()[0], by, mutant.finding, "unknown")
 
 
+def scenario_of(mutant: Mutant) -> str:
+    """The name of its scenario. Raises ``LabError`` if it has none."""
+    if mutant.story is None:
+        raise LabError(
+            f"the broken lock {mutant.name!r} has no scenario",
+            expected="one with a scenario",
+            hint="tests/known_bad shows the others",
+        )
+    return mutant.story
+
+
 def by_story(mutant: Mutant, seed: int) -> Catch:
-    """Run its story with the mutant and with the real lock."""
-    repeat = shlex.join(["lab", "run", mutant.story, "--lock", mutant.lock, "--seed", str(seed)])
-    row = replace(blank(mutant, "story"), repeat=repeat)
+    """Run its scenario with the mutant and with the real lock. Raises ``LabError`` if it has none."""
+    scenario = scenario_of(mutant)
+    repeat = shlex.join(["lab", "run", scenario, "--lock", mutant.lock, "--seed", str(seed)])
+    row = replace(blank(mutant, "scenario"), repeat=repeat)
     began_s = time.perf_counter()
-    loaded = _loaded(mutant.story, mutant.lock)
+    loaded = _loaded(scenario, mutant.lock)
     verdict, aborted, *_ = simulated(loaded, seed)
     row = replace(row, schedules=1, seconds=round(time.perf_counter() - began_s, 3))
-    control = _clean(mutant.story, mutant.real, seed)
+    control = _clean(scenario, mutant.real, seed)
     result, reasons = _judged(mutant, loaded, verdict, aborted)
     if result == "caught" and control:
         result, reasons = "control", control
@@ -164,8 +176,8 @@ def by_story(mutant: Mutant, seed: int) -> Catch:
     )
 
 
-def _loaded(story: str, lock: str) -> LoadedScenario:
-    return load_scenario(story, [f"lock.name={lock}"])
+def _loaded(scenario: str, lock: str) -> LoadedScenario:
+    return load_scenario(scenario, [f"lock.name={lock}"])
 
 
 def _hits(verdict: Verdict, finding: str) -> list[Finding]:
@@ -179,7 +191,7 @@ def _judged(
 ) -> tuple[Result, tuple[str, ...]]:
     """Whether the mutant is caught by this verdict, and why not.
 
-    A violation that the story does not expect is certain, whatever else is unknown.
+    A violation that the scenario does not expect is certain, whatever else is unknown.
     """
     mismatches, unknown = compare_properties(verdict, loaded.scenario.expect)
     hits = _hits(verdict, mutant.finding)
@@ -189,19 +201,19 @@ def _judged(
         seen = [each.name for each in verdict.findings if each.severity is Severity.VIOLATION]
         return "survived", (f"{mutant.finding} was not found, only: {', '.join(seen) or 'nothing'}",)
     if not mismatches:
-        return "survived", (f"{mutant.finding} is what the story expects of any lock",)
+        return "survived", (f"the scenario expects {mutant.finding} of any lock",)
     return "caught", ()
 
 
-@functools.cache  # several mutants share a story
-def _clean(story: str, lock: str, seed: int) -> tuple[str, ...]:
-    """Why the real lock is not clean in this story; nothing if it is."""
-    loaded = _loaded(story, lock)
+@functools.cache  # several mutants share a scenario
+def _clean(scenario: str, lock: str, seed: int) -> tuple[str, ...]:
+    """Why the real lock is not clean in this scenario; empty if it is."""
+    loaded = _loaded(scenario, lock)
     verdict, aborted, *_ = simulated(loaded, seed)
     mismatches, unknown = compare_properties(verdict, loaded.scenario.expect)
     violations = [each.why for each in verdict.findings if each.severity is Severity.VIOLATION]
-    told = [f"{m.what}: {m.seen}, expected {m.expected}" for m in mismatches]
-    reasons = [*([aborted] if aborted else []), *unknown, *told, *violations]
+    wrong = [f"{m.what}: {m.seen}, expected {m.expected}" for m in mismatches]
+    reasons = [*([aborted] if aborted else []), *unknown, *wrong, *violations]
     return tuple(f"the real lock: {reason}" for reason in reasons)
 
 
@@ -209,8 +221,8 @@ def by_search(mutant: Mutant, seed: int) -> Catch:
     """Search for its finding, and for the same with the real lock."""
     from lab.search.find import Budget, Search
     from lab.search.runner import trials
-    from lab.search.schedule_task import parse_kinds
-    from lab.search.tell import scenario_of
+    from lab.search.space import parse_kinds
+    from lab.search.tell import scenario_of as found_scenario
 
     kinds = parse_kinds(",".join(mutant.search))
     words = ["lab", "search", "--lock", mutant.lock, "--find", mutant.finding, "--faults", ",".join(kinds)]
@@ -226,14 +238,14 @@ def by_search(mutant: Mutant, seed: int) -> Catch:
     control = Search(_space(mutant.real, kinds), mutant.finding, Budget(trials=needed), seed=seed)
     accused = control.run().found is not None
     with trials():
-        told = scenario_of(found.found, mutant.finding, command=repeat).why
+        why = found_scenario(found.found, mutant.finding, command=repeat).why
     return replace(
         row,
         result="control" if accused else "caught",
         reasons=(f"the same search finds {mutant.finding} with {mutant.real}",) if accused else (),
         schedules=found.first.tried,
         seconds=round(found.first.seconds, 3),
-        why=told.partition("as small as it could. ")[2] or told,
+        why=why.partition("as small as it could. ")[2] or why,
     )
 
 

@@ -1,4 +1,4 @@
-"""What the self-tests came to, as pages of docs/."""
+"""The results of the self-tests, as pages of docs/."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from lab.selftest.mutants import RESULTS, Catch
 
 HEADINGS: Final = ("mutant", "what is broken", "caught by", "finding", "schedules", "seconds", "witness")
 ABOUT: Final = """\
-Each scenario that is told in steps is run again in simulation with one thing changed. Left out, one at a
-time: each fault, each end of a fault, each operation, each wait (an anchor that only looks whether something
-is so is put to its contrary). Replaced: the lock by its wrong relatives, of which one must be told, and each
-option that decides something by its neighbour. In each control the story is put back.
+Each scenario that has steps is simulated again with one change. Left out, one at a time: each fault, each end
+of a fault, each operation, each wait (an anchor that only tests a condition is replaced by its contrary).
+Replaced: the lock by its wrong relatives, of which one must be noticed, and each option with an effect by
+another value. In each control, what differs from its scenario is put back.
 
-A change is noticed if the run is not as expected or proves nothing, if an operation is gone whose outcome is
-expected, or if a wrong lock or option that the scenario tells is not told any more. What is not noticed
-stands here, each with a reason. Not tried: workloads, whose faults are drawn; scenarios about libraries and
-services, which cannot be simulated; time-outs and the number of tries, which set the pace."""
+A change is noticed if the run is not as expected or proves nothing, if an operation is removed whose outcome
+is expected, or if a wrong lock or option that the scenario notices is no longer noticed. The changes that are
+not noticed are listed here with their reasons. Not tried: workloads, whose faults are drawn; scenarios about
+libraries and services, which cannot be simulated; time-outs and the number of tries, which only decide how
+long things take."""
 
 
 def mutants_page(result: Result) -> str:
-    """Each mutant, what caught it, and how soon; how often the real lock was accused."""
+    """Each mutant with what caught it and after how long; how often the real lock was accused."""
     catches = [msgspec.convert(row.facts, Catch) for row in result.rows if row.facts]
     mutants = dict.fromkeys(one.mutant for one in catches)
     missed = {one.mutant for one in catches if one.result != "caught"}
     caught = len(mutants) - len(missed)
     lines = [f"{caught} of {len(mutants)} broken locks are caught by the finding that each must give"]
-    for words, simulated in (("simulated schedules", True), ("real runs of its own stories", False)):
+    for words, simulated in (("simulated schedules", True), ("real runs of its own scenarios", False)):
         rows = [
             row for row in result.rows if not row.facts and row.item.startswith("schedules/") == simulated
         ]
@@ -42,8 +43,8 @@ def mutants_page(result: Result) -> str:
             codes = Counter(row.exit_code for row in rows)
             accused = codes[ExitCode.UNEXPECTED]
             unknown = len(rows) - accused - codes[ExitCode.EXPECTED]
-            told = f", unknown in {unknown}" if unknown else ""
-            lines.append(f"redlock, {words}: accused in {accused} of {len(rows)} runs{told}")
+            more = f", unknown in {unknown}" if unknown else ""
+            lines.append(f"redlock, {words}: accused in {accused} of {len(rows)} runs{more}")
     lines.append(f"{result.seconds:.1f} s")
     ordered = sorted(
         catches, key=lambda one: (list(mutants).index(one.mutant), not one.by.startswith("search"))
@@ -64,7 +65,7 @@ def _cells(one: Catch) -> tuple[str, ...]:
 
 
 def changes_page(result: Result) -> str:
-    """What can go from the scenarios, and why it is there all the same; nothing of this one time."""
+    """What can be left out of the scenarios, and why it is there; without seconds and dates."""
     known = explanations()
     changes = [one for row in result.rows for one in changes_of(row)]
     kinds = Counter((one.kind, one.result == "noticed") for one in changes)

@@ -1,4 +1,4 @@
-"""The self-tests as batches: what is tried, and how; broken locks, the real one, and the scenarios."""
+"""The self-tests as batches: broken locks, the real one, and the scenarios."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.batch.task import Task
 from lab.errors import LabError, did_you_mean
-from lab.locks.broken import MUTANTS, PREFIX
+from lab.locks.broken import PREFIX, WITH_STORY
 from lab.scenario.files import names as scenario_names
 from lab.scenario.load import load_scenario
 from lab.search.draw import Space
-from lab.search.schedule_task import WITHIN_ASSUMPTIONS, ScheduleTask
+from lab.search.schedule_task import ScheduleTask
+from lab.search.space import WITHIN_ASSUMPTIONS
 from lab.selftest.change_task import ChangeTask
 from lab.selftest.changes import scenario_of, told_in_steps
 from lab.selftest.mutants import SelftestTask
@@ -29,17 +30,17 @@ from lab.substrates import AUTO, choose
 REAL_LOCK: Final = "redlock"
 SCHEDULES: Final = f"schedules/{REAL_LOCK}/sim"
 SIMULATED: Final = 300
-"""How many drawn schedules the real lock is tried with unless more are asked for."""
+"""How many drawn schedules the real lock is tried with by default."""
 SIMULATED_FULL: Final = 10_000
 REAL_FULL: Final = 200
-"""How many of its own stories it is tried with on real servers in a full self-test."""
+"""How many runs of its own scenarios it is tried with on real servers in a full self-test."""
 
 Work = Callable[[Batch, OnStart, OnRow], Coroutine[Any, Any, Result]]
 
 
 @dataclass(frozen=True)
 class Selftest:
-    """What is tried, how that is done with a batch of it, and what came out as a page for docs/."""
+    """A self-test: its plan, the work on a batch of it, and its result as a page for docs/."""
 
     plan: Plan
     work: Work
@@ -48,7 +49,7 @@ class Selftest:
 
 @dataclass
 class Trials:
-    """How often the real lock is tried: with drawn schedules, and with its own stories on real servers."""
+    """How often the real lock is tried: with drawn schedules, and with its own scenarios on real servers."""
 
     full: bool = False
     simulated: int | None = None
@@ -64,12 +65,13 @@ class Trials:
 
 
 def of_locks(only: Sequence[str], trials: Trials, seed: int = 1) -> Selftest:
-    """Catch these mutants, or all, and put the real lock to the test within its assumptions.
+    """Catch these mutants, or all that have a scenario, and test the real lock within its assumptions.
 
     Raises:
-        LabError: there is no such mutant, or no such substrate.
+        LabError: there is no such mutant with a scenario, or no such substrate.
     """
-    names = chosen("the broken lock", [name.removeprefix(PREFIX) for name in only], tuple(MUTANTS))
+    asked = [name.removeprefix(PREFIX) for name in only]
+    names = chosen("the broken lock with a scenario", asked, tuple(WITH_STORY))
     if trials.on != AUTO:
         choose(trials.on)
     simulated = trials.simulated or 0
@@ -77,7 +79,7 @@ def of_locks(only: Sequence[str], trials: Trials, seed: int = 1) -> Selftest:
     within = ScheduleTask(Space(REAL_LOCK, kinds=WITHIN_ASSUMPTIONS))
     drawn = (Item(SCHEDULES, "schedules", REAL_LOCK, "sim", repeat=simulated),) if simulated else ()
     title = "Broken locks, and the real one within its assumptions"
-    items = (*mutants.items, *drawn, *_stories(trials.real, trials.on))
+    items = (*mutants.items, *drawn, *_real_items(trials.real, trials.on))
     plan = Plan("selftest", title, items, by_task=True)
 
     def tried(row: Row) -> Row:
@@ -93,7 +95,7 @@ def of_locks(only: Sequence[str], trials: Trials, seed: int = 1) -> Selftest:
 
 
 def of_scenarios(only: Sequence[str]) -> Selftest:
-    """Try all changes of these scenarios, or of all that are told in steps and can be simulated.
+    """Try all changes of these scenarios, or of all that have steps and can be simulated.
 
     Raises:
         LabError: one of them is no such scenario.
@@ -102,7 +104,7 @@ def of_scenarios(only: Sequence[str]) -> Selftest:
     task = ChangeTask(names)
     locks = {name: scenario_of(name).lock.name for name in names}
     items = tuple(Item(f"{name}/{lock}/sim", name, lock, "sim") for name, lock in locks.items())
-    title = "Each step of each scenario makes a difference, or has its reason"
+    title = "Each step of each scenario makes a difference, or is explained"
     plan = Plan("selftest-scenarios", title, items, by_task=True)
 
     def completed(row: Row) -> Row:
@@ -130,7 +132,7 @@ def chosen(what: str, only: Sequence[str], known: tuple[str, ...]) -> tuple[str,
 
 
 def stories_within_assumptions() -> tuple[str, ...]:
-    """The lab's own stories of the real lock from which it must come out without any violation."""
+    """The lab's own scenarios of the real lock in which it must not violate anything."""
     loaded = [load_scenario(name) for name in scenario_names()]
     return tuple(
         one.name
@@ -141,14 +143,14 @@ def stories_within_assumptions() -> tuple[str, ...]:
     )
 
 
-def _stories(runs: int | None, on: str) -> tuple[Item, ...]:
-    """Its own stories, round after round, so many runs in all."""
+def _real_items(runs: int | None, on: str) -> tuple[Item, ...]:
+    """Its own scenarios in turn, ``runs`` runs in all."""
     if not runs:
         return ()
-    stories = stories_within_assumptions()
+    names = stories_within_assumptions()
     return tuple(
-        Item(f"{name}/{REAL_LOCK}/{on}", name, REAL_LOCK, on, repeat=len(range(at, runs, len(stories))))
-        for at, name in enumerate(stories[:runs])
+        Item(f"{name}/{REAL_LOCK}/{on}", name, REAL_LOCK, on, repeat=len(range(at, runs, len(names))))
+        for at, name in enumerate(names[:runs])
     )
 
 

@@ -1,7 +1,7 @@
-"""The resource that the lock is meant to protect: one Redis that serialises and numbers the writes.
+"""The resource that the lock protects: one Redis that serialises and numbers the writes.
 
-The rules live in one Lua script beside this file, which Redis runs atomically; the store itself is never
-faulted, only the way to it.
+The rules are one Lua script beside this file, which Redis runs atomically; no fault hits the store itself,
+only the links to it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lab.addresses import Address
 from lab.channel import Channel, NodeError, Reply
 
 NAME: Final = "store"
-"""How the store calls those who are connected to it, and how it is called in errors."""
+"""The client name of connections to the store, and the store's name in errors."""
 
 
 class StoreError(Exception):
-    """The store did not answer: nobody knows whether the operation had an effect."""
+    """The store did not answer: whether the operation had an effect is not known."""
 
 
 class ReadRejected(Exception):
-    """The store answered a read with a rejection: its fence is too old, or missing. It read nothing."""
+    """The store rejected a read: its fence is too old, or missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One accepted write, as the store remembers it."""
+    """One accepted write in the store's log."""
 
     version: int
     value: str
@@ -61,10 +61,10 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """A write or announcement that the store carried out, in the order in which it did.
+    """A write or announcement that the store executed.
 
-    `at_us` is its own wall clock in microseconds, rounded down. Of a write, `whose` is the grant id and
-    `version` its number, 0 if it was rejected; of an announcement, `whose` is the token.
+    `at_us` is its own wall clock in microseconds, rounded down. For a write, `whose` is the grant id and
+    `version` its number, 0 if it was rejected; for an announcement, `whose` is the token.
     """
 
     at_us: int
@@ -86,10 +86,10 @@ class StoreClient:
     Args:
         host: where the store (or a proxy before it) listens.
         port: its TCP port.
-        checks_fences: whether the store is told to reject a write whose fence is lower than one it has seen.
-        fences_reads: whether it is told to do the same with reads, and to remember the fences that they show.
+        checks_fences: whether the store rejects a write whose fence is lower than one it has seen.
+        fences_reads: whether it does the same with reads, and remembers their fences.
         timeout_s: how long an answer may take, in seconds; None waits for ever.
-        channel: makes the connection.
+        channel: the class of the connection.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class StoreClient:
         return Stored(int(version), value.decode() if version else None)
 
     async def announce(self, key: str, token: str) -> None:
-        """Tell the store that from now on writes under ``token`` count. Raises ``StoreError``."""
+        """Make ``token`` the one with which writes are accepted from now on. Raises ``StoreError``."""
         await self._run(key, "announce", token)
 
     async def write(
@@ -207,7 +207,7 @@ class StoreClient:
         except NodeError as error:
             raise StoreError(str(error)) from error
         except TimeoutError as error:
-            await self._channel.close()  # what is asked next must not wait behind this
+            await self._channel.close()  # the next command must not wait behind this one
             raise StoreError(f"{NAME}: no answer within {self._timeout_s:g} s") from error
 
 

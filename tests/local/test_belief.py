@@ -35,11 +35,11 @@ def test_a_clock_that_jumps_parts_them_and_a_stored_run_says_the_same(lab: Lab) 
     jump = next(event for event in run.events if event["f"] == "jump")
     jumped_ms = (jump["time_ns"] - run.events[0]["time_ns"]) / 1e6
     assert start_ms < jumped_ms <= alice["since_ms"][0] <= alice["since_ms"][1]
-    assert "PART      alice believed in alice-1" in run.out
+    assert "DIFFER    alice believed in alice-1" in run.out
     again = lab("check", str(run.directory))
     assert again.code == 0, again.err
     assert compared(again) == found
-    assert "PART      alice believed in alice-1" in again.out
+    assert "DIFFER    alice believed in alice-1" in again.out
 
 
 def test_the_control_does_not_part(lab: Lab) -> None:
@@ -48,7 +48,7 @@ def test_the_control_does_not_part(lab: Lab) -> None:
     found = compared(run)
     assert found["part"] == 0
     assert found["grants"] == found["agree"] + found["not_known"] >= 1
-    assert "PART" not in run.out
+    assert "DIFFER" not in run.out
 
 
 def test_contention_does_not_make_the_watch_fall_behind_into_accusing_anybody(lab: Lab) -> None:

@@ -190,7 +190,7 @@ def test_a_moment_that_never_comes_is_unknown(
     lock = "lock: {name: %s, ttl: 20s}" % ("failover" if "replicas" in cluster else "single")
     ended = run(lab, tmp_path, "ok", f"cluster: {{{cluster}}}", lock, "steps:", *steps)
     assert ended.code == 3, ended.out + ended.err
-    assert "NEVER SAW" in ended.err
+    assert "NEVER OBSERVED" in ended.err
 
 
 def test_everything_is_ended_when_the_story_is_over(lab: Lab, tmp_path: Path) -> None:

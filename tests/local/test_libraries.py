@@ -12,13 +12,16 @@ from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.drivers.registry import HERE
 from lab.scenario.files import library_names
+from lab.scenario.load import load_scenario
 from tests.lab_process import Lab
 from tests.shipped import summaries
 
 pytestmark = pytest.mark.full
 
-HOLDS = ("redsync-", "redisson-fenced-pause", "redisson-fenced-delayed-write")
+HOLDS = ("redsync-", "redislock-", "redisson-fenced-pause", "redisson-fenced-delayed-write")
 """Stories in which the library does what it promises: redsync is the strongest, a fence stops a write."""
+UNDECIDED = ("spring-integration-renews-unlocked",)
+"""Stories of which the checker cannot tell: how their operations end is what differs from the control."""
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
 
 
@@ -30,10 +33,17 @@ def test_a_story_names_its_library_and_has_a_control() -> None:
         assert name.startswith(one.lock.removeprefix(PREFIX).split("-")[0]), name
         if one.control_of is None:
             assert one.control == f"{name}-control", name
-            assert ("violated" in one.expected.values()) is not name.startswith(HOLDS), name
+            assert ("violated" in one.expected.values()) is not name.startswith((*HOLDS, *UNDECIDED)), name
         else:
             assert "violated" not in one.expected.values(), name
             assert stories[one.control_of].lock == one.lock, name
+    for name in UNDECIDED:
+        story, control = (
+            load_scenario(each).scenario.expect.operations for each in (name, f"{name}-control")
+        )
+        assert story
+        assert control
+        assert story != control, name
 
 
 @pytest.mark.parametrize("name", ["redis-py-lost-reply", "redis-py-lost-reply-control"])

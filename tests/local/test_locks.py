@@ -334,11 +334,11 @@ async def test_failover_uses_the_master_and_finds_the_next_one(world: World) -> 
     lease = await alice.acquire("k", 60 * S)
     while await b.get("k") is None:  # WAIT would wait for writes of its own connection, which made none
         await asyncio.sleep(0.01)
-    with pytest.raises(NotAcquired, match="somebody else"):
+    with pytest.raises(NotAcquired, match="another client"):
         await bob.acquire("k", 60 * S)
     a.kill()
     await b.control.call("REPLICAOF", "NO", "ONE")
-    with pytest.raises(NotAcquired, match="somebody else"):
+    with pytest.raises(NotAcquired, match="another client"):
         await carol.acquire("k", 60 * S)
     while await b.get("k") is not None:
         with contextlib.suppress(Indeterminate):  # until alice has seen that her connection broke

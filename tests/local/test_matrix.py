@@ -89,7 +89,7 @@ def test_what_was_interrupted_is_gone_on_with(lab: Lab, tmp_path: Path) -> None:
         (["small.yaml", "--csv", "small.yaml/m.csv"], "small.yaml/m.csv"),
         (["small.yaml", "--keep", "full"], "something else is there"),
         (["small.yaml", "small.yaml"], "several files"),
-        (["--resume", "full"], "nothing to go on with"),
+        (["--resume", "full"], "nothing to continue"),
         (["small.yaml", "--resume", "full"], "--resume together with a file or a scenario"),
         (["small.yaml", "--repeat", "0"], "--repeat"),
     ],

@@ -206,3 +206,24 @@ def test_what_a_test_raises_takes_the_cluster_down(python_lab: Lab) -> None:
 def test_a_simulated_cluster_is_refused(python_lab: Lab) -> None:
     with pytest.raises(LabError, match="simulated"), python_lab.cluster(on="sim"):
         raise AssertionError("it did not come up")
+
+
+def test_a_lock_with_a_defect_fails_the_test_that_examines_it(tmp_path: Path) -> None:
+    (tmp_path / "test_examined.py").write_text(
+        "import pytest\n"
+        "from lab.locks.broken.grants import SetWithoutNx\n"
+        "@pytest.mark.lock_test(SetWithoutNx, budget='2s')\n"
+        "def test_broken(): pass\n"
+        "@pytest.mark.lock_test('redlock', budget='1s')\n"
+        "def test_correct(lock_examined): assert lock_examined.schedules > 0\n"
+        "@pytest.mark.lock_test('redlock', budge='1s')\n"
+        "def test_misspelt(): pass\n"
+        "def test_unmarked(lock_examined): pass\n"
+    )
+    run = pytest_in(tmp_path, "test_examined.py")
+    assert run.returncode == 1
+    assert "1 failed, 1 passed, 2 errors" in run.stdout
+    assert "FAILED test_examined.py::test_broken" in run.stdout
+    assert "Acquiring replaces the key of another client." in run.stdout
+    assert "has no 'budge', only budget, seed, nodes, options" in run.stdout
+    assert "lock_examined needs @pytest.mark.lock_test(LOCK)" in run.stdout

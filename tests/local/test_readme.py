@@ -1,4 +1,4 @@
-"""The README and the guide tell the truth: their commands and code are run as a reader would run them."""
+"""The README and the guides tell the truth: their commands and code are run as a reader would run them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
 from tests.shipped import STORIES
 
-GUIDES = (ROOT / "README.md", ROOT / "docs" / "guide.md")
+GUIDES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("guide.md", "testing-a-lock.md")))
 README = "\n".join(path.read_text(encoding="utf-8") for path in GUIDES)
 RESULTS = ROOT / "docs" / "results.md"
 

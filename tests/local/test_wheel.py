@@ -72,8 +72,12 @@ def test_the_wheel_holds_what_runs_need_and_nothing_else(installed: Path) -> Non
         "lab/_scenarios/libraries/redis-py-lost-reply.yaml",
         "lab/drivers/registry.yaml",
         "lab/drivers/python/wire.py",
-        "lab/locks/broken/stories/second-comer.yaml",
+        "lab/drivers/go/wire.go",
+        "lab/drivers/rslock/src/wire.rs",
+        "lab/drivers/npm-redlock-5/package-lock.json",
+        "lab/_scenarios/defects/second-comer.yaml",
         "lab/batch/suite.yaml",
+        "lab/batch/references.yaml",
         "lab/api/pytest_plugin.py",
     ):
         assert (installed / part).is_file(), part

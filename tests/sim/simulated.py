@@ -9,19 +9,19 @@ from pathlib import Path
 from checker import Verdict
 from lab.analysis.comparison import Mismatch
 from lab.run import run
-from lab.run.narration import Listener, Narrated
+from lab.run.events import Listener, RunEvent
 from lab.run.request import RunRequest
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What came out of one run."""
+    """The result of one run."""
 
     directory: Path
     verdict: Verdict
     mismatches: tuple[Mismatch, ...]
     unknown: tuple[str, ...]
-    told: list[str]
+    lines: list[str]
 
 
 def fingerprint(directory: Path) -> str:
@@ -34,16 +34,14 @@ def run_in_simulation(name: str, seed: int, out: Path, settings: list[str] | Non
     lines = Lines()
     result = run(RunRequest(name, tuple(settings or ()), seed=seed, substrate="sim", out=out), lines)
     compared = result.comparison
-    return Simulated(
-        result.directory, result.verdict, compared.mismatches, compared.unknown, lines.told_so_far
-    )
+    return Simulated(result.directory, result.verdict, compared.mismatches, compared.unknown, lines.so_far)
 
 
 class Lines(Listener):
-    """Keeps what is told."""
+    """Keeps the lines of the output."""
 
     def __init__(self) -> None:
-        self.told_so_far: list[str] = []
+        self.so_far: list[str] = []
 
-    def told(self, told: Narrated) -> None:
-        self.told_so_far.append(f"{told.actor} {told.text}")
+    def event(self, event: RunEvent) -> None:
+        self.so_far.append(f"{event.actor} {event.text}")

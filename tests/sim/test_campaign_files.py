@@ -75,8 +75,9 @@ def test_results_are_not_mixed_up(tmp_path: Path) -> None:
     kept(file)
     with pytest.raises(LabError, match="3 seeds already"):
         open_results(file, ONE, resume=False)
-    with pytest.raises(LabError, match="another task"):
-        open_results(file, OTHER, resume=True)
+    for resume in (True, False):  # what --resume would refuse is not to be resumed
+        with pytest.raises(LabError, match="another task"):
+            open_results(file, OTHER, resume=resume)
     kept(tmp_path / "none.jsonl", count=0)
     with open_results(tmp_path / "none.jsonl", OTHER, resume=False) as results:
         results.append(Row(1))

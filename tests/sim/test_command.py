@@ -90,11 +90,11 @@ def test_a_client_that_breaks_ends_the_run(lab: Lab) -> None:
         ("campaign", "healthy", "--lock", "./my-driver", "--seeds", "0:2"),
     ],
 )
-def test_a_driver_is_a_process_and_cannot_be_simulated(
+def test_a_driver_that_is_not_there_is_refused_at_once(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LabError, match="a process cannot be") as caught:
+    with pytest.raises(LabError, match="there is no program") as caught:
         call([*words])
     assert caught.value.exit_code == ExitCode.USAGE
     assert not list(tmp_path.iterdir())

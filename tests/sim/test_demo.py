@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.report.demo.lanes import ASCII, Glyphs, Lanes
-from lab.report.demo.texts import told, words_for
+from lab.report.demo.texts import texts, words_for
 from lab.report.timeline.data import extract
 from lab.report.timeline.marks import scene_of
 from lab.run.stored import read_run
@@ -71,29 +71,29 @@ def test_at_a_terminal_it_waits_for_enter(tmp_path: Path) -> None:
             if not piece:
                 break
             seen += piece
-            while answered < seen.count(b"Enter goes on"):
+            while answered < seen.count(b"Enter continues"):
                 os.write(ours, b"\n")
                 answered += 1
     finally:
         code = process.wait(timeout=240)
         os.close(ours)
     assert code == 0
-    assert answered == 6  # the opening, and five scenes
+    assert answered == 6  # the opening, and five parts
     assert b"mutual exclusion" in seen
 
 
-def test_every_scene_of_a_story_has_its_words() -> None:
-    for name, words in told().items():
+def test_every_part_has_its_text() -> None:
+    for name, words in texts().items():
         steps = load_scenario(name).scenario.steps
-        assert len(words.scenes) == sum(isinstance(step, Say) for step in steps), name
+        assert len(words.parts) == sum(isinstance(step, Say) for step in steps), name
         assert words.after
 
 
-def test_a_story_without_words_of_its_own_is_told_with_those_of_its_file() -> None:
+def test_a_scenario_without_texts_is_shown_with_its_own() -> None:
     scenario = load_scenario("failover-race").scenario
     words = words_for("failover-race", scenario)
     assert words.opening == scenario.source
-    assert words.scenes == ()
+    assert words.parts == ()
 
 
 @pytest.mark.parametrize("name", STORIES)

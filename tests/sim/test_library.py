@@ -69,3 +69,24 @@ def test_a_suite_a_campaign_and_a_search_from_python(tmp_path: Path) -> None:
     assert labs.run(found.scenario, seed=0).outcomes["mutual_exclusion"] == "violated"
     with pytest.raises(LabError, match="overlapp"):
         labs.search("redlock", "overlapp")
+
+
+def test_a_suite_for_a_lock_and_drawn_schedules_from_python(tmp_path: Path) -> None:
+    labs = Lab(tmp_path, on="sim")
+    result = labs.suite(for_lock="single", only=["late-release", "late-release-compared"])
+    assert [cell.item.id for cell in result.cells] == [
+        "late-release/single/sim",
+        "late-release-compared/single/sim",
+    ]
+    assert result.exit_code == ExitCode.EXPECTED
+    assert any("hands out fences" in one.reason for one in result.plan.skipped)
+    with pytest.raises(LabError, match="--like single without a lock"):
+        labs.suite("healthy", like="single")
+    small = {"lock.ttl": "2s", "cluster.nodes": 3}
+    tally = labs.campaign(seeds="0:2", lock="redlock", faults="safe", clients=3, set=small, jobs=1)
+    assert tally.judged == 2
+    with pytest.raises(LabError, match="--nodes together with --set cluster"):
+        labs.campaign(seeds="0:2", lock="redlock", nodes=3, set=small)
+    searched = labs.search("single", set=small, schedules=5, faults="cut", strategy="random")
+    assert not searched.found
+    assert searched.ended.progress.tried == 5

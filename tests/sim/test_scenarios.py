@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.scenario.files import names
+from lab.scenario.files import ordinary_names
 from tests.sim.simulated import run_in_simulation
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -19,7 +19,7 @@ SEED = 1
 
 
 @pytest.mark.timeout(900)  # the long workloads take seconds of a core, which others may want as well
-@pytest.mark.parametrize("scenario", names())
+@pytest.mark.parametrize("scenario", ordinary_names())
 def test_it_comes_out_as_its_file_says(scenario: str, tmp_path: Path) -> None:
     run = run_in_simulation(scenario, SEED, tmp_path)
     assert run.mismatches == ()

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.cli.app import call
-from lab.errors import LabError
+from lab.errors import LabError, UnknownOutcome
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
 from lab.search.command import REPLAYS
@@ -24,7 +24,7 @@ from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import found
 from lab.search.tell import scenario_of, text_of
-from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
+from lab.search.trial import CLASSIC_KINDS, KINDS, Fault, Kind, Round, Trial, When
 from tests.sim.simulated import run_in_simulation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +93,35 @@ def test_a_lock_inside_its_assumptions_is_not_accused() -> None:
     assert ended.progress.covered
 
 
+def test_a_lock_that_fails_in_a_way_of_its_own_ends_the_search() -> None:
+    with pytest.raises(UnknownOutcome, match="out of order"):
+        search("tests.sim.campaign_locks:Faulty", "overlap", ("cut",), 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds", "everything"),
+    [
+        ((), CLASSIC_KINDS, False),
+        (("--faults", "classic"), CLASSIC_KINDS, False),
+        (("--faults", "all"), KINDS, True),
+        (("--faults", "reset, cut"), ("cut", "reset"), True),
+        (("--faults", "cut"), ("cut",), False),
+    ],
+)
+def test_clients_do_all_they_can_where_faults_beyond_the_classic_ones_are_asked_for(
+    words: tuple[str, ...], kinds: tuple[Kind, ...], everything: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spaces: list[Space] = []
+
+    def run(self: Search) -> Ended:
+        spaces.append(self.space)
+        return Ended(None, None, racy=False, progress=Progress())
+
+    monkeypatch.setattr(Search, "run", run)
+    assert call(["search", "--lock", "redlock", *words]) == 0
+    assert [(each.kinds, each.all_operations) for each in spaces] == [(kinds, everything)]
+
+
 @pytest.mark.full
 def test_random_draws_other_trials_than_guided() -> None:
     budget = Budget(trials=15)
@@ -125,7 +154,7 @@ def test_the_minimiser_leaves_only_what_is_needed() -> None:
 
     with trials():
         assert violates(noisy())
-        small = minimise(noisy(), violates)
+        small = minimise(noisy(), violates, same_cluster=True)
     assert kinds_at_places(small) == ["cut", "cut", "jump"]
     assert len(small.clients) == 2
     assert sum(len(rounds) for rounds in small.clients.values()) == 2

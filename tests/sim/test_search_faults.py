@@ -9,11 +9,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from lab.search.cluster import TrialNode
+from lab.search.cluster import TrialClient, TrialNode
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.instant import InstantLoop
 from lab.search.runner import WIRES, Wire, run_trial, trials
+from lab.search.schedule import PASSING_KINDS
+from lab.search.suspicion import named
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.link import SimLink
@@ -32,20 +35,29 @@ FAULTS: dict[Kind, Fault] = {
     "jump": Fault("jump", BEGUN, nodes=("C",), by_ns=11 * S_NS, lasts_ns=S_NS),
     "crash": Fault("crash", BEGUN, nodes=("C",), lasts_ns=S_NS),
     "power_cut": Fault("power_cut", BEGUN, nodes=("C",), lasts_ns=S_NS),
+    "drift": Fault("drift", BEGUN, nodes=("C",), ppm=200_000, lasts_ns=S_NS),
+    "reset": Fault("reset", BEGUN, "alice", ("A", "B")),
+    "client_crash": Fault("client_crash", BEGUN, "alice"),
 }
+
+
+def nemesis(trial: Trial, wire: Wire = "direct") -> list[dict[str, Any]]:
+    """What the nemesis did in a trial, and how that ended."""
+    with trials(wire):
+        events = run_trial(trial, wire).events
+    return [event for event in events if event["process"] == "nemesis"]
 
 
 def said(kind: Kind, wire: Wire = "direct") -> list[tuple[str, dict[str, Any]]]:
     """How the injection and the end of a fault went, with their receipts."""
-    with trials(wire):
-        outcome = run_trial(Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS), wire)
-    events = [event for event in outcome.events if event["process"] == "nemesis"]
-    assert [event["type"] for event in events[::2]] == ["invoke", "invoke"]
-    assert events[3]["time_ns"] - events[1]["time_ns"] == S_NS
+    events = nemesis(Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS), wire)
+    assert {event["type"] for event in events[::2]} == {"invoke"}
+    if kind not in PASSING_KINDS:
+        assert events[3]["time_ns"] - events[1]["time_ns"] == S_NS
     return [(event["type"], dict(event["receipt"])) for event in events[1::2]]
 
 
-EVIDENCE: dict[Kind, Callable[[Any, Any], bool]] = {
+EVIDENCE: dict[Kind, Callable[..., bool]] = {
     "cut": lambda begun, ended: (
         begun["A"]["link"] == ["cut-replies", "cut-requests"] and ended["B"]["probe_through_link_ms"] == 0
     ),
@@ -57,15 +69,23 @@ EVIDENCE: dict[Kind, Callable[[Any, Any], bool]] = {
     "jump": lambda begun, ended: (begun["moved_ms"], ended["offset_after_ms"]) == (11_000, 0),
     "crash": lambda begun, ended: begun["C"]["process"] == "gone" and ended["C"]["run_id_changed"],
     "power_cut": lambda begun, ended: begun["C"]["dropped_bytes"] == 0 and ended["C"]["run_id_changed"],
+    "drift": lambda begun, ended: (
+        (begun["ppm_before"], begun["ppm"]) == (0, 200_000)
+        and (ended["offset_before_ms"], ended["offset_after_ms"]) == (200, 0)
+    ),
+    "reset": lambda begun, ended: (
+        (begun["B"]["open_connection"], begun["B"]["new_connection_ms"]) == ("reset", 0) and ended == begun
+    ),
+    "client_crash": lambda begun: (begun["processes_before"], begun["process"]) == (1, "gone"),
 }
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_fault_has_its_receipt_and_so_has_its_end(kind: Kind, wire: Wire) -> None:
-    (begun, evidence), (ended, evidence_of_end) = said(kind, wire)
-    assert (begun, ended) == ("ok", "ok")
-    assert EVIDENCE[kind](evidence, evidence_of_end)
+    receipts = said(kind, wire)
+    assert [how for how, _ in receipts] == (["ok"] if kind == "client_crash" else ["ok", "ok"])
+    assert EVIDENCE[kind](*(evidence for _, evidence in receipts))
 
 
 ACTS: dict[Kind, tuple[type, str]] = {
@@ -76,6 +96,9 @@ ACTS: dict[Kind, tuple[type, str]] = {
     "jump": (SimMachine, "jump_clock"),
     "crash": (TrialNode, "kill"),
     "power_cut": (TrialNode, "lose_unsynced"),
+    "drift": (SimMachine, "drift_clock"),
+    "reset": (SimLink, "reset"),
+    "client_crash": (TrialClient, "kill"),
 }
 
 
@@ -86,22 +109,57 @@ def test_a_fault_that_does_nothing_has_no_receipt(kind: Kind, monkeypatch: pytes
 
     owner, act = ACTS[kind]
     monkeypatch.setattr(owner, act, nothing)
-    with trials():
-        trial = Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS, persistence="aof-everysec")
-        outcome = run_trial(trial)
-    assert [e["type"] for e in outcome.events if e["process"] == "nemesis"][1] == "fail"
+    trial = Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS, persistence="aof-everysec")
+    assert nemesis(trial)[1]["type"] == "fail"
+
+
+def test_what_was_so_already_has_no_receipt() -> None:
+    """Nothing is connected over a link that was cut and healed; a drift of 0 changes no clock."""
+    cut = Fault("cut", When(), "alice", ("A",), lasts_ns=MS_NS)
+    late = When(after_ns=2 * MS_NS)
+    reset = Fault("reset", late, "alice", ("A", "B"))
+    idle: dict[str, tuple[Round, ...]] = {"alice": (Round(S_NS, 0),)}
+    events = nemesis(Trial("redlock", idle, (cut, reset), options=OPTIONS))
+    assert (events[-1]["f"], events[-1]["type"]) == ("reset", "fail")
+    assert [each["open_connection"] for each in events[-1]["receipt"].values()] == ["absent", "reset"]
+    drift = Fault("drift", BEGUN, "alice", ppm=8000)
+    for faults in (replace(drift, ppm=0),), (drift, replace(drift, when=late)), (drift, drift):
+        how = [event["type"] for event in nemesis(Trial("redlock", TWO, faults, options=OPTIONS))[1::2]]
+        assert how == (["ok"] if len(faults) > 1 else []) + ["fail"]
+
+
+def test_what_hits_a_client_that_was_killed_does_not_happen() -> None:
+    crash = Fault("client_crash", BEGUN, "alice")
+    late = When(after_ns=4 * S_NS)
+    others = (
+        Fault("client_crash", late, "alice"),
+        Fault("pause", late, "alice", lasts_ns=S_NS),
+        Fault("jump", late, "alice", by_ns=S_NS),
+        Fault("drift", late, "alice", ppm=8000),
+        Fault("reset", late, "alice", ("A",)),
+        Fault("cut", late, "alice", ("A",)),
+    )
+    assert [event["f"] for event in nemesis(Trial("redlock", TWO, (crash, *others), options=OPTIONS))] == [
+        "client_crash",
+        "client_crash",
+    ]
+    pause = Fault("pause", When(), "alice", lasts_ns=S_NS)
+    killed = Fault("client_crash", When(after_ns=MS_NS), "alice")
+    trial = Trial("redlock", TWO, (pause, killed), options=OPTIONS)
+    assert [event["type"] for event in nemesis(trial)] == ["invoke", "ok", "invoke", "ok"], "nothing resumes"
 
 
 def test_only_what_changes_nothing_goes_without_a_receipt() -> None:
-    """A delay of a link that is cut, or that was slower already."""
-    draw, space = RandomDraw(Random(1)), Space("redlock", OPTIONS, 2 * S_NS, horizon_ns=8 * S_NS)
+    """A delay of a link that is cut, or that was slower already; a reset of one that is cut or held."""
+    draw = RandomDraw(Random(1))
+    space = Space("redlock", OPTIONS, 2 * S_NS, horizon_ns=8 * S_NS, all_operations=True)
     seen: Counter[tuple[str, str]] = Counter()
     with trials():
         for _ in range(60):
             for event in run_trial(draw_trial(draw, space, "guided")).events:
                 if event["process"] == "nemesis" and event["type"] != "invoke":
                     seen[event["f"], event["type"]] += 1
-    assert {f for f, kind in seen if kind == "fail"} <= {"delay"}
+    assert {f for f, kind in seen if kind == "fail"} <= {"delay", "reset"}
     assert all(seen[kind, "ok"] for kind in (*KINDS, "heal"))
 
 
@@ -136,3 +194,16 @@ def test_a_lock_that_makes_its_connections_itself_works_on_both_wires(lock: str,
     granted = [event["client"] for event in events if event["f"] == "acquire" and event["type"] == "ok"]
     assert "alice" in granted
     assert {event["type"] for event in events if event["f"] == "release"} == {"invoke", "ok"}
+
+
+def test_a_fault_of_ones_links_keeps_nobody_else_from_being_served() -> None:
+    """Else the checker, which asks who could have been served, would miss what happens to the others."""
+    for kind in ("cut", "hold", "delay", "reset"):
+        (begun, *_) = nemesis(Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS))
+        assert begun["targets"] == ["alice", *FAULTS[kind].nodes]
+    clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": ()}
+    trial = Trial("mutant:no-release", clients, options=OPTIONS, demand_ns=9 * S_NS)
+    cut = Fault("cut", When(after_ns=S_NS), "alice", tuple("ABCDE"))
+    with trials():
+        outcome = run_trial(replace(trial, faults=(cut,)))
+        assert any("bob" in each.clients for each in named(outcome) if each.name == "unavailable")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from random import Random
-from typing import get_args
+from typing import Any, get_args
 from zlib import crc32
 
 import msgspec
@@ -27,15 +28,19 @@ OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_
 TWO: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 3 * S_NS),), "bob": (Round(300 * MS_NS, 3 * S_NS),)}
 
 
-def drawn(lock: str, count: int, seed: int, kinds: tuple[Kind, ...] = KINDS) -> list[Trial]:
+def drawn(
+    lock: str, count: int, seed: int, kinds: tuple[Kind, ...] = KINDS, *, everything: bool = False
+) -> list[Trial]:
     draw = RandomDraw(Random(seed))
     space = Space(lock, OPTIONS, 2 * S_NS, clients=3, persistence=None, kinds=kinds, horizon_ns=8 * S_NS)
+    if everything:
+        space = replace(space, all_operations=True, demand_ns=2 * S_NS)
     return [draw_trial(draw, space, "guided") for _ in range(count)]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_same_trial_gives_the_same_history(wire: Wire) -> None:
-    chosen = drawn("redlock", 6, 1)
+    chosen = drawn("redlock", 6, 1) + drawn("redlock", 6, 1, everything=True)
     with trials(wire):
         first = [run_trial(trial, wire).digest() for trial in chosen]
         assert [run_trial(trial, wire).digest() for trial in reversed(chosen)] == first[::-1]
@@ -46,7 +51,7 @@ PRINT_DIGESTS = """
 from tests.sim.test_search_runner import drawn
 from lab.search.runner import run_trial, trials
 with trials():
-    print([run_trial(trial).digest() for trial in drawn("redlock-fenced", 5, 2)])
+    print([run_trial(trial).digest() for trial in drawn("redlock-fenced", 5, 2, everything=True)])
 """
 
 
@@ -124,16 +129,22 @@ def test_after_a_cut_replies_belong_to_what_is_asked_now() -> None:
 
 
 def test_a_trial_survives_json() -> None:
-    for trial in drawn("redlock", 20, 3):
-        assert msgspec.json.decode(trial.key(), type=Trial) == trial
+    for trial in drawn("redlock", 20, 3, everything=True):
+        again = msgspec.json.decode(trial.key(), type=Trial)
+        assert again == trial
+        assert again.key() == trial.key()
+    persistence: Any = "-".join(("aof", "always"))
+    same = Trial("redlock", TWO, persistence=persistence, ttl_ns=int("1" + 10 * "0"))
+    assert same == Trial("redlock", TWO)
+    assert same.key() == Trial("redlock", TWO).key()
 
 
 @pytest.mark.parametrize(
     ("lock", "seed"),
     [
-        ("redlock", 2),
-        pytest.param("redlock-counter", 2, marks=pytest.mark.full),
-        pytest.param("fixed-value", 3, marks=pytest.mark.full),
+        ("redlock", 1),
+        pytest.param("redlock-counter", 1, marks=pytest.mark.full),
+        pytest.param("fixed-value", 1, marks=pytest.mark.full),
         pytest.param("redlock-fenced", 5, marks=pytest.mark.full),
     ],
 )
@@ -228,3 +239,14 @@ def test_a_pause_between_check_and_write_gives_a_stale_write() -> None:
 def test_an_unknown_lock_is_an_error() -> None:
     with trials(), pytest.raises((LabError, UnknownOutcome)):
         run_trial(Trial("redlok", TWO))
+
+
+def test_an_acquire_that_is_cancelled_has_an_end_whatever_it_was_waiting_for() -> None:
+    ends: set[str] = set()
+    with trials():
+        for cancel_ns in range(200_000, 3_000_000, 200_000):
+            rounds = (Round(0, 0, cancel_ns=cancel_ns), Round(0, 0))
+            outcome = run_trial(Trial("redlock-cas", {"alice": rounds}, options=OPTIONS))
+            ends |= {str(event.get("error")) for event in outcome.events if event["type"] == "info"}
+            assert all(each.severity != "violation" for each in named(outcome))
+    assert ends == {"cancelled", "announce: cancelled"}

@@ -16,12 +16,14 @@ import redis
 from lab import tools
 from lab.tools import Missing
 
+LIBRARIES = ("clock-shim", "sync-shim", "vtime-shim", "conductor")
+
 
 def built_shims(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Both shims: from the cache if built, else built here by the machine's C compiler."""
+    """The shims and the conductor: from the cache if built, else built here by the machine's C compiler."""
     if not sys.platform.startswith("linux"):
         pytest.skip("LD_PRELOAD shims are for Linux")
-    found = {name: tools.find(name) for name in ("clock-shim", "sync-shim")}
+    found = {name: tools.find(name) for name in LIBRARIES}
     if any(isinstance(each, Missing) for each in found.values()):
         if shutil.which("cc") is None:
             pytest.skip("the shims are not built and there is no C compiler: run `lab setup`")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from lab.run.anchors import Anchors
-from lab.run.steps import _looks_once
+from lab.run.steps import _is_checked_once
 from lab.scenario.anchors import LeaseOver
 from lab.scenario.steps import Until
 
@@ -52,4 +52,4 @@ def test_who_was_never_granted_anything_has_no_lease(over: bool) -> None:
 @pytest.mark.parametrize("over", [True, False])
 def test_that_it_lasts_is_looked_up_once(over: bool) -> None:
     step = Until.model_validate({"until": {"lease": "alice", "over": over}})
-    assert _looks_once(step.anchor) is not over
+    assert _is_checked_once(step.anchor) is not over

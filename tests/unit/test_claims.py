@@ -12,7 +12,7 @@ from benchmarks.publish import COMMANDS, kept
 from lab.report.arguments import claims_page, words_of
 from lab.report.words import verdict_words
 from lab.scenario.claims import ClaimRow, claim_rows, claims
-from lab.scenario.files import library_names
+from lab.scenario.files import defect_names, library_names
 from lab.scenario.library import Summary
 from tests.shipped import STORIES, summaries
 
@@ -54,7 +54,9 @@ TOLD = [
 
 
 def stories() -> list[Summary]:
-    return [summary for summary in summaries().values() if summary.control_of is None]
+    """Those with a control; the others are held against locks (``tests/known_bad``)."""
+    told = (summary for summary in summaries().values() if summary.control_of is None)
+    return [summary for summary in told if summary.name not in defect_names()]
 
 
 def controls() -> list[Summary]:

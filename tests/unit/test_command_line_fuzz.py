@@ -41,6 +41,8 @@ lines = st.one_of(
     line("suite", nonsense),
     line("campaign", nonsense, "--seeds", numbers),
     line("search", "--lock", nonsense),
+    line("test", nonsense, "--budget", numbers),
+    line("test", "--replay", nonsense.map(lambda text: f"{text}.json")),
     line("suite", nonsense.map(lambda text: f"{text}.yaml")),
     line("suite", "--shard", nonsense),
     line("suite", "--matrix", nonsense.map(lambda text: f"{text}.yaml")),

@@ -15,13 +15,14 @@ from lab.drivers.registry import rows
 from lab.report.docs import GALLERY, pages, write_docs
 from lab.report.meanings import FINDINGS, PROMISES
 from lab.scenario.claims import claims
-from lab.scenario.files import consensus_names, library_names, names
+from lab.scenario.files import consensus_names, defect_names, library_names, names
 from lab.scenario.load import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = (
     *("selftest.md", "selftest-scenarios.md", "measurements.md", "mutation.md"),
-    *("checker.md", "guide.md", "results.md", "glossary.md"),
+    *("checker.md", "guide.md", "results.md", "glossary.md", "hypothesis.md"),
+    *("testing-a-lock.md", "examined.md", "virtual-time.md"),
 )
 """What is measured or written by hand; see tests/known_bad, test_claims.py and checker/test_alone.py."""
 NO_FINDINGS = {
@@ -59,7 +60,7 @@ def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
     found = written(gallery=False)
     stories = [
         name
-        for name in (*names(), *library_names(), *consensus_names())
+        for name in (*names(), *defect_names(), *library_names(), *consensus_names())
         if not load_scenario(name).scenario.control_of
     ]
     for name in stories:
@@ -67,7 +68,9 @@ def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
         assert f"]({'scenarios/' + name}.md)" in found["README.md"]
         place = next(Path(ROOT / "scenarios").rglob(f"{name}.yaml")).relative_to(ROOT / "scenarios")
         assert f"## scenarios/{place}\n" in page
-        assert ("--on sim" in page) == (name in names()), "the simulation has neither libraries nor services"
+        assert ("--on sim" in page) == (name in (*names(), *defect_names())), (
+            "the simulation has neither libraries nor services"
+        )
     assert len(stories) == sum(name.startswith("scenarios/") for name in found)
     assert "lab drivers install redlock-py\n" in found["scenarios/redlock-py-clock-back.md"]
 

@@ -187,7 +187,7 @@ def test_no_engine(have: Have) -> None:
     diagnosis = doctor.diagnose()
     assert engine(diagnosis).status == "missing"
     assert "no docker engine: there is no socket" in (engine(diagnosis).reason or "")
-    assert [each.available for each in diagnosis.substrates] == [True, False, True]
+    assert [each.available for each in diagnosis.substrates] == [True, False, True, True]
 
 
 def test_the_doctor_knows_every_fault_the_lab_has_and_no_other() -> None:

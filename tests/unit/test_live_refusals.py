@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from lab.api.live.run import LiveRun, loaded_story
+from lab.api.live.run import LiveRun, scenario_of
 from lab.errors import LabError
 from lab.run.request import Plan
 from lab.run.steps import Player
@@ -28,7 +28,7 @@ ABOUT = {
 @pytest.mark.parametrize(
     ("on", "step", "words"),
     [
-        ("local", {"jump": {"node": "A", "by": "+1s"}}, "nodes of etcd can't be asked to shift the clock"),
+        ("local", {"jump": {"node": "A", "by": "+1s"}}, "nodes of etcd cannot shift the clock"),
         ("docker", {"cut": {"node": "A", "from": "B"}}, "the substrate docker cannot cut the servers"),
     ],
 )
@@ -41,7 +41,7 @@ async def test_a_step_that_cannot_be_is_refused_and_not_kept(
         played.append(one)
 
     player = cast("Player", SimpleNamespace(missed=[], play_one=play_one))
-    plan = Plan(loaded_story(ABOUT, []), 1, on, "", tmp_path, "")
+    plan = Plan(scenario_of(ABOUT, []), 1, on, "", tmp_path, "")
     run = LiveRun(ABOUT, plan, lambda answer: None)
     with pytest.raises(LabError, match=words):
         await run._one(json.dumps(step).encode(), player)

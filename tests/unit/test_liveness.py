@@ -85,8 +85,8 @@ def test_how_long_after_a_heal() -> None:
     story.acquire("alice", "a2", 600, 620).release("alice", "a2", 630, 631)
     story.fault("pause", 700, ["bob"], until=800)
     first, last = measured(story).heals
-    assert (first.anybody_ns, first.hit_client_ns) == (30 * MS, 120 * MS)
-    assert (last.anybody_ns, last.hit_client_ns) == (None, None)
+    assert (first.any_client_ns, first.hit_client_ns) == (30 * MS, 120 * MS)
+    assert (last.any_client_ns, last.hit_client_ns) == (None, None)
 
 
 def test_a_holder_that_is_cut_off_costs_the_rest_of_its_lease() -> None:
@@ -116,8 +116,8 @@ def test_what_is_usual_is_told_beside_what_a_fault_costs() -> None:
     console = Console(record=True, width=400, file=io.StringIO())
     print_measures(console, measures)
     told = console.export_text()
-    assert "after a grant that was given back the next one came within 30.0 ms (median)" in told
-    assert "1 grant could not be given back because of a fault; the next one came 1000 ms (median)" in told
+    assert "after a grant that was released the next one came within 30.0 ms (median)" in told
+    assert "1 grant could not be released because of a fault; the next one came 1000 ms (median)" in told
     assert "with a TTL of 1000 ms: each cost 970 ms more than usual (median)" in told
 
 

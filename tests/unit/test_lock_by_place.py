@@ -36,7 +36,7 @@ def hint_for(name: str) -> str:
 def test_a_class_that_is_misspelt(held: Path) -> None:
     told = hint_for("held_for_a_test:Mylock")
     assert "the module held_for_a_test has no 'Mylock'" in told
-    assert "did you mean 'MyLock'?" in told
+    assert "did you mean 'MyLock'? its classes are MyLock (" in told
     assert "PYTHONPATH" not in told
 
 
@@ -48,3 +48,20 @@ def test_a_class_that_is_not_there(held: Path) -> None:
 
 def test_a_module_that_is_not_there() -> None:
     assert "PYTHONPATH" in hint_for("no_such_module_anywhere:Nope")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
+        ("Path.nope", "AttributeError: type object 'Path' has no attribute 'nope'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("class :", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_module_that_fails(held: Path, line: str, what: str) -> None:
+    held.write_text(f"{MODULE}{line}\n")
+    told = hint_for("held_for_a_test:MyLock")
+    assert f"cannot be imported: {what}" in told
+    assert "the module itself fails: python -c 'import held_for_a_test' shows where" in told
+    assert "PYTHONPATH" not in told

@@ -37,7 +37,7 @@ def times(monkeypatch: pytest.MonkeyPatch) -> Times:
     ("by_ns", "words"),
     [(3600 * S, "forward by 3600.000 s"), (-3600 * S, "back by 3600.000 s"), (2 * MS, "forward by 0.002 s")],
 )
-def test_a_step_is_told(times: Times, by_ns: int, words: str) -> None:
+def test_a_step_is_reported(times: Times, by_ns: int, words: str) -> None:
     clock = MachineClock()
     assert clock.set_meanwhile() is None
     times.offset_ns += by_ns
@@ -52,18 +52,18 @@ def test_what_is_no_step(times: Times, by_ns: int) -> None:
     assert clock.set_meanwhile() is None
 
 
-def test_a_process_that_is_not_scheduled_between_two_readings_accuses_nobody(times: Times) -> None:
+def test_a_process_that_is_not_scheduled_between_two_readings_is_no_step(times: Times) -> None:
     clock = MachineClock()
     times.each_ns = S
     assert clock.set_meanwhile() is None
     times.offset_ns += S
-    assert clock.set_meanwhile() is None, "as far as anybody can tell"
+    assert clock.set_meanwhile() is None, "as far as can be known"
     times.offset_ns += 2 * S
     assert clock.set_meanwhile() is not None
 
 
-async def test_whoever_waits_is_told(times: Times, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_clock, "LOOK_EVERY_S", 0.001)
+async def test_a_step_completes_the_future(times: Times, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_clock, "CHECK_EVERY_S", 0.001)
     failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     watch = asyncio.create_task(MachineClock().watch(failed))
     await asyncio.sleep(0)

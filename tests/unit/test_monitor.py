@@ -73,7 +73,7 @@ async def test_a_token_that_ends_in_a_backslash_is_a_word_of_its_own() -> None:
 
 async def test_a_node_that_still_loads_is_an_error() -> None:
     async with node(b"-LOADING Redis is loading the dataset in memory\r\n") as address:
-        with pytest.raises(NodeError, match="A does not show what it executes: -LOADING"):
+        with pytest.raises(NodeError, match="A refuses MONITOR: -LOADING"):
             async with Monitor(address):
                 pass
 

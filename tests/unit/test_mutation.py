@@ -9,8 +9,9 @@ from types import FunctionType
 import pytest
 
 from tests.mutation.forks import forked, replace
+from tests.mutation.not_counted import NOT_COUNTED, counted, fits
 from tests.mutation.operators import Mutant, mutants_of
-from tests.mutation.sample import drawn, interval, scores
+from tests.mutation.sample import all_mutants, drawn, interval, scores
 
 SOURCE = '''
 """A module."""
@@ -120,3 +121,14 @@ def test_the_interval_of_a_share() -> None:
     assert interval(0, 0) == (0.0, 1.0)
     rows = [{"by": 1, "status": status} for status in ("killed", "timeout", "survived", "no test")]
     assert scores(rows, "by") == {"1": (2, 4)}
+
+
+@pytest.mark.full
+def test_every_entry_of_what_does_not_count_fits_a_mutant_and_most_mutants_count() -> None:
+    mutants = all_mutants()
+    stale = [e for e in NOT_COUNTED if not any(fits(e, mutant) for mutant in mutants[e.file])]
+    assert stale == []
+    left = sum(map(len, counted(mutants).values()))
+    everything = sum(map(len, mutants.values()))
+    assert everything * 0.98 < left < everything
+    assert all(entry.why for entry in NOT_COUNTED)

@@ -82,12 +82,12 @@ def test_a_violation_is_a_headline_with_its_evidence_below() -> None:
     )
 
 
-def test_grants_that_no_node_can_be_asked_for_are_told_apart() -> None:
+def test_grants_that_cannot_be_observed_are_listed_by_reason() -> None:
     lines = belief_lines(CrossCheck(5, 3, (), 0, 1, 2, without_token=1, shared_token=3))
-    assert [text.split(",")[0] for _, text in lines] == [
-        "2 grants of other keys than the one watched",
-        "1 grant of which the client does not tell the token",
-        "3 grants of a token that other grants have too",
+    assert [text for _, text in lines] == [
+        "2 grants of other keys than the observed one",
+        "1 grant without a token in the history",
+        "3 grants with a token that other grants have too",
     ]
 
 

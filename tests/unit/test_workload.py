@@ -166,9 +166,9 @@ def check_targets(fault: Drawn, scenario: Scenario) -> None:
 
 
 def check_apart(fault: Drawn, drawn: tuple[Drawn, ...]) -> None:
-    """No two faults last on one thing at the same time."""
+    """No two faults last on one part at the same time."""
     for other in drawn:
-        if other is not fault and other.at_ns >= fault.at_ns and other.things & fault.things:
+        if other is not fault and other.at_ns >= fault.at_ns and other.parts & fault.parts:
             assert other.at_ns >= fault.at_ns + (fault.lasts_ns or 0) + GAP_NS
 
 
@@ -229,7 +229,7 @@ def test_no_client_is_paused_while_its_packets_are_kept() -> None:
 def test_a_fault_on_the_holder_keeps_every_client_for_itself() -> None:
     drawn = [f for f in schedule(load(faults=EVERYTHING), 7) if f.clients == (HOLDER,)]
     assert drawn
-    assert drawn[0].things == {f"{client}~{node}" for client in HEAD["clients"] for node in "ABCDE"}
+    assert drawn[0].parts == {f"{client}~{node}" for client in HEAD["clients"] for node in "ABCDE"}
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""A run, told step by step in the terminal, beside what the article says of it."""
+"""A run, shown part by part in the terminal, beside quotations from the article."""

@@ -1,4 +1,4 @@
-"""Lanes in characters: the marks of the timeline as far as a run has come, in any width, colours or none."""
+"""Lanes in characters: the marks of the timeline up to some time, in any width, with colours or without."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = "━═╍┅"
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """The characters of a picture; nothing is told by colour alone."""
+    """The characters of a picture; colour alone carries no information."""
 
     rule: str = "─"
     keys: str = _KEYS
@@ -37,7 +37,7 @@ class Glyphs:
 
 
 ASCII = Glyphs("-", "=~+*", "#", ":", "%", "/", "x", "!", "|", "^", "x", ":", "-")
-"""For terminals that know no more."""
+"""For terminals without Unicode."""
 
 
 @dataclass(slots=True)
@@ -79,12 +79,12 @@ class Row:
 
 
 class Lanes:
-    """Draws a scene up to some moment of it.
+    """Draws a scene up to some time.
 
     Args:
         scene: the marks.
         width: how many characters a line may have.
-        glyphs: what to draw them with.
+        glyphs: the characters.
     """
 
     def __init__(self, scene: Scene, width: int, glyphs: Glyphs) -> None:
@@ -95,7 +95,7 @@ class Lanes:
         self._axis = TimeAxis(tuple(Panel(t0, t1, u0 * room, u1 * room) for t0, t1, u0, u1 in scene.panels))
 
     def at(self, now_ns: int) -> list[Text]:
-        """Everything that had happened by then (ns since the start); what comes later is left blank."""
+        """The lines of all marks until ``now_ns`` (since the start)."""
         rows: list[Row] = []
         for lane in self._scene.lanes:
             marks = [m for m in self._scene.marks if m.lane == lane.id and m.t0 <= now_ns]
@@ -109,15 +109,15 @@ class Lanes:
         return [*(row.text(self.gutter) for row in rows), *self._times()]
 
     def key(self) -> str:
-        """What the characters mean."""
+        """The meaning of the characters."""
         glyphs = self._glyphs
         signs = (
             (glyphs.keys[0], "a key on its node"),
             (glyphs.cut, "cut off"),
             (glyphs.jump, "clock moved"),
-            (glyphs.sure, "surely holds the lock"),
-            (glyphs.belief, "believes it"),
-            (glyphs.pause, "stands still"),
+            (glyphs.sure, "guaranteed window"),
+            (glyphs.belief, "belief window"),
+            (glyphs.pause, "paused"),
         )
         return "   ".join(f"{sign} {meaning}" for sign, meaning in signs)
 
@@ -125,7 +125,7 @@ class Lanes:
         return min(self._columns - 1, int(self._axis.x(time_ns) / _PT))
 
     def _span(self, mark: Mark, now_ns: int) -> tuple[int, int]:
-        """The columns of a mark, as far as it has come."""
+        """The columns of a mark until ``now_ns``."""
         end = now_ns if mark.t1 is None else min(mark.t1, now_ns)
         return self._x(mark.t0), self._x(end)
 
@@ -133,7 +133,7 @@ class Lanes:
         return style.tone(tone).solid if tone >= 0 else ""
 
     def _row(self, name: str, look: str, now_ns: int | None = None) -> Row:
-        """An empty row; its rule, if it has one, ends where the run has come to."""
+        """An empty row; its rule, if it has one, ends at ``now_ns``."""
         row = Row.of(name, self._columns, name_style=look)
         if now_ns is not None:
             row.fill(0, self._x(now_ns), self._glyphs.rule, "dim")

@@ -1,4 +1,4 @@
-"""Showing a run that has ended, scene by scene: words, what happened, the lanes as far as they had come."""
+"""Showing a finished run part by part: a text, the events, the lanes until then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from lab.report.demo.lanes import ASCII, Glyphs, Lanes
-from lab.report.demo.scenes import Scene
+from lab.report.demo.parts import Part
 from lab.report.demo.texts import Words
 from lab.report.terminal import OUTCOMES, STATUS_STYLES
 from lab.report.timeline.data import extract
@@ -32,7 +32,7 @@ class Show:
     Args:
         console: where to; it may be a file.
         result: the run.
-        wait: called at the end of every scene.
+        wait: called at the end of every part.
     """
 
     def __init__(self, console: Console, result: RunResult, wait: Callable[[], None]) -> None:
@@ -44,35 +44,35 @@ class Show:
         unicode = (console.encoding or "").lower().startswith("utf")
         self._lanes = Lanes(self._scene, self._width, Glyphs() if unicode else ASCII)
 
-    def play(self, scenes: Sequence[Scene], words: Words) -> None:
-        """Show all scenes, each with the words that belong to it, and at last the whole run."""
+    def play(self, parts: Sequence[Part], words: Words) -> None:
+        """Show all parts, each with its text, and at last the whole run."""
         self._say(words.opening, words.after)
         self._console.print(Text(self._lanes.key(), "dim"), width=self._width)
         self._wait()
         shown_ns = 0
-        said = self._texts(scenes, words)
-        ends = [scene.lines[0].time_ns for scene in scenes[1:]] + [scenes[-1].end_ns]
-        for number, (scene, text, end) in enumerate(zip(scenes, said, ends, strict=True), 1):
+        texts = self._texts(parts, words)
+        ends = [part.lines[0].time_ns for part in parts[1:]] + [parts[-1].end_ns]
+        for number, (part, text, end) in enumerate(zip(parts, texts, ends, strict=True), 1):
             self._console.print(Rule(f"{number}", style="dim", characters="-"), width=self._width)
             self._say(text, "")
-            self._console.print(self._happened(scene))
+            self._console.print(self._events(part))
             end_ns = end - self._start_ns
-            if scene.said:
+            if part.text:
                 self._draw(shown_ns, end_ns)
             shown_ns = end_ns
             self._wait()
         self._console.print(
-            Rule("what follows, and what the checker says", style="dim", characters="-"), width=self._width
+            Rule("the rest, and the checker's verdict", style="dim", characters="-"), width=self._width
         )
         self._draw(shown_ns, self._scene.last)
         self._say(words.closing, "")
 
     @staticmethod
-    def _texts(scenes: Sequence[Scene], words: Words) -> Iterator[str]:
-        """The words of each scene: those of the article, else those of the story; none before its first."""
-        spoken = [scene for scene in scenes if scene.said]
-        own = dict(zip_longest((id(scene) for scene in spoken), words.scenes[: len(spoken)], fillvalue=""))
-        return (own.get(id(scene)) or (scene.said and f"{scene.said}.") for scene in scenes)
+    def _texts(parts: Sequence[Part], words: Words) -> Iterator[str]:
+        """The text of each part: that of the article, else that of its `say` step; none before the first."""
+        named = [part for part in parts if part.text]
+        own = dict(zip_longest((id(part) for part in named), words.parts[: len(named)], fillvalue=""))
+        return (own.get(id(part)) or (part.text and f"{part.text}.") for part in parts)
 
     def _say(self, text: str, after: str) -> None:
         if not text:
@@ -83,24 +83,24 @@ class Show:
             self._console.print(Padding(words, (0, 2, 0, 2)), width=self._width)
         self._console.print()
 
-    def _happened(self, scene: Scene) -> RenderableType:
-        """What happened in the scene, line by line."""
+    def _events(self, part: Part) -> RenderableType:
+        """The events of a part, line by line."""
         lines = []
-        for line in scene.lines:
-            told = line.told
-            if told.text == scene.said or told.text.startswith("waits "):
+        for line in part.lines:
+            event = line.event
+            if event.text == part.text or event.text.startswith("waits "):
                 continue
             at = duration(max(0, line.time_ns - self._start_ns))
             text = Text.assemble(
                 (f"{at:>10}  ", "dim"),
-                (f"{told.actor:>8}  ", "bold"),
-                (told.text, STATUS_STYLES[told.status]),
+                (f"{event.actor:>8}  ", "bold"),
+                (event.text, STATUS_STYLES[event.status]),
             )
             lines.append(text)
         return Padding(Group(*lines), (0, 0, 1, 0)) if lines else Text("")
 
     def conclude(self) -> None:
-        """Say what came out of each property, and why where it was violated."""
+        """Print the outcome of each property, and why it was violated."""
         for name, seen in self._result.verdict.properties.items():
             word, look = OUTCOMES[seen.outcome]
             self._console.print(Text.assemble(f"  {str(name).replace('_', ' ')}: ", (word, look)))
@@ -108,7 +108,7 @@ class Show:
                 self._console.print(Padding(Text(seen.why), (0, 2, 0, 6)), width=self._width)
 
     def _draw(self, since_ns: int, until_ns: int) -> None:
-        """Draw the lanes; on a terminal they grow."""
+        """Draw the lanes; animated on a terminal."""
         if not self._console.is_terminal:
             self._console.print(self._picture(until_ns))
             return

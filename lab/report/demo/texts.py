@@ -1,4 +1,4 @@
-"""The words beside the scenes; they stand in `texts.yaml`."""
+"""The texts beside the parts of a run, from `texts.yaml`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from lab.scenario.model import Scenario
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said of one story. `after` is whom the words follow, "" where they are the scenario's own."""
+    """The texts of one scenario. `after` is the article that they paraphrase, if they do."""
 
     opening: str
-    scenes: tuple[str, ...]
+    parts: tuple[str, ...]
     closing: str
     after: str = ""
 
 
-def told() -> dict[str, Words]:
-    """The stories that have words of their own."""
+def texts() -> dict[str, Words]:
+    """The texts of all scenarios that have some."""
     text = resources.files("lab.report.demo").joinpath("texts.yaml").read_bytes()
     return msgspec.yaml.decode(text, type=dict[str, Words])
 
 
 def words_for(name: str, scenario: Scenario) -> Words:
-    """The words of a story, or what its file says of it."""
-    own = told().get(name)
+    """The texts of a scenario, or its `source` and `why`."""
+    own = texts().get(name)
     return own or Words(f"{scenario.source}", (), scenario.why.strip().replace("\n", " "))

@@ -1,1 +1,1 @@
-"""What else there is to see of a run: its fences, its cycle, how fast and how often the lock was got."""
+"""Further figures of a run: its fences, its cycle, how fast and how often the lock was acquired."""

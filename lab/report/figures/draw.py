@@ -1,7 +1,7 @@
 """The figures on paper: matplotlib, 84 mm wide (half a page in two columns), no text below 6.5 points.
 
-What they show is computed in `lab.report.figures.views`, as it is for the page of a run; the timeline is
-drawn by its own room. The same run gives the same bytes.
+Their content is computed in `lab.report.figures.views`, as for the page of a run; the timeline is drawn by
+`lab.report.timeline`. The same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 }
 _MARKERS: Final = {"acquire": "o", "extend": "D", "release": "v", "read": "s", "write": "s", "grant": "o"}
 _HOLLOW: Final = ("read", "grant")
-_EDGES: Final = {"ww": "overwrote (ww)", "wr": "was read by (wr)", "rw": "did not see (rw)"}
+_EDGES: Final = {"ww": "overwrote (ww)", "wr": "was read by (wr)", "rw": "did not read (rw)"}
 
 
 def figure(kind: str, history: History, verdict: Verdict, title: str, suffix: str) -> bytes:
@@ -56,7 +56,7 @@ def figure(kind: str, history: History, verdict: Verdict, title: str, suffix: st
         kind: "timeline", "fencing", "graph", "availability" or "latency".
         history: the record.
         verdict: the checker's verdict on it.
-        title: the story's title; only the timeline bears it.
+        title: the scenario's title; only the timeline has it.
         suffix: "svg" (texts stay text), "png" or "pdf".
 
     Raises:
@@ -96,28 +96,28 @@ def _rendered(
 
 
 def _empty(axes: Axes, words: str) -> float:
-    """A figure that has nothing to show says why."""
+    """A figure without content, with the reason."""
     axes.axis("off")
     axes.text(0.5, 0.5, textwrap.fill(words, 48), ha="center", va="center", color=style.QUIET)
     return 0.9
 
 
-def _whole(axes: Axes) -> Any:
-    """The figure around the axes, where what belongs to all of it is written."""
+def _figure(axes: Axes) -> Any:
+    """The figure around the axes."""
     return axes.get_figure(root=True)
 
 
 def _captioned(axes: Axes, words: str) -> None:
-    _whole(axes).suptitle(textwrap.fill(words, 64), x=0.02, ha="left", fontsize=6.5, color=style.QUIET)
+    _figure(axes).suptitle(textwrap.fill(words, 64), x=0.02, ha="left", fontsize=6.5, color=style.QUIET)
 
 
 def _points(
     axes: Axes, shown: Points, tones: Mapping[str, style.Tone], unit_ns: float, names: Mapping[str, str]
 ) -> None:
-    """Points by kind, outcome and client; what a shape means stands in the legend."""
+    """Points by kind, outcome and client; the legend has the meaning of the shapes."""
     handles: dict[str, Any] = {}
     for point in shown.points:
-        tone = tones.get(point.client, style.NOBODY)
+        tone = tones.get(point.client, style.UNOWNED)
         failed = point.outcome == "fail"
         marker = "x" if failed else _MARKERS.get(point.kind, "o")
         face = style.PAPER if point.kind in _HOLLOW or point.outcome == "info" else tone.solid
@@ -133,7 +133,7 @@ def _points(
         )
         meaning = names.get(f"{point.kind} {point.outcome}", "refused" if failed else point.kind)
         handles.setdefault(meaning, drawn)
-    _whole(axes).legend(
+    _figure(axes).legend(
         handles.values(),
         handles.keys(),
         frameon=False,
@@ -176,7 +176,7 @@ def _fencing(axes: Axes, views: Views, tones: Mapping[str, style.Tone]) -> float
 
 
 def _name_points(axes: Axes, shown: Points, tones: Mapping[str, style.Tone], unit_ns: float) -> None:
-    """Whose each point is, where there are few."""
+    """The client of each point, if there are few."""
     if len(shown.points) > NAMED_MAX:
         return
     span = max(point.t for point in shown.points) - min(point.t for point in shown.points)
@@ -195,7 +195,7 @@ def _name_points(axes: Axes, shown: Points, tones: Mapping[str, style.Tone], uni
             textcoords="offset points",
             ha="center",
             fontsize=6.5,
-            color=tones.get(point.client, style.NOBODY).text,
+            color=tones.get(point.client, style.UNOWNED).text,
         )
 
 
@@ -222,7 +222,7 @@ def _availability(axes: Axes, views: Views, tones: Mapping[str, style.Tone]) -> 
     rows = len(shown.rows)
     faults = shown.faults[:8]
     for at, (name, signs) in enumerate(shown.rows):
-        _windows(axes, shown, signs, rows - at, tones.get(name, style.NOBODY) if at else style.NOBODY, unit)
+        _windows(axes, shown, signs, rows - at, tones.get(name, style.UNOWNED) if at else style.UNOWNED, unit)
     for at, fault in enumerate(faults):
         end = last if fault.t1 is None else min(fault.t1, last)
         y = rows + 1 + (len(faults) - at) * 0.8
@@ -244,7 +244,7 @@ def _availability(axes: Axes, views: Views, tones: Mapping[str, style.Tone]) -> 
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     _time(axes, unit)
-    _captioned(axes, f"{shown.summary} Full: got; hatched: asked in vain; line: nobody asked.")
+    _captioned(axes, f"{shown.summary} Full: acquired; hatched: in vain; line: no request.")
     return 0.9 + 0.2 * rows + 0.14 * len(faults)
 
 
@@ -300,7 +300,7 @@ def _graph(axes: Axes, views: Views, tones: Mapping[str, style.Tone]) -> float:
             bbox=paper,
         )
     for one in shown.vertices:
-        tone = tones.get(one.client, style.NOBODY)
+        tone = tones.get(one.client, style.UNOWNED)
         box = {"boxstyle": "round,pad=0.5", "facecolor": tone.light, "edgecolor": tone.text}
         axes.text(one.x, one.y, f"{one.client}\n{one.words}", ha="center", va="center", bbox=box)
     axes.axis("off")

@@ -1,6 +1,6 @@
 """The figures beside the timeline, as plain values: computed once, drawn on paper and on the page.
 
-Times are nanoseconds since the first event of the history. A view that has nothing to show says why.
+Times are nanoseconds since the first event of the history. A view without content has the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lab.analysis.metrics import windows
 from lab.report.timeline.words import clean, duration, grouped, short_duration
 
 POINTS_MAX = 3000
-"""How many operations are drawn as points; of more, every n-th."""
+"""How many operations are drawn as points at most; if there are more, every n-th is."""
 WINDOWS_MAX = 60
 _KINDS = {F.ACQUIRE: "acquire", F.EXTEND: "extend", F.RELEASE: "release", F.READ: "read", F.WRITE: "write"}
 _OUTCOMES = {Status.OK: "ok", Status.FAIL: "fail", Status.INFO: "info"}
@@ -27,7 +27,7 @@ _OUTCOMES = {Status.OK: "ok", Status.FAIL: "fail", Status.INFO: "info"}
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point: `y` is a fence, or milliseconds. `kind` is what was done, `outcome` ok, fail or info."""
+    """One point: `y` is a fence, or milliseconds. `kind` is the operation, `outcome` ok, fail or info."""
 
     t: int
     y: float
@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Points over time; `summary` says what they show, or why there are none."""
+    """Points over time; `summary` describes them, or says why there are none."""
 
     points: tuple[Point, ...]
     summary: str
@@ -56,7 +56,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Rows of signs, of anybody and of each client, from `t0`: # a grant, . demand only, - no demand."""
+    """Rows of signs, of all clients and of each, from `t0`: # a grant, . demand only, - no demand."""
 
     t0: int
     window: int
@@ -120,7 +120,7 @@ def views_of(history: History, verdict: Verdict) -> Views:
 
 
 def fencing(evidence: Evidence) -> Points:
-    """Fences over time: as they were granted, and as writes brought them to the store."""
+    """Fences over time: as they were granted, and as writes had them."""
     ops, start_ns = evidence.ops, evidence.history.start_ns
     found: list[Point] = []
     rows = np.flatnonzero(ops.fence != MISSING)
@@ -137,10 +137,10 @@ def fencing(evidence: Evidence) -> Points:
         found.append(Point(at, fence, kind, outcome, client, tip))
     writes = [point for point in found if point.kind == "write"]
     if not found:
-        return Points((), "This lock hands out no fencing token, so the store had nothing to compare.")
+        return Points((), "This lock hands out no fencing tokens.")
     rejected = sum(point.outcome == "fail" for point in writes)
     checks = "the store checks them" if evidence.params.store_fences else "the store does not check them"
-    summary = f"{len(writes)} writes brought a fence, {rejected} of them rejected; {checks}."
+    summary = f"{len(writes)} writes had a fence, {rejected} of them were rejected; {checks}."
     return Points(tuple(found), summary)
 
 
@@ -173,7 +173,7 @@ def _thinned(rows: np.ndarray) -> list[int]:
 
 
 def availability(evidence: Evidence) -> Availability:
-    """In which windows somebody asked for the lock, and in which somebody got it."""
+    """In which windows the lock was requested, and in which it was acquired."""
     ops, start_ns = evidence.ops, evidence.history.start_ns
     rows = ops.rows(F.ACQUIRE)
     faults = tuple(
@@ -186,7 +186,7 @@ def availability(evidence: Evidence) -> Availability:
         if fault.heals is None
     )
     if not rows.size:
-        return Availability(0, 1, (), faults, "Nobody asked for the lock.")
+        return Availability(0, 1, (), faults, "No client requested the lock.")
     call = ops.call_ns[rows]
     end = np.minimum(np.minimum(ops.return_ns[rows], ops.info_ns[rows]), evidence.history.end_ns)
     granted = ops.status[rows] == Status.OK
@@ -195,13 +195,12 @@ def availability(evidence: Evidence) -> Availability:
     def signs(mine: np.ndarray) -> str:
         return windows(call[mine], end[mine], granted[mine], start_ns=first, window_ns=window)
 
-    table = [("anybody", signs(np.ones(rows.size, bool)))]
+    table = [("any client", signs(np.ones(rows.size, bool)))]
     for code in np.unique(ops.client[rows]).tolist():
         table.append((clean(ops.names.client[code], 40), signs(ops.client[rows] == code)))
-    got, asked = table[0][1].count("#"), table[0][1].count(".")
-    share = (
-        f"In {got} of {got + asked} windows of {short_duration(window)} with demand somebody got the lock."
-    )
+    acquired, asked = table[0][1].count("#"), table[0][1].count(".")
+    demand = f"{acquired + asked} windows of {short_duration(window)} with demand"
+    share = f"The lock was acquired in {acquired} of {demand}."
     return Availability(first - start_ns, window, tuple(table), faults, share)
 
 
@@ -231,14 +230,14 @@ def _cycle_edges(_: Evidence, finding: Finding) -> Iterator[Edge]:
 
 
 def _lost_update_edges(evidence: Evidence, finding: Finding) -> Iterator[Edge]:
-    """Two writes based on one version: the later replaces the earlier, and did not see it."""
+    """Two writes based on one version: the later one replaces the earlier one without having read it."""
     versions: list[int | None] = list(finding.details.get("versions_written") or ())
     clients = [clean(name, 40) for name in finding.clients]
     if len(finding.witnesses) != 2 or len(versions) != 2 or None in versions or len(clients) != 2:
         return
     ops = evidence.ops
     rows = _rows(ops.return_index, ops.call_index, list(finding.witnesses))
-    # Witnesses are ordered by event, clients and versions by version: the client tells which is which.
+    # Witnesses are ordered by event, clients and versions by version: the client identifies the write.
     one, two = finding.witnesses
     if one in rows and clean(evidence.client(rows[one]), 40) != clients[0]:
         one, two = two, one

@@ -14,7 +14,7 @@ PAGE = "index.html"
 
 
 def write_page(result: RunResult, directory: Path) -> Path:
-    """Write ``index.html`` into a directory; the file needs nothing else, neither beside it nor from afar.
+    """Write ``index.html`` into a directory; the file needs no other file and no network.
 
     Args:
         result: the run.

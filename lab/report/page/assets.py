@@ -1,4 +1,4 @@
-"""What pages are made of: texts that come with the lab, templates that escape, hashes for their policy."""
+"""Assets of pages: scripts and styles, templates that escape, hashes for the content security policy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined, Template
 
 @cache
 def template(name: str) -> Template:
-    """A template by its name; what is put into it is escaped, and a word it does not get is an error."""
+    """A template by its name; values are escaped, and a missing one is an error."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -30,5 +30,5 @@ def asset(name: str) -> str:
 
 
 def sha256(text: str) -> str:
-    """What a page's policy names a script or a style by."""
+    """The hash of a script or a style in a page's content security policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,7 +1,7 @@
-"""From a run that was judged to the text of its page.
+"""From the result of a run to the text of its page.
 
-All texts go through the template's escaping or, as data for the pictures, through JSON in which no `<` is
-left; the scripts put them into the document as text. The page's own policy forbids every other script and
+All texts go through the template's escaping or, as data for the pictures, through JSON without any `<`; the
+scripts put them into the document as text. The page's content security policy forbids every other script and
 every request.
 """
 
@@ -43,22 +43,22 @@ _FILES = (
 
 
 def page(result: RunResult, directory: Path) -> str:
-    """The whole page; `directory` only tells which files there are to link to."""
+    """The whole page; it links to the files that exist in `directory`."""
     verdict, scenario = result.verdict, result.loaded.scenario
-    story = extract(result.history, verdict, scenario.title)
-    views, scene = views_of(result.history, verdict), scene_of(story)
+    timeline = extract(result.history, verdict, scenario.title)
+    views, scene = views_of(result.history, verdict), scene_of(timeline)
     script = "\n".join(asset(name) for name in SCRIPTS)
     sheet = _style()
     return template("page.html.jinja").render(
         name=clean(result.name, 120),
-        title=story.title,
+        title=timeline.title,
         **_ending(result),
         properties=_properties(verdict),
-        notes=story.notes,
-        findings=_findings(story, scene),
+        notes=timeline.notes,
+        findings=_findings(timeline, scene),
         belief=belief_lines(result.belief) if result.belief else [],
         remarks=verdict.remarks,
-        faults=[{**msgspec.to_builtins(fault), "when": when(fault.span)} for fault in story.faults],
+        faults=[{**msgspec.to_builtins(fault), "when": when(fault.span)} for fault in timeline.faults],
         figures=_figures(views),
         measures=measure_lines(result.measures) if result.measures else [],
         why=[part for part in scenario.why.strip().split("\n\n") if part],
@@ -67,7 +67,7 @@ def page(result: RunResult, directory: Path) -> str:
         facts=_facts(result),
         scenario=result.loaded.text,
         files=[name for name in _FILES if name == "verdict.json" or (directory / name).exists()],
-        style=sheet,  # our own files may stand as they are
+        style=sheet,
         style_hash=sha256(sheet),
         data=_json({"scene": scene, "views": views}),
         script=script,
@@ -75,7 +75,7 @@ def page(result: RunResult, directory: Path) -> str:
     )
 
 
-def get_ready() -> None:
+def preload() -> None:
     """Build what is the same on every page, before there is one to write."""
     template("page.html.jinja")
     _style()
@@ -90,11 +90,11 @@ def _style() -> str:
         rules.append(_tone_rule(f".tone{at}", tone))
         dark = f"--text: {tone.light}; --light: color-mix(in srgb, {tone.solid} 45%, var(--paper));"
         rules.append(f"@media screen and (prefers-color-scheme: dark) {{ .tone{at} {{ {dark} }} }}")
-    rules.append(_tone_rule(".nobody", style.NOBODY))
+    rules.append(_tone_rule(".unowned", style.UNOWNED))
     rules.append(
-        "@media screen and (prefers-color-scheme: dark) { .nobody { --text: #b5b5b5; --light: #444; } }"
+        "@media screen and (prefers-color-scheme: dark) { .unowned { --text: #b5b5b5; --light: #444; } }"
     )
-    rules.append("svg .name { fill: var(--text, var(--ink)); }\nsvg .name.nobody { fill: var(--ink); }")
+    rules.append("svg .name { fill: var(--text, var(--ink)); }\nsvg .name.unowned { fill: var(--ink); }")
     return "\n".join([asset("page.css"), *rules])
 
 
@@ -104,7 +104,7 @@ def _tone_rule(selector: str, tone: style.Tone) -> str:
 
 
 def _json(data: object) -> str:
-    """JSON that may stand in a script element: nothing in it can end the element or begin a comment."""
+    """JSON for a script element: nothing in it can end the element or begin a comment."""
     text = msgspec.json.encode(data).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -112,17 +112,17 @@ def _json(data: object) -> str:
 
 
 def _ending(result: RunResult) -> dict[str, Any]:
-    """The verdict in two sentences: was it as expected, and what happened."""
+    """The result in two sentences: whether it was as expected, and what happened."""
     verdict, compared = result.verdict, result.comparison
     violated = any(seen.outcome is Outcome.VIOLATED for seen in verdict.properties.values())
-    ending, mood = {
+    ending, status = {
         ExitCode.EXPECTED: ("As expected.", "bad" if violated else "fine"),
         ExitCode.UNEXPECTED: ("Not as expected.", "bad"),
     }.get(result.exit_code, ("Unknown: not everything that was expected could be decided.", "doubt"))
     return {
         "ending": ending,
         "headline": headline(verdict),
-        "mood": mood,
+        "status": status,
         "mismatches": [f"expected {m.what}: {m.expected}; seen: {m.seen}" for m in compared.mismatches],
         "unknown": [clean(reason, 400) for reason in compared.unknown],
     }
@@ -142,7 +142,7 @@ def _properties(verdict: Verdict) -> list[dict[str, str]]:
     ]
 
 
-def _findings(story: Timeline, scene: Scene) -> list[dict[str, Any]]:
+def _findings(timeline: Timeline, scene: Scene) -> list[dict[str, Any]]:
     drawn = {name for mark in scene.marks for name in (*mark.findings, *mark.warnings)}
     return [
         {
@@ -150,7 +150,7 @@ def _findings(story: Timeline, scene: Scene) -> list[dict[str, Any]]:
             "meaning": FINDINGS[finding.name].short if finding.name in FINDINGS else "",
             "shown": finding.name in drawn,
         }
-        for finding in story.findings
+        for finding in timeline.findings
     ]
 
 
@@ -166,10 +166,10 @@ def _figures(views: Views) -> list[dict[str, Any]]:
         ),
         (
             "availability",
-            "When the lock could be got",
+            "When the lock could be acquired",
             views.availability.rows,
             views.availability.summary,
-            "Full: got; struck through: asked for in vain; thin: nobody asked.",
+            "Full: acquired; struck through: requested in vain; thin: no request.",
         ),
         (
             "latency",
@@ -186,7 +186,7 @@ def _figures(views: Views) -> list[dict[str, Any]]:
 
 
 def _facts(result: RunResult) -> str:
-    """The seed, where it ran, and on what."""
+    """The seed, the lock, the nodes, the substrate and versions."""
     words = shlex.split(result.repeat or "")
     seed = words[words.index("--seed") + 1] if "--seed" in words[:-1] else None
     lock, cluster = result.loaded.scenario.lock, result.loaded.scenario.cluster

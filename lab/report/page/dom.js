@@ -18,7 +18,7 @@ function textWidth(text, size = 12, bold = false) {
 }
 
 function toneClass(tone) {
-  return tone < 0 ? "nobody" : `tone${tone % 10}`;
+  return tone < 0 ? "unowned" : `tone${tone % 10}`;
 }
 
 // 1, 2 or 5 times a power of ten, at least `least`.

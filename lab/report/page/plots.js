@@ -26,7 +26,7 @@ function timeAxis(root, x, from, to, width, y) {
   svg("text", { x: width - PLOT.right, y: y + 33, class: "quiet", "text-anchor": "end" }, root, words);
 }
 
-// A shape per kind and a sign per outcome: nothing is told by colour alone.
+// A shape per kind and a sign per outcome: colour alone carries no information.
 function sign(point, x, y, root) {
   const group = svg("g", { class: `mark point ${point.kind} ${point.outcome} ${toneClass(point.tone)}`, role: "img" }, root);
   group.setAttribute("aria-label", point.tip.join(". "));
@@ -86,7 +86,7 @@ function pointsPlot(root, points, [from, to], { log, name }) {
   });
 }
 
-// Rows of windows: full if the lock was got in it, hollow if it was only asked for, a dot if nobody asked.
+// Rows of windows: full if the lock was acquired in it, hollow if only requested, a dot without a request.
 function availabilityPlot(root, view, tones, [from, to]) {
   const words = { "#": "got it", ".": "asked, and did not get it", "-": "did not ask" };
   figure(root, (own, width) => {
@@ -109,7 +109,7 @@ function availabilityPlot(root, view, tones, [from, to]) {
       y += 15;
     }
     view.rows.forEach(([name, signs], row) => {
-      const tone = row ? toneClass(tones.get(name) ?? -1) : "nobody";
+      const tone = row ? toneClass(tones.get(name) ?? -1) : "unowned";
       y += row === 1 ? 10 : 2;
       svg("text", { x: left - 8, y: y + 13, class: `name ${tone}`, "text-anchor": "end", "font-size": 12 }, own, name);
       [...signs].forEach((one, at) => {

@@ -1,4 +1,4 @@
-"""The timeline picture of a run: who believed what when, what the nodes held, and where it broke."""
+"""The timeline picture of a run: the clients' windows, the keys on the nodes, the store, and the findings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("svg", "png")
 
-__all__ = ["draw_timeline", "get_ready"]
+__all__ = ["draw_timeline", "preload"]
 
 
-def get_ready() -> None:
-    """Import everything that drawing needs, and find its fonts: most of a second that need not come last."""
-    from lab.report.timeline import data  # noqa: F401 - as is the next one, for its import's sake
+def preload() -> None:
+    """Import everything that drawing needs, and find its fonts, which takes most of a second."""
+    from lab.report.timeline import data  # noqa: F401 - imported for later, as is the next one
     from lab.report.timeline.draw import picture  # noqa: F401
     from lab.report.timeline.pen import Pen
     from lab.report.timeline.style import SMALL_PT
@@ -40,9 +40,9 @@ def draw_timeline(
     Args:
         history: the record.
         verdict: the checker's verdict on it; its findings mark what went wrong.
-        title: any text; it is printed as it is.
-        out_dir: an existing directory or one to be made.
-        formats: what matplotlib can write: "svg" (texts stay text, same input gives the same bytes), "png".
+        title: any text; it is printed unchanged.
+        out_dir: the directory; it is made if it does not exist.
+        formats: formats of matplotlib: "svg" (texts stay text, same input gives the same bytes), "png".
 
     Returns:
         the files written, in the order of ``formats``.

@@ -1,8 +1,8 @@
-"""A time axis that leaves out long stretches in which nothing happens.
+"""A time axis that leaves out long stretches without events.
 
-A lock story of half a second hangs on leases of ten seconds: on one linear axis either the story or the
+A run may have half a second of events and leases of ten seconds: on one linear axis either the events or the
 leases are invisible. The axis therefore consists of panels, each linear in itself, with a marked break where
-time was left out.
+time is left out.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TimeAxis:
         return [(self.x(mark), _tick_label(mark, in_s)) for mark in marks]
 
     def unit(self) -> str:
-        """Name the unit of the ticks: "s" when the axis reaches beyond 100 s, else "ms"."""
+        """The unit of the ticks: "s" if the axis reaches beyond 100 s, else "ms"."""
         return "s" if self.panels[-1].end_ns >= 100 * S_NS else "ms"
 
 
@@ -148,11 +148,11 @@ def build_axis(
     """Lay out the axis so that every moment is in a panel and long empty stretches are left out.
 
     Args:
-        moments: times in ns at which something happens (any order, duplicates count as density).
+        moments: times of events in ns (any order, duplicates count as density).
         ends: times in ns that must be visible but need no room, such as the ends of leases.
         x0: left edge in points.
         x1: right edge in points.
-        forced: stretches in ns that must be left out whatever their length (an excerpt of a long history).
+        forced: stretches in ns that are always left out (an excerpt of a long history).
     """
     times = sorted([*moments, *ends]) or [0]
     busy = Counter(moments)
@@ -179,9 +179,9 @@ def build_axis(
 
 
 def _shares(groups: list[list[int]], moments: Counter[int]) -> list[float]:
-    """Which part of the free width each group gets: half by its length in time, half by what happens in it.
+    """The share of the free width of each group: half by its length in time, half by its number of events.
 
-    A group in which nothing happens but that leases end is content with the least width.
+    A group with nothing but ends of leases gets the least width.
     """
     busy = [sum(moments[time_ns] for time_ns in set(group)) for group in groups]
     lengths = [group[-1] - group[0] if count else 0 for group, count in zip(groups, busy, strict=True)]
@@ -194,8 +194,8 @@ def _shares(groups: list[list[int]], moments: Counter[int]) -> list[float]:
 def _groups(times: list[int], busy: Container[int], forced: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Split sorted times at the gaps worth leaving out, the largest first.
 
-    A gap is worth leaving out where it fills most of its panel, so that all the rest is squeezed together,
-    and is a good part of the whole axis. A panel that shows nothing but ends of leases is left as it is.
+    A gap is left out if it fills most of its panel and is a large part of the whole axis. A panel with only
+    ends of leases is not split.
     """
     groups = [times]
     for start, _ in sorted(forced):

@@ -1,4 +1,4 @@
-"""Drawing the words around the lanes: title, verdict, key, faults with receipts, findings, notes."""
+"""Drawing the texts around the lanes: title, verdict, key, faults with receipts, findings, notes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _MOST_FINDINGS = 6
 _MOST_FAULTS = 14
 
 
-def draw_header(pen: Pen, story: Timeline) -> float:
-    """Title and the verdict in words; returns where the lanes may begin."""
+def draw_header(pen: Pen, timeline: Timeline) -> float:
+    """Title and verdict; returns where the lanes may begin."""
     room = pen.width_pt - 2 * MARGIN_PT
     y = MARGIN_PT + 7
-    for line in wrapped(story.title, style.TITLE_PT, room, bold=True, most=2):
+    for line in wrapped(timeline.title, style.TITLE_PT, room, bold=True, most=2):
         pen.text(MARGIN_PT, y, line, style.TITLE_PT, bold=True)
         y += 14
     y += 1
-    y = _draw_verdict(pen, story, y, room)
-    for reason in story.reasons[:2]:
+    y = _draw_verdict(pen, timeline, y, room)
+    for reason in timeline.reasons[:2]:
         for line in wrapped(f"unknown because: {reason}", style.LABEL_PT, room, most=2):
             pen.text(MARGIN_PT, y, line, style.LABEL_PT, style.UNKNOWN)
             y += _LINE_PT
     return y + 3
 
 
-def _draw_verdict(pen: Pen, story: Timeline, y: float, room: float) -> float:
+def _draw_verdict(pen: Pen, timeline: Timeline, y: float, room: float) -> float:
     """One chunk per property, the worst first, wrapped at chunk ends."""
     x = MARGIN_PT
     parts = sorted(
-        story.verdict, key=lambda part: _WORST_FIRST.index(part[1]) if part[1] in _WORST_FIRST else 0
+        timeline.verdict, key=lambda part: _WORST_FIRST.index(part[1]) if part[1] in _WORST_FIRST else 0
     )
     for position, (name, outcome) in enumerate(parts):
         word, color, loud = _OUTCOMES.get(outcome, (outcome, style.UNKNOWN, True))
@@ -64,7 +64,7 @@ def draw_footer(sheet: Sheet, y: float) -> float:
     y = _draw_fault_list(sheet, y)
     y = _draw_findings(sheet, y)
     room = sheet.pen.width_pt - 2 * MARGIN_PT
-    for note in sheet.story.notes:
+    for note in sheet.timeline.notes:
         for line in wrapped(note, style.SMALL_PT, room, most=3):
             sheet.pen.text(MARGIN_PT, y, line, style.SMALL_PT, style.QUIET)
             y += _LINE_PT
@@ -75,7 +75,7 @@ def _draw_key(sheet: Sheet, y: float) -> float:
     """The signs that occur in this picture, explained."""
     room = sheet.pen.width_pt - MARGIN_PT
     x = MARGIN_PT
-    for words in signs_in(sheet.story):
+    for words in signs_in(sheet.timeline):
         width = 17 + text_width(words, style.SMALL_PT) + 9
         if x > MARGIN_PT and x + width - 9 > room:
             x, y = MARGIN_PT, y + 11
@@ -86,10 +86,10 @@ def _draw_key(sheet: Sheet, y: float) -> float:
 
 
 def _draw_fault_list(sheet: Sheet, y: float) -> float:
-    """The numbered faults with what was observed before and after."""
+    """The numbered faults with their receipts."""
     pen = sheet.pen
     room = pen.width_pt - 2 * MARGIN_PT - 14
-    faults = sheet.story.faults
+    faults = sheet.timeline.faults
     for fault in faults[:_MOST_FAULTS]:
         receipt = f"receipt: {fault.receipt}" if fault.receipt else "NO RECEIPT"
         text = f"{fault.name} {fault.target}, at {duration(fault.span.start_ns)} ({receipt})"
@@ -109,7 +109,7 @@ def _draw_findings(sheet: Sheet, y: float) -> float:
     """The findings by name, each with its sentence; violations first."""
     pen = sheet.pen
     room = pen.width_pt - 2 * MARGIN_PT - 14
-    findings = sheet.story.findings
+    findings = sheet.timeline.findings
     for finding in findings[:_MOST_FINDINGS]:
         bad = finding.severity == "violation"
         color = style.VIOLATION if bad else style.UNKNOWN if finding.severity == "warning" else style.QUIET

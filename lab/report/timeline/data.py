@@ -1,6 +1,6 @@
 """From a history and its verdict to the values that the picture shows; nothing is drawn here.
 
-Windows are the checker's own (`checker.history.windows`): the picture never has a second opinion.
+Windows are those of the checker (`checker.history.windows`), not computed again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _STALL_COVERED = 0.6
 
 
 def extract(history: History, verdict: Verdict, title: str) -> Timeline:
-    """Collect lanes, bands, faults and words.
+    """Collect lanes, bands, faults and texts.
 
     Args:
         history: the record.
-        verdict: what the checker says about it; its findings mark what is wrong.
-        title: the story's title, any text.
+        verdict: the checker's verdict on it; its findings mark what is wrong.
+        title: the scenario's title, any text.
 
     Returns:
         a timeline whose times are nanoseconds since the history's first event.
@@ -49,7 +49,7 @@ def extract(history: History, verdict: Verdict, title: str) -> Timeline:
 
 
 class _Extraction:
-    """One pass over a history; the attributes are what several steps share."""
+    """One pass over a history; the attributes are shared by several steps."""
 
     def __init__(self, history: History, verdict: Verdict, title: str) -> None:
         self.history, self.verdict = history, verdict
@@ -59,17 +59,17 @@ class _Extraction:
         self.grants: Grants = self.evidence.grants
         self.accused: Accused = accuse(self.evidence, verdict)
         self.key, others = self._key_shown()
-        self.story = Timeline(title=clean(title, 160) or "A lock’s story")
-        self.story.verdict, self.story.reasons = verdict_words(verdict)
-        self.story.findings = texts(verdict)
+        self.result = Timeline(title=clean(title, 160) or "A run")
+        self.result.verdict, self.result.reasons = verdict_words(verdict)
+        self.result.findings = texts(verdict)
         if others:
             key = clean(self.key or "", 40)
-            self.story.notes.append(f"Only key “{key}” is drawn; not drawn: {listed(others)}.")
+            self.result.notes.append(f"Only key “{key}” is drawn; not drawn: {listed(others)}.")
         self.excerpt: Excerpt = self._excerpt()
 
     def timeline(self) -> Timeline:
-        """Everything together."""
-        story, history = self.story, self.history
+        """The whole timeline."""
+        result, history = self.result, self.history
         names = self._client_names()
         nodes = self._node_names()
         self.lanes = {name: ClientLane(clean(name, 40) or "?") for name in names}
@@ -80,33 +80,33 @@ class _Extraction:
         tokens = [token for e in seen for token in (*tokens_set(e), *([e.token] if e.token else ()))]
         tokens += [one["token"] for _, one in ran if isinstance(one.get("token"), str)]
         owners = token_owners(self.evidence, tokens)
-        story.nodes = [self._node(name, marks, events.get(name, ()), owners) for name in nodes]
+        result.nodes = [self._node(name, marks, events.get(name, ()), owners) for name in nodes]
         self._operations()
         self._windows(marks)
-        self._still(marks)
+        self._pauses(marks)
         self._cut_tries(marks)
-        story.faults = [f for f in marks.listed if self.excerpt.shows(f.span.start_ns, f.span.start_ns)]
-        story.store_links = marks.links.get(STORE, [])
-        story.writes = store_writes(self.evidence, self.excerpt.rows, self.accused, ran)
-        story.announcements = announcements(self.evidence, self.key, self.excerpt, owners, ran)
-        story.bands = [
+        result.faults = [f for f in marks.listed if self.excerpt.shows(f.span.start_ns, f.span.start_ns)]
+        result.store_links = marks.links.get(STORE, [])
+        result.writes = store_writes(self.evidence, self.excerpt.rows, self.accused, ran)
+        result.announcements = announcements(self.evidence, self.key, self.excerpt, owners, ran)
+        result.bands = [
             band for band in self.accused.bands if self.excerpt.shows(band.span.start_ns, band.span.end_ns)
         ]
-        story.flags = self.accused.flags
-        story.clients = self._ordered(list(self.lanes.values()))
-        story.gaps = list(self.excerpt.gaps)
+        result.flags = self.accused.flags
+        result.clients = self._ordered(list(self.lanes.values()))
+        result.gaps = list(self.excerpt.gaps)
         if self.excerpt.note:
-            story.notes.append(self.excerpt.note)
+            result.notes.append(self.excerpt.note)
         if not len(self.ops):
-            story.notes.append("The history holds no operation of any client.")
-        story.notes += [f"The record is incomplete: {clean(problem)}." for problem in history.problems[:2]]
+            result.notes.append("The history holds no operation of any client.")
+        result.notes += [f"The record is incomplete: {clean(problem)}." for problem in history.problems[:2]]
         self._moments()
-        return story
+        return result
 
     # -- what to show -------------------------------------------------------------------------------------
 
     def _key_shown(self) -> tuple[str | None, list[str]]:
-        """The key of the first violation, else the one most asked for; and the keys not shown."""
+        """The key of the first violation, else the one most requested; and the keys not shown."""
         ops = self.ops
         codes = ops.key[(ops.f <= F.HELD) & (ops.key != NONE)]
         if not codes.size:
@@ -135,7 +135,7 @@ class _Extraction:
         return choose(rows, call, back, [int(i) for i in at if i < rows.size])
 
     def _client_names(self) -> list[str]:
-        """Clients in the order of the header, then of first appearance; the busiest if there are too many."""
+        """Clients in the order of the header, then of first call; if too many, those of findings first."""
         used = Counter(self.ops.client[self.excerpt.rows].tolist())
         present = [self.ops.names.client[code] for code in sorted(used, key=lambda c: self._first_call(c))]
         names = [name for name in self.history.params.clients if name in present or not present]
@@ -143,7 +143,7 @@ class _Extraction:
         if len(names) > _MOST_CLIENTS:
             kept = [name for name in names if name in self.accused.clients][:_MOST_CLIENTS]
             kept += [name for name in names if name not in kept][: _MOST_CLIENTS - len(kept)]
-            self.story.notes.append(f"{len(names) - len(kept)} of {len(names)} clients are not drawn.")
+            self.result.notes.append(f"{len(names) - len(kept)} of {len(names)} clients are not drawn.")
             names = [name for name in names if name in kept]
         return names
 
@@ -152,19 +152,19 @@ class _Extraction:
         return int(rows[np.argmax(self.ops.client[rows] == client)])
 
     def _node_names(self) -> list[str]:
-        """Nodes that any event or fault speaks of, in order of name."""
+        """The nodes of events and faults, by name."""
         seen = {event.node for event in self.history.nodes if event.node}
         size = self.history.params.nodes or 0
         letters = [chr(ord("A") + i) for i in range(min(size, 26))]
         hit = {name for fault in self.history.faults for name in fault.targets if name in letters}
         names = sorted(seen | hit | (set(letters) if seen and seen <= set(letters) else set()))
         if len(names) > _MOST_NODES:
-            self.story.notes.append(f"{len(names) - _MOST_NODES} of {len(names)} nodes are not drawn.")
+            self.result.notes.append(f"{len(names) - _MOST_NODES} of {len(names)} nodes are not drawn.")
         return names[:_MOST_NODES]
 
     def _ordered(self, lanes: list[ClientLane]) -> list[ClientLane]:
         """The two clients of the first violation side by side."""
-        pair = next((band.clients for band in self.story.bands if band.clients[0] != band.clients[1]), None)
+        pair = next((band.clients for band in self.result.bands if band.clients[0] != band.clients[1]), None)
         if pair is None:
             return lanes
         at = {lane.name: position for position, lane in enumerate(lanes)}
@@ -220,7 +220,7 @@ class _Extraction:
             )
 
     def _windows(self, marks: FaultMarks) -> None:
-        """Belief and guaranteed windows as the checker has them, and the deaths of clients."""
+        """The checker's belief and guaranteed windows, and the crashes of clients."""
         for name, grant in grants_shown(self.evidence, self.key, self.excerpt):
             if name in self.lanes:
                 self.lanes[name].grants.append(grant)
@@ -229,7 +229,7 @@ class _Extraction:
                 self.lanes[name].crashed_ns = at_ns
 
     def _node_events(self) -> dict[str, list[Event]]:
-        """The events of each node on the key shown; of an excerpt those within, and the last before each."""
+        """The events of each node on the key shown; in an excerpt those within, and the last before each."""
         found: dict[str, list[Event]] = {}
         before: dict[str, Event] = {}
         spans = [(s.start_ns + self.start_ns, (s.end_ns or 0) + self.start_ns) for s in self.excerpt.shown]
@@ -260,7 +260,7 @@ class _Extraction:
         ]
         return lane
 
-    def _still(self, marks: FaultMarks) -> None:
+    def _pauses(self, marks: FaultMarks) -> None:
         """Pauses, and stalls that no pause explains."""
         for name, lane in self.lanes.items():
             lane.pauses = [self._ended(name, pause, marks) for pause in marks.pauses.get(name, [])]
@@ -280,7 +280,7 @@ class _Extraction:
                 stalled.pauses.append(Pause(Span(start, end), "stall"))
 
     def _ended(self, name: str, pause: Pause, marks: FaultMarks) -> Pause:
-        """A pause ends when its client does something after the healing began, if not confirmed before."""
+        """A pause ends at its client's first event after the healing began, if not confirmed before."""
         healing, end = marks.healing_ns.get(pause.fault or 0), pause.span.end_ns
         if healing is None or end is None or name not in self.ops.names.client:
             return pause
@@ -291,10 +291,10 @@ class _Extraction:
         return replace(pause, span=Span(pause.span.start_ns, int(first.min()))) if first.size else pause
 
     def _cut_tries(self, marks: FaultMarks) -> None:
-        """Acquires called while a link of their client was cut: what they sent there never arrived."""
+        """Acquires called while a link of their client was cut: their requests there never arrived."""
         for name, lane in self.lanes.items():
             for attempt in lane.attempts:
-                for node in self.story.nodes:
+                for node in self.result.nodes:
                     for link in node.links:
                         at = attempt.span.start_ns
                         if attempt.kind != "acquire" or not link.lossy or link.peer != clean(name, 24):
@@ -306,27 +306,27 @@ class _Extraction:
 
     def _moments(self) -> None:
         """The instants that the time axis must make room for."""
-        story, excerpt = self.story, self.excerpt
+        result, excerpt = self.result, self.excerpt
         moments: list[int] = []
-        for lane in story.clients:
+        for lane in result.clients:
             spans = [*(a.span for a in lane.attempts), *(u.span for u in lane.uses)]
             spans += [pause.span for pause in lane.pauses]
             for span in spans:
                 moments += [time_ns for time_ns in (span.start_ns, span.end_ns) if time_ns is not None]
             moments += [lane.crashed_ns] if lane.crashed_ns is not None else []
-        moments += [fault.span.start_ns for fault in story.faults]
-        moments += [life.span.start_ns for node in story.nodes for life in node.lives]
+        moments += [fault.span.start_ns for fault in result.faults]
+        moments += [life.span.start_ns for node in result.nodes for life in node.lives]
         moments += [
-            end for node in story.nodes for down in node.downs for end in (down.start_ns, down.end_ns) if end
+            end for node in result.nodes for down in node.downs for end in (down.start_ns, down.end_ns) if end
         ]
-        moments += [write.at_ns for write in story.writes] + [one.at_ns for one in story.announcements]
+        moments += [write.at_ns for write in result.writes] + [one.at_ns for one in result.announcements]
         last = max(moments, default=0)
         moments += [
-            f.span.end_ns for f in story.faults if f.span.end_ns is not None and f.span.end_ns <= last
+            f.span.end_ns for f in result.faults if f.span.end_ns is not None and f.span.end_ns <= last
         ]
-        spans = [s for lane in story.clients for g in lane.grants for s in (*g.belief, *g.guaranteed)]
-        spans += [life.span for node in story.nodes for life in node.lives]
+        spans = [s for lane in result.clients for g in lane.grants for s in (*g.belief, *g.guaranteed)]
+        spans += [life.span for node in result.nodes for life in node.lives]
         ends = [span.end_ns for span in spans if span.end_ns is not None]
-        story.moments = sorted(t for t in moments if excerpt.shows(t, t))
-        story.window_ends = sorted({t for t in ends if excerpt.shows(t, t) or (not excerpt.shown and t)})
-        story.last_ns = max([*story.moments, *story.window_ends, 0])
+        result.moments = sorted(t for t in moments if excerpt.shows(t, t))
+        result.window_ends = sorted({t for t in ends if excerpt.shows(t, t) or (not excerpt.shown and t)})
+        result.last_ns = max([*result.moments, *result.window_ends, 0])

@@ -1,4 +1,4 @@
-"""Which part of a long history is drawn: beginning, end, and the neighbourhood of the first violation."""
+"""Which part of a long history is drawn: its beginning and end, and around the first violation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def choose(rows: I64, call_ns: I64, return_ns: I64, witnesses: Sequence[int]) ->
     stops = np.flatnonzero(wanted & ~np.concatenate([wanted[1:], [False]]))
     shown: list[Span] = []
     for first, last in zip(starts.tolist(), stops.tolist(), strict=True):
-        # Only calls bound a stretch: one operation that took for ever must not bridge what is left out.
+        # Only calls bound a stretch: one very long operation must not extend over what is left out.
         end = int(call_ns[last])
         quick = return_ns[first : last + 1]
         limit = int(call_ns[last + 1]) if last + 1 < rows.size else int(return_ns.max())

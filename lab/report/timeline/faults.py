@@ -1,4 +1,4 @@
-"""From the nemesis' record to what the picture shows of each fault, receipts put into words."""
+"""From the nemesis' events to the faults in the picture, with receipts as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FaultMarks:
     promotions: dict[str, list[Promotion]] = field(default_factory=dict)
     crashed_ns: dict[str, int] = field(default_factory=dict)
     healing_ns: dict[int, int] = field(default_factory=dict)
-    """By number of a fault, when its healing began; that it was confirmed ends the fault's span."""
+    """By number of a fault, when its healing began; the fault's span ends when it was confirmed."""
 
 
 def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) -> FaultMarks:
@@ -49,7 +49,7 @@ def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) 
         number = numbers.get(str(continues)) if continues is not None else None
         if number is None:
             number = len(marks.listed) + 1
-            marks.listed.append(_in_words(injection, number, span))
+            marks.listed.append(_entry(injection, number, span))
         numbers[injection.fault_id] = number
         if injection.fault_id in healings:
             marks.healing_ns[number] = healings[injection.fault_id] - history.start_ns
@@ -63,7 +63,7 @@ def _span(history: History, injection: Injection) -> Span:
     return Span(start, end)
 
 
-def _in_words(injection: Injection, number: int, span: Span) -> Fault:
+def _entry(injection: Injection, number: int, span: Span) -> Fault:
     """The entry of the list below the picture."""
     receipt = receipt_words(injection.receipt or {}) if injection.confirmed else None
     if injection.confirmed and not receipt:
@@ -86,7 +86,7 @@ def _sort_in(
     clients: Sequence[str],
     nodes: Sequence[str],
 ) -> None:
-    """Put one fault where it is drawn."""
+    """Add one fault to the lanes that it hits."""
     named = set(_names_in(injection, [*clients, *nodes, STORE]))
     hit_clients = [name for name in clients if name in named]
     hit_nodes = [name for name in nodes if name in named]
@@ -112,7 +112,7 @@ def _sort_in(
                 marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number))
         case "link":
             for end in ends:
-                for peer in hit_clients or [name for name in nodes if name in named - {end}] or ["everybody"]:
+                for peer in hit_clients or [name for name in nodes if name in named - {end}] or ["all"]:
                     link = LinkFault(clean(peer, 24), span, sign.words, sign.lossy, number)
                     marks.links.setdefault(end, []).append(link)
 
@@ -129,7 +129,7 @@ def _names_in(injection: Injection, known: Iterable[str]) -> list[str]:
 
 
 def jump_size_ns(injection: Injection) -> int | None:
-    """How far a clock was moved, as the receipt or else the target's words say; None if neither tells."""
+    """How far a clock was moved, from the receipt or else the target's text; None if neither has it."""
     receipt = injection.receipt or {}
     for name, value in receipt.items():
         size = _as_ns(name, value)
@@ -167,7 +167,7 @@ def _as_ns(name: str, value: Any) -> int | None:
 
 
 def receipt_words(receipt: Mapping[str, Any]) -> str:
-    """Put a receipt into one line; equal evidence for several targets is told once."""
+    """A receipt on one line; equal evidence for several targets is printed once."""
     grouped: dict[str, list[str]] = {}
     for name, value in receipt.items():
         words = _value_words(str(name), value)
@@ -189,8 +189,7 @@ def _label(name: str) -> str:
 def _value_words(name: str, value: Any) -> str:
     """One value of a receipt, with its unit if its name has one."""
     if isinstance(value, Mapping):
-        # Round trips differ from link to link and prove nothing that the rest does not: they would hide
-        # that the evidence is the same everywhere.
+        # Round trips differ between links, so that equal evidence could not be grouped; they prove nothing.
         inner = [(str(key), item) for key, item in value.items() if not _is_detail(str(key), item)]
         return ", ".join(f"{_label(key)} {_value_words(key, item)}" for key, item in inner)
     if value is None:

@@ -1,4 +1,4 @@
-"""From findings to marks: which operation is guilty of what, which windows overlap, the verdict in words."""
+"""From findings to marks: the operations that violate something, overlapping windows, the verdict as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USE_NAMES = ("stale-use", "unfenced-write", "stale-write", "fence-breach", "los
 
 @dataclass(slots=True)
 class Accused:
-    """What the findings point at. ``guilty`` and ``warned``: violations and warnings by row of operation."""
+    """The places of findings. ``guilty`` and ``warned``: violations and warnings by row of operation."""
 
     guilty: dict[int, tuple[str, ...]] = field(default_factory=dict)
     warned: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Accused:
 
 
 def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
-    """Sort the findings that violate something (and warnings about stale use) to what they point at."""
+    """The places of findings that violate something, and of warnings about stale use."""
     accused = Accused()
     rows_of = _rows_by_event(evidence, verdict)
     for finding in ordered(verdict):
@@ -63,7 +63,7 @@ def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
 
 
 def ordered(verdict: Verdict) -> list[Finding]:
-    """Findings, violations first; overlaps of guarantees before everything else."""
+    """Findings, violations first; overlaps before all others."""
     rank = list(Severity)
     return sorted(verdict.findings, key=lambda f: (rank.index(f.severity), f.name not in _OVERLAPS))
 
@@ -79,10 +79,10 @@ def _rows_by_event(evidence: Evidence, verdict: Verdict) -> dict[int, int]:
 
 
 def _culprit(evidence: Evidence, finding: Finding, rows: list[int]) -> int | None:
-    """The operation that did the harm: the last write of those witnessing, else the last operation.
+    """The violating operation: the last write among the witnesses, else the last operation.
 
-    Which write was last is decided by the store's version numbers, since one that was called first may have
-    been held up on its way; without them, or where the finding itself goes by time, by their calls.
+    The last write is the one with the greatest version number, since the one that was called first may have
+    been delayed; without version numbers, or if the finding goes by time, the one that was called last.
     """
     ops = evidence.ops
     pool = rows
@@ -105,7 +105,7 @@ def _versions(evidence: Evidence, rows: list[int]) -> dict[int, int]:
 
 
 def _flag(accused: Accused, evidence: Evidence, finding: Finding, row: int) -> None:
-    """Pin a finding to the end of the operation that it is about."""
+    """Put a flag at the end of the operation of a finding."""
     ops = evidence.ops
     stamp = int(ops.return_ns[row])
     at = (stamp if stamp < NEVER else int(ops.call_ns[row])) - evidence.history.start_ns
@@ -129,16 +129,16 @@ def _bands(evidence: Evidence, finding: Finding, rows: list[int]) -> Iterator[Ba
     windows = evidence.guaranteed if sure else evidence.believed
     start_ns = evidence.history.start_ns
     first, second = (clean(evidence.holder(grant), 40) for grant in pair)
-    told = _told_span(finding)
-    for span in [told] if told else _common(windows, pair[0], pair[1], start_ns):
+    stated = _stated_span(finding)
+    for span in [stated] if stated else _common(windows, pair[0], pair[1], start_ns):
         words = "both hold the lock" if sure else "both believe they hold the lock"
         if span.end_ns is not None:
             words += f" for {duration(span.end_ns - span.start_ns)}"
         yield Band(finding.name, (first, second), span, words)
 
 
-def _told_span(finding: Finding) -> Span | None:
-    """The stretch of which the finding's sentence speaks: picture and text give one number."""
+def _stated_span(finding: Finding) -> Span | None:
+    """The stretch that the finding's sentence names, so that picture and text have the same number."""
     start, end = (finding.details.get(name) for name in ("start_offset_ns", "end_offset_ns"))
     if not isinstance(start, int) or not isinstance(end, int) or not start < end < NEVER // 2:
         return None
@@ -167,13 +167,13 @@ def verdict_words(verdict: Verdict) -> tuple[list[tuple[str, str]], list[str]]:
 
 
 def texts(verdict: Verdict) -> list[FindingText]:
-    """Findings in words, one per name; how many more of the name there are is told in the sentence."""
+    """Findings as text, one per name, with how many more of the name there are."""
     chosen: dict[str, FindingText] = {}
     counts: dict[str, int] = {}
-    told = ordered(verdict)
-    loud = any(finding.severity is not Severity.INFORMATION for finding in told)
-    for finding in told:
-        if finding.severity is Severity.INFORMATION and loud:
+    findings = ordered(verdict)
+    serious = any(finding.severity is not Severity.INFORMATION for finding in findings)
+    for finding in findings:
+        if finding.severity is Severity.INFORMATION and serious:
             continue
         counts[finding.name] = max(counts.get(finding.name, 0) + 1, int(finding.details.get("count", 0)))
         if finding.name not in chosen:
@@ -182,12 +182,12 @@ def texts(verdict: Verdict) -> list[FindingText]:
                 finding.name, str(finding.severity), clean(finding.why, 500), assumption
             )
     found: list[FindingText] = []
-    said: set[str | None] = {None}
+    printed: set[str | None] = {None}
     for name, text in chosen.items():
         more = counts[name] - 1
         why = text.why if more < 1 else f"{text.why} (and {more} more)"
-        # What several findings have in common is said once.
-        assumption = None if text.broken_assumption in said else text.broken_assumption
-        said.add(text.broken_assumption)
+        # An assumption that several findings share is printed once.
+        assumption = None if text.broken_assumption in printed else text.broken_assumption
+        printed.add(text.broken_assumption)
         found.append(FindingText(text.name, text.severity, why, assumption))
     return found

@@ -32,11 +32,11 @@ def grants_shown(evidence: Evidence, key: str | None, excerpt: Excerpt) -> list[
 
 
 def _brief(evidence: Evidence, excerpt: Excerpt) -> Iterator[tuple[int, Span]]:
-    """Grants given back so soon that stamps are too uncertain for a window of the checker's."""
+    """Grants released so soon that stamps are too uncertain for a window of the checker."""
     grants, start_ns = evidence.grants, evidence.history.start_ns
-    given_back = grants.held & (grants.release_call_ns < NEVER)
-    given_back &= grants.release_call_ns - grants.acquired_ns <= 2 * evidence.params.epsilon_ns
-    for position in np.flatnonzero(given_back).tolist():
+    released = grants.held & (grants.release_call_ns < NEVER)
+    released &= grants.release_call_ns - grants.acquired_ns <= 2 * evidence.params.epsilon_ns
+    for position in np.flatnonzero(released).tolist():
         span = Span(
             int(grants.acquired_ns[position]) - start_ns, int(grants.release_call_ns[position]) - start_ns
         )
@@ -74,33 +74,33 @@ def _grant(evidence: Evidence, position: int, belief: tuple[Span, ...], sure: tu
 
 
 def _claims(evidence: Evidence, position: int) -> list[int]:
-    """The deadlines that the lock told the client of, less the uncertainty of stamps as in the belief.
+    """The deadlines that the lock reported to the client, less the uncertainty of stamps as in the belief.
 
-    Only those are drawn at which the belief really ended: nobody waits for a deadline after giving back.
+    Only those are drawn at which the belief ended: not those after a release.
     """
     grants, extensions = evidence.grants, evidence.grants.extensions
-    told = [(int(grants.acquired_ns[position]), int(grants.claimed_ns[position]))]
+    reported = [(int(grants.acquired_ns[position]), int(grants.claimed_ns[position]))]
     for at in np.flatnonzero((extensions.grant == position) & (extensions.status == Status.OK)).tolist():
-        told.append((int(extensions.return_ns[at]), int(extensions.claimed_ns[at])))
+        reported.append((int(extensions.return_ns[at]), int(extensions.claimed_ns[at])))
     off = evidence.history.start_ns + evidence.params.epsilon_ns
-    return [at + claim - off for at, claim in told if claim != MISSING]
+    return [at + claim - off for at, claim in reported if claim != MISSING]
 
 
 def token_owners(evidence: Evidence, tokens: Iterable[str]) -> dict[str, list[TokenOwner]]:
-    """Who asked for each of these tokens, as the acquires tell."""
+    """The clients that requested the lock with each of these tokens, from their acquires."""
     ops, grants, start_ns = evidence.ops, evidence.grants, evidence.history.start_ns
     wanted = set(tokens)
     codes = [code for code, name in enumerate(ops.names.token) if name in wanted]
     rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.token != NONE) & np.isin(ops.token, codes))
     owners: dict[str, list[TokenOwner]] = {}
     for row in rows.tolist():
-        given_back: int | None = None
+        released: int | None = None
         position = int(grants.of(ops.grant[row : row + 1])[0])
         if ops.status[row] != Status.OK:
-            given_back = int(ops.call_ns[row]) - start_ns
+            released = int(ops.call_ns[row]) - start_ns
         elif position >= 0 and grants.release_call_ns[position] < NEVER:
-            given_back = int(grants.release_call_ns[position]) - start_ns
-        owner = TokenOwner(clean(evidence.client(row), 40), int(ops.call_ns[row]) - start_ns, given_back)
+            released = int(grants.release_call_ns[position]) - start_ns
+        owner = TokenOwner(clean(evidence.client(row), 40), int(ops.call_ns[row]) - start_ns, released)
         owners.setdefault(str(ops.name("token", row)), []).append(owner)
     for each in owners.values():
         each.sort(key=lambda owner: owner.asked_ns)

@@ -1,4 +1,4 @@
-"""The short words beside a mark, the same in every picture: on paper, on a page, in a figure."""
+"""The short texts beside a mark, the same on paper, on the page, and in figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def link_words(link: LinkFault) -> str:
 
 
 def attempt_words(attempt: Attempt) -> str:
-    """A try to get, extend or give back the lock, with what it is guilty of."""
+    """An acquire, extend or release, with its violations."""
     words = attempt.kind
     if attempt.outcome == "fail":
         words = _REFUSED.get(attempt.kind, f"{attempt.kind} refused")
@@ -46,7 +46,7 @@ def jump_words(jump: Jump) -> str:
 
 
 def pause_words(pause: Pause) -> str:
-    """A standstill: whose doing it was, and for how long."""
+    """A pause or a stall, with its fault and its length."""
     mark = f"{circled(pause.fault)} " if pause.fault is not None else ""
     words = f"{mark}{'paused' if pause.kind == 'pause' else 'stalled'}"
     if pause.span.end_ns is not None:
@@ -55,7 +55,7 @@ def pause_words(pause: Pause) -> str:
 
 
 def life_words(life: KeyLife) -> str:
-    """Whose key a node holds."""
+    """The owner of the key on a node."""
     return f"{life.owner or '?'}’s key"
 
 

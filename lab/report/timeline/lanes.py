@@ -39,7 +39,7 @@ from lab.report.timeline.words import circled
 
 
 def draw_node(sheet: Sheet, node: NodeLane) -> None:
-    """One node: whose key it held how long, clock steps, outages, pauses, promotions, cut links."""
+    """One node: the keys that it held, clock steps, outages, pauses, promotions, cut links."""
     y = sheet.node_y[node.name]
     bottom = y + sheet.node_pt
     middle = (y + bottom) / 2
@@ -96,7 +96,7 @@ def _draw_jump(sheet: Sheet, jump: Jump, node: NodeLane, y: float) -> None:
 
 
 def _draw_life(sheet: Sheet, life: KeyLife, y: float) -> None:
-    """The stretch in which a key really was on a node, and what was left of its promise at the end."""
+    """The stretch in which a key was on a node, and the rest of its TTL if it was gone earlier."""
     pen, tone = sheet.pen, sheet.tone(life.owner)
     x0, x1 = sheet.xs(life.span, 2)
     top, bottom = y + 3, y + sheet.node_pt - 3
@@ -138,7 +138,7 @@ def _bolt(sheet: Sheet, x: float, y: float, bottom: float) -> None:
 
 
 def draw_client(sheet: Sheet, client: ClientLane) -> None:
-    """One client: what it tried, what it believed, what was guaranteed, how it used the resource."""
+    """One client: its attempts, its belief and guaranteed windows, its use of the resource."""
     y = sheet.client_y[client.name]
     tone, pen = sheet.tone(client.name), sheet.pen
     middle = y + BAR_TOP_PT + BAR_PT / 2
@@ -182,14 +182,14 @@ def draw_client(sheet: Sheet, client: ClientLane) -> None:
 
 
 def draw_bar_words(sheet: Sheet, client: ClientLane) -> None:
-    """Say inside the bars what they mean, where there is room (after everything that must not be covered)."""
+    """Write the meaning of the bars inside them if there is room (after all that must not be covered)."""
     y = sheet.client_y[client.name] + BAR_TOP_PT
     tone = sheet.tone(client.name)
     for grant in client.grants:
         for span in grant.guaranteed:
             x0, x1 = sheet.xs(span)
             _words_inside(sheet, x0, x1, y, ("holds the lock", "holds"), tone.on_solid)
-        last = max((s.clipped(sheet.story.last_ns)[1] for s in grant.guaranteed), default=None)
+        last = max((s.clipped(sheet.timeline.last_ns)[1] for s in grant.guaranteed), default=None)
         for span in grant.belief:
             start = span.start_ns if last is None else max(span.start_ns, last)
             x0, x1 = sheet.xs(Span(start, span.end_ns))
@@ -213,13 +213,13 @@ def _words_inside(sheet: Sheet, x0: float, x1: float, y: float, choices: tuple[s
 
 
 def _draw_pauses(sheet: Sheet, client: ClientLane, y: float) -> None:
-    """Hatched stretches in which the client stood still."""
+    """Hatched stretches in which the client was paused or stalled."""
     for pause in client.pauses:
         _draw_pause(sheet, pause, y + BAR_TOP_PT - 1.5, y + BAR_TOP_PT + BAR_PT + 1.5, y + 5.5)
 
 
 def _draw_pause(sheet: Sheet, pause: Pause, top: float, bottom: float, label_y: float) -> None:
-    """A hatched stretch between two heights; its words stand inside, or at ``label_y`` if it is too short."""
+    """A hatched stretch between two heights; its text is inside, or at ``label_y`` if it is too short."""
     x0, x1 = sheet.xs(pause.span, 2)
     injected = pause.kind == "pause"
     face, hatch = ("#ffffff70", "\\\\\\\\") if injected else (None, "\\\\")
@@ -252,7 +252,7 @@ def _draw_attempt(sheet: Sheet, attempt: Attempt, client: ClientLane, y: float, 
     half = text_width(words, style.LABEL_PT) / 2
     wish = x0 + half if attempt.kind == "acquire" else (x0 + x1) / 2
     if attempt.outcome == "fail" and x1 - half > wish:
-        wish = x1 - half  # it was told at the end
+        wish = x1 - half  # the refusal came at the end
     anchor = (x0, x1, top)
     reach = 170.0 if attempt.guilty else 26.0 if attempt.kind == "acquire" else 14.0
     sheet.label(wish, y + 5.5, words, color=color, bold=bool(attempt.guilty), reach=reach, leader_from=anchor)

@@ -1,7 +1,7 @@
-"""The timeline as a flat list of marks on lanes: what `Timeline` says, put into words, for page and terminal.
+"""The timeline as a flat list of marks on lanes, with texts, for page and terminal.
 
-Who draws these marks needs to know nothing of locks; what they mean is decided in `lab.report.timeline.data`
-alone, as it is for the picture on paper.
+Drawing these marks needs no knowledge of locks; their meaning is decided in `lab.report.timeline.data`, as it
+is for the picture on paper.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lab.report.timeline.words import circled, duration, short_duration, signed
 
 STORE = "store"
 _WIDTH = 1000.0
-_OUTCOMES = {"ok": "ok", "fail": "refused", "info": "nobody knows whether it took place"}
+_OUTCOMES = {"ok": "ok", "fail": "refused", "info": "unknown whether it took effect"}
 _ENDS = {
     "expired": "it expired",
     "deleted": "it was deleted by its client",
@@ -56,9 +56,8 @@ _ENDS = {
 class Mark:
     """Something on a lane, from `t0` to `t1` (ns since the start; None: open); the page draws it by `kind`.
 
-    `tip` are the lines of its explanation, `tone` the position of its client's colour (-1: nobody's),
-    `findings` the names of what it is guilty of, `warnings` those of warnings about it, `fault` the number of
-    the fault that it belongs to.
+    `tip` are the lines of its explanation, `tone` the position of its client's colour (-1: no client),
+    `findings` the names of its violations, `warnings` those of its warnings, `fault` the number of its fault.
     """
 
     lane: str
@@ -108,30 +107,30 @@ class Scene:
     last: int
 
 
-def scene_of(story: Timeline) -> Scene:
-    """Put a timeline into marks; the panels of its axis are those of the picture on paper."""
-    tones = {name: at for at, name in enumerate(sorted(client.name for client in story.clients))}
-    lanes = [Lane(node_id(node.name), "node", f"node {node.name}") for node in story.nodes]
-    lanes += [Lane(client.name, "client", client.name, tones[client.name]) for client in story.clients]
-    if story.writes or story.announcements:
+def scene_of(timeline: Timeline) -> Scene:
+    """The marks of a timeline; the panels of its axis are those of the picture on paper."""
+    tones = {name: at for at, name in enumerate(sorted(client.name for client in timeline.clients))}
+    lanes = [Lane(node_id(node.name), "node", f"node {node.name}") for node in timeline.nodes]
+    lanes += [Lane(client.name, "client", client.name, tones[client.name]) for client in timeline.clients]
+    if timeline.writes or timeline.announcements:
         lanes.append(Lane(STORE, "store", "store"))
-    forced = [(gap.start_ns, gap.end_ns or gap.start_ns) for gap in story.gaps]
-    axis = build_axis(story.moments, story.window_ends, 0.0, _WIDTH, forced)
-    marks = [*_faults(story)]
-    for node in story.nodes:
-        marks += _node(node, story.faults, tones)
-    for client in story.clients:
+    forced = [(gap.start_ns, gap.end_ns or gap.start_ns) for gap in timeline.gaps]
+    axis = build_axis(timeline.moments, timeline.window_ends, 0.0, _WIDTH, forced)
+    marks = [*_faults(timeline)]
+    for node in timeline.nodes:
+        marks += _node(node, timeline.faults, tones)
+    for client in timeline.clients:
         marks += _client(client, tones[client.name])
-    marks += [_link(STORE, link, tones) for link in story.store_links if story.writes]
-    marks += [mark for write in story.writes for mark in _write(write, tones)]
-    marks += [_announcement(announced, tones) for announced in story.announcements]
-    marks += _findings(story)
+    marks += [_link(STORE, link, tones) for link in timeline.store_links if timeline.writes]
+    marks += [mark for write in timeline.writes for mark in _write(write, tones)]
+    marks += [_announcement(announced, tones) for announced in timeline.announcements]
+    marks += _findings(timeline)
     return Scene(
         tuple(lanes),
         tuple(marks),
-        tuple(_arrows(story, tones)),
+        tuple(_arrows(timeline, tones)),
         tuple((p.start_ns, p.end_ns, p.x0 / _WIDTH, p.x1 / _WIDTH) for p in axis.panels),
-        story.last_ns,
+        timeline.last_ns,
     )
 
 
@@ -164,8 +163,8 @@ def fault_lines(fault: Fault) -> tuple[str, ...]:
     )
 
 
-def _faults(story: Timeline) -> Iterator[Mark]:
-    for fault in story.faults:
+def _faults(timeline: Timeline) -> Iterator[Mark]:
+    for fault in timeline.faults:
         words = f"{circled(fault.number)} {fault.name} {fault.target}"
         span = fault.span
         yield Mark("", "fault", span.start_ns, span.end_ns, fault_lines(fault), words, fault=fault.number)
@@ -192,14 +191,14 @@ def _node(node: NodeLane, faults: Sequence[Fault], tones: dict[str, int]) -> Ite
 
 def _life(lane: str, node: str, life: KeyLife, tones: dict[str, int]) -> Iterator[Mark]:
     tone = tones.get(life.owner or "", -1)
-    owner = f"{life.owner}’s key" if life.owner else "a key of nobody known"
+    owner = f"{life.owner}’s key" if life.owner else "a key of an unknown client"
     early = None
     end = life.span.end_ns
     if life.promised_ns is not None and end is not None and life.promised_ns > end:
         missing = life.promised_ns - end
         early = f"it should have stayed until {duration(life.promised_ns)}: {duration(missing)} longer"
         words = f"node {node} no longer had {owner}"
-        gone = (words, f"which it had been asked to keep until {duration(life.promised_ns)}")
+        gone = (words, f"which it was to keep until {duration(life.promised_ns)}")
         yield Mark(lane, "ghost", end, life.promised_ns, gone, tone=tone)
     tip = _lines(
         f"node {node} had {owner}",
@@ -218,10 +217,10 @@ def _link(lane: str, link: LinkFault, tones: dict[str, int]) -> Mark:
     return Mark(lane, "link", span.start_ns, span.end_ns, tip, link_words(link), tone, (), link.fault)
 
 
-def _pause(lane: str, who: str, pause: Pause) -> Mark:
+def _pause(lane: str, name: str, pause: Pause) -> Mark:
     injected = pause.kind == "pause"
-    why = "it was paused by the nemesis" if injected else "nobody asked for it: the machine was busy"
-    tip = (f"{who} stood still", when(pause.span), why)
+    why = "paused by the nemesis" if injected else "not injected: the machine was busy"
+    tip = (f"{name} {'was paused' if injected else 'stalled'}", when(pause.span), why)
     kind = "pause" if injected else "stall"
     return Mark(
         lane, kind, pause.span.start_ns, pause.span.end_ns, tip, pause_words(pause), fault=pause.fault or 0
@@ -229,7 +228,7 @@ def _pause(lane: str, who: str, pause: Pause) -> Mark:
 
 
 def _jump(lane: str, what: str, jump: Jump, faults: Sequence[Fault]) -> Mark:
-    """A step of a clock; it lasts until the fault was healed, so that the clock's error is on the lane."""
+    """A step of a clock; the mark lasts until the fault was healed, to show the clock's error on the lane."""
     if jump.by_ns is None:
         moved = "was moved"
     else:
@@ -237,8 +236,8 @@ def _jump(lane: str, what: str, jump: Jump, faults: Sequence[Fault]) -> Mark:
         ahead = "ahead" if jump.by_ns > 0 else "behind"
         moved = f"was moved by {signed(jump.by_ns)}: from here on it is {size} {ahead}"
     until = next((fault.span.end_ns for fault in faults if fault.number == jump.fault), None)
-    put_right = f"put right at {duration(until)}" if until is not None else None
-    tip = _lines(f"{what} {moved}", f"at {duration(jump.at_ns)}", put_right)
+    corrected = f"corrected at {duration(until)}" if until is not None else None
+    tip = _lines(f"{what} {moved}", f"at {duration(jump.at_ns)}", corrected)
     return Mark(lane, "jump", jump.at_ns, until, tip, jump_words(jump), fault=jump.fault)
 
 
@@ -267,7 +266,7 @@ def _grant(name: str, grant: Grant, tone: int) -> Iterator[Mark]:
         tip = (f"{name} was guaranteed to hold the lock", when(span), which)
         yield Mark(name, "sure", span.start_ns, span.end_ns, tip, "holds the lock", tone)
     for claim in grant.claimed_ns:
-        tip = (f"the end of {name}’s lease, as the lock told it", f"at {duration(claim)}", which)
+        tip = (f"the end of {name}’s lease, as reported by the lock", f"at {duration(claim)}", which)
         yield Mark(name, "claim", claim, claim, tip, tone=tone)
 
 
@@ -315,14 +314,14 @@ def _use(name: str, use: Use, tone: int) -> Mark:
 def _write(write: StoreWrite, tones: dict[str, int]) -> Iterator[Mark]:
     done = f"accepted{f' as version {write.version}' if write.version is not None else ''}"
     if write.between is None:
-        at = f"carried out at {duration(write.at_ns)}"
+        at = f"executed at {duration(write.at_ns)}"
     else:
-        at = f"carried out at some time {when(write.between)}: when exactly was not recorded"
+        at = f"executed at some time {when(write.between)}: when exactly was not recorded"
     tip = _lines(
         f"the store: {write.client}’s write, {done if write.accepted else 'rejected'}",
         at,
         f"with fence {write.fence}" if write.fence is not None else None,
-        f"it said: {write.error}" if write.error else None,
+        f"its answer: {write.error}" if write.error else None,
         *(f"✗ {name}" for name in write.guilty),
     )
     kind = "accepted" if write.accepted else "rejected"
@@ -337,7 +336,7 @@ def _announcement(announced: Announcement, tones: dict[str, int]) -> Mark:
     tip = (
         f"the store: {announcement_words(announced)}",
         f"at {duration(announced.at_ns)}",
-        "from here on it takes only writes under this token",
+        "from here on it accepts only writes with this token",
     )
     tone = tones.get(announced.client or "", -1)
     return Mark(
@@ -345,37 +344,37 @@ def _announcement(announced: Announcement, tones: dict[str, int]) -> Mark:
     )
 
 
-def _findings(story: Timeline) -> Iterator[Mark]:
+def _findings(timeline: Timeline) -> Iterator[Mark]:
     """Bands where windows overlap (on the upper of the two lanes, down to the lower), and flags."""
-    at = {client.name: position for position, client in enumerate(story.clients)}
-    for band in story.bands:
+    at = {client.name: position for position, client in enumerate(timeline.clients)}
+    for band in timeline.bands:
         known = sorted((name for name in band.clients if name in at), key=lambda name: at[name])
         if known:
             span = band.span
             tip = (f"{band.clients[0]} and {band.clients[1]}: {band.words}", when(span))
             lanes = f"{known[0]}\n{known[-1]}"
             yield Mark(lanes, "band", span.start_ns, span.end_ns, tip, band.words, -1, (band.name,))
-    for flag in story.flags:
+    for flag in timeline.flags:
         tip = (f"✗ {', '.join(flag.names)}", f"{flag.lane}, at {duration(flag.at_ns)}")
         words = f"✗ {', '.join(flag.names)}"
         yield Mark(flag.lane, "flag", flag.at_ns, flag.at_ns, tip, words, -1, flag.names)
 
 
-def _arrows(story: Timeline, tones: dict[str, int]) -> Iterator[Arrow]:
-    for node in story.nodes:
+def _arrows(timeline: Timeline, tones: dict[str, int]) -> Iterator[Arrow]:
+    for node in timeline.nodes:
         for life in node.lives:
             if life.owner in tones and life.asked_ns is not None:
                 owner = str(life.owner)
                 yield Arrow(owner, life.asked_ns, node_id(node.name), life.span.start_ns, tones[owner])
-    for client in story.clients:
+    for client in timeline.clients:
         for missed in client.cut_tries:
             to = node_id(missed.node)
             yield Arrow(client.name, missed.at_ns, to, missed.at_ns, tones[client.name], lost=True)
-    for write in story.writes:
+    for write in timeline.writes:
         if write.client in tones:
             tone, guilty = tones[write.client], bool(write.guilty)
             yield Arrow(write.client, write.asked_ns, STORE, write.at_ns, tone, guilty=guilty)
-    for announced in story.announcements:
+    for announced in timeline.announcements:
         if announced.client in tones:
             at_ns, tone = announced.at_ns, tones[announced.client]
             yield Arrow(announced.client, at_ns, STORE, at_ns, tone)

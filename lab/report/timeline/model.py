@@ -1,7 +1,7 @@
-"""What the timeline picture shows, as plain values: no drawing and no checking happens here.
+"""The content of the timeline picture, as plain values: no drawing and no checking happens here.
 
-All times are integer nanoseconds since the first event of the history. ``None`` as an end means "open": it
-was still going on when the history ended.
+All times are integer nanoseconds since the first event of the history. ``None`` as an end means that it had
+not ended at the end of the history.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A half-open stretch of time; ``end_ns`` None means that it never ended within the history."""
+    """A half-open stretch of time; ``end_ns`` None: it did not end within the history."""
 
     start_ns: int
     end_ns: int | None
@@ -23,7 +23,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to get, extend or give back the lock; ``outcome``: "ok", "fail" or "info" (nobody knows)."""
+    """One acquire, extend or release; ``outcome``: "ok", "fail" or "info" (not known)."""
 
     kind: str
     span: Span
@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One grant of the lock: when the client believed it, and when it was guaranteed."""
+    """One grant of the lock: its belief windows and its guaranteed windows."""
 
     grant_id: str
     token: str | None
@@ -50,7 +50,7 @@ class Grant:
 class Use:
     """One read or write of the protected resource. ``outcome`` as for attempts.
 
-    ``guilty`` names the violations that it commits, ``warned`` the warnings about it.
+    ``guilty`` names its violations, ``warned`` its warnings.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A stretch in which a client or node did not run: injected ("pause") or merely observed ("stall")."""
+    """A stretch in which a client or node did not run: injected ("pause") or only observed ("stall")."""
 
     span: Span
     kind: str
@@ -74,7 +74,7 @@ class Pause:
 
 @dataclass(slots=True)
 class ClientLane:
-    """Everything one client did and believed."""
+    """The operations, grants and faults of one client."""
 
     name: str
     attempts: list[Attempt] = field(default_factory=list)
@@ -88,7 +88,7 @@ class ClientLane:
 
 @dataclass(frozen=True, slots=True)
 class CutTry:
-    """A request of a client that a cut link swallowed on its way to a node."""
+    """A request of a client to a node that was lost on a cut link."""
 
     node: str
     at_ns: int
@@ -96,7 +96,7 @@ class CutTry:
 
 @dataclass(frozen=True, slots=True)
 class KeyLife:
-    """How long a key was really on a node, and when it would have expired by itself (``promised_ns``).
+    """How long a key was on a node, and when it would have expired (``promised_ns``).
 
     ``ended_by``: "expired", "deleted", "jump", "down", "gone" (found missing), "replaced" or "open".
     """
@@ -139,7 +139,7 @@ class LinkFault:
 
 @dataclass(slots=True)
 class NodeLane:
-    """What really happened on one node of the lock service."""
+    """The keys and faults of one node."""
 
     name: str
     lives: list[KeyLife] = field(default_factory=list)
@@ -152,9 +152,9 @@ class NodeLane:
 
 @dataclass(frozen=True, slots=True)
 class StoreWrite:
-    """A write that reached the store, drawn at ``at_ns``: where the store carried it out.
+    """A write that reached the store, drawn at ``at_ns``, when the store executed it.
 
-    ``between`` None: the store recorded when. Else it is only known to have been between these two instants.
+    ``between`` None: the store recorded when. Otherwise only these two bounds are known.
     """
 
     client: str
@@ -171,7 +171,7 @@ class StoreWrite:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A client announced its token to the store, and its writes count from now on; None: nobody known."""
+    """A client (None: not known) announced its token to the store, which accepts its writes from now on."""
 
     client: str | None
     at_ns: int
@@ -179,7 +179,7 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One injected fault with its receipt in words; ``receipt`` None means that none was obtained."""
+    """One injected fault with its receipt as text; ``receipt`` None: there is none."""
 
     number: int
     name: str
@@ -201,7 +201,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A finding pinned to one instant of one lane."""
+    """A finding at one time on one lane."""
 
     names: tuple[str, ...]
     lane: str
@@ -210,7 +210,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class FindingText:
-    """One finding in words, for the block below the picture."""
+    """One finding as text, for the block below the picture."""
 
     name: str
     severity: str
@@ -220,7 +220,7 @@ class FindingText:
 
 @dataclass(slots=True)
 class Timeline:
-    """Everything the picture needs. ``notes`` tell what is not shown and why."""
+    """The content of the picture. ``notes`` say what is not shown and why."""
 
     title: str
     verdict: list[tuple[str, str]] = field(default_factory=list)

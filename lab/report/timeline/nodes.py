@@ -1,7 +1,7 @@
-"""From node events to how long each key was really on each node, and what ended it.
+"""From node events to how long each key was on each node, and what ended it.
 
-Two sources: looks at the key, and the commands that the node was seen to execute (see `lab.run.observer`). A
-key that was set and deleted between two looks is known from its commands alone.
+Two sources: observations of the key, and the commands that the node executed (see `lab.run.observer`). A key
+that was set and deleted between two observations is known from its commands alone.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _CLOCK_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class TokenOwner:
-    """Who asked for a token, when (ns since the start), and when its client began to give it back."""
+    """A client that requested the lock with a token, and when (ns since the start) it did and released it."""
 
     client: str
     asked_ns: int
-    given_back_ns: int | None
+    released_ns: int | None
 
 
 Owners = Mapping[str, Sequence[TokenOwner]]
-"""Who asked for each token, by time; most locks draw a token anew for each attempt, some do not."""
+"""The owners of each token, by time; most locks draw a new token for each attempt, some do not."""
 
 
 def owner_of(owners: Owners, token: str | None, at_ns: int) -> TokenOwner | None:
-    """Who had asked for a token last, at some time (ns since the start)."""
+    """The client that had requested the lock with a token last, at some time (ns since the start)."""
     found = owners.get(token or "", ())
     return next((one for one in reversed(found) if one.asked_ns <= at_ns), found[0] if found else None)
 
@@ -41,14 +41,14 @@ def owner_of(owners: Owners, token: str | None, at_ns: int) -> TokenOwner | None
 class _Key:
     """A key that is on a node right now. ``expiry_ns`` None: no expiry known.
 
-    ``looked``: a look has seen it; else only the command is known that set it, if the key was free.
+    ``observed``: an observation has seen it; else only the command is known that set it, if the key was free.
     """
 
     token: str | None
     start_ns: int
     expiry_ns: int | None
     promised_ns: int | None
-    looked: bool
+    observed: bool
 
 
 def node_lane(
@@ -56,8 +56,8 @@ def node_lane(
 ) -> NodeLane:
     """Follow one node's key through its events (of one key, ordered by time) and clock jumps.
 
-    An expiry is not always observed; it is computed from the time to live that was seen last. A forward jump
-    of the node's clock brings the expiry nearer, a backward one moves it away; what was observed later wins.
+    An expiry is not always observed; it is computed from the last observed time to live. A forward jump of
+    the node's clock brings the expiry nearer, a backward one moves it away; a later observation replaces it.
     """
     walk = _Walk(NodeLane(name=name, jumps=list(jumps)), owners)
     steps: list[tuple[int, int, Jump | Event | _Command]] = [(jump.at_ns, 0, jump) for jump in jumps]
@@ -87,16 +87,16 @@ class _Command:
 
 
 def tokens_set(event: Event) -> Iterator[str]:
-    """The tokens that the commands which led to an event tried to set."""
+    """The tokens in the SET commands of an event."""
     for command in _commands(event, 0, stamped=False):
         if command.name == "SET" and len(command.words) > 1:
             yield command.words[1]
 
 
 def _commands(event: Event, start_ns: int, *, stamped: bool) -> Iterator[_Command]:
-    """The commands that an event tells of; ``stamped``: the node's own stamps may be believed."""
-    told = event.value.get("commands") if isinstance(event.value, Mapping) else None
-    for one in told if isinstance(told, list) else ():
+    """The commands in an event; ``stamped``: the node's own stamps are valid."""
+    commands = event.value.get("commands") if isinstance(event.value, Mapping) else None
+    for one in commands if isinstance(commands, list) else ():
         name, *words = str(one.get("command", "")).split()
         at_ns, ran = int(one["seen_ns"]), one.get("ran_ns")
         if stamped and isinstance(ran, list) and len(ran) == 2 and ran[0] <= at_ns:
@@ -105,7 +105,7 @@ def _commands(event: Event, start_ns: int, *, stamped: bool) -> Iterator[_Comman
 
 
 def _answered_ns(event: Event) -> int:
-    """When a look was answered at the latest."""
+    """When an observation was answered at the latest."""
     return _stamp_ns(event.value, "answered_ns", event.time_ns)
 
 
@@ -129,7 +129,7 @@ class _Walk:
         self._set_ns: dict[str, int] = {}
 
     def jump(self, jump: Jump) -> None:
-        """The clock steps: what is left of the key's life shrinks or grows by as much."""
+        """The clock steps: the key's remaining time changes by as much."""
         key = self._key
         if key is None or key.expiry_ns is None or jump.by_ns is None or key.expiry_ns <= jump.at_ns:
             return
@@ -138,7 +138,7 @@ class _Walk:
             self._close(jump.at_ns, "jump")
 
     def execute(self, command: _Command) -> None:
-        """A command sets the key if it was free (or does not ask for that), or deletes it."""
+        """A command sets the key if it was free (or without NX), or deletes it."""
         at_ns, words = command.at_ns, command.words
         if command.name in ("DEL", "UNLINK"):
             self._gone(at_ns, by_command=True)
@@ -153,24 +153,24 @@ class _Walk:
             ttl_ns = _ttl_ns(options)
             expiry = None if ttl_ns is None else at_ns + ttl_ns
             self._set_ns[words[1]] = at_ns
-            self._key = _Key(words[1], at_ns, expiry, expiry, looked=False)
+            self._key = _Key(words[1], at_ns, expiry, expiry, observed=False)
 
     def take(self, event: Event, at_ns: int, look: Span) -> None:
-        """Read one event of the node; a look was taken at some time in ``look``."""
+        """Read one event of the node; an observation was made at some time in ``look``."""
         if event.f == "node-down":
             self._close(at_ns, "down")
-            self._set_ns.clear()  # a key seen after this has been there since the node was back
+            self._set_ns.clear()  # a key observed after this is there since the restart
             self._down_ns = at_ns
         elif event.f == "node-up":
             if self._down_ns is not None:
                 self.lane.downs.append(Span(self._down_ns, at_ns))
             self._down_ns = None
         elif self._down_ns is not None and look.start_ns <= self._down_ns:
-            return  # the answer to a look from before the node went down
+            return  # an observation from before the node went down
         elif event.f == "key-deleted" or event.token is None:
             if event.f in ("key-deleted", "key-observed"):
-                if self._key is not None and not self._key.looked and not self._is_over(look.start_ns):
-                    self._key = None  # the command that was to set it did not
+                if self._key is not None and not self._key.observed and not self._is_over(look.start_ns):
+                    self._key = None  # the command did not set it
                 self._gone(at_ns)
         elif event.f in ("key-set", "key-observed"):
             self._there(event, at_ns, look)
@@ -180,28 +180,28 @@ class _Walk:
         return self._key is not None and self._key.expiry_ns is not None and self._key.expiry_ns <= at_ns
 
     def _there(self, event: Event, at_ns: int, look: Span) -> None:
-        """A look saw the key. Its time to live counts from the look, the key from the command that set it."""
+        """The key was observed. Its TTL counts from the observation, the key from the command that set it."""
         left_ns = None if event.ttl_left_ns is None else max(event.ttl_left_ns, 0)
         key, token = self._key, str(event.token)
         if key is not None and key.token == token:
-            if not key.looked and key.expiry_ns is not None and left_ns is not None:
+            if not key.observed and key.expiry_ns is not None and left_ns is not None:
                 least_ns, most_ns = (at + left_ns for at in look.clipped(at_ns))
                 if least_ns - _SLACK_NS <= key.expiry_ns <= most_ns + _SLACK_NS:
-                    key.looked = True
+                    key.observed = True
                     return
             expiry = None if left_ns is None else max(at_ns, look.start_ns) + left_ns
             if event.f == "key-set":
                 key.promised_ns = expiry
-            key.expiry_ns, key.looked = expiry, True
+            key.expiry_ns, key.observed = expiry, True
             return
         began_ns = self._set_ns.get(token, at_ns)
-        if key is not None and key.looked:
+        if key is not None and key.observed:
             self._close(began_ns, "replaced")
         expiry = None if left_ns is None else max(at_ns, look.start_ns) + left_ns
-        self._key = _Key(token, began_ns, expiry, expiry, looked=True)
+        self._key = _Key(token, began_ns, expiry, expiry, observed=True)
 
     def _gone(self, at_ns: int, *, by_command: bool = False) -> None:
-        """The key was deleted or found missing: tell which of the possible reasons it was."""
+        """The key was deleted or found missing: determine the reason."""
         key = self._key
         if key is None:
             return
@@ -211,8 +211,8 @@ class _Walk:
             if key.expiry_ns <= at_ns + slack:
                 self._close(min(at_ns, key.expiry_ns), "expired")
                 return
-        given_back = owner is not None and owner.given_back_ns is not None and owner.given_back_ns <= at_ns
-        if given_back or (by_command and owner is None):
+        released = owner is not None and owner.released_ns is not None and owner.released_ns <= at_ns
+        if released or (by_command and owner is None):
             self._close(at_ns, "deleted")
         else:
             self._close(at_ns, "gone")
@@ -232,13 +232,13 @@ class _Walk:
         early = reason in ("jump", "down", "gone", "replaced")
         asked = owner.asked_ns if owner is not None and owner.asked_ns <= span.start_ns else None
         if any(life.token == key.token and life.ended_by == "down" for life in self.lane.lives):
-            asked = None  # the node had kept it: no request brought it
+            asked = None  # it was on the node's disk: no request set it
         client = None if owner is None else owner.client
         promised = key.promised_ns if early else None
         self.lane.lives.append(KeyLife(span, client, key.token, reason, promised, asked))
 
     def finish(self) -> None:
-        """The history ends: what is still there lives on until its expiry."""
+        """The history ends: a key that is there stays until its expiry."""
         if self._key is not None:
             key, self._key = self._key, None
             reason = "open" if key.expiry_ns is None else "expired"
@@ -248,7 +248,7 @@ class _Walk:
 
 
 def _ttl_ns(options: Sequence[str]) -> int | None:
-    """The time to live that a SET asks for, in ns; None if it asks for none that is understood."""
+    """The time to live of a SET, in ns; None if there is none that is understood."""
     for unit, size_ns in (("PX", MS_NS), ("EX", 1000 * MS_NS)):
         if unit in options[:-1]:
             amount = options[options.index(unit) + 1]

@@ -1,7 +1,7 @@
 """A thin layer over matplotlib that draws in points from the upper left corner.
 
-Shapes of one look are collected into one artist each: drawing stays fast with hundreds of marks. No pyplot,
-no axes, no tight layout: nothing global is touched and every position is the caller's.
+Shapes of one look are collected into one artist each, so that hundreds of marks are drawn fast. No pyplot, no
+axes, no tight layout: no global state is changed and the caller chooses every position.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Pen:
 
         Args:
             height_pt: height of the picture.
-            formats: "svg", "png", "pdf" (or what else matplotlib knows).
+            formats: "svg", "png", "pdf" (or another format of matplotlib).
             dpi: resolution of pixel formats.
             title: goes into the metadata of SVG and PDF.
 
@@ -137,7 +137,7 @@ class Pen:
         }
         pictures: dict[str, bytes] = {}
         with matplotlib.rc_context(settings), warnings.catch_warnings():
-            # A name in a script that the font lacks is drawn as boxes; that is no reason to shout.
+            # A character that the font lacks is drawn as a box.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             figure = self._figure(height_pt)
             for kind in formats:

@@ -1,4 +1,4 @@
-"""Drawing what connects the lanes: messages, the store, fault marks, violation bands, breaks and the axis."""
+"""Drawing across lanes: messages, the store, fault marks, violation bands, breaks and the axis."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MANY_WRITES = 24
 
 
 def draw_messages(sheet: Sheet) -> None:
-    """Arrows from clients up to the nodes that took their key, and crossed ones where a link was cut."""
-    if sum(len(node.lives) for node in sheet.story.nodes) > MANY_MESSAGES:
+    """Arrows from clients up to the nodes that set their key, and crossed ones to nodes behind a cut link."""
+    if sum(len(node.lives) for node in sheet.timeline.nodes) > MANY_MESSAGES:
         return
-    for client in sheet.story.clients:
+    for client in sheet.timeline.clients:
         start_y = sheet.client_y[client.name] + BAR_TOP_PT + 1.5
         tone = sheet.tone(client.name)
-        for node in sheet.story.nodes:
+        for node in sheet.timeline.nodes:
             y = sheet.node_y[node.name]
             for life in node.lives:
                 if life.owner == client.name and life.asked_ns is not None:
@@ -59,14 +59,14 @@ def _draw_cut_tries(sheet: Sheet, x: float, start_y: float, nodes: list[str], co
 
 
 def draw_store(sheet: Sheet) -> None:
-    """The resource: accepted writes in version order, rejected ones at its door, offending ones in red."""
-    writes = sheet.story.writes
-    if not writes and not sheet.story.announcements:
+    """The resource: accepted writes in version order, rejected ones, violating ones in red."""
+    writes = sheet.timeline.writes
+    if not writes and not sheet.timeline.announcements:
         return
     pen, line_y = sheet.pen, sheet.store_y + 14
     pen.text(sheet.left - 6, line_y, "store", style.LANE_PT, style.INK, bold=True, align="right")
     pen.line(((sheet.left, line_y), (sheet.right, line_y)), Look(edge=style.QUIET, line_pt=1.4, z=1.0))
-    many = len(writes) + len(sheet.story.announcements) > _MANY_WRITES
+    many = len(writes) + len(sheet.timeline.announcements) > _MANY_WRITES
     boxes = _boxes(sheet, many)
     _draw_store_links(sheet, line_y)
     for write in writes:
@@ -83,20 +83,20 @@ def draw_store(sheet: Sheet) -> None:
             pen.cross(middle, line_y, 4, Look(edge=style.INK, line_pt=1.8, z=5.0))
             tone = sheet.tone(write.client).text
             _below(sheet, middle, line_y, (f"{write.client}: {write_words(write)}",), tone, bold=True)
-    for announced in sheet.story.announcements:
+    for announced in sheet.timeline.announcements:
         _draw_announcement(sheet, announced, boxes.get(id(announced)), line_y, many)
 
 
 def _boxes(sheet: Sheet, many: bool) -> dict[int, float]:
     """The middles of the marks on the store's lane, in their order in time and side by side, by identity.
 
-    Marks that would cover each other are moved apart; where not all have room, only those of violations are
-    boxes, and the rest are strokes.
+    Marks that would cover each other are moved apart; if there is no room for all, only violations are boxes,
+    and the rest are strokes.
     """
-    story = sheet.story
+    timeline = sheet.timeline
     marks: list[tuple[int, int, StoreWrite | Announcement]] = []
-    marks += [(write.at_ns, write.version or 0, write) for write in story.writes]
-    marks += [(one.at_ns, 0, one) for one in story.announcements]
+    marks += [(write.at_ns, write.version or 0, write) for write in timeline.writes]
+    marks += [(one.at_ns, 0, one) for one in timeline.announcements]
     wanted = [one for _, _, one in sorted(marks, key=lambda mark: mark[:2])]
     if many:
         wanted = [one for one in wanted if isinstance(one, StoreWrite) and one.guilty]
@@ -121,7 +121,7 @@ def _width(one: StoreWrite | Announcement) -> float:
 
 
 def _draw_bounds(sheet: Sheet, write: StoreWrite, line_y: float) -> None:
-    """The stretch in which a write was carried out, where the moment was not recorded."""
+    """The bounds of a write whose time was not recorded."""
     if write.between is None or write.between.end_ns is None:
         return
     x0, x1 = sheet.axis.x(write.between.start_ns), sheet.axis.x(write.between.end_ns)
@@ -133,7 +133,7 @@ def _draw_bounds(sheet: Sheet, write: StoreWrite, line_y: float) -> None:
 def _draw_announcement(
     sheet: Sheet, announced: Announcement, middle: float | None, line_y: float, many: bool
 ) -> None:
-    """A diamond: from here on the store takes only writes under this token."""
+    """A diamond: from here on the store accepts only writes with this token."""
     x, tone = sheet.axis.x(announced.at_ns), sheet.tone(announced.client)
     if middle is None:
         middle = x
@@ -154,7 +154,7 @@ def _draw_accepted(sheet: Sheet, write: StoreWrite, x: float, middle: float | No
         sheet.pen.line(((x, line_y - 4.5), (x, line_y + 4.5)), stroke)
         return
     _draw_version(sheet, write, write_words(write), middle, _width(write) / 2 - 1, line_y)
-    if abs(middle - x) > 3:  # the stroke is where it was carried out, the box stands beside it
+    if abs(middle - x) > 3:  # the stroke is at its time, the box stands beside it
         sheet.pen.line(
             ((x, line_y - 9), (x, line_y + 9)), Look(edge=sheet.tone(write.client).text, line_pt=0.8, z=2.8)
         )
@@ -163,7 +163,7 @@ def _draw_accepted(sheet: Sheet, write: StoreWrite, x: float, middle: float | No
 def _below(
     sheet: Sheet, x: float, line_y: float, choices: Sequence[str], color: str, *, bold: bool = False
 ) -> None:
-    """Words under a mark of the store's lane: the longest that fits, in the first row with room."""
+    """Text under a mark of the store's lane: the longest that fits, in the first row with room."""
     for reach in (4.0, 14.0, 60.0):
         for words in choices:
             for row in (0, 1):
@@ -180,8 +180,8 @@ def _below(
 
 
 def _draw_store_links(sheet: Sheet, line_y: float) -> None:
-    """Stretches in which a client's way to the store was cut or held."""
-    for link in sheet.story.store_links:
+    """Stretches in which a client's link to the store was cut or held."""
+    for link in sheet.timeline.store_links:
         x0, x1 = sheet.xs(link.span, 3)
         hatch = "////" if link.lossy else "...."
         look = Look(face=style.SHADE, edge="#b4b4b4", line_pt=0, hatch=hatch, z=0.9)
@@ -204,7 +204,7 @@ def _draw_request(sheet: Sheet, write: StoreWrite, x: float, line_y: float, many
 
 
 def _draw_version(sheet: Sheet, write: StoreWrite, words: str, x: float, half: float, y: float) -> None:
-    """The box of one accepted version, and under it who wrote it and what was wrong with that."""
+    """The box of one accepted version, and under it its client and its findings."""
     tone = sheet.tone(write.client)
     guilty = bool(write.guilty)
     look = Look(
@@ -216,9 +216,9 @@ def _draw_version(sheet: Sheet, write: StoreWrite, words: str, x: float, half: f
     sheet.pen.rect(x - half, y - 6.5, x + half, y + 6.5, look)
     ink = style.PAPER if guilty else tone.text
     sheet.pen.text(x, y, words, style.LABEL_PT, ink, bold=True, align="center")
-    who = write.client if write.fence is None else f"{write.client}, fence {write.fence}"
+    writer = write.client if write.fence is None else f"{write.client}, fence {write.fence}"
     color = style.VIOLATION if guilty else tone.text
-    _below(sheet, x, y, (who,), color, bold=guilty)
+    _below(sheet, x, y, (writer,), color, bold=guilty)
     if guilty:
         row = y + _WORDS_PT + 2 * ROW_PT
         words = "✗ " + ", ".join(write.guilty)
@@ -227,8 +227,8 @@ def _draw_version(sheet: Sheet, write: StoreWrite, words: str, x: float, half: f
 
 
 def draw_bands(sheet: Sheet) -> None:
-    """Red bands where two clients' windows overlap, with the length in words."""
-    for band in sheet.story.bands:
+    """Red bands where two clients' windows overlap, with the length as text."""
+    for band in sheet.timeline.bands:
         known = [name for name in band.clients if name in sheet.client_y]
         if not known:
             continue
@@ -245,7 +245,7 @@ def draw_bands(sheet: Sheet) -> None:
 
 
 def _band_words(sheet: Sheet, band: Band, x0: float, x1: float, color: str) -> None:
-    """The band's words between the two lanes, with brackets pointing at its ends."""
+    """The band's text between the two lanes, with arrows to its ends."""
     upper = min(band.clients, key=lambda name: sheet.client_y.get(name, 0.0))
     y = sheet.band_y[upper]
     middle = (x0 + x1) / 2
@@ -267,7 +267,7 @@ def _band_words(sheet: Sheet, band: Band, x0: float, x1: float, color: str) -> N
 
 
 def draw_faults(sheet: Sheet) -> None:
-    """The numbered fault marks above the lanes, each with a line down to its instant."""
+    """The numbered fault marks above the lanes, each with a line down to its time."""
     if not sheet.marks:
         return
     pen = sheet.pen
@@ -282,8 +282,8 @@ def draw_faults(sheet: Sheet) -> None:
 
 
 def draw_flags(sheet: Sheet) -> None:
-    """Findings that belong to one instant of one lane and are not written there yet."""
-    for flag in sheet.story.flags:
+    """Findings at one time of one lane."""
+    for flag in sheet.timeline.flags:
         y = sheet.client_y.get(flag.lane)
         if y is None:
             continue
@@ -317,7 +317,7 @@ def draw_axis(sheet: Sheet, top: float, bottom: float) -> float:
 
 
 def _rounded(skipped_ns: float) -> str:
-    """A skipped time; it needs two digits, not five."""
+    """A skipped time, with two digits."""
     seconds = skipped_ns / 1e9
     if seconds >= 1:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
@@ -325,7 +325,7 @@ def _rounded(skipped_ns: float) -> str:
 
 
 def _draw_break(sheet: Sheet, x0: float, x1: float, top: float, bottom: float) -> None:
-    """A torn strip: whatever runs through it goes on, unseen, for the time left out."""
+    """A torn strip: marks that reach into it last during the time left out."""
     step, depth = 5.0, 2.2
     count = max(2, int((bottom - top) / step))
     ys = [top + (bottom - top) * i / count for i in range(count + 1)]

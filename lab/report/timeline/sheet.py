@@ -1,4 +1,4 @@
-"""The page being drawn: the pen, the time axis and where every lane is."""
+"""The picture being drawn: the pen, the time axis and the place of every lane."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class FaultMark:
 
 @dataclass(slots=True)
 class Sheet:
-    """Everything the drawing functions share. ``*_y`` hold the top of each lane in points."""
+    """The state that the drawing functions share. ``*_y`` are the tops of lanes in points."""
 
-    story: Timeline
+    timeline: Timeline
     pen: Pen
     axis: TimeAxis
     tones: dict[str, style.Tone]
@@ -70,12 +70,12 @@ class Sheet:
         return self.axis.x1
 
     def tone(self, client: str | None) -> style.Tone:
-        """Colours of a client; grey for nobody known."""
-        return self.tones.get(client or "", style.NOBODY)
+        """Colours of a client; grey if it is not known."""
+        return self.tones.get(client or "", style.UNOWNED)
 
     def xs(self, span: Span, least_pt: float = 0.0) -> tuple[float, float]:
         """Both ends of a span in points, at least ``least_pt`` apart and inside the time area."""
-        start, end = span.clipped(self.story.last_ns)
+        start, end = span.clipped(self.timeline.last_ns)
         x0, x1 = self.axis.x(start), self.axis.x(end)
         if span.end_ns is None:
             x1 = self.right
@@ -103,7 +103,7 @@ class Sheet:
         """Write a label near ``x`` in the row whose middle is ``y`` if there is room.
 
         It stays inside ``within`` (by default the panel of ``x``), so that no break of the axis cuts it.
-        A label that had to move away from ``leader_from`` (x0, x1, y of what it names) is joined to it.
+        A label that is moved away from its mark, ``leader_from`` (x0, x1, y), is joined to it by a line.
 
         Returns:
             the label's horizontal middle, or None when it was dropped.
@@ -132,7 +132,7 @@ class Sheet:
         color: str,
         reach: float = 40.0,
     ) -> float | None:
-        """Write a bold label that starts right of ``x``, or ends left of it where the page ends."""
+        """Write a bold label that starts right of ``x``, or ends left of it near the right edge."""
         width = text_width(text, size_pt, bold=True)
         middle = x + width / 2 if x + width <= self.right else x - width / 2 - 5
         return self.label(middle, y, text, size_pt, color, bold=True, reach=reach)
@@ -146,35 +146,35 @@ class Sheet:
 
 def lay_out(sheet: Sheet, top: float) -> float:
     """Give every lane its place below ``top``; returns the bottom of the lanes in points."""
-    story = sheet.story
+    timeline = sheet.timeline
     y = top
-    if story.faults:
+    if timeline.faults:
         sheet.marks = place_faults(sheet)
         rows = max(mark.row for mark in sheet.marks) + 1
         sheet.faults_y = y + 7 + FAULT_ROW_PT * (rows - 1)
         y = sheet.faults_y + 11
-    sheet.node_pt = NODE_PT if len(story.nodes) <= 5 else 13.0
-    for node in story.nodes:
+    sheet.node_pt = NODE_PT if len(timeline.nodes) <= 5 else 13.0
+    for node in timeline.nodes:
         sheet.node_y[node.name] = y
         y += sheet.node_pt
-    if story.nodes:
+    if timeline.nodes:
         y += GROUP_GAP_PT
-    named = {name for band in story.bands for name in band.clients}
-    for position, client in enumerate(story.clients):
+    named = {name for band in timeline.bands for name in band.clients}
+    for position, client in enumerate(timeline.clients):
         sheet.client_y[client.name] = y
         sheet.client_pt[client.name] = CLIENT_PT + (SECOND_ROW_PT if _crowded(sheet, client) else 0.0)
         y += sheet.client_pt[client.name]
-        if position + 1 < len(story.clients):
-            both = client.name in named and story.clients[position + 1].name in named
+        if position + 1 < len(timeline.clients):
+            both = client.name in named and timeline.clients[position + 1].name in named
             sheet.band_y[client.name] = y + BAND_GAP_PT / 2
             y += BAND_GAP_PT if both else CLIENT_GAP_PT
         else:
             sheet.band_y[client.name] = y + BAND_GAP_PT / 2
-            if any(band.clients[0] == band.clients[1] == client.name for band in story.bands):
+            if any(band.clients[0] == band.clients[1] == client.name for band in timeline.bands):
                 y += BAND_GAP_PT
     y += GROUP_GAP_PT
     sheet.store_y = y
-    return y + STORE_PT if story.writes or story.announcements else y
+    return y + STORE_PT if timeline.writes or timeline.announcements else y
 
 
 def _crowded(sheet: Sheet, client: ClientLane) -> bool:
@@ -186,11 +186,11 @@ def _crowded(sheet: Sheet, client: ClientLane) -> bool:
 
 
 def place_faults(sheet: Sheet) -> list[FaultMark]:
-    """Spread the fault numbers so that none covers another, and give each its words where they fit.
+    """Spread the fault numbers so that none covers another, each with its text if that fits.
 
-    From right to left, so that a mark that has to move up never draws its line through words below it.
+    From right to left, so that the line of a mark that is moved up never crosses a text below it.
     """
-    faults = sheet.story.faults[:_FAULTS_MARKED]
+    faults = sheet.timeline.faults[:_FAULTS_MARKED]
     xs: list[float] = []
     for fault in faults:
         x = sheet.axis.x(fault.span.start_ns)

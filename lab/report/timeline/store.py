@@ -1,7 +1,7 @@
-"""What the store carried out: writes in the order in which it numbered them, rejected ones, announcements.
+"""Executions of the store: accepted writes by version, rejected ones, announcements.
 
-A history tells when each was carried out (event ``executed``, see `lab.run.final_reads`). Where it does not,
-as in older ones, call and return of the write and the order of the versions bound it; the bounds are shown.
+A history has the time of each execution (event ``executed``, see `lab.run.final_reads`). In older ones, call
+and return of the write and the order of the versions bound it; the bounds are shown.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from lab.report.timeline.nodes import Owners, owner_of
 from lab.report.timeline.words import MS_NS, clean
 
 Executions = list[tuple[str | None, Mapping[str, Any]]]
-"""Key, and what the store said of one execution."""
+"""Key, and the store's record of one execution."""
 
 
 def executions(evidence: Evidence) -> Executions:
-    """Everything that the store said it carried out, in its order; empty if the history does not tell."""
+    """All executions in the store's order; empty if the history has none."""
     return [
-        (record.key, told)
+        (record.key, one)
         for record in evidence.history.lab
         if record.f == "executed" and isinstance(record.value, list)
-        for told in record.value
-        if isinstance(told, Mapping) and _bounds(told) is not None
+        for one in record.value
+        if isinstance(one, Mapping) and _bounds(one) is not None
     ]
 
 
-def _bounds(told: Mapping[str, Any]) -> tuple[int, int] | None:
-    ran = told.get("ran_ns")
+def _bounds(execution: Mapping[str, Any]) -> tuple[int, int] | None:
+    ran = execution.get("ran_ns")
     if not isinstance(ran, list) or len(ran) != 2 or not all(type(at) is int for at in ran):
         return None
     return (ran[0], ran[1]) if ran[0] <= ran[1] else None
@@ -42,7 +42,7 @@ def _bounds(told: Mapping[str, Any]) -> tuple[int, int] | None:
 
 @dataclass(slots=True)
 class _Placed:
-    """A write between two instants: it was carried out after the first and before the second."""
+    """A write with bounds: it was executed after the first and before the second instant."""
 
     row: int
     version: int | None
@@ -51,10 +51,10 @@ class _Placed:
     stamped: bool = False
 
 
-def store_writes(evidence: Evidence, rows: I64, accused: Accused, told: Executions) -> list[StoreWrite]:
+def store_writes(evidence: Evidence, rows: I64, accused: Accused, ran: Executions) -> list[StoreWrite]:
     """Accepted writes (as the checker counts them) in version order, then rejected ones."""
     stamps = {
-        (key, one.get("grant_id"), one.get("value")): _bounds(one) for key, one in told if one["f"] == "write"
+        (key, one.get("grant_id"), one.get("value")): _bounds(one) for key, one in ran if one["f"] == "write"
     }
     ops, shown, table = evidence.ops, set(rows.tolist()), evidence.writes
     accepted = [
@@ -78,7 +78,7 @@ def store_writes(evidence: Evidence, rows: I64, accused: Accused, told: Executio
 
 
 def _stamp(write: _Placed, ran: tuple[int, int] | None, epsilon_ns: int) -> None:
-    """Believe the store's stamp unless call and return contradict it (its clock was not this machine's)."""
+    """Use the store's stamp unless call and return contradict it (its clock was not this machine's)."""
     if ran is None or ran[0] > write.last_ns + epsilon_ns or ran[1] < write.first_ns - epsilon_ns:
         return
     first_ns = min(max(ran[0], write.first_ns), write.last_ns)
@@ -106,7 +106,7 @@ def _write(evidence: Evidence, write: _Placed, accused: Accused) -> StoreWrite:
     fence, error = int(ops.fence[row]), ops.name("error", row)
     if write.stamped:
         at_ns = (write.first_ns + write.last_ns) // 2
-    elif ops.status[row] == Status.INFO:  # the client gave up; what is known last may be the end of the run
+    elif ops.status[row] == Status.INFO:  # the client gave up; the upper bound may be the end of the run
         at_ns = min(write.first_ns + MS_NS, write.last_ns)
     else:
         at_ns = write.last_ns
@@ -126,15 +126,15 @@ def _write(evidence: Evidence, write: _Placed, accused: Accused) -> StoreWrite:
 
 
 def announcements(
-    evidence: Evidence, key: str | None, excerpt: Excerpt, owners: Owners, told: Executions
+    evidence: Evidence, key: str | None, excerpt: Excerpt, owners: Owners, ran: Executions
 ) -> list[Announcement]:
-    """Tokens that clients announced to the store, on the key shown, where the history tells of them."""
+    """Tokens that clients announced to the store, on the key shown."""
     found = []
-    for its_key, one in told:
-        ran = _bounds(one)
-        if one["f"] != "announce" or (key is not None and its_key != key) or ran is None:
+    for its_key, one in ran:
+        bounds = _bounds(one)
+        if one["f"] != "announce" or (key is not None and its_key != key) or bounds is None:
             continue
-        at_ns = (ran[0] + ran[1]) // 2 - evidence.history.start_ns
+        at_ns = sum(bounds) // 2 - evidence.history.start_ns
         owner = owner_of(owners, str(one.get("token")), at_ns)
         if excerpt.shows(at_ns, at_ns):
             found.append(Announcement(None if owner is None else owner.client, at_ns))

@@ -1,8 +1,8 @@
 """Colours, sizes and fonts of the picture.
 
 Client colours come from Okabe and Ito's palette ("Color Universal Design", 2008), ordered so that neighbours
-differ in lightness too: the picture must survive a greyscale printer. Red is kept for violations alone, and
-is always accompanied by a shape or a word.
+differ in lightness too, for greyscale printers. Red is used for violations alone, and always with a shape or
+a word.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SMALL_PT = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Tone:
-    """Colours of one client: ``solid`` what is guaranteed, ``light`` what is believed, ``text`` on paper."""
+    """Colours of one client: ``solid`` for guaranteed windows, ``light`` for belief windows, ``text``."""
 
     solid: str
     light: str
@@ -54,7 +54,7 @@ _TONES = (
     Tone("#4d4d4d", "#d5d5d5", "#333333", PAPER),
     Tone("#8fbf3f", "#e0efc6", "#4f6f1c", INK),
 )
-NOBODY = Tone("#8c8c8c", "#dddddd", "#555555", PAPER)
+UNOWNED = Tone("#8c8c8c", "#dddddd", "#555555", PAPER)
 
 
 def tone(position: int) -> Tone:

@@ -1,4 +1,4 @@
-"""Numbers, names and sentences as the picture prints them."""
+"""Formatting of numbers, names and texts for pictures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SPACE_NOT_IN_NUMBER = re.compile(r"(?<!\d) | (?!\d|ms\b|s\b)")
 
 
 def clean(text: object, longest: int = 400) -> str:
-    """Make any text printable on one line: no control, surrogate or direction-changing characters.
+    """Any text as printable text on one line: no control, surrogate or direction-changing characters.
 
     Args:
-        text: anything a user, driver or library wrote.
+        text: from a user, a driver or a library.
         longest: number of characters kept; a longer text ends in an ellipsis.
     """
     out = []
@@ -31,12 +31,12 @@ def clean(text: object, longest: int = 400) -> str:
 
 
 def grouped(number: int) -> str:
-    """9876 → "9 876" (a plain space, so that the words can be searched for)."""
+    """9876 → "9 876" (a plain space, so that the text can be searched for)."""
     return f"{number:,}".replace(",", " ")
 
 
 def duration(span_ns: int) -> str:
-    """A length of time in words, in ms up to 100 s and in s from there on; at least two digits are kept."""
+    """A length of time, in ms up to 100 s and in s from there on, with at least two digits."""
     size = abs(span_ns)
     sign = "−" if span_ns < 0 else ""
     if size >= 100 * S_NS:

@@ -14,7 +14,7 @@ from lab.redis_model.persistence import Persistence
 from lab.run.steps import needs
 from lab.scenario import registry
 from lab.scenario.anchors import Synced
-from lab.scenario.registry import STORY, steps
+from lab.scenario.registry import OWN, steps
 from lab.scenario.steps import Until
 from lab.substrates.base import Capability
 
@@ -27,7 +27,7 @@ def step(body: dict[str, Any]) -> Any:
 
 
 def test_each_step_is_of_a_story_or_a_fault_or_ends_one_and_has_the_file_of_its_name() -> None:
-    told = {key for key, step in steps().items() if step.__module__ == STORY}
+    told = {key for key, step in steps().items() if step.__module__ == OWN}
     ends = {key for key, step in steps().items() if issubclass(step, End)}
     injected = {fault.KEY for fault in all_faults()}
     assert told == {"do", "start", "finish", "until", "wait", "say"}

@@ -80,9 +80,9 @@ def test_availability_counts_as_the_measures_do() -> None:
     run = read_run(GALLERY / "gc-pause-fenced")
     shown = views_of(run.history, run.verdict).availability
     rows = dict(shown.rows)
-    assert set(rows) == {"anybody", "alice", "bob"}
-    assert rows["anybody"].count("#") == 2
-    assert len(rows["anybody"]) <= WINDOWS_MAX
+    assert set(rows) == {"any client", "alice", "bob"}
+    assert rows["any client"].count("#") == 2
+    assert len(rows["any client"]) <= WINDOWS_MAX
     assert rows["alice"].startswith("#")
     assert "#" not in rows["bob"][:-1]
 

@@ -106,7 +106,7 @@ def test_what_happens_to_a_node_is_drawn_in_its_lane() -> None:
     assert not node(drawn, "B").pauses
     assert not node(drawn, "A").promotions
     assert not client(drawn, "alice").pauses
-    assert "stood still" in signs_in(drawn)
+    assert "paused" in signs_in(drawn)
 
 
 def test_refused_released_and_not_held() -> None:
@@ -220,7 +220,7 @@ def test_event_index_finds_the_last(clockjump: tuple[History, Verdict]) -> None:
 
 
 def test_a_pause_ends_at_the_latest_when_its_client_acts_again() -> None:
-    """The lab confirms the resumption later than the client is told of its refusal."""
+    """The lab confirms the resumption later than the client receives its refusal."""
     story = Story(clients=["alice"], nodes=1).acquire("alice", "a", 10, 99, "fail", error="too late")
     story.lab("phase", 0).fault("pause", 20, ["alice"], until=99.25)
     drawn = extract(story.history(), verdict_of(), "story")

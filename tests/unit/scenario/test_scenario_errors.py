@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -34,16 +35,36 @@ def test_a_mistake_is_explained(case: dict[str, str]) -> None:
     assert shown == {key: case.get(key) for key in shown}
 
 
-def test_the_first_of_several_is_shown_and_the_rest_counted() -> None:
+def seen_of(found: LabError) -> list[str]:
+    """What is wrong, all of it, in the order in which it is shown."""
+    return [each.seen for each in (found, *found.others)]
+
+
+def test_all_problems_are_shown_in_the_order_of_the_file() -> None:
     found = error("  name: redlock\n  ttl: 10s", "  nam: redlock\n  ttl: 10")
-    assert found.seen == 'unknown key "nam" (and 1 more problem)'
+    assert seen_of(found) == ['unknown key "nam"', "the number 10 has no unit"]
+    assert found.render().splitlines() == [
+        'error: unknown key "nam"',
+        "  where: s.yaml:6:3, key `lock.nam`",
+        "  expected: name, ttl or options",
+        '  hint: did you mean "name"?',
+        "error: the number 10 has no unit",
+        "  where: s.yaml:7:8, key `lock.ttl`",
+        "  expected: a number with one of the units ns, us, ms, s, m, h, like 250ms, 1.5s or 2m",
+        "  hint: write 10s for seconds or 10ms for milliseconds",
+    ]
     found = error("      client: alice\n      nodes: [D, E]", "      client: alcie\n      nodes: [X, E, Y]")
-    assert found.seen == 'unknown client "alcie" (and 2 more problems)'
+    assert seen_of(found) == ['unknown client "alcie"', 'unknown node "X"', 'unknown node "Y"']
+
+
+def test_all_problems_survive_the_way_from_another_process() -> None:
+    found = error("  name: redlock\n  ttl: 10s", "  nam: redlock\n  ttl: 10")
+    assert pickle.loads(pickle.dumps(found)).render() == found.render()
 
 
 def test_a_misspelt_key_is_shown_before_the_key_that_is_missing_for_it() -> None:
     found = error("title: A story", "titel: A story")
-    assert found.seen == 'unknown key "titel" (and 1 more problem)'
+    assert seen_of(found) == ['unknown key "titel"', 'the key "title" is missing']
     assert found.hint == 'did you mean "title"?'
 
 
@@ -70,4 +91,4 @@ def test_an_alias_is_blamed_where_its_value_stands() -> None:
         "  - jump: &j {node: Z, by: +11s}\n  - jump: *j",
     )
     assert found.where == "s.yaml:15:21, key `steps[2].jump.node`"
-    assert found.seen == 'unknown node "Z" (and 1 more problem)'
+    assert seen_of(found) == ['unknown node "Z"', 'unknown node "Z"']

@@ -8,7 +8,7 @@ import pytest
 
 from lab.errors import LabError
 from lab.scenario import library
-from lab.scenario.files import SIZE_MAX, find
+from lab.scenario.files import SIZE_MAX, find, ordinary_names, shipped
 from lab.scenario.load import load_scenario, load_text
 
 LONG = "9" * 61
@@ -100,7 +100,7 @@ def test_a_syntax_error_shows_line_and_text(
         (f"claims: [{LONG}]", f'"{LONG[:59]}…" can\'t be read as int', "s.yaml:1:10, key `claims[0]`"),
         ("cluster: {[nodes]: 5}", "a list or a mapping is used as a key", "s.yaml:1:11, key `cluster`"),
         ("steps: [{do: a, do: b}]", 'the key "do" is given twice', "s.yaml:1:17, key `steps[0].do`"),
-        ("steps: &s [*s]", "an alias stands inside what it stands for", "s.yaml:1:8, key `steps[0]`"),
+        ("steps: &s [*s]", "an alias contains itself", "s.yaml:1:8, key `steps[0]`"),
     ],
 )
 def test_yaml_beyond_plain_data_is_refused(text: str, seen: str, where: str) -> None:
@@ -159,7 +159,7 @@ def test_a_directory_is_no_scenario(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
     file = tmp_path / "bom.yaml"
-    file.write_bytes(b"\xef\xbb\xbf" + library.text_of("healthy").encode())
+    file.write_bytes(b"\xef\xbb\xbf" + shipped("healthy").read_bytes())
     assert load_scenario(file).scenario == load_scenario("healthy").scenario
 
 
@@ -201,7 +201,9 @@ def test_a_file_comes_before_a_name_and_a_directory_does_not(
 
 def test_the_library_lists_names_and_controls() -> None:
     summaries = {one.name: one for one in library.summaries()}
-    assert tuple(summaries) == library.names() == tuple(sorted(library.names()))
+    assert tuple(summaries) == ordinary_names()
+    assert {"late-set", "two-minorities", "partition-clockjump"} <= set(summaries)
+    assert (summaries["late-set"].control, summaries["late-set"].control_of) == (None, None)
     story = summaries["partition-clockjump"]
     assert (story.control, story.control_of) == ("partition-clockjump-control", None)
     assert story.expected["mutual_exclusion"] == "violated"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.scenario import library
+from lab.scenario import files
 from lab.scenario.registry import steps
 from lab.scenario.schema import DIALECT, json_schema
 
@@ -98,13 +98,13 @@ def valid_number(value: float, schema: dict[str, Any]) -> bool:
 
 
 def shipped(name: str) -> dict[str, Any]:
-    data = yaml.safe_load(library.text_of(name))
+    data = yaml.safe_load(files.shipped(name).read_text(encoding="utf-8"))
     assert isinstance(data, dict)
     return data
 
 
 def test_the_shipped_scenarios_are_valid() -> None:
-    assert [name for name in library.names() if not valid(shipped(name), SCHEMA)] == []
+    assert [name for name in files.names() if not valid(shipped(name), SCHEMA)] == []
 
 
 def test_it_is_json_and_names_its_dialect() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from lab.scenario import library
+from lab.locks.broken import WITH_STORY
+from lab.scenario.files import consensus_names, defect_names, names
 from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from lab.scenario.model import Scenario
 
-NAMES = (*library.names(), *library.consensus_names())
+DEFECTS = defect_names()
+NAMES = (*names(), *consensus_names())
+EVERY = (*NAMES, *DEFECTS)
 CLEAN = {"ok", "absent"}
 JUDGED = {"mutual_exclusion", "lease_honesty", "fencing", "resource", "deadlock_freedom"}
 
@@ -35,7 +38,7 @@ def test_the_stories_that_must_exist_do() -> None:
 
 
 def test_each_says_what_it_is() -> None:
-    for name in NAMES:
+    for name in EVERY:
         told = scenario(name)
         assert told.title.strip(), name
         assert "\n" not in told.title, name
@@ -58,6 +61,18 @@ def test_what_must_be_clean_expects_nothing_else() -> None:
         assert set(expect.outcomes) >= JUDGED, name
 
 
+def test_a_story_about_a_defect_has_a_lock_as_its_control() -> None:
+    """A correct lock passes it; that one with the defect does not is tried with each lock that has it."""
+    shown = {mutant.story for mutant in WITH_STORY.values()}
+    for name in DEFECTS:
+        told = scenario(name)
+        assert name in shown, name
+        assert told.lock.name in ("redlock", "redlock-fenced"), name
+        assert told.control_of is None, name
+        assert set(told.expect.outcomes.values()) <= CLEAN, name
+        assert told.expect.findings is None, name
+
+
 def test_a_control_differs_in_its_steps_only() -> None:
     for name, of in controls().items():
         control, story = scenario(name), scenario(of)
@@ -67,7 +82,7 @@ def test_a_control_differs_in_its_steps_only() -> None:
 
 
 def test_what_is_stored_of_a_run_loads_again() -> None:
-    for name in NAMES:
+    for name in EVERY:
         again = load_text(loaded(name).text, "scenario.yaml")
         assert again.scenario == scenario(name), name
         assert again.text == loaded(name).text, name

@@ -52,8 +52,8 @@ def test_what_can_be_told_is_accepted(steps: str) -> None:
         ("[pause: {client: bob}, do: bob works]", PAUSED, "steps[1].do"),
         ("[pause: {client: bob}, pause: {client: bob}]", "bob is paused already", "steps[1].pause.client"),
         ("[resume: {client: bob}]", "bob is not paused", "steps[0].resume.client"),
-        ("[do: [alice works, alice continues]]", "alice did not stop on its way", "steps[0].do[1]"),
-        ("[do: alice works until read, do: bob continues]", "bob did not stop on its way", "steps[1].do"),
+        ("[do: [alice works, alice continues]]", "alice waits at no pause point", "steps[0].do[1]"),
+        ("[do: alice works until read, do: bob continues]", "bob waits at no pause point", "steps[1].do"),
         (
             "[do: alice acquires, until: {nodes: [A], executed: SET}]",
             "nothing was started yet",
@@ -91,7 +91,7 @@ def test_what_can_be_told_is_accepted(steps: str) -> None:
         ("[until: {nodes: [B], replicated: false}]", "B is no replica", "steps[0].until.replicated"),
         (
             "[prime: {nodes: [B]}]",
-            "with persistence aof-always no write is left to the next sync",
+            "with persistence aof-always no write waits for the next sync",
             "steps[0].prime.nodes",
         ),
     ],

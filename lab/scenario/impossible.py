@@ -1,6 +1,6 @@
-"""Stories that can't be told: a client that acts while it is paused, a restart of a node that is up.
+"""Steps that are impossible after those before them: a paused client acts, a node that is up is restarted.
 
-Such a story would only end in a time-out, long after the mistake; found here, it has a line and a key.
+A run of such steps would end in a time-out, long after the mistake; the error here names line and key.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticCustomError
 
@@ -18,17 +19,25 @@ from lab.scenario.step_base import StepModel
 from lab.scenario.steps import Do, Finish, Start, Until
 from lab.scenario.types import Nodes
 
+if TYPE_CHECKING:
+    from lab.scenario.model import Cluster
+
 Found = tuple[Loc, PydanticCustomError]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """What the story is told on: the nodes, their kind, which replicates which, and what they keep."""
+class ClusterShape:
+    """The nodes of a run, their kind, which replicates which, and what they keep."""
 
     nodes: tuple[str, ...] = ()
     replicas: Mapping[str, str] = field(default_factory=dict)
     persistence: str = "aof-always"
     service: str = "redis"
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> ClusterShape:
+        """The shape of a scenario's cluster."""
+        return cls(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service)
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
@@ -43,20 +52,20 @@ class Stage:
 
 
 @dataclass
-class StoryState:
-    """What the story has told so far."""
+class StepState:
+    """The state after the steps so far: who is busy, paused, killed, down."""
 
-    stage: Stage
+    shape: ClusterShape
     anything_started: bool = False
     busy: set[str] = field(default_factory=set)
     paused: set[str] = field(default_factory=set)
     """Clients and nodes."""
     stopped: set[str] = field(default_factory=set)
-    """Clients that stopped, or may have stopped, in the middle of their work."""
+    """Clients that stopped, or may have stopped, at a pause point."""
     dead: set[str] = field(default_factory=set)
     """Clients that were killed."""
     down: set[str] = field(default_factory=set)
-    """Nodes that are down and that nobody asked to come back."""
+    """Nodes that are down without a restart that has begun."""
     promoted: set[str] = field(default_factory=set)
 
     def unless_killed(self, client: str | None, loc: Loc) -> Iterator[Found]:
@@ -66,84 +75,84 @@ class StoryState:
 
     def unless_down(self, nodes: Nodes) -> Iterator[Found]:
         """Refuse nodes that are down already."""
-        if gone := [name for name in self.stage.names(nodes) if name in self.down]:
+        if gone := [name for name in self.shape.names(nodes) if name in self.down]:
             yield ("nodes",), problem(f"{are(gone)} down already", "a restart before it")
 
 
-def impossible(steps: Iterable[StepModel], stage: Stage | None = None) -> Iterator[Found]:
-    """Every place in the list of steps where the story asks for something that can't happen, and why."""
-    told = StoryState(stage or Stage())
+def impossible(steps: Iterable[StepModel], shape: ClusterShape | None = None) -> Iterator[Found]:
+    """Every place in the list of steps with something that can't happen, and why."""
+    state = StepState(shape or ClusterShape())
     for at, step in enumerate(steps):
-        for loc, error in _in_step(step, told):
+        for loc, error in _in_step(step, state):
             yield (at, step.KEY, *loc), error
 
 
-def _in_step(step: StepModel, told: StoryState) -> Iterator[Found]:
+def _in_step(step: StepModel, state: StepState) -> Iterator[Found]:
     match step:
         case Do():
             for at, action in enumerate(step.actions):
-                yield from _in_action(action, ("actions", at), told, awaited=True)
+                yield from _in_action(action, ("actions", at), state, awaited=True)
         case Start():
-            yield from _in_action(step.action, ("action",), told, awaited=False)
-            told.busy.add(step.action.client)
-            told.anything_started = True
+            yield from _in_action(step.action, ("action",), state, awaited=False)
+            state.busy.add(step.action.client)
+            state.anything_started = True
         case Finish():
             for at, client in enumerate(step.clients):
-                yield from _in_finish(client, ("clients", at), told)
-                told.busy.discard(client)
+                yield from _in_finish(client, ("clients", at), state)
+                state.busy.discard(client)
         case Until():
-            yield from _in_until(step, told)
+            yield from _in_until(step, state)
         case _:
-            yield from step.impossible(told)
+            yield from step.impossible(state)
 
 
-def _in_action(action: Action, loc: Loc, told: StoryState, *, awaited: bool) -> Iterator[Found]:
+def _in_action(action: Action, loc: Loc, state: StepState, *, awaited: bool) -> Iterator[Found]:
     client = action.client
-    if client in told.dead:
-        yield from told.unless_killed(client, loc)
-    elif client in told.busy:
+    if client in state.dead:
+        yield from state.unless_killed(client, loc)
+    elif client in state.busy:
         expected, hint = "one operation of a client at a time", f"put the step {{finish: {client}}} before it"
         yield loc, problem(f"{client} is still busy with what it was started on", expected, hint)
-    elif awaited and client in told.paused:
+    elif awaited and client in state.paused:
         hint = f"put the step {{resume: {{client: {client}}}}} before it"
         yield loc, problem(f"{client} is paused, so this never ends", "a client that isn't paused", hint)
-    if action.verb == "continues" and client not in told.stopped:
-        yield loc, problem(f"{client} did not stop on its way", f'"{client} works until …" before it')
+    if action.verb == "continues" and client not in state.stopped:
+        yield loc, problem(f"{client} waits at no pause point", f'"{client} works until …" before it')
     if action.verb in ("works", "continues"):
-        (told.stopped.add if action.until is not None else told.stopped.discard)(client)
+        (state.stopped.add if action.until is not None else state.stopped.discard)(client)
 
 
-def _in_finish(client: str, loc: Loc, told: StoryState) -> Iterator[Found]:
-    if client in told.dead:
-        yield from told.unless_killed(client, loc)
-    elif client not in told.busy:
+def _in_finish(client: str, loc: Loc, state: StepState) -> Iterator[Found]:
+    if client in state.dead:
+        yield from state.unless_killed(client, loc)
+    elif client not in state.busy:
         yield loc, problem(f"{client} has nothing to finish", f"{{start: {client} …}} before it")
-    elif client in told.paused:
+    elif client in state.paused:
         hint = f"put the step {{resume: {{client: {client}}}}} before it"
         yield loc, problem(f"{client} is paused, so this never ends", "a client that isn't paused", hint)
 
 
-def _in_until(step: Until, told: StoryState) -> Iterator[Found]:
+def _in_until(step: Until, state: StepState) -> Iterator[Found]:
     anchor = step.anchor
-    if isinstance(anchor, NodesExecuted) and not told.anything_started:
+    if isinstance(anchor, NodesExecuted) and not state.anything_started:
         expected = "a start step before it, since only what was executed after that counts"
         yield ("executed",), problem("nothing was started yet", expected)
     elif isinstance(anchor, ClientAt):
-        if anchor.client not in told.stopped or anchor.client not in told.busy:
+        if anchor.client not in state.stopped or anchor.client not in state.busy:
             expected = f"{{start: {anchor.client} works until {anchor.at}}} before it"
             yield ("at",), problem(f"{anchor.client} was not started on work that stops", expected)
-        told.busy.discard(anchor.client)
+        state.busy.discard(anchor.client)
     elif isinstance(anchor, NodesUp):
-        if gone := [name for name in told.stage.names(anchor.nodes) if name in told.down]:
+        if gone := [name for name in state.shape.names(anchor.nodes) if name in state.down]:
             yield ("up",), problem(f"{are(gone)} down for good", "a restart before it")
-    elif isinstance(anchor, Synced) and told.stage.persistence == "none":
+    elif isinstance(anchor, Synced) and state.shape.persistence == "none":
         yield ("synced",), problem("these nodes keep nothing on disk", "another cluster.persistence")
     elif isinstance(anchor, Leads):
-        if told.stage.service == "redis":
+        if state.shape.service == "redis":
             yield ("leads",), problem("Redis nodes have no leader", "cluster.service: etcd or zookeeper")
     elif isinstance(anchor, Replicated):
-        names = told.stage.names(anchor.nodes)
-        if alien := [name for name in names if name not in told.stage.replicas]:
+        names = state.shape.names(anchor.nodes)
+        if alien := [name for name in names if name not in state.shape.replicas]:
             yield ("replicated",), problem(f"{are(alien)} no replica", "nodes from cluster.replicas")
 
 

@@ -1,4 +1,4 @@
-"""What a run says while it goes on, line by line, and the listener that it says it to."""
+"""The events that a run reports while it goes on, and the listener that receives them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrated:
-    """One line of the narration: who acts (``lab`` and ``nemesis`` included), what happened, how it went."""
+class RunEvent:
+    """One line of a run's output: the actor (a client, ``lab`` or ``nemesis``), the text, the status."""
 
     actor: str
     text: str
@@ -21,17 +21,17 @@ class Narrated:
     """``ok``, ``fail``, ``info``, ``skipped``, ``fault`` or ``plain``."""
 
 
-Narrator = Callable[[Narrated], None]
+OnEvent = Callable[[RunEvent], None]
 
 
 class Listener:
-    """Hears what a run says. This one ignores it; others override what they need."""
+    """Receives the plan, the events and the result of a run. Subclasses override what they need."""
 
     def planned(self, plan: Plan) -> None:
         """Called once, before anything is started."""
 
-    def told(self, told: Narrated) -> None:
-        """Called for each line of the narration."""
+    def event(self, event: RunEvent) -> None:
+        """Called for each event."""
 
     def ended(self, result: RunResult) -> None:
         """Called once with the verdict, before anything is drawn."""

@@ -1,0 +1,101 @@
+"""Trials that were kept: run again they come to the same; what is no trial is one clear error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from lab.errors import LabError
+from lab.search.command import Asked, save, search_of
+from lab.search.replay import read_trial, replay, trial_of
+from lab.search.runner import run_trial, trials
+from tests.sim.test_search_runner import drawn
+from tests.sim.told_trials import TOLD
+
+FINDING, TRIAL = TOLD["a client stands still as it sends"]
+
+
+@pytest.mark.full
+def test_a_trial_that_was_kept_comes_to_the_same() -> None:
+    for trial in drawn("redlock", 5, 3, everything=True):
+        with trials():
+            first = run_trial(trial).digest()
+        assert replay(trial.key(), "kept.json").digest() == first
+        assert trial_of(trial.key().decode(), "kept.json") == trial
+
+
+@pytest.mark.full
+def test_what_a_search_saves_is_read_again(tmp_path: Path) -> None:
+    asked = Asked(TRIAL.lock, FINDING, out=tmp_path / "found.yaml")
+    saved = save(asked, TRIAL, search_of(Asked(TRIAL.lock)))
+    assert saved.scenario is not None
+    assert read_trial(saved.path) == TRIAL
+    cancelled = msgspec.structs.replace(TRIAL, demand_ns=0)
+    untold = save(asked, cancelled, search_of(Asked(TRIAL.lock)))
+    assert (untold.path.suffix, untold.scenario) == (".json", None)
+    assert "does not show unavailable" in untold.why_not
+    assert read_trial(untold.path) == cancelled
+
+
+def changed(*path: str | int, to: Any) -> bytes:
+    data = msgspec.json.decode(TRIAL.key())
+    inner = data
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = to
+    return msgspec.json.encode(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "seen"),
+    [
+        (b"{", "kept.json", "no JSON"),
+        (b"\xff", "kept.json", "no JSON"),
+        (b"title: no trial", "kept.json", "no JSON"),
+        (b"[]", "kept.json", "Expected `object`"),
+        (b"{}", "kept.json", "missing required field `lock`"),
+        (changed("nodes", to="five"), "kept.json, key nodes", "Expected `int`"),
+        (changed("node", to=5), "kept.json", "unknown field `node`"),
+        (changed("faults", 0, "kind", to="puase"), "kept.json, key faults[0].kind", "Invalid enum"),
+        (changed("faults", 0, "when", "nht", to=2), "kept.json, key faults[0].when", "unknown field `nht`"),
+        (changed("clients", "alice", 0, "hold_ns", to=-1), "kept.json, key clients.alice[0].hold_ns", "-1"),
+        (changed("clients", to={}), "kept.json, key clients", "no client"),
+        (changed("nodes", to=27), "kept.json, key nodes", "27 nodes"),
+        (changed("ttl_ns", to=0), "kept.json, key ttl_ns", "0 ns"),
+        (changed("demand_ns", to=-1), "kept.json, key demand_ns", "-1 ns"),
+        (changed("faults", 0, "client", to="carol"), "kept.json, key faults[0].client", "'carol'"),
+        (changed("faults", 0, "client", to=""), "kept.json, key faults[0].client", "without a client"),
+        (changed("faults", 0, "nodes", to=["F"]), "kept.json, key faults[0].nodes", "'F'"),
+        (changed("faults", 0, "kind", to="cut"), "kept.json, key faults[0].nodes", "without nodes"),
+        (changed("faults", 0, "when", "nth", to=0), "kept.json, key faults[0].when.nth", "0"),
+        (changed("faults", 0, "when", "client", to="eve"), "kept.json, key faults[0].when.client", "'eve'"),
+        (changed("faults", 0, "lasts_ns", to=-5), "kept.json, key faults[0].lasts_ns", "-5 ns"),
+        (changed("faults", 0, to={"kind": "jump", "when": {}}), "kept.json, key faults[0].client", "neither"),
+        (
+            changed("faults", 0, to={"kind": "hold", "when": {}, "client": "bob", "nodes": ["A"]}),
+            "kept.json, key faults[0].direction",
+            "both directions",
+        ),
+        (changed("lock", to="redlok"), "lock.name", "'redlok'"),
+        (changed("lock", to="driver:redsync"), "--lock", "cannot be"),
+    ],
+)
+def test_what_is_no_trial_is_one_clear_error(text: bytes, where: str, seen: str) -> None:
+    with pytest.raises(LabError) as error:
+        replay(text, "kept.json")
+    assert (error.value.exit_code, error.value.where) == (2, where)
+    assert seen in error.value.seen
+
+
+def test_a_key_that_is_misspelt_is_hinted_at(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    file.write_bytes(changed("horizont_ns", to=5))
+    with pytest.raises(LabError) as error:
+        read_trial(file)
+    assert error.value.where == str(file)
+    assert error.value.hint == "did you mean 'horizon_ns'?"
+    with pytest.raises(LabError, match="No such file"):
+        read_trial(tmp_path / "gone.json")
