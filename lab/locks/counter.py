@@ -34,6 +34,10 @@ class CountingRedlock(Redlock):
     name: ClassVar[str] = "redlock-counter"
     hands_out_fences: ClassVar[bool] = True
 
+    def fence_of(self, counts: list[int]) -> int:
+        """The fence, of the counts in the order in which they came."""
+        return max(counts)
+
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
         counts: list[int] = []
 
@@ -44,4 +48,4 @@ class CountingRedlock(Redlock):
 
         command = ("EVAL", SET_AND_COUNT, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS)
         votes = await self._ask_all(command, is_counted, stop_early=True)
-        return Taken(votes, fence=max(counts, default=None))
+        return Taken(votes, fence=self.fence_of(counts) if counts else None)

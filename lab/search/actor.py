@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -46,39 +47,46 @@ class WatchedPoints(Points):
             await asyncio.sleep(0)
 
 
-async def act(
-    trial: Trial,
-    client: str,
-    nodes: Sequence[Address],
-    store: StoreClient,
-    sink: Sink,
-    *,
-    passes: Callable[[str], bool],
-    clock_ns: Callable[[], int],
-    record_clock_ns: Callable[[], int],
-    entropy: Random,
-    channel: Callable[..., Channel],
-    failures: list[Failure],
-) -> None:
-    """Carry out the client's rounds, and record them. Arguments: those of ``equip``."""
-    lock, worker_for, points = equip(
-        trial,
-        client,
-        nodes,
-        store,
-        sink,
-        passes=passes,
-        clock_ns=clock_ns,
-        record_clock_ns=record_clock_ns,
-        entropy=entropy,
-        channel=channel,
-        failures=failures,
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientContext:
+    """What one client of a trial is made of.
+
+    Attributes:
+        trial: the lock, its options and its TTL.
+        client: whose rounds these are.
+        nodes: how this client reaches the nodes.
+        store: how it reaches the store.
+        sink: where its operations are recorded.
+        passes: called with the point where the client is; answers whether it must stop there.
+        clock_ns: the client's monotonic clock.
+        record_clock_ns: the history's clock.
+        entropy: the client's entropy.
+        channel: makes the lock's connections.
+        failures: where exceptions are noted that the lock must not raise.
+    """
+
+    trial: Trial
+    client: str
+    nodes: Sequence[Address]
+    store: StoreClient
+    sink: Sink
+    passes: Callable[[str], bool]
+    clock_ns: Callable[[], int]
+    record_clock_ns: Callable[[], int]
+    entropy: Random
+    channel: Callable[..., Channel]
+    failures: list[Failure]
+
+
+async def act(context: ClientContext) -> None:
+    """Carry out the client's rounds, and record them."""
+    trial, clock_ns = context.trial, context.clock_ns
+    lock, worker_for, points = equip(context)
     section = _Section(worker_for(KEY), worker_for(OTHER_KEY, OTHER_GRANTS), points)
     start_ns = clock_ns() + START_NS
-    await connect(lock, store)
+    await connect(lock, context.store)
     await asyncio.sleep((start_ns - clock_ns()) / S_NS)
-    for each in trial.clients[client]:
+    for each in trial.clients[context.client]:
         if each.think_ns:
             await asyncio.sleep(each.think_ns / S_NS)
         await section.run(each)
@@ -93,48 +101,22 @@ async def connect(lock: Lock, store: StoreClient) -> None:
     await store.connect()
 
 
-def equip(
-    trial: Trial,
-    client: str,
-    nodes: Sequence[Address],
-    store: StoreClient,
-    sink: Sink,
-    *,
-    passes: Callable[[str], bool],
-    clock_ns: Callable[[], int],
-    record_clock_ns: Callable[[], int],
-    entropy: Random,
-    channel: Callable[..., Channel],
-    failures: list[Failure],
-) -> tuple[Lock, Callable[..., Worker], WatchedPoints]:
-    """What a client acts with: its lock, what makes a worker for a key, and the points where it may be held.
-
-    Args:
-        trial: the lock, its options and its TTL.
-        client: whose rounds these are.
-        nodes: how this client reaches the nodes.
-        store: how it reaches the store.
-        sink: where its operations are recorded.
-        passes: told at which point the client is; answers whether it must stop there.
-        clock_ns: the client's monotonic clock.
-        record_clock_ns: the history's clock.
-        entropy: the client's entropy.
-        channel: makes the lock's connections.
-        failures: where exceptions are noted that the lock must not raise.
-    """
-    points = WatchedPoints(passes)
+def equip(context: ClientContext) -> tuple[Lock, Callable[..., Worker], WatchedPoints]:
+    """Return its lock, what makes a worker for a key, and the points where it may be held."""
+    trial, clock_ns, entropy = context.trial, context.clock_ns, context.entropy
+    points = WatchedPoints(context.passes)
     around = Surroundings(
-        clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=channel
+        clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=context.channel
     )
-    own = lock_class(trial.lock).build(nodes, trial.options, around, client)
-    lock: Any = Guarded(own, client, record_clock_ns, failures)
-    recording = Recording(client, sink, record_clock_ns)
+    own = lock_class(trial.lock).build(context.nodes, trial.options, around, context.client)
+    lock: Any = Guarded(own, context.client, context.record_clock_ns, context.failures)
+    recording = Recording(context.client, context.sink, context.record_clock_ns)
 
     def worker(key: str, grants_from: int = 0) -> Worker:
         return Worker(
             recording,
             lock,
-            store,
+            context.store,
             key=key,
             ttl_ns=trial.ttl_ns,
             check_before_write=True,
@@ -143,7 +125,7 @@ def equip(
             grants_from=grants_from,
         )
 
-    guard_announcing(store)
+    guard_announcing(context.store)
     return lock, worker, points
 
 

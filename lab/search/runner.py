@@ -20,7 +20,7 @@ from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
-from lab.search.actor import KEY, act, store_client_class
+from lab.search.actor import KEY, ClientContext, act, store_client_class
 from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
@@ -186,16 +186,15 @@ class TrialRun:
         vars(self._faults).clear()
 
     def _work(self, client: str, loop: HostLoop) -> Any:
-        return self._for_client(act, client, loop, self._store_client(client))
+        return act(self._context(client, loop))
 
-    def _for_client(self, use: Callable[..., T], client: str, loop: HostLoop, store: StoreClient) -> T:
-        """Call ``use`` with the arguments of ``lab.search.actor.equip``."""
-        return use(
-            self._trial,
-            client,
-            [self._cluster.link(client, name).address for name in self._cluster.nodes],
-            store,
-            self._faults.listening(self._note if self._watch else self._events.append),
+    def _context(self, client: str, loop: HostLoop) -> ClientContext:
+        return ClientContext(
+            trial=self._trial,
+            client=client,
+            nodes=[self._cluster.link(client, name).address for name in self._cluster.nodes],
+            store=self._store_client(client),
+            sink=self._faults.listening(self._note if self._watch else self._events.append),
             passes=partial(self._faults.passes, client),
             clock_ns=loop.host.clock.monotonic_ns,
             record_clock_ns=self._now_ns,

@@ -120,9 +120,9 @@ class SteppedRun(TrialRun):
         self._take_apart()
 
     async def _open(self, client: str, loop: HostLoop) -> Worker:
-        store = self._store_client(client)
-        lock, worker_for, _ = self._for_client(equip, client, loop, store)
-        await connect(lock, store)
+        context = self._context(client, loop)
+        lock, worker_for, _ = equip(context)
+        await connect(lock, context.store)
         return worker_for(KEY)
 
     def _until(self, done: Callable[[], object], within_ns: int) -> None:

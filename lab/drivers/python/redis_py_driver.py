@@ -1,40 +1,14 @@
-"""The lock of redis-py: ``Redis(...).lock(name)``, on the first node.
+"""The lock of redis-py: ``Redis(...).lock(name)``, on the first node."""
 
-``thread_local=False``, the library's own way of using a lease from several threads. ``no_ttl`` is its default
-of a lock that lasts until it is released (``timeout=None``).
-"""
-
-from redis.exceptions import LockError
-from wire import REDIS_OPTIONS, Grant, Refused, redis_clients, refused_if, serve
+from lock_of_redis_py import RedisLock
+from wire import redis_clients, serve
 
 
-class RedisPy:
+class RedisPy(RedisLock):
     distribution = "redis"
-    caps = ("extend", "held")
-    options = ("blocking", "blocking_timeout", "sleep", "no_ttl", *REDIS_OPTIONS)
 
     def open(self, nodes, options):
-        self.client = redis_clients(nodes[:1], options)[0]
-        self.no_ttl = options.get("no_ttl", False)
-        self.settings = {
-            name: options[name] for name in ("blocking", "blocking_timeout", "sleep") if name in options
-        }
-
-    def acquire(self, key, ttl_ms):
-        timeout = None if self.no_ttl else ttl_ms / 1000
-        lock = self.client.lock(key, timeout=timeout, thread_local=False, **self.settings)
-        if not lock.acquire():
-            raise Refused("acquire() returned False")
-        return Grant(lock, token=lock.local.token)
-
-    def extend(self, lock, ttl_ms):
-        refused_if(LockError, lambda: lock.extend(ttl_ms / 1000, replace_ttl=True))
-
-    def release(self, lock):
-        refused_if(LockError, lock.release)
-
-    def held(self, lock):
-        return lock.owned(), None
+        self.make_locks_by(redis_clients(nodes[:1], options)[0].lock, options)
 
 
 serve(RedisPy())

@@ -5,35 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from lab.channel import NodeError, Reply
+from lab.channel import NodeError
 from lab.locks.base import Lease, NotAcquired
 from lab.locks.counter import SET_AND_COUNT, CountingRedlock, counter_key
 from lab.locks.lease_options import NS_PER_MS
-from lab.locks.redlock import Taken
 from lab.locks.single import Single
 
 
-class Counted(CountingRedlock):
-    """Redlock with a counter on each node; which of the counts is the fence is for the others to say."""
-
-    def fence_of(self, counts: list[int]) -> int:
-        """The fence, of the counts in the order in which they came."""
-        raise NotImplementedError
-
-    async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
-        counts: list[int] = []
-
-        def is_counted(count: Reply) -> bool:
-            if count:
-                counts.append(int(count))
-            return bool(count)
-
-        command = ("EVAL", SET_AND_COUNT, 2, key, counter_key(key), token, ttl_ns // NS_PER_MS)
-        votes = await self._ask_all(command, is_counted, stop_early=True)
-        return Taken(votes, fence=self.fence_of(counts) if counts else None)
-
-
-class SmallestCount(Counted):
+class SmallestCount(CountingRedlock):
     """The fence is the smallest count of the nodes that granted the key."""
 
     def fence_of(self, counts: list[int]) -> int:
@@ -41,7 +20,7 @@ class SmallestCount(Counted):
         return min(counts)
 
 
-class FastestCount(Counted):
+class FastestCount(CountingRedlock):
     """The fence is the count of the node that answered first."""
 
     def fence_of(self, counts: list[int]) -> int:
@@ -49,7 +28,7 @@ class FastestCount(Counted):
         return counts[0]
 
 
-class SumOfCounts(Counted):
+class SumOfCounts(CountingRedlock):
     """The fence is the sum of the counts that were heard, so it depends on how many nodes were."""
 
     def fence_of(self, counts: list[int]) -> int:

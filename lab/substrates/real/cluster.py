@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Link, Node
-from lab.substrates.plan import ClusterPlan
+from lab.substrates.parts import READY_TIMEOUT_S, Parts
 from lab.substrates.probe import PINGS, echo
 from lab.substrates.product import product_of
 from lab.substrates.real.client import ProcessClient
@@ -16,37 +15,13 @@ from lab.substrates.real.machine import Body
 from lab.substrates.real.node import RedisNode
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
 
-READY_TIMEOUT_S = 15.0
-
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound=RedisNode)  # type: ignore[type-arg]
 C = TypeVar("C", bound=ProcessClient)  # type: ignore[type-arg]
 
 
-class RealCluster(Generic[N, S, C]):
+class RealCluster(Parts[N, S, C, Link]):
     """Nodes, a store and clients, and a link between each client and each server."""
-
-    def __init__(self, plan: ClusterPlan) -> None:
-        self._plan = plan
-        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.nodes: dict[str, N] = {}
-        self.clients: dict[str, C] = {}
-        self.store_node: S
-        self._links: dict[tuple[str, str], Link] = {}
-        self._versions: dict[str, str] = {}
-
-    def link(self, client: str, target: str) -> Link:
-        """Return the link from a client to a node or to the store, or between two nodes."""
-        return self._links[client, target]
-
-    @property
-    def replicas(self) -> Mapping[str, str]:
-        """Which nodes replicate which masters."""
-        return self._plan.replicas
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the servers that run."""
-        return dict(self._versions)
 
     async def _connect_all(self, proxy: ToxiproxyServer) -> None:
         """Make every link, let replicas find their masters, and prove every link healthy."""
@@ -91,10 +66,3 @@ class RealCluster(Generic[N, S, C]):
             else:
                 return body.running
         return False
-
-    async def _prove_healthy(self) -> None:
-        links = list(self._links.values())
-        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
-        for link, probe in zip(links, probes, strict=True):
-            if not probe.reached:
-                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 
 from lab.addresses import Address
-from lab.errors import UnknownOutcome
 from lab.substrates.base import STORE
+from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.sim.client import SimClient
 from lab.substrates.sim.errors import SimulationError
@@ -18,25 +17,20 @@ from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.node import PORT, SimNode
 
-READY_TIMEOUT_S = 15.0
 FIRST_PROCESS_ID = 100
 
 
-class SimCluster:
+class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
     """Must be made on a simulated host: its parts live in that host's world."""
 
     def __init__(self, plan: ClusterPlan, log_dir: Path) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, HostLoop):
             raise SimulationError("a simulated cluster outside a simulation")
-        self._plan = plan
+        super().__init__(plan)
+        self._versions["lupa"] = version("lupa")
         self._log_dir = log_dir
         self._network = loop.network
-        self.failed: asyncio.Future[str] = loop.create_future()
-        self.nodes: dict[str, SimNode] = {}
-        self.clients: dict[str, SimClient] = {}
-        self.store_node: SimNode
-        self._links: dict[tuple[str, str], SimLink] = {}
         self._process_ids = count(FIRST_PROCESS_ID)
         self._network.world.on_violation = self._violated
 
@@ -65,12 +59,7 @@ class SimCluster:
             host = f"{near}-{target.name}"
             address = Address(target.name, host, PORT)
             self._links[near, target.name] = SimLink(target.reached_over(host), near, target.name, address)
-        await asyncio.gather(
-            *(
-                self.nodes[replica].replicate(self._links[replica, master].address)
-                for replica, master in self._plan.replicas.items()
-            )
-        )
+        await self._replicate_by_links(self.nodes)
         await self._prove_healthy()
 
     async def down(self) -> None:
@@ -79,29 +68,9 @@ class SimCluster:
         for client in self.clients.values():
             client.close()
 
-    def link(self, client: str, target: str) -> SimLink:
-        """Return the link from a client to a node or to the store, or from a replica to its master."""
-        return self._links[client, target]
-
-    @property
-    def replicas(self) -> Mapping[str, str]:
-        """Which nodes replicate which masters."""
-        return self._plan.replicas
-
-    def versions(self) -> dict[str, str]:
-        """Return what stands in for a server's version."""
-        return {"lupa": version("lupa")}
-
     def _next_id(self) -> int:
         return next(self._process_ids)
 
     def _violated(self, error: SimulationError) -> None:
         if not self.failed.done():
             self.failed.set_result(error.render())
-
-    async def _prove_healthy(self) -> None:
-        links = list(self._links.values())
-        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
-        for link, probe in zip(links, probes, strict=True):
-            if not probe.reached:
-                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")

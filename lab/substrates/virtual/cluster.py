@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 from lab import tools
 from lab.addresses import Address
-from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
 from lab.substrates.base import STORE, Capability
 from lab.substrates.local.disk import LocalDisk
+from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.product import product_of
 from lab.substrates.run_files import RunFile
@@ -28,28 +28,22 @@ from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.node import VirtualNode
 from lab.substrates.virtual.world import VirtualWorld
 
-READY_TIMEOUT_S = 15.0
 FIRST_PROCESS_ID = 100
 
 
-class VirtualCluster:
+class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]):
     """Must be made on a host of a ``VirtualWorld``: its parts live in that world."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, HostLoop) or not isinstance(loop.network.world, VirtualWorld):
             raise SimulationError("a cluster in virtual time outside its world")
-        self._plan, self._run_id, self._log_dir = plan, run_id, log_dir
+        super().__init__(plan)
+        self._run_id, self._log_dir = run_id, log_dir
         self._world, self._network = loop.network.world, loop.network
-        self.failed: asyncio.Future[str] = loop.create_future()
-        self.nodes: dict[str, VirtualNode] = {}
-        self.clients: dict[str, VirtualClient] = {}
-        self.store_node: VirtualNode
-        self._links: dict[tuple[str, str], VirtualLink] = {}
         self._machines: list[RealMachine] = []
         self._process_ids = count(FIRST_PROCESS_ID)
         self._run_file: RunFile | None = None
-        self._versions: dict[str, str] = {}
         self._world.on_violation = self._violated
 
     async def up(self) -> None:
@@ -66,12 +60,7 @@ class VirtualCluster:
         targets = [*self.nodes.values(), self.store_node]
         await asyncio.gather(*(node.start() for node in targets))
         await self._world.outside(partial(self._connect_all, targets))
-        await asyncio.gather(
-            *(
-                self.nodes[replica].replicate(self._links[replica, master].address)
-                for replica, master in self._plan.replicas.items()
-            )
-        )
+        await self._replicate_by_links(self.nodes)
         await self._prove_healthy()
         program, version = product_of(await self.store_node.info("server"))
         self._versions[program] = version
@@ -85,19 +74,6 @@ class VirtualCluster:
             machine.end()
         if self._run_file is not None:
             self._run_file.close()
-
-    def link(self, client: str, target: str) -> VirtualLink:
-        """Return the link from a client to a node or to the store, or from a replica to its master."""
-        return self._links[client, target]
-
-    @property
-    def replicas(self) -> Mapping[str, str]:
-        """Which nodes replicate which masters."""
-        return self._plan.replicas
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the servers that run."""
-        return dict(self._versions)
 
     def _client(self, name: str) -> VirtualClient:
         machine = self._machine(name)
@@ -144,10 +120,3 @@ class VirtualCluster:
 
     def _violated(self, error: SimulationError) -> None:
         self._fail(error.render())
-
-    async def _prove_healthy(self) -> None:
-        links = list(self._links.values())
-        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
-        for link, probe in zip(links, probes, strict=True):
-            if not probe.reached:
-                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")

@@ -1,0 +1,59 @@
+"""What every cluster has: nodes, a store, clients, and a link for each pair that talks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from lab.errors import UnknownOutcome
+from lab.substrates.base import Client, Link, Node
+from lab.substrates.plan import ClusterPlan
+
+READY_TIMEOUT_S = 15.0
+
+N = TypeVar("N", bound=Node)
+S = TypeVar("S", bound=Node)
+C = TypeVar("C", bound=Client)
+L = TypeVar("L", bound=Link)
+
+
+class Parts(Generic[N, S, C, L]):
+    """The parts of a planned cluster, by their names."""
+
+    def __init__(self, plan: ClusterPlan) -> None:
+        self._plan = plan
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.nodes: dict[str, N] = {}
+        self.clients: dict[str, C] = {}
+        self.store_node: S
+        self._links: dict[tuple[str, str], L] = {}
+        self._versions: dict[str, str] = {}
+
+    def link(self, client: str, target: str) -> L:
+        """Return the link from a client to a node or to the store, or between two nodes."""
+        return self._links[client, target]
+
+    @property
+    def replicas(self) -> Mapping[str, str]:
+        """Which nodes replicate which masters."""
+        return self._plan.replicas
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the servers that run, or what stands in for them."""
+        return dict(self._versions)
+
+    async def _replicate_by_links(self, nodes: Mapping[str, Any]) -> None:
+        """Let each replica replicate its master through their link."""
+        pairs = self._plan.replicas.items()
+        await asyncio.gather(
+            *(nodes[replica].replicate(self._links[replica, master].address) for replica, master in pairs)
+        )
+
+    async def _prove_healthy(self) -> None:
+        """Probe every link. Raises ``UnknownOutcome`` if one does not answer."""
+        links = list(self._links.values())
+        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
+        for link, probe in zip(links, probes, strict=True):
+            if not probe.reached:
+                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")
