@@ -256,9 +256,9 @@ class Checks:
         if not self._can("clock"):
             raise Skipped("it has no clock, so faults of a client's clock cannot be confirmed")
         for driver in (self._alice, self._bob):
-            told = await driver.clock(ANSWER_S)
-            if isinstance(told, Failed):
-                raise Violation(f"{told.kind}: {told.words}; expected the time: it says that it has a clock")
+            time = await driver.clock(ANSWER_S)
+            if isinstance(time, Failed):
+                raise Violation(f"{time.kind}: {time.words}; expected the time: it says that it has a clock")
         return "" if self._waiting is None or self._waiting.done() else "while an acquire waits"
 
     async def held(self) -> str:

@@ -82,12 +82,14 @@ class Containers:
         said, log = _ask(image_name(lock), Question(words, dict(options)), _code(lock))
         if said is not None and said.hello is not None:
             return said.hello
-        told = f"its log ends:\n{log}" if log else ""
+        log_end = f"its log ends:\n{log}" if log else ""
         if said is None or said.trouble is None:
-            raise LabError(f"the driver {shlex.join(words)!r} could not be asked in a container", hint=told)
+            raise LabError(
+                f"the driver {shlex.join(words)!r} could not be asked in a container", hint=log_end
+            )
         trouble = said.trouble
         about = None if _code(lock) is None or trouble.where == "lock.options" else _what_is_there(lock)
-        hint = "\n".join(filter(None, (trouble.hint, about, told)))
+        hint = "\n".join(filter(None, (trouble.hint, about, log_end)))
         raise LabError(trouble.seen, where=trouble.where, expected=trouble.expected, hint=hint)
 
 
@@ -256,14 +258,14 @@ def _ask(image: str, question: Question, code: Path | None) -> tuple[Said | None
             made = create(api, spec, run_id, "none", owner_labels(run_id), {})
             api.start(made)
             api.wait(made, timeout=ASKED_S)
-            told, log = api.logs(made, stderr=False), api.logs(made, stdout=False, tail=8)
+            said, log = api.logs(made, stderr=False), api.logs(made, stdout=False, tail=8)
         finally:
             remove_run(api, run_id)
             run_file.close()
     try:
-        return msgspec.json.decode(told, type=Said), log.decode(errors="replace").strip()
+        return msgspec.json.decode(said, type=Said), log.decode(errors="replace").strip()
     except msgspec.DecodeError:
-        return None, (told + log).decode(errors="replace").strip()
+        return None, (said + log).decode(errors="replace").strip()
 
 
 @contextmanager
@@ -276,7 +278,7 @@ def _engine(timeout_s: int = 60) -> Iterator[APIClient]:
     try:
         yield api
     except (DockerException, RequestException) as error:
-        told = getattr(error, "explanation", None) or innermost(error)
-        raise LabError(f"the docker engine refused: {told}", where="docker") from error
+        reason = getattr(error, "explanation", None) or innermost(error)
+        raise LabError(f"the docker engine refused: {reason}", where="docker") from error
     finally:
         api.close()

@@ -84,8 +84,8 @@ def _replication(model: RedisModel) -> Fields:
     fields["connected_slaves"] = len(own.feeds)
     for number, feed in enumerate(own.feeds.values()):
         state = "online" if feed.acknowledged >= 0 else "send_bulk"
-        told = f"ip={feed.host},port={feed.port},state={state},offset={max(feed.acknowledged, 0)},lag=0"
-        fields[f"slave{number}"] = told
+        about = f"ip={feed.host},port={feed.port},state={state},offset={max(feed.acknowledged, 0)},lag=0"
+        fields[f"slave{number}"] = about
     return fields | {
         "master_failover_state": "no-failover",
         "master_replid": own.replication_id,

@@ -57,7 +57,7 @@ def search_of(asked: Asked) -> Search:
 
 @dataclass(frozen=True)
 class Saved:
-    """Where a found trial is: as a scenario, if it can be told as one, and how often that was reproduced."""
+    """Where a found trial is: as a scenario where one can express it, and how often that was reproduced."""
 
     path: Path
     scenario: Scenario | None
@@ -91,10 +91,10 @@ def keep(trial: Trial, finding: str, path: Path, *, command: str, wire: Wire = "
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with trials(wire):
-            told = tellings(trial, finding, command=command, wire=wire)
+            candidates = tellings(trial, finding, command=command, wire=wire)
     except CannotBeTold as error:
         return Saved(keep_trial(trial, path), None, why_not=str(error))
-    scenario, replay = replayed(told, path.stem, REPLAYS)
+    scenario, replay = replayed(candidates, path.stem, REPLAYS)
     scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})
     text = f"{text_of(scenario)}{MARK}{trial.key().decode()}\n"
     path.write_text(text, encoding="utf-8")
@@ -111,7 +111,7 @@ def keep_trial(trial: Trial, path: Path) -> Path:
 def to_json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None) -> bytes:
     """What came of a search, for programs."""
     progress, first = ended.progress, ended.first
-    told = {
+    result = {
         "found": ended.found,
         "faults": None if ended.found is None else places(ended.found),
         "scenario": None if saved is None else str(saved.path),
@@ -137,4 +137,4 @@ def to_json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None
             "wilson_95": [confirmation.interval.low, confirmation.interval.high],
         },
     }
-    return msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"

@@ -129,10 +129,10 @@ def _kind_of_driver(lock: str, given: Reference | None) -> Kind:
             expected=f"--like {', '.join(REFERENCES)}: the lock of the lab that is of its kind",
             hint="single asks one node, redlock a majority, redlock-fenced also hands out fences",
         )
-    told = properties_of(lock, DEFAULT.ttl_ns, {}, place_for(AUTO, lock))
+    learned = properties_of(lock, DEFAULT.ttl_ns, {}, place_for(AUTO, lock))
     used = row(lock.removeprefix(PREFIX)).nodes if lock.startswith(PREFIX) else None
-    reference = given or _reference(used or DEFAULT.nodes, fences=told.hands_out_fences)
-    return Kind(reference, told.hands_out_fences, told.extends)
+    reference = given or _reference(used or DEFAULT.nodes, fences=learned.hands_out_fences)
+    return Kind(reference, learned.hands_out_fences, learned.extends)
 
 
 def _reference(asked: int, *, fences: bool) -> Reference:

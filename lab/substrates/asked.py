@@ -73,8 +73,8 @@ class AskedNode:
 
     async def role(self) -> Role:
         """``INFO replication``: a replica's offset is what it has processed of its master's stream."""
-        told = await self.info("replication")
-        replica = told.get("role") == "slave"
-        self.known_offset = int(told.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
-        linked = told.get("master_link_status") == "up"
+        about = await self.info("replication")
+        replica = about.get("role") == "slave"
+        self.known_offset = int(about.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
+        linked = about.get("master_link_status") == "up"
         return Role("replica" if replica else "master", self.known_offset, linked)

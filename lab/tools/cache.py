@@ -125,7 +125,7 @@ def exclusive(name: str, progress: Progress, *, timeout_s: float = LOCK_TIMEOUT_
 
 def _wait_for(descriptor: int, path: Path, name: str, progress: Progress, timeout_s: float) -> None:
     deadline_s = time.monotonic() + timeout_s
-    told = False
+    is_reported = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,9 +139,9 @@ def _wait_for(descriptor: int, path: Path, name: str, progress: Progress, timeou
                 ) from None
         except OSError as cause:  # a file system without locks
             raise _unusable(path, cause) from cause
-        if not told:
+        if not is_reported:
             progress(f"another process is providing {name}: waiting for it")
-            told = True
+            is_reported = True
         time.sleep(_LOCK_POLL_S)
 
 

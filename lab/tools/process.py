@@ -72,6 +72,6 @@ def exit_words(returncode: int) -> str:
 
 def last_words(output: str, *, lines: int = 3) -> str:
     """The part of a tool's output that tells most: lines that speak of an error, else its last lines."""
-    told = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in told if "error" in line.casefold()]
-    return "; ".join((errors or told)[-lines:]) or "it said nothing"
+    lines_said = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines_said if "error" in line.casefold()]
+    return "; ".join((errors or lines_said)[-lines:]) or "it said nothing"

@@ -114,10 +114,10 @@ def compiler() -> Compiler | Missing:
         if shutil.which(command[0]) is None:
             continue
         try:
-            told = run([*command, "--version"], timeout_s=PROBE_TIMEOUT_S).splitlines()
+            printed = run([*command, "--version"], timeout_s=PROBE_TIMEOUT_S).splitlines()
         except SourceFailed as failure:
             return Missing(str(failure), "set CC to a working C compiler")
-        return Compiler(command, told[0] if told else "unknown version")
+        return Compiler(command, printed[0] if printed else "unknown version")
     looked = f"$CC ({chosen})" if chosen else "cc, gcc or clang"
     return Missing(
         f"no C compiler: there is no {looked} on PATH", "none is needed: `lab setup` takes one from a wheel"

@@ -84,8 +84,8 @@ def probe(binary: Path) -> str:
     match = _BANNER.search(banner)
     if match is None:
         raise SourceFailed(f"{binary} -version does not name a version: {banner[:80]!r}")
-    told = match.group(1)
-    return told if told[0].isdigit() else (_embedded_version(binary) or told)
+    stated = match.group(1)
+    return stated if stated[0].isdigit() else (_embedded_version(binary) or stated)
 
 
 def release_address(target: str) -> str:
@@ -180,8 +180,8 @@ def fetch(address: str, into: Path, sha256: str) -> None:
         raise
     except (OSError, ValueError, http.client.HTTPException) as cause:  # URLError is an OSError
         into.unlink(missing_ok=True)
-        told = cause.reason if isinstance(cause, urllib.error.URLError) else cause
-        raise SourceFailed(f"{address} could not be downloaded: {told}") from cause
+        reason = cause.reason if isinstance(cause, urllib.error.URLError) else cause
+        raise SourceFailed(f"{address} could not be downloaded: {reason}") from cause
 
 
 def _publish(binary: Path, origin: Origin) -> Found:

@@ -86,10 +86,10 @@ def services() -> dict[str, Any]:
 
 def _service(spec: Spec) -> dict[str, Any]:
     image = f"${{{images.NODE_VARIABLE}:-{spec.image}}}" if spec.image == images.NODE.name else spec.image
-    told: dict[str, Any] = {"image": image, "command": list(spec.command)}
+    made: dict[str, Any] = {"image": image, "command": list(spec.command)}
     if spec.shares is not None:
-        told |= {"network_mode": f"service:{spec.shares}", "depends_on": [spec.shares]}
-    return told | deepcopy(HARDENED) | {"tmpfs": list(IN_MEMORY), "user": "65534:65534"}
+        made |= {"network_mode": f"service:{spec.shares}", "depends_on": [spec.shares]}
+    return made | deepcopy(HARDENED) | {"tmpfs": list(IN_MEMORY), "user": "65534:65534"}
 
 
 def compose_yaml() -> str:

@@ -57,7 +57,7 @@ class Container:
         state = await self._engine.call(self._start)
         self.pid = int(state["State"]["Pid"])
         networks: Mapping[str, Any] = state["NetworkSettings"]["Networks"]
-        self.address = next((str(told["IPAddress"]) for told in networks.values()), "")
+        self.address = next((str(network["IPAddress"]) for network in networks.values()), "")
         self.by_signal = is_ours(self.pid)
 
     def _start(self, api: APIClient) -> dict[str, Any]:
@@ -130,8 +130,8 @@ class Container:
     def tail(self, lines: int = 5) -> str:
         """Return the last lines of its log."""
         with contextlib.suppress(UnknownOutcome):
-            told: bytes = self._engine.ask(lambda api: api.logs(self.id, tail=lines))
-            return told.decode(errors="replace").strip()
+            log: bytes = self._engine.ask(lambda api: api.logs(self.id, tail=lines))
+            return log.decode(errors="replace").strip()
         return ""
 
     def _signal(self, number: signal.Signals) -> None:
@@ -148,8 +148,8 @@ def is_ours(pid: int) -> bool:
     """Whether this id is the first process of a container, seen from here, and we may signal it."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-        told = next(line for line in status.splitlines() if line.startswith("NSpid:"))
-        ids = told.split()[1:]
+        line_of_ids = next(line for line in status.splitlines() if line.startswith("NSpid:"))
+        ids = line_of_ids.split()[1:]
         os.kill(pid, 0)
     except (OSError, StopIteration):
         return False

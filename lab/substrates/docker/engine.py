@@ -186,8 +186,8 @@ class Engine:
         try:
             return action(self.api)
         except (DockerException, RequestException, OSError) as error:
-            told = getattr(error, "explanation", None) or innermost(error)
-            raise UnknownOutcome(f"the docker engine refused: {told}", where="docker") from error
+            reason = getattr(error, "explanation", None) or innermost(error)
+            raise UnknownOutcome(f"the docker engine refused: {reason}", where="docker") from error
 
     async def settle(self) -> None:
         """Accept no more calls, and wait until none is under way any more."""

@@ -81,7 +81,7 @@ class Image:
     recipe: str = ""
     """Whose Dockerfile it is built by, if not its own kind's."""
     arguments: tuple[tuple[str, str], ...] = ()
-    """What the Dockerfile is told besides its base."""
+    """The arguments of the Dockerfile besides its base."""
 
     @property
     def name(self) -> str:
@@ -95,8 +95,8 @@ class Image:
 
     def digest(self) -> str:
         """A digest of everything in it that comes from the lab."""
-        told = {name: value.encode() for name, value in self.arguments}
-        content = {"Dockerfile": self.dockerfile.read_bytes(), **self.files(), **told}
+        arguments = {name: value.encode() for name, value in self.arguments}
+        content = {"Dockerfile": self.dockerfile.read_bytes(), **self.files(), **arguments}
         whole = hashlib.sha256()
         for name in sorted(content):
             whole.update(f"{name}\0{len(content[name])}\0".encode())

@@ -59,19 +59,19 @@ class Witness:
         if self.where is None:
             raise UnknownOutcome("nobody can be asked for the time yet")
         container = self.where.id
-        told = await self._engine.call(lambda api: _tell(api, container, clock))
+        output = await self._engine.call(lambda api: _tell(api, container, clock))
         try:
-            wall, monotonic = told.split()
+            wall, monotonic = output.split()
             return int(wall), int(monotonic)
         except ValueError as error:
-            raise UnknownOutcome(f"a container asked for the time said {told[:200]!r}") from error
+            raise UnknownOutcome(f"a container asked for the time said {output[:200]!r}") from error
 
 
 def _tell(api: APIClient, container: str, clock: str | None) -> bytes:
     environment = clock_environment(clock) if clock is not None else {}
     made: dict[str, Any] = api.exec_create(container, WITNESS, environment=environment)
-    told: bytes = api.exec_start(made["Id"])
-    return told
+    output: bytes = api.exec_start(made["Id"])
+    return output
 
 
 class DockerNode(RedisNode[Container]):

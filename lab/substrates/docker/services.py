@@ -158,7 +158,7 @@ async def version_of(service: Service, container: Container, engine: Engine) -> 
     def ask(api: APIClient) -> bytes:
         words = ["dpkg-query", "--showformat=${Version}", "--show", package]
         made: dict[str, Any] = api.exec_create(container.id, words)
-        told: bytes = api.exec_start(made["Id"])
-        return told
+        output: bytes = api.exec_start(made["Id"])
+        return output
 
     return (await engine.call(ask)).decode(errors="replace").strip()

@@ -107,11 +107,11 @@ class NodeMounts:
 
     def environment(self) -> dict[str, str]:
         """The shims, and where they read and write."""
-        told = clock_environment(self.clock) if self.clock is not None else {}
+        variables = clock_environment(self.clock) if self.clock is not None else {}
         if self.records_syncs:
-            told["LD_PRELOAD"] = f"{SYNC_SHIM}:{CLOCK_SHIM}"
-            told[SYNC_VARIABLE] = f"{DATA}/synced"
-        return told
+            variables["LD_PRELOAD"] = f"{SYNC_SHIM}:{CLOCK_SHIM}"
+            variables[SYNC_VARIABLE] = f"{DATA}/synced"
+        return variables
 
 
 def clock_environment(clock: str) -> dict[str, str]:

@@ -33,9 +33,9 @@ async def _etcd(address: Address) -> str:
 
 async def _zookeeper(address: Address) -> str:
     with contextlib.suppress(*NO_ANSWER):
-        told = await _ask(address, b"srvr")
+        answer = await _ask(address, b"srvr")
         for word in (LEADER, FOLLOWER):
-            if f"Mode: {word}".encode() in told:
+            if f"Mode: {word}".encode() in answer:
                 return word
     return ALONE
 
@@ -71,8 +71,10 @@ async def let_lead(service: Service, first: Address, others: Sequence[Address]) 
 async def _ask_etcd(address: Address, call: str, **fields: str) -> dict[str, Any]:
     body = json.dumps(fields)
     head = f"POST /v3/maintenance/{call} HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
-    told: dict[str, Any] = json.loads((await _ask(address, (head + body).encode())).partition(b"\r\n\r\n")[2])
-    return told
+    answer: dict[str, Any] = json.loads(
+        (await _ask(address, (head + body).encode())).partition(b"\r\n\r\n")[2]
+    )
+    return answer
 
 
 async def _ask(address: Address, words: bytes) -> bytes:

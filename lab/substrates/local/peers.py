@@ -67,9 +67,9 @@ class PeerLink:
 
     async def troubles(self) -> list[str]:
         """What is done to each of the proxies."""
-        told = await asyncio.gather(*(part.troubles() for part in self._parts))
+        found = await asyncio.gather(*(part.troubles() for part in self._parts))
         return [
-            f"{part.name} {word}" for part, words in zip(self._parts, told, strict=True) for word in words
+            f"{part.name} {word}" for part, words in zip(self._parts, found, strict=True) for word in words
         ]
 
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:

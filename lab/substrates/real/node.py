@@ -74,12 +74,12 @@ class RedisNode(AskedNode, RealMachine[B]):
         begun = loop.time()
         loading = ""
         while child.running and loop.time() - begun < (LOADED_TIMEOUT_S if loading else READY_TIMEOUT_S):
-            told: dict[str, str] = {}
+            about: dict[str, str] = {}
             with contextlib.suppress(UnknownOutcome):
-                told = await self.info("persistence")
-            if told.get("loading") == "0" and (await self.probe(1.0)).reached:
+                about = await self.info("persistence")
+            if about.get("loading") == "0" and (await self.probe(1.0)).reached:
                 return
-            loading = told.get("loading_loaded_perc", "") if told.get("loading") == "1" else loading
+            loading = about.get("loading_loaded_perc", "") if about.get("loading") == "1" else loading
             await asyncio.sleep(0.005)
         why = f"it was still loading its data after {LOADED_TIMEOUT_S:.0f} s ({loading} %)" if loading else ""
         raise self._not_ready(child, why or f"it did not answer within {READY_TIMEOUT_S:.0f} s")
