@@ -188,7 +188,10 @@ def test_a_damaged_trial_is_one_error(tmp_path: Path) -> None:
         assert caught.value.exit_code == 2, text
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+SIGNALS = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("sent", SIGNALS)
 def test_what_was_found_before_an_interruption_is_printed_and_kept(
     sent: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +213,7 @@ def test_what_was_found_before_an_interruption_is_printed_and_kept(
     assert [case.name for case in suite if case.result] == ["deletes-others-key", "examination"]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", SIGNALS)
 def test_an_interruption_while_scenarios_are_replayed_loses_no_defect(
     sent: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from lab.scenario.load import load_scenario
 from lab.search.kind import asks_at_once, kind_of, nodes_asked
 from tests.sim.references import needs_at_once, possible, recorded, wanted
 
+pytestmark = pytest.mark.full  # it simulates a part of all scenarios with each reference
+
 FIVE = ("A", "B", "C", "D", "E")
 ALONE = "store-ignores-token"
 """The broken lock that is made of one without a reference: `redlock-cas`."""
@@ -47,7 +49,6 @@ def test_all_scenarios_are_recorded_and_no_other() -> None:
     assert sum(known) > 0.9 * len(known), "most of them say something"
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("_patched")
 def test_scenarios_that_need_all_nodes_at_once() -> None:
     assert [name for name in possible("redlock") if needs_at_once(name)] == references()[AT_ONCE]

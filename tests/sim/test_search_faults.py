@@ -23,6 +23,8 @@ from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.machine import SimMachine
 from lab.substrates.sim.world import World
 
+pytestmark = pytest.mark.full  # hundreds of schedules; scenarios try the same faults in the first part
+
 MS_NS, S_NS = 10**6, 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
 TWO: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 3 * S_NS),), "bob": (Round(300 * MS_NS, 3 * S_NS),)}

@@ -17,6 +17,8 @@ from lab.search.trial import Fault, Round, Trial, When
 from tests.sim.test_search_runner import drawn
 from tests.sim.told_trials import ALL, MS_NS, OPTIONS, S_NS, TOLD
 
+pytestmark = pytest.mark.full  # each schedule is simulated many times; test_search.py is in the first part
+
 ENOUGH, OF = 6, 8
 
 

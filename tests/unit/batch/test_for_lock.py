@@ -88,6 +88,7 @@ def operations(lock: str, scenario: str) -> Sequence[str]:
     return list(load_scenario(scenario, item.settings).scenario.expect.operations or {})
 
 
+@pytest.mark.full
 def test_no_lock_but_the_reference_has_to_be_in_doubt() -> None:
     doubted = load_scenario("extend-across-partition").scenario.expect.operations or {}
     assert "unknown" in doubted["alice extends"]
