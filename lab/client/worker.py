@@ -13,7 +13,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from lab.client.log import Recording
 from lab.client.points import Points
 from lab.client_protocol import Answer, Command, Outcome
-from lab.locks.base import Belief, Indeterminate, Lease, LeaseLost, Lock, LockError, NotAcquired, asking
+from lab.locks.base import (
+    Belief,
+    Indeterminate,
+    Lease,
+    LeaseLost,
+    Lock,
+    LockError,
+    NotAcquired,
+    asking,
+    is_believed,
+)
 from lab.store import ReadRejected, StoreClient, StoreError
 
 
@@ -166,7 +176,7 @@ class Worker:
             await self._store.announce(self._key, lease.token)
         except StoreError as error:
             raise Indeterminate(f"announce: {error}") from error
-        if not self._lock.believes(lease):
+        if not is_believed(self._lock, lease):
             with contextlib.suppress(LockError):
                 await self._lock.release(lease)
             why = "granted and announced, but no time was left after that"
@@ -179,7 +189,7 @@ class Worker:
         try:
             lease = await self._lock.extend(lease, self._ttl_ns)
         except LeaseLost as error:
-            believes = self._lock.believes(lease)
+            believes = is_believed(self._lock, lease)
             record = self._recording.fail if error.no_effect else self._recording.info
             record("extend", **about, error=str(error), value="yes" if believes else "no")
             if not believes:
@@ -198,7 +208,7 @@ class Worker:
         about = {"key": self._key, "grant_id": self._grant_id}
         self._recording.invoke("held", **about)
         try:
-            belief = await self._asks.held(lease) if self._asks else Belief(self._lock.believes(lease))
+            belief = await self._asks.held(lease) if self._asks else Belief(is_believed(self._lock, lease))
         except Indeterminate as error:
             self._recording.info("held", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it still holds the lock: {error}"

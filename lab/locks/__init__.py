@@ -30,6 +30,11 @@ BUILT_IN = {
 }
 MUTANT = "mutant:"
 """The prefix of the names of the lab's own broken locks: see ``lab.locks.broken``."""
+PARTS = (
+    *("name", "hands_out_fences", "build", "margin_ns"),
+    *("open", "close", "acquire", "extend", "release", "believes"),
+)
+"""What a class needs to be a lock; a test holds this to ``lab.locks.base.Lock``."""
 
 
 def is_own(name: str) -> bool:
@@ -75,15 +80,13 @@ def lock_class(name: str) -> type[Lock]:
     found = getattr(module, attribute, None)
     if found is None:
         raise _no_such_class(name, module, attribute)
-    missing = [
-        part for part in ("build", "acquire", "extend", "release", "believes") if not hasattr(found, part)
-    ]
+    missing = [part for part in PARTS if not hasattr(found, part)]
     if missing:
         raise LabError(
             seen=f"{name}, which lacks {', '.join(missing)}",
             where="lock.name",
             expected="a class that offers lab.locks.base.Lock",
-            hint="see the docstrings of lab.locks.base",
+            hint="its docstrings say what each part means; a subclass of a lock of the lab has them all",
         )
     return cast("type[Lock]", found)
 

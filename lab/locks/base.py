@@ -197,6 +197,19 @@ def asking(lock: Lock) -> Asks | None:
     return cast("Asks", lock) if all(hasattr(lock, name) for name in _ASKS) else None
 
 
+def is_believed(lock: Lock, lease: Lease) -> bool:
+    """What ``believes`` answers.
+
+    Raises:
+        TypeError: it answered something else than True or False. Any object counts as true, so a ``Belief``,
+            or a coroutine that nobody awaited, would be a belief that never ends.
+    """
+    answer = lock.believes(lease)
+    if not isinstance(answer, bool):
+        raise TypeError(f"believes returned {answer!r}, which is neither True nor False")
+    return answer
+
+
 _ASKS: Final = ("renews", "held", "wall_clock_ns")
 
 

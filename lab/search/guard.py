@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from lab.errors import UnknownOutcome
-from lab.locks.base import Indeterminate, Lease, Lock, LockError
+from lab.locks.base import Indeterminate, Lease, Lock, LockError, is_believed
 from lab.store import StoreClient, StoreError
 
 T = TypeVar("T")
@@ -93,9 +93,9 @@ class Guarded:
         await self._guarded("release", self._lock.release(lease))
 
     def believes(self, lease: Lease) -> bool:
-        """As the lock does; False if it raises."""
+        """As the lock does; False if it raises, or answers anything but True or False."""
         try:
-            return self._lock.believes(lease)
+            return is_believed(self._lock, lease)
         except UnknownOutcome:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.errors import LabError
-from lab.locks import lock_class
+from lab.locks import PARTS, lock_class
+from lab.locks.base import Belief, Lease, Lock, is_believed
+from lab.locks.redlock import Redlock
+from lab.search.guard import Failure, Guarded
 
 MODULE = """
 from pathlib import Path
@@ -65,3 +69,36 @@ def test_a_module_that_fails(held: Path, line: str, what: str) -> None:
     assert f"cannot be imported: {what}" in told
     assert "the module itself fails: python -c 'import held_for_a_test' shows where" in told
     assert "PYTHONPATH" not in told
+
+
+def test_a_class_that_lacks_a_part_of_a_lock(held: Path) -> None:
+    missing = hint_for("held_for_a_test:MyLock")
+    assert f"which lacks {', '.join(PARTS)}" in missing
+    held.write_text(
+        MODULE.replace("...", "name = build = margin_ns = acquire = extend = release = believes = None")
+    )
+    sys.modules.pop("held_for_a_test")
+    assert "which lacks hands_out_fences, open, close" in hint_for("held_for_a_test:MyLock")
+
+
+def test_the_parts_are_those_of_the_protocol() -> None:
+    described = {part for part in {**vars(Lock), **Lock.__annotations__} if not part.startswith("_")}
+    assert set(PARTS) == described
+
+
+class Talkative(Redlock):
+    """Its ``believes`` answers as ``held`` of other locks does."""
+
+    def believes(self, lease: Lease) -> Belief:  # type: ignore[override]
+        return Belief(super().believes(lease))
+
+
+def test_a_belief_that_is_neither_true_nor_false_is_an_error_of_the_lock() -> None:
+    lease = Lease("resource", "token", ttl_ns=1, deadline_ns=0)
+    talkative: Any = Talkative(["a:1"])
+    with pytest.raises(TypeError, match=r"believes returned Belief\(held=False"):
+        is_believed(talkative, lease)
+    noted: list[Failure] = []
+    assert not Guarded(talkative, "alice", lambda: 5, noted).believes(lease)
+    assert [(each.client, each.f, each.time_ns) for each in noted] == [("alice", "held", 5)]
+    assert is_believed(Redlock(["a:1"]), lease) is False
