@@ -33,8 +33,6 @@ SURE: Final = 18
 """In how many of them a lock must fail where the reference never does, if assumptions are broken."""
 AGAIN_MAX: Final = 2
 """How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always."""
-UNKNOWN_MAX: Final = 2
-"""How many violations without a known cause are reported for one finding."""
 SHRINK_MAX: Final = 400
 """How many trials may be spent on making one smaller."""
 
@@ -173,9 +171,14 @@ class Examination:
             self.limits[key] = replace(before, times=before.times + 1)
 
     def _known(self, causes: list[Cause], violation: Violation) -> int | None:
-        """The place of the known defect that has one of these causes; it has this finding as well."""
-        kinds = {cause.kind for cause in causes} - {"unknown"}
+        """The place of the known defect that has one of these causes; it has this finding as well.
+
+        Of violations without a cause that is known, those with the same finding count as one defect.
+        """
+        kinds = {cause.kind for cause in causes}
         for at, defect in enumerate(self.defects):
+            if not kinds and defect.cause == "unknown" and violation.finding in defect.findings:
+                return at
             if defect.cause in kinds:
                 if violation.finding not in defect.findings:
                     self.defects[at] = replace(defect, findings=(*defect.findings, violation.finding))
@@ -192,9 +195,7 @@ class Examination:
             return self.defects[known].reproduced >= SURE or self._again[key] > AGAIN_MAX
         if not causes and beyond:
             self._leave_open(violation.finding, NO_CAUSE)
-            return True
-        unknown = [each for each in self.defects if violation.finding in each.findings]
-        return not causes and len(unknown) >= UNKNOWN_MAX
+        return not causes and beyond
 
     def _smallest(self, trial: Trial, violation: Violation) -> Trial:
         """The trial made as small as it can be, with the same finding, and no other assumption broken."""
@@ -227,7 +228,8 @@ class Examination:
         One that is known already is reported with the trial that shows it more often.
         """
         outcome = run_trial(trial)
-        violation = violations(outcome).get(seen.finding, seen)
+        all_seen = violations(outcome)
+        violation = all_seen.get(seen.finding, seen)
         causes = causes_of(run_trial(trial, watch=True), violation)
         known = self._known(causes, violation)
         variants = [variant(trial, number) if number else trial for number in range(VARIANTS)]
@@ -241,10 +243,15 @@ class Examination:
             self._leave_open(violation.finding, doubt)
             return
         cause = causes[0] if causes else Cause("unknown", violation.headline)
+        taken = {
+            seen.finding,
+            *(name for one in self.defects if one.cause == "unknown" for name in one.findings),
+        }
+        beside = () if causes else (name for name in all_seen if name not in taken)
         defect = Defect(
             cause.kind,
             cause.seen,
-            (seen.finding,),
+            (seen.finding, *beside),
             violation.headline,
             violation.evidence,
             trial,

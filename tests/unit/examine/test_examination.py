@@ -62,6 +62,21 @@ def test_a_defect_of_the_same_schedule_is_no_limit() -> None:
     assert one.limits == {}
 
 
+def test_without_a_known_cause_each_finding_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
+    one = examination(Kind(True))
+    setting = Setting("mutant:bare-del", OPTIONS)
+    with trials():
+        for program in (LATE, CONTEND):
+            for seed in range(3):
+                one.try_one(PART, setting.trial(program, seed=seed))
+    findings = [finding for defect in one.defects for finding in defect.findings]
+    assert {defect.cause for defect in one.defects} == {"unknown"}
+    assert "overlap" in findings
+    assert len(findings) > len(one.defects)
+    assert len(findings) == len(set(findings))
+
+
 def test_beyond_an_assumption_the_reference_decides_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it survived the schedule itself, and only fails in the smallest one."""
     monkeypatch.setattr(Examination, "_reference_survives", lambda *_: True)
