@@ -22,6 +22,10 @@ PAGE_VARIABLE = "LOCK_LAB_VTIME"
 PROCESS_VARIABLE = "LOCK_LAB_VTIME_PROCESS"
 """The number that `VirtualTime.admit` gave for the process; its children inherit it."""
 
+_JAVA_VARIABLE = "JDK_JAVA_OPTIONS"
+_JAVA_WITHOUT_SAMPLING = "-XX:-UsePerfData"
+"""A JVM samples itself twenty times a second, and writes that to a file; each time is a deadline."""
+
 _OPENSSL_VARIABLE = "OPENSSL_ia32cap"
 _OPENSSL_WITHOUT_TSC = "~0x10"
 """OpenSSL mixes the processor's cycle counter into its random numbers, unless it is said not to exist."""
@@ -106,6 +110,7 @@ _SIGNATURES: Mapping[str, tuple[type[ctypes._SimpleCData] | None, tuple[type, ..
         "vt_wake": (_INT, (_HANDLE, _INT, _INT)),
         "vt_retire": (None, (_HANDLE, _INT)),
         "vt_written": (_I64, (_HANDLE, _INT)),
+        "vt_halves_ended": (_I64, (_HANDLE, _INT)),
         "vt_stop_at_write": (None, (_HANDLE, _INT, _INT)),
         "vt_stopped": (_INT, (_HANDLE, _INT)),
         "vt_go": (None, (_HANDLE, _INT)),
@@ -167,6 +172,7 @@ class VirtualTime:
             PAGE_VARIABLE: str(self.page),
             PROCESS_VARIABLE: str(number),
             _OPENSSL_VARIABLE: _OPENSSL_WITHOUT_TSC,
+            _JAVA_VARIABLE: f"{os.environ.get(_JAVA_VARIABLE, '')} {_JAVA_WITHOUT_SAMPLING}".strip(),
         }
 
     def arrived(self, number: int) -> int | None:
@@ -238,6 +244,10 @@ class VirtualTime:
         What is written to pipes and Unix sockets can be read at once, and is not counted.
         """
         return int(self._calls.vt_written(self._handle, number))
+
+    def halves_ended(self, number: int) -> int:
+        """How often the group has ended its half of a connection, to wait for the end of the other."""
+        return int(self._calls.vt_halves_ended(self._handle, number))
 
     def stop_at_write(self, number: int, nth: int) -> None:
         """Stop the group's next thread that is about to make its `nth` write to a TCP socket from now on.

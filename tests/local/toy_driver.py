@@ -1,14 +1,18 @@
 """A driver without a library, for tests: ``good``, or wrong in the one way that its argument names.
 
-Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody.
+Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody. It knows no ``close``
+unless it shares, or ``closes``; then ``closes-late`` leaves a thread behind that sleeps for two seconds,
+``closes-never`` one that sleeps for ever, and ``closes-spinning`` computes without end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import sys
+import threading
 import time
 from typing import Any
 
@@ -30,9 +34,12 @@ class Toy:
         self.leases: dict[str, str] = {}
 
     def redis(self, *words: str) -> str:
-        with socket.create_connection(self.node) as line:
-            line.sendall((" ".join(words) + "\r\n").encode())
-            return line.recv(1000).decode()
+        try:
+            with socket.create_connection(self.node) as line:
+                line.sendall((" ".join(words) + "\r\n").encode())
+                return line.recv(1000).decode()
+        except ConnectionError as error:
+            return f"-{error}"
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         op = command["op"]
@@ -45,6 +52,8 @@ class Toy:
             host, _, port = command["nodes"][0].rpartition(":")
             self.node = (host, int(port))
             return {"ok": True}
+        if op == "close" and (MODE.startswith("closes") or MODE == "shares"):
+            return self.close()
         if op == "acquire":
             return self.acquire(command["key"], command["ttl_ms"])
         if op == "clock":
@@ -58,13 +67,24 @@ class Toy:
             return {"ok": True}
         return {**ERROR, "error": "UnknownOp"}
 
+    def close(self) -> dict[str, Any]:
+        while MODE == "closes-spinning":
+            pass
+        sleep_s = {"closes-late": 2, "closes-never": 10**6}.get(MODE)
+        if sleep_s is not None:
+            threading.Thread(target=time.sleep, args=(sleep_s,), daemon=True).start()
+        self.leases.clear()
+        return {"ok": True}
+
     def acquire(self, key: str, ttl_ms: int) -> dict[str, Any]:
         if MODE == "garbage":
             say("Acquiring...")
+        if MODE == "dies":
+            os._exit(3)
         if MODE == "claims":
             self.leases["h"] = key
             return {"ok": True, "lease": "h"}
-        token = f"toy-{time.monotonic_ns()}"
+        token = secrets.token_hex(8)
         said = self.redis("SET", key, token, *([] if MODE == "shares" else ["NX"]), "PX", str(ttl_ms))
         if not said.startswith("+OK"):
             return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
@@ -79,7 +99,7 @@ def main() -> None:
         say("Toy driver 1.0, ready")
     for line in sys.stdin:
         command = json.loads(line)
-        if MODE == "silent":
+        if MODE == "silent" or (MODE == "mute" and command["op"] == "acquire"):
             continue
         number = command["id"] + (1 if MODE == "ids" and command["op"] == "acquire" else 0)
         say(json.dumps({"id": number, **toy.answer(command)}))

@@ -12,8 +12,10 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -54,10 +56,17 @@ abstract class Wire<L> {
       }
     }
 
+    Owner() {
+      opened.add(this::end);
+    }
+
     void end() {
       thread.shutdown();
     }
   }
+
+  // What `close` closes.
+  static final Queue<AutoCloseable> opened = new ConcurrentLinkedQueue<>();
 
   private final Map<String, L> leases = new ConcurrentHashMap<>();
   private final AtomicInteger granted = new AtomicInteger();
@@ -81,11 +90,10 @@ abstract class Wire<L> {
   abstract void held(L lease, ObjectNode said) throws Exception;
 
   void serve() throws Exception {
-    ExecutorService pending = Executors.newCachedThreadPool();
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
       JsonNode command = JSON.readTree(line);
-      pending.execute(() -> OUT.println(answer(command)));
+      new Thread(() -> OUT.println(answer(command))).start(); // no pool, whose threads would wait for more
     }
     Runtime.getRuntime().halt(0); // nothing is released
   }
@@ -137,9 +145,16 @@ abstract class Wire<L> {
         said.putNull("claimed_ms");
         held(leased(command), said);
       }
+      case "close" -> close();
       case "clock" -> said.put("wall_ms", System.currentTimeMillis());
       default -> throw new Failure("error", "UnknownOp", "there is no operation " + op);
     }
+  }
+
+  private void close() throws Exception {
+    for (AutoCloseable each = opened.poll(); each != null; each = opened.poll()) each.close();
+    leases.clear();
+    granted.set(0);
   }
 
   private void refuseUnknown(JsonNode options) throws Failure {

@@ -5,7 +5,11 @@
 // An operation that throws a `Refused` is a clean no. Whatever else it throws is an error: nobody knows what
 // happened on the nodes. Commands are taken while others are pending; the end of the input ends the driver.
 
+const crypto = require("node:crypto");
+const fs = require("node:fs");
 const readline = require("node:readline");
+const v8 = require("node:v8");
+const vm = require("node:vm");
 
 class Refused extends Error {
   constructor(cause) {
@@ -35,8 +39,13 @@ function serve({ lib, version, nodeKey, options: known, caps, operations }) {
     clock: () => ({ wall_ms: Date.now() }),
     close() {
       for (const redis of connected.splice(0)) redis.disconnect();
+      for (const leases of kept) leases.clear();
     },
     ...operations,
+    open(command) {
+      if (process.env.LOCK_LAB_VTIME) drawAnew();
+      return operations.open(command);
+    },
   };
   const answer = async ({ id, op, ...rest }) => {
     try {
@@ -52,9 +61,32 @@ function serve({ lib, version, nodeKey, options: known, caps, operations }) {
   lines.on("close", () => process.exit(0));
 }
 
+// In virtual time a driver that is opened again draws what one would draw that was started anew: V8 and OpenSSL
+// draw their seeds when a process begins, and keep them.
+let device;
+function drawAnew() {
+  device ??= fs.openSync("/dev/urandom");
+  const drawn = (size) => {
+    const bytes = Buffer.alloc(size);
+    fs.readSync(device, bytes);
+    return bytes;
+  };
+  v8.setFlagsFromString(`--random-seed=${drawn(4).readUInt32LE() >>> 1}`);
+  Math.random = vm.runInNewContext("Math.random");
+  crypto.randomBytes = (size, then) => (then ? process.nextTick(then, null, drawn(size)) : drawn(size));
+}
+
 // What was granted, by the names that leases are given here.
 class Leases {
   #granted = new Map();
+
+  constructor() {
+    kept.push(this);
+  }
+
+  clear() {
+    this.#granted.clear();
+  }
 
   add(lock) {
     const name = `h${this.#granted.size + 1}`;
@@ -74,8 +106,9 @@ class Leases {
 
 const CLIENT_OPTIONS = ["connect_timeout_ms", "command_timeout_ms", "max_retries_per_request", "offline_queue"];
 
-// What `close` disconnects.
+// What `close` disconnects, and empties.
 const connected = [];
+const kept = [];
 
 // One ioredis connection to each node. What the options do not name is as ioredis comes.
 function connect(Redis, nodes, options) {

@@ -54,6 +54,7 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
   @Override
   void open(String client, List<String> nodes, JsonNode options) {
     this.options = options;
+    clients.clear();
     boolean onlyTries = options.path("only_tries").asText().equals(client);
     waits = options.path("call").asText().equals("lock") && !onlyTries;
     clients.addAll(nodes.subList(0, fenced ? 1 : nodes.size()).parallelStream().map(this::client).toList());
@@ -67,12 +68,15 @@ public class RedissonDriver extends Wire<RedissonDriver.Lease> {
     if (options.has("timeout_ms")) server.setTimeout(options.get("timeout_ms").asInt());
     if (options.has("connect_timeout_ms")) server.setConnectTimeout(options.get("connect_timeout_ms").asInt());
     if (options.has("retry_attempts")) server.setRetryAttempts(options.get("retry_attempts").asInt());
+    RedissonClient client;
     try {
-      return Redisson.create(config);
+      client = Redisson.create(config);
     } catch (RedisException error) {
       System.err.println(node + ": " + error.getMessage());
-      return Redisson.create(config.setLazyInitialization(true));
+      client = Redisson.create(config.setLazyInitialization(true));
     }
+    opened.add(client::shutdown);
+    return client;
   }
 
   // No time is promised, and what lies on the nodes is a hash, no token.

@@ -50,6 +50,7 @@ public class SpringLocks {
     LettuceConnectionFactory factory = new LettuceConnectionFactory(server, client.build());
     factory.afterPropertiesSet();
     factory.start();
+    Wire.opened.add(factory::destroy);
     try {
       factory.getConnection().ping(); // the classes of a client take seconds to load, which no lock should wait for
     } catch (DataAccessException error) {
@@ -144,6 +145,7 @@ public class SpringLocks {
       if (options.path("renews").asBoolean()) {
         ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
         scheduler.initialize();
+        opened.add(scheduler::shutdown);
         registry.setRenewalTaskScheduler(scheduler);
       }
     }

@@ -125,6 +125,11 @@ int64_t vt_written(struct conductor *c, int number)
     return atomic_load(&block_of(c, number)->tcp_bytes_written);
 }
 
+int64_t vt_halves_ended(struct conductor *c, int number)
+{
+    return atomic_load(&block_of(c, number)->halves_ended);
+}
+
 void vt_stop_at_write(struct conductor *c, int number, int nth)
 {
     atomic_store(&block_of(c, number)->stop_in, nth);

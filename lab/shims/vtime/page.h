@@ -15,7 +15,7 @@
 #define NEVER INT64_MAX
 #define BLOCKS 256
 #define SLOTS 256
-#define PAGE_MAGIC UINT64_C(0x4c4f434b56540003) /* "LOCKVT", version of the layout */
+#define PAGE_MAGIC UINT64_C(0x4c4f434b56540004) /* "LOCKVT", version of the layout */
 #define WAKE_SIGNAL_OFFSET 12                   /* above SIGRTMIN: free in glibc, HotSpot, Node.js, Ruby */
 
 _Static_assert(sizeof(time_t) == 8 && sizeof(long) == 8, "64-bit systems only");
@@ -59,7 +59,8 @@ struct block {
     _Atomic uint64_t seed, drawn; /* entropy: word number `drawn` of the stream `seed` comes next */
     struct wall wall;             /* in the group's first block */
     _Atomic int64_t clock_reads, timed_waits;
-    _Atomic int64_t tcp_bytes_written; /* in the group's first block, as are the two below */
+    _Atomic int64_t tcp_bytes_written; /* in the group's first block, as are the three below */
+    _Atomic int64_t halves_ended;      /* how often it has ended its half of a connection, and kept the other */
     _Atomic int32_t stop_in; /* the write to a socket before which to stop; 0: none, 1: the next */
     _Atomic int32_t stopped; /* futex: 1 while a thread is stopped there */
     struct slot slot[SLOTS];

@@ -341,6 +341,14 @@ ssize_t sendfile64(int to, int from, off_t *offset, size_t size)
     return sendfile(to, from, offset, size);
 }
 
+int shutdown(int fd, int how)
+{
+    int result = REAL(shutdown)(fd, how);
+    if (result == 0 && how == SHUT_WR && vt_on())
+        atomic_fetch_add(&vt_group->halves_ended, 1);
+    return result;
+}
+
 int connect(int fd, const struct sockaddr *to, socklen_t size)
 {
     int64_t ns = timeout_ns(fd, false, 0); /* as Linux does: what limits a send limits a connect */

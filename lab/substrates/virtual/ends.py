@@ -52,7 +52,11 @@ class Stream:
             return count
         except OSError:
             pass
-        self._close()
+        self._machine.forget(self)
+        if self._machine.waits_for_ends:
+            self._machine.give(self._close)
+        else:
+            self._close()
         self._ended()
         return count
 

@@ -125,8 +125,7 @@ class ProcessTransport(asyncio.SubprocessTransport):
             self._process.popen.send_signal(number)
 
     def _said(self, data: bytes) -> None:
-        self._process.lines_said += data.count(b"\n")
-        self._process.last_said = data
+        self._process.said += data
         self._loop.on_io(self._protocol.pipe_data_received, STDOUT, data)
 
     def _stdout_ended(self) -> None:

@@ -49,12 +49,19 @@ class RealProcess:
     ) -> None:
         self.command = tuple(command)
         self.number, self.popen, self.label, self.log = number, popen, label, log
-        self.lines_given = self.lines_said = 0
-        """How many lines went into its standard input, and came out of its standard output."""
-        self.last_said = b""
+        self.lines_given = 0
+        """How many lines went into its standard input."""
+        self.said = b""
+        """What came out of its standard output."""
         self.expected_end = False
         """Whether an end of it is no accident."""
         self.on_exit: Callable[[], None] | None = None
+
+    def end(self) -> None:
+        """End it at once, with all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
 
     def tail(self, lines: int = 8) -> str:
         """The last lines of its log."""
@@ -86,6 +93,9 @@ class RealMachine:
         self._taken = 0
         """How many bytes of what the processes have written to TCP sockets were read, or given up."""
         self._closed_one = False
+        self._halves_ended = 0
+        self.waits_for_ends = False
+        """Whether a process has just ended its half of a connection."""
 
     # Processes
 
@@ -167,9 +177,7 @@ class RealMachine:
         self._epoll.close()
 
     def _end_one(self, process: RealProcess) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.popen.pid, signal.SIGKILL)
-        process.popen.wait()
+        process.end()
         self._bury(process)
 
     def _bury(self, process: RealProcess) -> None:
@@ -198,7 +206,8 @@ class RealMachine:
         self._agree()
 
     def release(self, process: RealProcess) -> None:
-        """Let another machine have a process."""
+        """Let another machine have a process; until then it is not woken."""
+        self.world.hold(process.number, True)
         self.processes.remove(process)
         process.on_exit = None
 
@@ -249,6 +258,8 @@ class RealMachine:
     def attend(self) -> None:
         """Read what its processes have sent, in the order in which the connections were made."""
         give_up_s = 0.0
+        halves = sum(self.world.time.halves_ended(process.number) for process in self.processes)
+        self.waits_for_ends, self._halves_ended = halves != self._halves_ended, halves
         while True:
             found = False
             for _, end in sorted(self._ends[fd] for fd, _ in self._epoll.poll(0)):

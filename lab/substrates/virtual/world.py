@@ -173,7 +173,7 @@ class VirtualWorld(World):
         heap = self.heap
         while not done() and self.now_ns < end_ns:
             due = self._next_due()
-            due_ns = NEVER_NS if due is None else max(self.now_ns, due.deadline_ns - self._origin_ns)
+            due_ns = NEVER_NS if due is None else self.due_ns(due)
             if heap and heap[0][0] <= due_ns:
                 at_ns, _, happens, arguments = heappop(heap)
                 self._move_to(at_ns)
@@ -198,6 +198,10 @@ class VirtualWorld(World):
             if self.on_violation is None:
                 raise error from cause
             self.violate(error)
+
+    def due_ns(self, due: Due) -> int:
+        """When a deadline comes, in the world's time; one that was missed in a pause comes now."""
+        return max(self.now_ns, due.deadline_ns - self._origin_ns)
 
     def _next_due(self) -> Due | None:
         """The earliest deadline of a thread; it changes only when a process has run."""

@@ -1,0 +1,197 @@
+"""Trials with drivers: used again where as good as new, ended where not; the same trial, the same history."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cli.app import call
+from lab.drivers import PREFIX
+from lab.drivers.environment import why_not
+from lab.errors import LabError
+from lab.examine.command import Asked, examine
+from lab.examine.examination import Examination
+from lab.search.driven import SESSION
+from lab.search.runner import Outcome, run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
+from lab.shims.virtual_time import VirtualTime
+from lab.substrates.run_files import processes_of
+from lab.substrates.virtual.machine import RealProcess
+from tests.local.test_virtual import REDIS_PY
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux")
+
+MS_NS, S_NS = 10**6, 10**9
+TOY = Path(__file__).with_name("toy_driver.py")
+Clients = dict[str, tuple[Round, ...]]
+TURNS: Clients = {"alice": (Round(0, 200 * MS_NS),), "bob": (Round(500 * MS_NS, 200 * MS_NS),)}
+AT_ONCE: Clients = {"alice": (Round(0, 200 * MS_NS),), "bob": (Round(50 * MS_NS, 200 * MS_NS),)}
+
+
+def toy(mode: str) -> str:
+    return shlex.join([sys.executable, str(TOY), mode])
+
+
+def trial(lock: str, clients: Clients = TURNS, **more: Any) -> Trial:
+    return Trial(lock, clients, nodes=more.pop("nodes", 1), ttl_ns=5 * S_NS, **more)
+
+
+def told(outcome: Outcome, f: str = "acquire") -> list[tuple[str, str]]:
+    """How the calls of an operation ended."""
+    return [
+        (event["process"], event["type"])
+        for event in outcome.events
+        if event["f"] == f and event["type"] != "invoke"
+    ]
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RealProcess]]:
+    """The drivers that were kept for a later trial, inside ``trials``."""
+    found: list[RealProcess] = []
+    keep = SESSION.keep
+
+    def noting(client: str, process: RealProcess) -> None:
+        found.append(process)
+        keep(client, process)
+
+    monkeypatch.setattr(SESSION, "keep", noting)
+    monkeypatch.setattr(SESSION, "started", 0)
+    with trials():
+        yield found
+
+
+def test_a_driver_that_closes_is_used_again(kept: list[RealProcess]) -> None:
+    outcomes = [run_trial(trial(toy("closes"), seed=seed)) for seed in (1, 2, 1)]
+    assert [told(outcome) for outcome in outcomes] == [[("alice", "ok"), ("bob", "ok")]] * 3
+    assert (SESSION.started, len(kept)) == (2, 6)
+    assert len({process.popen.pid for process in kept}) == 2
+    assert outcomes[0].digest() == outcomes[2].digest(), "as by a driver that was started anew"
+    assert outcomes[0].digest() != outcomes[1].digest()
+
+
+def test_a_driver_that_waits_for_a_moment_yet_is_used_again(kept: list[RealProcess]) -> None:
+    for seed in (1, 2):
+        run_trial(trial(toy("closes-late"), seed=seed))
+    assert SESSION.started == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"), [("good", "it knows no close"), ("closes-never", "a thread of it waits for ever")]
+)
+def test_a_driver_that_is_not_as_good_as_new_is_started_anew(
+    mode: str, why: str, kept: list[RealProcess]
+) -> None:
+    for seed in (1, 2):
+        assert told(run_trial(trial(toy(mode), seed=seed))) == [("alice", "ok"), ("bob", "ok")]
+    assert (SESSION.started, kept) == (4, []), why
+
+
+@pytest.mark.parametrize(
+    ("lock", "fault", "ended", "started"),
+    [
+        (toy("closes"), Fault("client_crash", When("granted", "alice"), client="alice"), "ok", 3),
+        (toy("closes"), Fault("pause", When("granted", "alice"), client="alice"), "ok", 2),
+        (toy("closes"), Fault("cut", When(), client="alice", nodes=("A",)), "info", 2),
+    ],
+)
+def test_a_driver_of_a_client_that_was_hit_is_used_again_if_it_lives(
+    lock: str, fault: Fault, ended: str, started: int, kept: list[RealProcess]
+) -> None:
+    """One that waits for a silent node loses its connections, and is waited for."""
+    hit = trial(lock, faults=(fault,), options={"answer_within": "2s"})
+    first = run_trial(hit)
+    assert ("alice", ended) in told(first)
+    assert told(run_trial(trial(lock))) == [("alice", "ok"), ("bob", "ok")]
+    assert SESSION.started == started
+    assert run_trial(hit).digest() == first.digest()
+
+
+def test_a_driver_that_dies_ends_no_more_than_its_operation(kept: list[RealProcess]) -> None:
+    outcome = run_trial(trial(toy("dies")))
+    assert told(outcome) == [("alice", "info"), ("bob", "info")]
+    assert [failure.f for failure in outcome.failures] == ["acquire", "acquire"]
+    assert "toy_driver.py dies" in outcome.failures[0].error
+    assert kept == []
+
+
+def test_a_driver_that_does_not_answer_leaves_the_outcome_open(kept: list[RealProcess]) -> None:
+    options: dict[str, Any] = {"answer_within": "2s"}
+    outcome = run_trial(trial(toy("mute"), options=options))
+    assert told(outcome) == [("alice", "info"), ("bob", "info")]
+    asked, open_end = (event["time_ns"] for event in outcome.events[:3:2] if event["process"] == "alice")
+    assert open_end - asked == pytest.approx(2 * S_NS, abs=MS_NS)
+    assert kept == [], "it owes an answer"
+
+
+def test_a_driver_that_computes_without_end_when_it_closes_is_ended(
+    kept: list[RealProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VirtualTime.settle, "__defaults__", (0.5,))
+    assert told(run_trial(trial(toy("closes-spinning")))) == [("alice", "ok"), ("bob", "ok")]
+    assert kept == []
+
+
+def test_nothing_is_left_of_a_search() -> None:
+    with trials():
+        run_trial(trial(toy("closes")))
+        run_id = SESSION.run_id
+        assert len(processes_of(run_id)) == 2
+    assert processes_of(run_id) == []
+
+
+def repeats(lock: str, nodes: int) -> None:
+    """The same trials, in another order, by used drivers: the same histories."""
+    chosen = [trial(lock, clients, nodes=nodes, seed=seed) for clients in (TURNS, AT_ONCE) for seed in (1, 2)]
+    with trials():
+        first = [run_trial(each).digest() for each in chosen]
+        assert [run_trial(each).digest() for each in reversed(chosen)] == first[::-1]
+    assert len(set(first)) == len(first)
+
+
+def test_a_library_repeats() -> None:
+    repeats(REDIS_PY, 1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("library", ["redlock-py", "npm-redlock", "npm-redlock-5"])
+def test_libraries_on_five_nodes_repeat(library: str) -> None:
+    reason = why_not(library)
+    if reason is not None:
+        pytest.skip(reason)
+    repeats(f"{PREFIX}{library}", 5)
+
+
+@pytest.mark.full
+def test_lab_test_finds_what_is_wrong_with_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A budget counts schedules here, and not seconds."""
+
+    def counting(*arguments: Any, **more: Any) -> Examination:
+        return Examination(*arguments, clock_s=count().__next__, **more)
+
+    monkeypatch.setattr("lab.examine.command.Examination", counting)
+    examined = examine(Asked(toy("shares"), budget="20s"))
+    assert examined.defects[0].findings[0] == "overlap"
+    assert "cancelled attempts: the driver protocol has no command for it" in examined.not_tried
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["test", "driver:redsync"],
+        ["search", "--lock", "driver:redsync"],
+        ["campaign", "--lock", "driver:redsync", "--seeds", "0:1"],
+    ],
+)
+def test_a_driver_in_go_is_refused_with_the_reason(words: list[str]) -> None:
+    with pytest.raises(LabError) as caught:
+        call(words)
+    assert caught.value.exit_code == 2
+    assert "a program in Go calls the kernel itself" in caught.value.render()
+    assert "--on local" in caught.value.render()
