@@ -284,6 +284,27 @@ def test_entropy_repeats_with_the_seed(world: World) -> None:
     assert len(set(first)) == len(first), "no part of the stream comes twice, and each child has its own"
 
 
+UUIDS = """
+import ctypes, uuid
+def made(name):
+    bytes_ = ctypes.create_string_buffer(16); getattr(ctypes.CDLL(None), name)(bytes_)
+    return uuid.UUID(bytes=bytes_.raw)
+ones = [uuid.uuid1(), made("uuid_generate_time"), made("uuid_generate_time_safe")]
+fours = [made("uuid_generate"), made("uuid_generate_random")]
+assert {(one.version, one.variant) for one in ones} == {(1, uuid.RFC_4122)}
+assert {(four.version, four.variant) for four in fours} == {(4, uuid.RFC_4122)}
+print({(one.time - 0x01b21dd213814000) // 10**7 for one in ones}, *ones, *fours)
+"""
+
+
+def test_uuids_of_libuuid_repeat_with_the_seed(world: World) -> None:
+    """It makes them of process ids as well, and of a file that it counts in."""
+    first, same, other = (world.output(world.python(UUIDS, seed=seed)).split() for seed in (7, 7, 8))
+    assert first == same
+    assert set(first) & set(other) == {f"{{{WALL_NS // S}}}"}, "the time of the wall clock"
+    assert len(set(first)) == len(first)
+
+
 def test_a_process_can_be_seeded_anew(world: World) -> None:
     number = world.python("import os, sys\nfor _ in sys.stdin: print(os.urandom(8).hex(), flush=True)")
     world.time.settle()

@@ -13,6 +13,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
@@ -76,6 +77,48 @@ uint32_t arc4random_uniform(uint32_t bound)
         if (word >= least)
             return word % bound;
     }
+}
+
+/*
+ * libuuid makes its UUIDs of more than the kernel's random bytes: of process and thread ids, and of a file that it
+ * counts in. The process id itself stays the kernel's: kill() and waitpid() need it. RFC 9562, sections 5.1, 5.4;
+ * clock sequence and node are drawn each time, as the wall clock may stand still, and may be set back.
+ */
+static void stamp(unsigned char *uuid, unsigned char version)
+{
+    uuid[6] = (unsigned char)((uuid[6] & 0x0f) | version << 4);
+    uuid[8] = (unsigned char)((uuid[8] & 0x3f) | 0x80);
+}
+
+void uuid_generate_random(unsigned char *to)
+{
+    arc4random_buf(to, 16);
+    stamp(to, 4);
+}
+
+void uuid_generate(unsigned char *to)
+{
+    uuid_generate_random(to);
+}
+
+int uuid_generate_time_safe(unsigned char *to)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    /* 100 ns steps since 15 October 1582 */
+    uint64_t time = (uint64_t)now.tv_sec * 10000000 + (uint64_t)now.tv_nsec / 100 + UINT64_C(0x01b21dd213814000);
+    static const unsigned char place[8] = {3, 2, 1, 0, 5, 4, 7, 6}; /* of its bytes, the lowest first */
+    for (int i = 0; i < 8; i++)
+        to[place[i]] = (unsigned char)(time >> (8 * i));
+    arc4random_buf(to + 8, 8);
+    to[10] |= 1; /* the node is no address of a network card */
+    stamp(to, 1);
+    return -1; /* no daemon says that nobody else has it */
+}
+
+void uuid_generate_time(unsigned char *to)
+{
+    uuid_generate_time_safe(to);
 }
 
 /* The device as a file. A descriptor is marked when it is opened; libc may close it unseen, so that its number
