@@ -81,6 +81,7 @@ COMMANDS = st.one_of(
     line("LPOP", key),
     line("LPOP", key, small),
     line("LRANGE", key, small, small),
+    line("LTRIM", key, small, small),
     line("HSET", key, member, value),
     line("HINCRBY", key, member, value),
     line("HDEL", key, member, member),

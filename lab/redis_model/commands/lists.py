@@ -1,4 +1,4 @@
-"""Lists, as far as the lab's store and python-redis-lock need them, and waiting for an element."""
+"""Lists, as far as the lab's store, python-redis-lock and walrus need them, and waiting for an element."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.redis_model.arguments import integer, number
 from lab.redis_model.blocking import Wait
 from lab.redis_model.keyspace import List
 from lab.redis_model.registry import command, wrong_count
-from lab.redis_model.reply import NO_REPLY, NULL_ARRAY, RedisError, Reply
+from lab.redis_model.reply import NO_REPLY, NULL_ARRAY, OK, RedisError, Reply
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -110,8 +110,26 @@ def _lrange(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """What lies between two indexes, both included, counted from the end if negative."""
     start, stop = integer(args[2]), integer(args[3])
     found = server.keys.collection(args[1], List)
+    return [] if found is None else _between(found, start, stop)
+
+
+@command("ltrim", 4, writes=True)
+def _ltrim(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    """Keep nothing but what LRANGE shows."""
+    key, start, stop = args[1], integer(args[2]), integer(args[3])
+    found = server.keys.collection(key, List)
     if found is None:
-        return []
+        return OK
+    kept = _between(found, start, stop)
+    found.clear()
+    found.extend(kept)
+    server.channels.notify("l", b"ltrim", key)
+    if server.keys.tidy(key, found):
+        server.channels.notify("g", b"del", key)
+    return OK
+
+
+def _between(found: List, start: int, stop: int) -> list[bytes]:
     size = len(found)
     first = max(start + size, 0) if start < 0 else start
     last = stop + size if stop < 0 else stop
