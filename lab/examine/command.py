@@ -83,8 +83,12 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
         )
     if is_driver(setting.lock):
         profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
-    for part, found in parts(setting, profile.kind, programs, random):
-        examination.try_all(part, iter(found))
+    finite = parts(setting, profile.kind, programs, random)
+    if is_driver(setting.lock):  # a real process: the budget may end before any of them is through
+        examination.try_in_turn(list(finite))
+    else:
+        for part, found in finite:
+            examination.try_all(part, iter(found))
     kept = [setting.trial(program) for program in programs]
     part = Part(DRAWN, "operations, faults and moments at random, guided by new states")
     examination.parts.append(part)

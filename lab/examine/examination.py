@@ -12,6 +12,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 from msgspec.structs import replace
@@ -104,6 +105,15 @@ class Examination:
         self.progress.part = part.name
         for trial in trials:
             self.try_one(part, trial)
+
+    def try_in_turn(self, parts: list[tuple[Part, list[Trial]]]) -> None:
+        """Run these trials, one of each part after the other. Raises ``OutOfTime``."""
+        self.parts += [part for part, _ in parts]
+        for round_ in zip_longest(*(trials for _, trials in parts)):
+            for (part, _), trial in zip(parts, round_, strict=True):
+                if trial is not None:
+                    self.progress.part = part.name
+                    self.try_one(part, trial)
 
     def try_one(self, part: Part, trial: Trial) -> Outcome | None:
         """Run one trial and see what came of it; None if it could not be run. Raises ``OutOfTime``."""

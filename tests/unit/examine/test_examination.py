@@ -77,6 +77,24 @@ def test_without_a_known_cause_each_finding_is_reported_once(monkeypatch: pytest
     assert len(findings) == len(set(findings))
 
 
+def test_parts_in_turn_begin_all_before_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[str, int]] = []
+
+    def noting(self: Examination, part: Part, trial: Trial) -> None:
+        tried.append((part.name, trial.seed))
+        if len(tried) == 6:
+            raise OutOfTime
+
+    monkeypatch.setattr(Examination, "try_one", noting)
+    seeds = [Setting("redlock", OPTIONS).trial(CONTEND, seed=seed) for seed in range(4)]
+    parts = [(Part(name, "of a test"), seeds[:count]) for name, count in (("a", 1), ("b", 4), ("c", 2))]
+    one = examination(Kind(True))
+    with pytest.raises(OutOfTime):
+        one.try_in_turn(parts)
+    assert tried == [("a", 0), ("b", 0), ("c", 0), ("b", 1), ("c", 1), ("b", 2)]
+    assert [part.name for part in one.parts] == ["a", "b", "c"]
+
+
 def test_beyond_an_assumption_the_reference_decides_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it survived the schedule itself, and only fails in the smallest one."""
     monkeypatch.setattr(Examination, "_reference_survives", lambda *_: True)
