@@ -1,9 +1,10 @@
 """How many runs a second go through in virtual time: `python -m benchmarks.virtual [--trials N] [DRIVER …]`.
 
 For each driver that is installed: schedules of two clients on simulated nodes, as `lab test` and `lab search`
-run them, with the drivers used again; and one scenario on real redis-servers, whose processes
-are started for each run. Both in one run, beside the lab's own Redlock, with the machine's load, on which the
-figures depend.
+run them, with the drivers used again; and one scenario on real redis-servers, whose processes are started for
+each run, always with one seed, and how many of its histories are equal. Both in one run, beside the lab's
+own Redlock, with the machine's load, on which the rates depend, and with the CPU time of one, of the lab and
+of all processes, which depends on it less.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lab.drivers.environment import why_not
@@ -28,13 +32,26 @@ SCENARIO = "healthy"
 OWN = "redlock"
 
 
-def rate(work: Callable[[int], object], times: int) -> float:
-    """How often a second, after one time that does not count."""
-    work(-1)
-    began = time.perf_counter()
-    for at in range(times):
-        work(at)
-    return times / (time.perf_counter() - began)
+@dataclass(frozen=True)
+class Cost:
+    """What some work takes: in real time, and in CPU time of this process and those that it started."""
+
+    wall_s: float
+    cpu_s: float
+
+    def __str__(self) -> str:
+        return f"{1 / self.wall_s:8.1f} {1000 * self.cpu_s:8.1f}"
+
+
+def cost(work: Callable[[int], object], most: int) -> Cost:
+    """What one time more of ``work`` takes, which does something so many times, and ends its processes."""
+    taken = []
+    for times in (1, 1, most):  # the first imports what it needs
+        wall_s, cpu_s = time.perf_counter(), sum(os.times()[:4])
+        work(times)
+        taken.append((time.perf_counter() - wall_s, sum(os.times()[:4]) - cpu_s))
+    _, (first_wall_s, first_cpu_s), (wall_s, cpu_s) = taken
+    return Cost((wall_s - first_wall_s) / (most - 1), (cpu_s - first_cpu_s) / (most - 1))
 
 
 def trial_of(lock: str, nodes: int, seed: int) -> Trial:
@@ -46,24 +63,27 @@ def trial_of(lock: str, nodes: int, seed: int) -> Trial:
     return Trial(lock=lock, clients=clients, nodes=nodes, seed=seed + 2)
 
 
-def measure(lock: str, nodes: int, times: int, runs: int) -> tuple[float, float]:
-    """Schedules a second, and runs of a scenario a second."""
+def schedules(lock: str, nodes: int, times: int) -> None:
+    """Run so many trials, with drivers of their own."""
     with trials():
-        schedules = rate(lambda seed: run_trial(trial_of(lock, nodes, seed)), times)
+        for seed in range(times):
+            run_trial(trial_of(lock, nodes, seed))
+
+
+def runs(lock: str, nodes: int, histories: list[bytes], times: int) -> None:
+    """Run the scenario so many times, with the same seed, and add the histories."""
     settings = (f"lock.name={lock}", f"cluster.nodes={nodes}", "lock.options={}")
     with tempfile.TemporaryDirectory() as out:
-
-        def one(seed: int) -> None:
-            run(RunRequest(SCENARIO, settings, seed=seed + 2, substrate="virtual", out=Path(out)))
-
-        return schedules, rate(one, runs)
+        for _ in range(times):
+            result = run(RunRequest(SCENARIO, settings, seed=1, substrate="virtual", out=Path(out)))
+            histories.append((result.directory / "history.jsonl").read_bytes())
 
 
 def main() -> int:
     """Print a line for each lock."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--trials", type=int, default=200, help="how many schedules of each")
-    parser.add_argument("--runs", type=int, default=5, help="how many runs of the scenario")
+    parser.add_argument("--trials", type=int, default=100, help="how many schedules of each, at least 2")
+    parser.add_argument("--runs", type=int, default=18, help="how many runs of the scenario, at least 2")
     parser.add_argument("drivers", nargs="*", help="by default all that are installed")
     asked = parser.parse_args()
     found = rows()
@@ -71,13 +91,19 @@ def main() -> int:
         name for name in found if why_not(name) is None and found[name].language != "Go"
     ]
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores", file=sys.stderr)
-    print(f"{'lock':24} {'runtime':12} nodes {'schedules/s':>12} {'runs/s':>8}")
+    print(f"{'':43} {'schedules':^17} {'runs':^17}")
+    print(f"{'lock':24} {'runtime':12} nodes {'/s':>8} {'CPU ms':>8} {'/s':>8} {'CPU ms':>8}   equal")
     for name in (OWN, *wanted):
         nodes = 5 if name == OWN else found[name].nodes or 5
         lock = OWN if name == OWN else f"driver:{name}"
         language = "(in the lab)" if name == OWN else found[name].language
-        schedules, runs = measure(lock, nodes, asked.trials, asked.runs)
-        print(f"{name:24} {language:12} {nodes:5} {schedules:12.0f} {runs:8.1f}", flush=True)
+        histories: list[bytes] = []
+        costs = (
+            cost(partial(schedules, lock, nodes), asked.trials),
+            cost(partial(runs, lock, nodes, histories), asked.runs),
+        )
+        equal = f"{max(Counter(histories).values())} of {len(histories)}"
+        print(f"{name:24} {language:12} {nodes:5} {costs[0]} {costs[1]}   {equal}", flush=True)
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -16,12 +15,14 @@ import pytest
 
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
+from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import HERE
 from lab.errors import ExitCode
 from lab.run import run
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
-from lab.scenario.files import ordinary_names
+from lab.scenario.files import library_names, ordinary_names
+from lab.scenario.load import load_scenario
 from lab.substrates.run_files import processes_of
 from lab.substrates.virtual import machine as machines
 from lab.substrates.virtual.machine import RealMachine, RealProcess
@@ -79,6 +80,36 @@ def test_a_scenario_comes_out_as_its_file_says(name: str, tmp_path: Path) -> Non
     ), "every fault has a receipt"
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", library_names())
+def test_a_story_about_a_library_comes_out_as_its_file_says(name: str, tmp_path: Path) -> None:
+    """As on real servers in real time: `tests.local.test_libraries`."""
+    reason = why_not_in_virtual_time(load_scenario(name).scenario.lock.name)
+    if reason is not None:
+        pytest.skip(reason)
+    result = run_virtually(name, tmp_path)
+    assert result.comparison.mismatches == ()
+    assert result.comparison.unknown == ()
+
+
+def operations(result: RunResult) -> dict[str, list[tuple[str, str]]]:
+    """How the calls of each client ended, in their order."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in history_of(result).splitlines():
+        event = json.loads(line)
+        if "client" in event and event["type"] != "invoke":
+            found.setdefault(event["client"], []).append((event["f"], event["type"]))
+    return found
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_operations_end_as_with_the_model_of_redis(name: str, tmp_path: Path) -> None:
+    real, model = (
+        run(RunRequest(name, seed=1, substrate=on, out=tmp_path / on)) for on in ("virtual", "sim")
+    )
+    assert operations(real) == operations(model) != {}
+
+
 @pytest.mark.parametrize("name", ["partition-clockjump", "failover-race"])
 def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     one, same, other = (run_virtually(name, tmp_path, seed=seed) for seed in (7, 7, 8))
@@ -87,12 +118,11 @@ def test_the_same_seed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
 
 
 def test_a_library_runs_in_virtual_time_and_repeats(tmp_path: Path) -> None:
-    """But for its tokens: libuuid draws part of them from the process id."""
+    """Its tokens as well, which libuuid would draw from the process id."""
     settings = (f"lock.name={REDIS_PY}", "cluster.nodes=1")
     results = [run_virtually("healthy", tmp_path, *settings) for _ in range(2)]
     assert [result.exit_code for result in results] == [ExitCode.EXPECTED] * 2
-    one, same = (re.sub(rb"[0-9a-f]{32,}", b"", history_of(result)) for result in results)
-    assert one == same
+    assert history_of(results[0]) == history_of(results[1])
 
 
 @pytest.mark.full
