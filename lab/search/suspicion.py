@@ -31,6 +31,8 @@ class Grant:
     acquired_ns: int
     fence: int | None
     released_ns: int = NEVER
+    since_ns: int = 0
+    """When the call was made from which its lease counts: the acquire, or the last extension that worked."""
 
 
 @dataclass(slots=True)
@@ -58,7 +60,13 @@ def grants_in(events: Events) -> dict[str, Grant]:
                 called[event["grant_id"]] = event["time_ns"]
             elif event["type"] == "ok":
                 grant_id = event["grant_id"]
-                grants[grant_id] = Grant(called[grant_id], event["time_ns"], event.get("fence"))
+                asked_ns = called[grant_id]
+                grants[grant_id] = Grant(asked_ns, event["time_ns"], event.get("fence"), since_ns=asked_ns)
+        elif f == "extend":
+            if event["type"] == "invoke":
+                called[event["grant_id"]] = event["time_ns"]
+            elif event["type"] == "ok":
+                grants[event["grant_id"]].since_ns = called[event["grant_id"]]
         elif f == "release" and event["type"] == "invoke":
             grants[event["grant_id"]].released_ns = event["time_ns"]
     return grants
@@ -96,7 +104,7 @@ def _overlap(outcome: Outcome) -> bool:
     trial = outcome.trial
     lease_ns = _lease_ns(trial.lock, trial.ttl_ns, tuple(trial.options.items()))
     windows = sorted(
-        (grant.acquired_ns + EPSILON_NS, min(grant.released_ns, grant.called_ns + lease_ns) - EPSILON_NS)
+        (grant.acquired_ns + EPSILON_NS, min(grant.released_ns, grant.since_ns + lease_ns) - EPSILON_NS)
         for grant in grants_in(outcome.events).values()
     )
     reach = -1
