@@ -24,7 +24,7 @@ from lab.scenario.load import load_scenario
 from lab.selftest.mutants import Catch, SelftestTask, blank, by_search, by_story
 from lab.selftest.pages import mutants_page
 from lab.selftest.run import Trials, of_locks, stories_within_assumptions
-from tests.known_bad import test_quorums, test_rewritten, test_singles
+from tests.known_bad import test_failures, test_quorums, test_rewritten, test_singles
 from tests.lab_process import ROOT, Lab
 
 STORIES = defect_names()
@@ -142,7 +142,8 @@ def test_there_are_enough_and_each_story_is_used() -> None:
 
 
 def test_each_without_a_story_is_shown_step_by_step() -> None:
-    shown = [*test_singles.SITUATIONS, *test_rewritten.SITUATIONS, *test_quorums.SITUATIONS]
+    pages = test_singles, test_rewritten, test_quorums, test_failures
+    shown = [name for page in pages for name in page.SITUATIONS]
     assert len(shown) == len(set(shown))
     assert set(shown) == set(MUTANTS) - set(WITH_STORY)
     for name in shown:

@@ -33,6 +33,7 @@ Cause = Literal[
     "hangs",
     "wrong-error",
     "does-not-recover",
+    "asks-nobody",
     "renews-after-release",
     "mixes-keys",
 ]
@@ -56,7 +57,8 @@ that failed, was not answered or was cancelled).
 With fences: ``fence-not-increasing``, ``store-accepts-stale``, ``store-reads-stale``.
 
 In any operation: ``hangs``, ``wrong-error`` (an exception of another kind than ``LockError``),
-``does-not-recover`` (after a lost connection, a restart, flushed scripts).
+``does-not-recover`` (after a lost connection, a restart, flushed scripts), ``asks-nobody`` (an acquire that
+is refused without asking).
 """
 CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from lab.channel import Reply
-from lab.locks.base import Lease
+from lab.locks.base import Lease, LeaseLost
 from lab.locks.broken.releases import RemembersVotes
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 from lab.locks.redlock import (
@@ -243,3 +243,55 @@ class ReleaseWaitsForAll(Redlock):
             for name, reply in posted.items()
         }
         return ReleaseReport(votes)
+
+
+class DropsFailedNodes(Redlock):
+    """A node that did not answer once is not asked again, and the quorum is one of those that are left."""
+
+    def __init__(self, *arguments: object, **more: object) -> None:
+        super().__init__(*arguments, **more)  # type: ignore[arg-type]
+        self._votes: dict[str, Vote] = {}
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Of the nodes that answered the last time, if any did."""
+        there = [each for each in self._channels if self._votes.get(each.address.name) != "silent"]
+        self._channels = there or self._channels
+        self.quorum = len(self._channels) // 2 + 1
+        return await super().acquire(key, ttl_ns)
+
+    async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
+        self._votes = await super()._ask_all(command, agrees, stop_early=False)
+        return self._votes
+
+
+class FailedExtensionForgets(Redlock):
+    """A lease whose extension failed is forgotten: its release sends nothing, wherever the keys are."""
+
+    def __init__(self, *arguments: object, **more: object) -> None:
+        super().__init__(*arguments, **more)  # type: ignore[arg-type]
+        self._forgotten: set[str] = set()
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """Forget it if that does not work."""
+        try:
+            return await super().extend(lease, ttl_ns)
+        except LeaseLost:
+            self._forgotten.add(lease.token)
+            raise
+
+    async def release(self, lease: Lease) -> None:
+        """Only what is known."""
+        if lease.token in self._forgotten:
+            raise LeaseLost("not-held")
+        await super().release(lease)
+
+
+class NodesOfTheStart(Redlock):
+    """Nodes that do not answer when it is opened are left out for good; the others make up the quorum."""
+
+    async def open(self) -> None:
+        """See who is there."""
+        await super().open()
+        votes = await self._ask_all(("PING",), bool, stop_early=False)
+        self._channels = [each for each in self._channels if votes[each.address.name] == "yes"]
+        self.quorum = len(self._channels) // 2 + 1

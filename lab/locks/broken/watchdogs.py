@@ -133,3 +133,30 @@ class WatchdogExtendsAnybodys(Watched):
             if await self._call("PEXPIRE", lease.key, lease.ttl_ns // NS_PER_MS):
                 over_ns = start_ns + lease.ttl_ns - self.options.drift_ns(lease.ttl_ns)
                 self._current[lease.token] = replace(lease, deadline_ns=over_ns)
+
+
+class OneWatchdogForAllKeys(Watched):
+    """One watchdog renews the lease that was taken last, and every lease counts as held until its release."""
+
+    _watchdog: asyncio.Task[None] | None = None
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """As always, and watch over this one from then on."""
+        lease = await Single.acquire(self, key, ttl_ns)
+        self._current[lease.token] = lease
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        self._watchdog = asyncio.ensure_future(self._watch(lease))
+        return lease
+
+    def believes(self, lease: Lease) -> bool:
+        """Whether it has not been released."""
+        return lease.token in self._current
+
+
+class WatchdogOfCancelled(Watched):
+    """An acquire that is cancelled goes on in the background, and its watchdog renews what nobody has."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Do not let it be interrupted."""
+        return await asyncio.shield(super().acquire(key, ttl_ns))

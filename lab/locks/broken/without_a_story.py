@@ -194,4 +194,32 @@ WITHOUT_A_STORY: Final = (
     Mutant(
         "fence-raised-at-release", "counters:FenceReadOnly", "fence-order", "fence-not-increasing", _FENCED
     ),
+    Mutant(
+        "release-expires-anybodys",
+        "failures:ReleaseExpiresAnybodys",
+        "overlap",
+        "deletes-others-key",
+        _SINGLE,
+    ),
+    Mutant("pool-runs-dry", "failures:PoolRunsDry", "unavailable", "does-not-recover", _SINGLE),
+    Mutant("circuit-stays-open", "failures:CircuitStaysOpen", "unavailable", "does-not-recover", _SINGLE),
+    Mutant("remembers-refusal", "failures:RemembersRefusal", "unavailable", "asks-nobody", _SINGLE),
+    Mutant("library-repeats-set", "failures:LibraryRepeatsSet", "unavailable", "leaves-keys", _SINGLE),
+    Mutant(
+        "one-watchdog-for-all-keys",
+        "watchdogs:OneWatchdogForAllKeys",
+        "lost-update",
+        ("mixes-keys", "ignores-deadline"),
+        _SINGLE,
+    ),
+    Mutant(
+        "watchdog-of-cancelled",
+        "watchdogs:WatchdogOfCancelled",
+        "unavailable",
+        ("renews-after-release", "leaves-keys"),
+        _SINGLE,
+    ),
+    Mutant("drops-failed-nodes", "quorums:DropsFailedNodes", "overlap", "too-few-votes"),
+    Mutant("failed-extension-forgets", "quorums:FailedExtensionForgets", "unavailable", "leaves-keys"),
+    Mutant("nodes-of-the-start", "quorums:NodesOfTheStart", "overlap", "too-few-votes"),
 )
