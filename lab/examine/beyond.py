@@ -26,6 +26,8 @@ def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
     yield from fast_clocks(setting)
     yield from client_clocks(setting, programs)
     yield from late_writes(setting)
+    if any(program.extends for program in programs):
+        yield from late_votes(setting)
     yield from node_clocks(setting)
     yield from forgetting(setting)
 
@@ -83,13 +85,28 @@ def late_writes(setting: Setting) -> Iterator[Trial]:
         yield setting.with_clients(clients, (pause,), demand=False)
 
 
+def late_votes(setting: Setting) -> Iterator[Trial]:
+    """A minority answers late; when the lease was extended, the clock of one of the other nodes jumps.
+
+    All nodes keep the key by then, and those that answered late count as much as the others.
+    """
+    names = tuple("ABCDEFG"[: setting.nodes])
+    minority = (setting.nodes - 1) // 2
+    trial = setting.trial(_named("extended"))
+    for late, jumping in ((names[-minority:], names[0]), (names[:minority], names[-1])) if minority else ():
+        slow = Fault("hold", When("asks", ALICE), ALICE, late, 0, setting.ttl_ns // 40, "replies")
+        when = When("extends", ALICE, after_ns=setting.ttl_ns // 10)
+        jump = Fault("jump", when, nodes=(jumping,), by_ns=setting.ttl_ns + S_NS)
+        yield replace(trial, faults=(slow, jump))
+
+
 def node_clocks(setting: Setting) -> Iterator[Trial]:
     """The clock of one node, or of a minority, jumps while Alice holds the lock."""
     past_ns = setting.ttl_ns + S_NS
     names = tuple("ABCDEFG"[: setting.nodes])
     minority = max(1, (setting.nodes - 1) // 2)
     for program in ("contend", "whole lease", "extended"):
-        trial = setting.trial(next(each for each in PROGRAMS if each.name == program))
+        trial = setting.trial(_named(program))
         for hit in dict.fromkeys((names[:1], names[-1:], names[:minority], names[-minority:])):
             for by_ns in (past_ns, -past_ns):
                 faults = tuple(Fault("jump", When("granted", ALICE), nodes=(n,), by_ns=by_ns) for n in hit)
@@ -101,12 +118,16 @@ def forgetting(setting: Setting) -> Iterator[Trial]:
     names = tuple("ABCDEFG"[: setting.nodes])
     minority = max(1, (setting.nodes - 1) // 2)
     for program in ("contend", "whole lease", "in turns"):
-        trial = setting.trial(next(each for each in PROGRAMS if each.name == program))
+        trial = setting.trial(_named(program))
         for hit in dict.fromkeys((names[:1], names[-1:], names[:minority])):
             faults = tuple(
                 Fault("crash", When("granted", ALICE), nodes=(n,), lasts_ns=S_NS // 10) for n in hit
             )
             yield replace(trial, faults=faults, persistence="none")
+
+
+def _named(name: str) -> Program:
+    return next(each for each in PROGRAMS if each.name == name)
 
 
 def replace_ttl(setting: Setting, ttl_ns: int) -> Setting:

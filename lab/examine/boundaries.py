@@ -8,8 +8,7 @@ each kind of fault is placed on each set of its nodes that differs by more than 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -30,22 +29,23 @@ class Boundary:
     client: str
     nth: int
     nodes: tuple[str, ...]
+    at_ns: int = field(default=0, compare=False)
 
 
-def boundaries(trial: Trial) -> list[Boundary]:
-    """The command boundaries of a trial, as a run of it shows them; clients in their order."""
+def boundaries(trial: Trial, ahead_max: int | None = AHEAD_MAX) -> list[Boundary]:
+    """The command boundaries of a trial, as a run of it shows them; clients in their order.
+
+    Of each client only the first ``ahead_max``, or all with None.
+    """
     outcome = run_trial(trial, watch=True)
     found = []
     for client, sendings in outcome.sendings.items():
         started = [
-            targets
+            (tuple(sorted(targets)), at_ns)
             for at_ns, targets in zip(sendings.times_ns, sendings.targets, strict=True)
             if at_ns >= START_NS
         ]
-        found += [
-            Boundary(client, nth, tuple(sorted(targets)))
-            for nth, targets in enumerate(started[:AHEAD_MAX], start=1)
-        ]
+        found += [Boundary(client, nth, *each) for nth, each in enumerate(started[:ahead_max], start=1)]
     return found
 
 
@@ -67,11 +67,12 @@ def targets_of(boundary: Boundary, of: int) -> list[tuple[str, ...]]:
 def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Fault]:
     """Every fault at this boundary that leaves clocks and nodes alone.
 
-    Requests or replies that are lost (just these, or all from now on) or held past the end of a lease, a
+    Requests or replies that are lost (just these, or all from now on) or held past the end of a lease, an
+    outage for most of a lease, requests that those which are sent after them overtake on other connections, a
     client that stops before it sends (for longer than a lease), one that dies there, and a broken connection.
     """
     when = When("sends", boundary.client, boundary.nth)
-    past_ns = trial.ttl_ns * 11 // 10
+    past_ns = _past_ns(trial)
     for nodes in targets_of(boundary, trial.nodes):
         for way in ("requests", "replies"):
             lost = Fault("cut", when, boundary.client, nodes, direction=way)
@@ -81,6 +82,9 @@ def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Fault]:
             yield replace(held, lasts_ns=past_ns)
             yield replace(held, lasts_ns=trial.ttl_ns // 40)
             yield replace(held, lasts_ns=trial.ttl_ns // 12)
+        yield Fault("cut", when, boundary.client, nodes, lasts_ns=trial.ttl_ns * 3 // 4)
+        for by_ns in (trial.ttl_ns // 12, trial.ttl_ns // 3):
+            yield Fault("delay", when, boundary.client, nodes, by_ns, SHORT_NS, "requests")
         yield Fault("reset", when, boundary.client, nodes)
     for lasts_ns in (past_ns, trial.ttl_ns * 3 // 10):
         yield Fault("pause", when, client=boundary.client, lasts_ns=lasts_ns)
@@ -105,8 +109,65 @@ def single_faults(trial: Trial) -> list[Fault]:
     ]
 
 
-def pairs(faults: list[Fault]) -> Iterator[tuple[Fault, Fault]]:
-    """All pairs of them, but for two of one kind at one place."""
-    for one, other in combinations(faults, 2):
-        if not (one.when == other.when and one.kind == other.kind and one.nodes == other.nodes):
-            yield one, other
+def small_faults(boundary: Boundary, trial: Trial, hit: tuple[str, ...] = ()) -> list[list[Fault]]:
+    """What a space of faults is exhausted with, by kind, each on every set of nodes of the boundary.
+
+    Replies of this exchange that are lost, requests that are held past the end of a lease, and a client that
+    stops before it sends, for as long. Nodes that are not in ``hit`` are equal, and so are those that are: of
+    sets that differ only by the names of equal nodes there is one.
+    """
+    when, past_ns = When("sends", boundary.client, boundary.nth), _past_ns(trial)
+    inside = [name for name in boundary.nodes if name in hit]
+    outside = [name for name in boundary.nodes if name not in hit]
+    sets = [
+        (*inside[:some], *outside[:others])
+        for some in range(len(inside) + 1)
+        for others in range(len(outside) + 1)
+        if some + others
+    ]
+    return [
+        [Fault("cut", when, boundary.client, nodes, 0, SHORT_NS, "replies") for nodes in sets],
+        [Fault("hold", when, boundary.client, nodes, 0, past_ns, "requests") for nodes in sets],
+        [Fault("pause", when, boundary.client, lasts_ns=past_ns)],
+    ]
+
+
+def first_faults(base: Trial) -> list[Fault]:
+    """All small faults at the boundaries of a trial without faults."""
+    return [
+        fault
+        for boundary in boundaries(base, None)
+        for kind in small_faults(boundary, base)
+        for fault in kind
+    ]
+
+
+def second_faults(trial: Trial) -> list[Fault]:
+    """All small faults that may follow that of a trial, at the boundaries of a run in which that one struck.
+
+    Until the second of two faults strikes, a run is that with the first one alone: so the first faults of a
+    program, each with its second ones, are all pairs. At the boundary of the first there are the kinds after
+    its own only: the others come with the faults in the other order, or are one fault on more nodes.
+    """
+    (first,) = trial.faults
+    there = boundaries(trial, None)
+    struck = next(each for each in there if _is_at(first, each))
+    found = []
+    for boundary in there:
+        kinds = small_faults(boundary, trial, first.nodes)
+        if (boundary.at_ns, boundary.client) == (struck.at_ns, struck.client):
+            own = [kind[0].kind for kind in kinds].index(first.kind)
+            kinds = kinds[own + 1 :]
+        elif (boundary.at_ns, boundary.client) < (struck.at_ns, struck.client):
+            continue
+        found += [fault for kind in kinds for fault in kind]
+    return found
+
+
+def _is_at(fault: Fault, boundary: Boundary) -> bool:
+    return (fault.when.client, fault.when.nth) == (boundary.client, boundary.nth)
+
+
+def _past_ns(trial: Trial) -> int:
+    """Longer than a lease."""
+    return trial.ttl_ns * 11 // 10

@@ -155,6 +155,11 @@ _KINDS: Final = (
         "the documentation of EVALSHA (redis.io)",
     ),
     CauseKind(
+        "asks-nobody",
+        "An acquire is refused although no node was asked.",
+        "Ask the nodes each time: they alone know whether the lock is free by now.",
+    ),
+    CauseKind(
         "renews-after-release",
         "The lease is still renewed after it was released.",
         "Stop the watchdog, and wait for it, before the release is sent.",

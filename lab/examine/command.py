@@ -105,7 +105,7 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
             kept.append(trial)
         spent += 1
         for each in twos:
-            if each.left and spent % 2 == 0:
+            if not each.is_over and spent % 2 == 0:
                 examination.progress.part = each.part.name
                 examination.try_one(each.part, each.next())
                 break

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from checker.words import listed
 from lab.examine.detector import SHARE, Cause, grouped, purpose, said, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence
 from lab.search.actor import KEY
 from lab.search.watch import Executed
+
+AT_ONCE_MS: Final = 10
+"""A key that is given no more time than this is as good as deleted."""
 
 
 def deletes_others(evidence: Evidence) -> Iterator[Cause]:
@@ -21,6 +25,7 @@ def deletes_others(evidence: Evidence) -> Iterator[Cause]:
             owners = evidence.writers.get(old, set())
             if owners and (entry.client not in owners or _is_of_another_attempt(evidence, entry, old)):
                 hits.append((entry, ", ".join(sorted(owners))))
+        hits += [(entry, owner) for owner in _expired_by(evidence, entry)]
     for entry, owner, nodes in grouped(evidence, hits):
         own = " own earlier" if owner == entry.client else ""
         seen = (
@@ -28,6 +33,16 @@ def deletes_others(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
         )
         yield Cause("deletes-others-key", seen, entry.time_ns)
+
+
+def _expired_by(evidence: Evidence, entry: Executed) -> Iterator[str]:
+    """Whose keys this command of another client lets expire at once."""
+    for key, (value, left_ms) in entry.after.items():
+        before, owners = entry.before.get(key), evidence.writers.get(value, set())
+        if before is None or before[0] != value or left_ms is None or not owners or entry.client in owners:
+            continue
+        if left_ms <= AT_ONCE_MS and (before[1] is None or before[1] > 10 * AT_ONCE_MS):
+            yield ", ".join(sorted(owners))
 
 
 def _is_of_another_attempt(evidence: Evidence, entry: Executed, value: str) -> bool:
@@ -109,10 +124,25 @@ def same_token(evidence: Evidence) -> Iterator[Cause]:
         if len(both) > 1 and not value.isdigit() and _was_tried_by_all(evidence, value, both):
             seen = f"{listed(sorted(map(who, both)))} use the same value {value[:24]!r} for the key"
             yield Cause("same-token", seen)
+    yield from _set_again(evidence)
     numbers = [value for value, clients in evidence.writers.items() if len(clients) > 1 and value.isdigit()]
     for value in numbers:
         if _sets_key_to(evidence, value):
             yield Cause("same-token", f"several clients set the key to the same value {value!r}")
+
+
+def _set_again(evidence: Evidence) -> Iterator[Cause]:
+    """Tries of one client that set the same value: what undoes the first may come after the second."""
+    first: dict[tuple[str, tuple[str, ...]], Executed] = {}
+    for entry in evidence.outcome.commands:
+        if entry.in_script or entry.name not in ("SET", "SETNX") or purpose(evidence, entry) != "acquire":
+            continue
+        earlier = first.setdefault((entry.node, entry.words), entry)
+        if earlier is not entry:
+            tries = " and ".join(evidence.at(each.time_ns) for each in (earlier, entry))
+            value = entry.words[2][:24]
+            seen = f"{whose(entry.client)} tries at {tries} set the same value {value!r}"
+            yield Cause("same-token", seen, earlier.time_ns)
 
 
 def _was_tried_by_all(evidence: Evidence, value: str, clients: set[str]) -> bool:

@@ -145,22 +145,24 @@ def _last_end_ns(evidence: Evidence, grant: Operation, before_ns: int) -> int:
 
 
 def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
-    """A grant for which only some of the nodes were asked although all were there."""
+    """A grant or an extension for which only some of the nodes were asked although all were there."""
     trial = evidence.outcome.trial
-    for grant in evidence.grants():
+    for each in evidence.operations:
+        if each.f not in ("acquire", "extend") or each.how != "ok":
+            continue
         asked = {
             entry.node
             for entry in evidence.outcome.commands
-            if entry.client == grant.client
-            and grant.called_ns <= entry.time_ns <= grant.ended_ns + 50 * MS_NS
+            if entry.client == each.client and each.called_ns <= entry.time_ns <= each.ended_ns + 50 * MS_NS
         }
-        reached = evidence.sent_to(grant.client, grant.called_ns, grant.ended_ns)
+        reached = evidence.sent_to(each.client, each.called_ns, each.ended_ns)
         if len(asked) < trial.nodes and len(asked | reached) < trial.nodes:
+            what = "was granted the lock" if each.f == "acquire" else "extended its lease"
             seen = (
-                f"{who(grant.client)} was granted the lock at {evidence.at(grant.ended_ns)} after asking "
+                f"{who(each.client)} {what} at {evidence.at(each.ended_ns)} after asking "
                 f"{listed(sorted(asked)) if asked else 'none'} only, of {trial.nodes} nodes"
             )
-            yield Cause("too-few-nodes-asked", seen, grant.ended_ns)
+            yield Cause("too-few-nodes-asked", seen, each.ended_ns)
 
 
 def drift_margin(evidence: Evidence) -> Iterator[Cause]:

@@ -107,6 +107,20 @@ def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
         yield Cause("does-not-recover", seen, failed[-1].called_ns)
 
 
+def asks_nobody(evidence: Evidence) -> Iterator[Cause]:
+    """An attempt that is refused without a word to any node, though no fault kept one away."""
+    if any(fault.nodes for fault in evidence.outcome.struck):
+        return
+    for each in evidence.operations:
+        refused = each.f == "acquire" and each.how == "fail"
+        if refused and not evidence.sent_to(each.client, each.called_ns, each.ended_ns):
+            seen = (
+                f"{whose(each.client)} acquire at {evidence.at(each.called_ns)} was refused, and no node had "
+                "been asked"
+            )
+            yield Cause("asks-nobody", seen, each.called_ns)
+
+
 def raised(evidence: Evidence) -> Iterator[Cause]:
     """An exception that a lock may not raise."""
     for failure in evidence.outcome.failures:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from lab.search.relevant import UNATTENDED
 from lab.search.runner import Outcome
 from lab.search.watch import Executed, State
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -37,12 +38,12 @@ class Evidence:
 
     @cached_property
     def operations(self) -> list[Operation]:
-        """All operations of clients, in the order of their calls."""
+        """All operations that clients called, in the order of their calls; a watchdog's are none."""
         open_by: dict[str, Operation] = {}
         found = []
         for event in self.outcome.events:
             client = event.get("client")
-            if client is None or client == "nemesis":
+            if client is None or client == "nemesis" or UNATTENDED in event["process"]:
                 continue
             if event["type"] == "invoke":
                 operation = Operation(client, event["f"], event.get("grant_id") or "", event["time_ns"])

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checker.verdict import Finding, Severity
+from lab.examine.kinds import limits_its_tries
 from lab.search.actor import unavailable_ns
+from lab.search.relevant import UNATTENDED
 from lab.search.runner import Outcome
 from lab.search.suspicion import LOOKS, named
 from lab.search.trial import Trial
@@ -66,16 +68,18 @@ def suspicious(outcome: Outcome) -> bool:
 def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     """The calls that had no end although there was time enough: three leases, and their client was well.
 
-    An acquire may wait for the lock, for as long as it likes; that is judged by who gets it.
+    An acquire of a lock that takes no number of tries may wait for the lock, for as long as it likes; that is
+    judged by who gets it. Any other may take so long for each node, since it may ask them one by one.
     """
     trial = outcome.trial
+    may_wait = not limits_its_tries(trial.lock, trial.options)
     last_ns = max((event["time_ns"] for event in outcome.events), default=0)
-    over_ns = max(last_ns, MONOTONIC_START_NS + trial.horizon_ns) - 3 * trial.ttl_ns
+    end_ns = max(last_ns, MONOTONIC_START_NS + trial.horizon_ns)
     still = _out_of_action(outcome)
     pending: dict[str, dict[str, Any]] = {}
     for event in outcome.events:
         client = event.get("client")
-        if client is not None:
+        if client is not None and UNATTENDED not in event["process"]:
             if event["type"] == "invoke":
                 pending[client] = event
             else:
@@ -83,7 +87,9 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     return [
         event
         for client, event in pending.items()
-        if client not in still and event["f"] != "acquire" and event["time_ns"] < over_ns
+        if client not in still
+        and not (may_wait and event["f"] == "acquire")
+        and end_ns - event["time_ns"] > 3 * trial.ttl_ns * (trial.nodes if event["f"] == "acquire" else 1)
     ]
 
 

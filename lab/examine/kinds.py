@@ -6,8 +6,14 @@ here by finding and broken assumption, as searching the references themselves sh
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from lab.errors import LabError
+from lab.examine.programs import S_NS
+from lab.locks import margin_ns
 
 PAUSED: Final = "a client is paused"
 HELD: Final = "packets are held up for long"
@@ -94,3 +100,17 @@ LIMITS: Final[dict[str, frozenset[str]]] = {
     "fence-order": frozenset((FORGETS,)),
     **dict.fromkeys(UNFENCED, CLOCKS),
 }
+
+
+def limits_its_tries(lock: str, options: Mapping[str, object]) -> bool:
+    """Whether a lock is told how often to try, and reads its options: it refuses one that there is not."""
+    return "retry_count" in options and _refuses_options(lock)
+
+
+@functools.cache
+def _refuses_options(lock: str) -> bool:
+    try:
+        margin_ns(lock, S_NS, {"no_such_option": 1})
+    except LabError:
+        return True
+    return False

@@ -32,10 +32,10 @@ _EXCLUSION: Final[tuple[Detector, ...]] = (
     detect_keys.same_token,
     detect_keys.deletes_others,
     detect_keys.overwrites,
+    detect_leases.too_few_votes,
     detect_keys.ends_early,
     detect_keys.extends_others,
     detect_keys.recreates,
-    detect_leases.too_few_votes,
     detect_leases.not_kept,
     detect_keys.wrong_expiry,
     detect_leases.drift_margin,
@@ -50,6 +50,7 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
     detect_keys.renews_after_release,
     detect_keys.extends_others,
     detect_service.does_not_recover,
+    detect_service.asks_nobody,
     detect_service.leaves_keys,
     detect_service.hangs,
     detect_service.raised,
@@ -58,6 +59,7 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
 )
 _LATE_WRITE: Final[tuple[Detector, ...]] = (
     detect_store.stale_token,
+    detect_keys.extends_others,
     detect_leases.ignores_deadline,
     detect_leases.wall_clock,
     *_EXCLUSION,
@@ -84,18 +86,8 @@ ORDER: Final[dict[str, tuple[Detector, ...]]] = {
     "unavailable": _LIVENESS,
     "lost-update": (detect_store.stale_token, detect_store.stale_reads, *_EXCLUSION),
     "cycle": (detect_store.stale_token, detect_store.stale_reads, *_EXCLUSION),
-    "stale-write": (
-        detect_store.stale_token,
-        detect_leases.ignores_deadline,
-        detect_leases.wall_clock,
-        *_EXCLUSION,
-    ),
-    "unfenced-write": (
-        detect_store.stale_token,
-        detect_leases.ignores_deadline,
-        detect_leases.wall_clock,
-        *_EXCLUSION,
-    ),
+    "stale-write": _LATE_WRITE,
+    "unfenced-write": _LATE_WRITE,
     ERROR: (detect_service.raised,),
     HANG: (detect_service.hangs,),
 }

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from lab.drivers import is_driver
 from lab.examine.beyond import beyond
-from lab.examine.boundaries import pairs, single_faults
+from lab.examine.boundaries import first_faults, second_faults, single_faults
 from lab.examine.kinds import Kind
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
 from lab.examine.result import Part
 from lab.search.draw import RandomDraw, Space, draw_trial, mutated
+from lab.search.trial import Fault, Round, Trial
 from lab.search.trial import Kind as FaultKind
-from lab.search.trial import Round, Trial
 
 TTLS_NS: Final = (TTL_NS, 1500 * MS_NS, 700 * MS_NS)
 """The leases that programs without faults are tried with: with fractions of a second, and below one."""
@@ -36,6 +36,8 @@ DRAWN_KINDS: Final[tuple[FaultKind, ...]] = (
 )
 TWO_TRIES: Final = {"retry_count": 2}
 """Options with which an acquire asks twice, so that an attempt that failed is followed by another."""
+TRIED_TWICE: Final = ("contend", "at once", "whole lease")
+"""The programs that are tried with that, too."""
 KEPT_MAX: Final = 24
 """How many of the trials that reached new states random trials are made from."""
 
@@ -45,7 +47,7 @@ CANCELS = "cancelled attempts"
 SINGLES = "one fault at each command boundary"
 BEYOND = "clocks, pauses and nodes that forget"
 DRAWN = "drawn schedules"
-PAIRS = "two faults at command boundaries"
+PAIRS = "at most two faults at command boundaries"
 
 
 def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
@@ -63,7 +65,8 @@ def splits(setting: Setting, kind: Kind) -> list[Trial]:
     if not kind.quorum:
         return []
     return [
-        split(Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences), alice, bob)
+        split(with_nodes(setting, nodes), alice, bob, at_open=at_open)
+        for at_open in (False, True)
         for nodes in NODES
         for alice in range(1, nodes)
         for bob in range(1, nodes - alice + 1)
@@ -99,7 +102,7 @@ def singles(setting: Setting, programs: tuple[Program, ...], random: Random) -> 
 
 
 class Doubles:
-    """A program with each pair of faults at its command boundaries, in an order that is drawn.
+    """A program with at most two small faults at its command boundaries: all there are, in a drawn order.
 
     Args:
         base: the program's trial without faults.
@@ -107,15 +110,32 @@ class Doubles:
     """
 
     def __init__(self, base: Trial, program: Program) -> None:
-        self._base = base
-        self.left = list(pairs(single_faults(base)))
-        """The pairs that are still to be tried."""
-        self.part = Part(f"{PAIRS}: {program.name}", program.about, of=len(self.left))
-        Random(len(self.left)).shuffle(self.left)
+        self._base, self._random = base, Random(0)
+        self._firsts: list[Fault] | None = None
+        self._left: dict[Fault, list[Trial]] = {}
+        self.part = Part(f"{PAIRS}: {program.name}", program.about)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all were tried."""
+        return self._firsts == []
 
     def next(self) -> Trial:
-        """The trial with the next pair."""
-        return replace(self._base, faults=self.left.pop())
+        """One that was not tried; the boundaries for a second fault are looked up when its first comes up."""
+        if self._firsts is None:
+            self._firsts = first_faults(self._base)
+        first = self._random.choice(self._firsts)
+        if first not in self._left:
+            alone = replace(self._base, faults=(first,))
+            twice = [replace(alone, faults=(first, second)) for second in second_faults(alone)]
+            self._left[first] = [alone, *twice]
+            self._random.shuffle(self._left[first])
+        trial = self._left[first].pop()
+        if not self._left[first]:
+            self._firsts.remove(first)
+        if not self._firsts:
+            self.part.of = self.part.tried + 1
+        return trial
 
 
 def drawn(setting: Setting, random: Random, kept: list[Trial], *, plain: bool) -> Iterator[Trial]:
@@ -165,7 +185,11 @@ def parts(
                 f"{len(programs)} programs of two clients, leases of 0.7, 1.5 and 5 s",
                 plain(setting, programs),
             ),
-            (SPLITS, "2 to 7 nodes, every pair of disjoint sets", splits(setting, kind)),
+            (
+                SPLITS,
+                "2 to 7 nodes, all pairs of disjoint sets, once opened or before",
+                splits(setting, kind),
+            ),
             (CANCELS, "at four moments", cancels(setting)),
             (BEYOND, "directed", list(beyond(setting, programs))),
         )
@@ -175,9 +199,14 @@ def parts(
     again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
     if again is not None:
         twice = Setting(setting.lock, again, setting.nodes, setting.ttl_ns, setting.fences)
-        found += singles(twice, programs[:2], random)
+        found += singles(twice, tuple(each for each in programs if each.name in TRIED_TWICE), random)
         random.shuffle(found)
     yield Part(SINGLES, "lost, held or broken off before and after each command", of=len(found)), found
+
+
+def with_nodes(setting: Setting, nodes: int) -> Setting:
+    """The same setting with so many nodes."""
+    return Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences)
 
 
 def with_ttl(setting: Setting, ttl_ns: int) -> Setting:

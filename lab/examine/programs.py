@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lab.search.trial import Ending, Fault, OptionValue, Round, Trial, When
+from lab.search.trial import START_NS, Ending, Fault, OptionValue, Round, Trial, When
 
 MS_NS: Final = 1_000_000
 S_NS: Final = 1_000_000_000
@@ -170,11 +170,15 @@ class Setting:
         )
 
 
-def split(setting: Setting, of_alice: int, of_bob: int) -> Trial:
-    """Alice reaches the first nodes only, Bob the last ones only, from the start and for good."""
+def split(setting: Setting, of_alice: int, of_bob: int, *, at_open: bool = False) -> Trial:
+    """Alice reaches the first nodes only, Bob the last ones only, from the start and for good.
+
+    With ``at_open`` also while they open their locks.
+    """
+    when = When(after_ns=-START_NS if at_open else 0)
     names = tuple("ABCDEFG"[: setting.nodes])
     cuts = tuple(
-        Fault("cut", When(), client, lost)
+        Fault("cut", when, client, lost)
         for client, lost in ((ALICE, names[of_alice:]), (BOB, names[: setting.nodes - of_bob]))
         if lost
     )

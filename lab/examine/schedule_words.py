@@ -54,6 +54,8 @@ def when_words(when: When) -> str:
     """When something happens."""
     after = "" if not when.after_ns else f"{duration(when.after_ns)} "
     if when.moment == "start":
+        if when.after_ns < 0:
+            return "before the locks are opened"
         return f"{after}after the start" if after else "from the start"
     nth = f"for the {ordinal(when.nth)} time"
     return (

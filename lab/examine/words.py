@@ -195,6 +195,11 @@ def not_tried(examined: Examined) -> list[str]:
         for part in examined.parts
         if part.of is not None and part.tried and not part.exhausted
     ]
+    left += [
+        f"{part.name}: not all of them"
+        for part in examined.parts
+        if part.of is None and part.tried and part.name.startswith(PAIRS)
+    ]
     never = [f"{name}: not begun" for name in ORDER[last + 1 :]]
     more = ["a longer --budget tries more of these"] if left or never else []
     return [*left, *never, *more, *examined.not_tried, SIMULATED]

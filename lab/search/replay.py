@@ -13,7 +13,7 @@ from lab.errors import LabError, did_you_mean
 from lab.locks import margin_ns
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.space import must_run_in_virtual_time
-from lab.search.trial import LINK_KINDS, NODE_KINDS, Fault, Round, Trial, When
+from lab.search.trial import LINK_KINDS, NODE_KINDS, START_NS, Fault, Round, Trial, When
 
 MARK: Final = "# The trial that this tells:\n# "
 """What stands before a trial at the end of the scenario that was made of it."""
@@ -111,9 +111,11 @@ def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:
     when = fault.when
     if when.nth < 1:
         yield "when.nth", str(when.nth), "1 or more"
-    for key, value in (("when.after_ns", when.after_ns), ("lasts_ns", fault.lasts_ns)):
-        if value < 0:
-            yield key, f"{value} ns", "0 or more"
+    least_ns = -START_NS if when.moment == "start" else 0
+    if when.after_ns < least_ns:
+        yield "when.after_ns", f"{when.after_ns} ns", f"{least_ns} or more"
+    if fault.lasts_ns < 0:
+        yield "lasts_ns", f"{fault.lasts_ns} ns", "0 or more"
     if when.moment != "start" and when.client not in trial.clients:
         yield "when.client", f"the client {when.client!r}", f"one of {clients}"
     if fault.client and fault.client not in trial.clients:

@@ -97,7 +97,10 @@ def python(value: object) -> str:
 
 
 class When(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A time anchored on an event: ``after_ns`` after the ``nth`` time that ``client`` comes there."""
+    """A time anchored on an event: ``after_ns`` after the ``nth`` time that ``client`` comes there.
+
+    At the start it may be up to ``START_NS`` less than 0: then clients are still about to open their locks.
+    """
 
     moment: Moment = "start"
     client: str = ""

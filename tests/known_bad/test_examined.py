@@ -25,25 +25,20 @@ QUICK = (
     "store-reads-stale",
     "release-asserts",
     "one-key-for-all",
+    "remembers-refusal",
+    "release-expires-anybodys",
+    "nodes-of-the-start",
+    "token-per-client",
+    "mutex-stays-locked",
+    "extends-where-granted",
 )
-"""Those that take a second or less."""
+"""Those that are found soon."""
 EVERY = 5
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
-NOT_FOUND = "not found in 12,000 schedules"
-MISSED = {
-    "undo-overtakes-set": "a leftover key after an attempt without an answer is not held against a lock",
-    "retries-for-ever": "an acquire that waits for ever is not told from one that may wait",
-    "one-token-for-all-tries": f"{NOT_FOUND}: it needs several tries, and a SET that arrives after a release",
-    "watchdog-extends-anybodys": f"{NOT_FOUND}: it needs a watchdog that wakes up late",
-    "extends-where-granted": f"{NOT_FOUND}: it needs a clock that jumps between grant and extension",
-}
-"""Broken locks that are not found, and why."""
 OTHER_CAUSE = {
     "release-at-majority": "needs-all-nodes",
     "doubles-its-pauses": "renews-after-release",
-    "mutex-stays-locked": "mixes-keys",
     "watchdog-keeps-first-token": "ignores-deadline",
-    "token-per-client": "deletes-others-key",
 }
 """Broken locks for which another cause is named than the one that the catalogue of them says."""
 FIRST = ("redlock", "single")
@@ -79,8 +74,6 @@ CORRECT = (
 
 def marks_of(at: int, name: str) -> tuple[pytest.MarkDecorator, ...]:
     """When a broken lock is examined: always, in the full run, or on demand."""
-    if name in MISSED:
-        return pytest.mark.slow, pytest.mark.xfail(reason=MISSED[name])
     if name in QUICK:
         return ()
     return (pytest.mark.full if at % EVERY == 0 else pytest.mark.slow,)

@@ -46,5 +46,5 @@ def test_outputs_are_kept_small_and_without_errors_or_paths(path: Path) -> None:
     assert not any("/tmp" in text or "/home" in text for text in texts(kept))
 
 
-def test_there_are_five() -> None:
-    assert len(NOTEBOOKS) == 5
+def test_there_are_six() -> None:
+    assert len(NOTEBOOKS) == 6

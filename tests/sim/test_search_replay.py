@@ -9,9 +9,12 @@ import msgspec
 import pytest
 
 from lab.errors import LabError
+from lab.examine.judge import violations
+from lab.examine.programs import Setting, split
 from lab.search.command import Asked, save, search_of
 from lab.search.replay import read_trial, replay, trial_of
 from lab.search.runner import run_trial, trials
+from lab.search.trial import START_NS
 from tests.sim.test_search_runner import drawn
 from tests.sim.told_trials import TOLD
 
@@ -72,6 +75,12 @@ def changed(*path: str | int, to: Any) -> bytes:
         (changed("faults", 0, "kind", to="cut"), "kept.json, key faults[0].nodes", "without nodes"),
         (changed("faults", 0, "when", "nth", to=0), "kept.json, key faults[0].when.nth", "0"),
         (changed("faults", 0, "when", "client", to="eve"), "kept.json, key faults[0].when.client", "'eve'"),
+        (changed("faults", 0, "when", "after_ns", to=-1), "kept.json, key faults[0].when.after_ns", "-1 ns"),
+        (
+            changed("faults", 0, "when", to={"after_ns": -START_NS - 1}),
+            "kept.json, key faults[0].when.after_ns",
+            "-20000001 ns",
+        ),
         (changed("faults", 0, "lasts_ns", to=-5), "kept.json, key faults[0].lasts_ns", "-5 ns"),
         (changed("faults", 0, to={"kind": "jump", "when": {}}), "kept.json, key faults[0].client", "neither"),
         (
@@ -88,6 +97,15 @@ def test_what_is_no_trial_is_one_clear_error(text: bytes, where: str, seen: str)
         replay(text, "kept.json")
     assert (error.value.exit_code, error.value.where) == (2, where)
     assert seen in error.value.seen
+
+
+def test_a_fault_may_strike_before_the_locks_are_opened() -> None:
+    asked = Setting("mutant:nodes-of-the-start", {"node_timeout": "250ms", "retry_count": 1})
+    at_open, opened = (split(asked, 2, 3, at_open=at_open) for at_open in (True, False))
+    assert trial_of(at_open.key().decode(), "kept.json") == at_open
+    with trials():
+        assert "overlap" in violations(run_trial(at_open))
+        assert violations(run_trial(opened)) == {}
 
 
 def test_a_key_that_is_misspelt_is_hinted_at(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from checker.verdict import Severity
+from lab.examine.beyond import late_votes
+from lab.examine.evidence import Evidence
 from lab.examine.judge import HANG, labels, suspicious, unfinished, violations
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.programs import PROGRAMS, Setting, split
@@ -71,6 +73,36 @@ def test_a_call_without_an_end_is_a_hang_only_if_there_was_time_for_it() -> None
         assert HANG not in violations(clean)
         short = replace(outcome.trial, horizon_ns=2 * S_NS)
         assert HANG not in violations(run_trial(short))
+
+
+def test_an_acquire_may_wait_for_ever_unless_it_was_told_how_often_to_try() -> None:
+    program = next(each for each in PROGRAMS if each.name == "contend")
+    gone = Fault("crash", When("sends", "alice"), nodes=("A",))
+
+    def found(lock: str, **options: int) -> list[str]:
+        trial = Setting(lock, options, 1).trial(program, (gone,))
+        return [event["f"] for event in unfinished(run_trial(trial))]
+
+    with trials():
+        assert found("mutant:retries-for-ever", retry_count=1) == ["acquire"] * 2
+        assert found("mutant:retries-for-ever") == []
+        assert found("single", retry_count=1) == []
+
+
+def test_what_a_watchdog_does_is_no_operation_that_its_client_called() -> None:
+    program = next(each for each in PROGRAMS if each.name == "contend")
+    with trials():
+        outcome = run_trial(setting("tests.locks_to_test.watchdog:Watchdog", 1).trial(program), watch=True)
+    assert "extend" in {event["f"] for event in outcome.events}
+    assert all(each.f != "extend" and each.how != "open" for each in Evidence(outcome).operations)
+
+
+def test_the_first_look_sees_a_grant_within_an_extended_lease() -> None:
+    with trials():
+        for trial in late_votes(setting("mutant:extends-where-granted")):
+            assert "overlap" in violations(run_trial(trial))
+        for trial in late_votes(setting("redlock")):
+            assert violations(run_trial(trial)) == {}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from lab.examine.kept import RESULT, Kept, directory_for
 from lab.examine.kinds import LIMITS, SENTENCES
 from lab.examine.options import parse_options
 from lab.examine.page import to_html
-from lab.examine.plan import BEYOND, DRAWN, PLAIN, SINGLES
+from lab.examine.plan import BEYOND, DRAWN, PAIRS, PLAIN, SINGLES
 from lab.examine.result import Defect, Examined, Limit, Part, Undecided
 from lab.examine.schedule_words import fault_words, schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
@@ -159,6 +159,8 @@ def test_what_was_tried_and_what_was_not() -> None:
     assert f"{SINGLES}: not begun" in missing
     assert any("600 MB" in line for line in missing)
     assert not any(line.startswith(PLAIN) for line in missing)
+    begun = not_tried(examined(parts=(Part(f"{PAIRS}: late", "", 7), Part(f"{PAIRS}: at once", "", 7, 7))))
+    assert [line for line in begun if line.startswith(PAIRS)] == [f"{PAIRS}: late: not all of them"]
 
 
 def test_what_was_not_found_leaves_out_what_was() -> None:

@@ -6,9 +6,20 @@ from itertools import islice
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from lab.examine.beyond import FAST_PPM, fast_clocks, late_writes
-from lab.examine.boundaries import AHEAD_MAX, Boundary, boundaries, pairs, single_faults, targets_of
+from lab.examine.boundaries import (
+    AHEAD_MAX,
+    SHORT_NS,
+    Boundary,
+    boundaries,
+    first_faults,
+    second_faults,
+    single_faults,
+    small_faults,
+    targets_of,
+)
 from lab.examine.kinds import Kind
 from lab.examine.plan import BEYOND, CANCELS, PLAIN, SINGLES, SPLITS, Doubles, drawn, parts
 from lab.examine.programs import PROGRAMS, Setting
@@ -49,28 +60,57 @@ def test_at_each_boundary_everything_can_be_lost_held_stopped_or_broken() -> Non
         there = boundaries(REDLOCK.trial(CONTEND))
         found = single_faults(REDLOCK.trial(CONTEND))
         first = [fault for fault in found if fault.when == When("sends", "alice", 1)]
-    assert {fault.kind for fault in first} == {"cut", "hold", "reset", "pause", "client_crash", "crash"}
-    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1) + 2 + 1 + 4
+    assert {fault.kind for fault in first} == {
+        *("cut", "hold", "delay", "reset", "pause", "client_crash", "crash")
+    }
+    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1 + 2 + 1) + 2 + 1 + 4
     assert {(fault.when.client, fault.when.nth) for fault in found} == {
         (each.client, each.nth) for each in there
     }
     assert {fault.direction for fault in first if fault.kind == "hold"} == {"requests", "replies"}
 
 
-def test_pairs_of_faults_leave_out_the_same_fault_of_two_lengths() -> None:
-    short, for_good = (Fault("cut", When("sends", "alice"), "alice", ("A",), lasts_ns=ns) for ns in (5, 0))
-    other = Fault("reset", When("sends", "alice"), "alice", ("A",))
-    assert list(pairs([short, for_good, other])) == [(short, other), (for_good, other)]
+def sets_of(hit: str) -> set[str]:
+    """On which of five nodes replies may be lost, after a fault on some of them."""
+    lost = small_faults(Boundary("alice", 1, tuple("ABCDE")), REDLOCK.trial(CONTEND), tuple(hit))[0]
+    return {"".join(fault.nodes) for fault in lost}
+
+
+def test_sets_for_a_second_fault_differ_by_how_many_nodes_the_first_one_hit() -> None:
+    assert sets_of("") == {"A", "AB", "ABC", "ABCD", "ABCDE"}
+    assert sets_of("A") == {"A", "B", "AB", "BC", "ABC", "BCD", "ABCD", "BCDE", "ABCDE"}
+    assert sets_of("AB") == {"A", "AB", "C", "AC", "ABC", "CD", "ACD", "ABCD", "CDE", "ACDE", "ABCDE"}
+
+
+def test_a_second_fault_strikes_where_the_first_one_has_led_to() -> None:
+    base = Setting("single", OPTIONS, 1).trial(CONTEND)
+    when = When("sends", "alice", 1)
+    lost = Fault("cut", when, "alice", ("A",), lasts_ns=SHORT_NS, direction="replies")
+    stops = Fault("pause", When("sends", "alice", 2), "alice", lasts_ns=base.ttl_ns * 11 // 10)
+    with trials():
+        assert {lost, stops} <= set(first_faults(base))
+        before = {(each.client, each.nth) for each in boundaries(base, None)}
+        after_lost, stopped = (second_faults(replace(base, faults=(one,))) for one in (lost, stops))
+    again = [(fault.kind, fault.direction) for fault in after_lost if fault.when == when]
+    assert again == [("hold", "requests"), ("pause", "both")]
+    later = {(fault.when.client, fault.when.nth) for fault in stopped}
+    assert ("alice", 1) not in later
+    assert later - before  # bob asks until her key has expired
 
 
 def test_every_pair_is_tried_once() -> None:
+    base = Setting("single", OPTIONS, 1).trial(CONTEND)
+    twos = Doubles(base, CONTEND)
+    tried = []
     with trials():
-        base = Setting("single", OPTIONS, 1).trial(CONTEND)
-        twos = Doubles(base, CONTEND)
-        wanted = set(pairs(single_faults(base)))
-        tried = [twos.next().faults for _ in range(len(twos.left))]
-    assert len(tried) == twos.part.of == len(wanted)
-    assert set(tried) == wanted
+        firsts = first_faults(base)
+        while not twos.is_over:
+            tried.append(twos.next())
+            twos.part.tried += 1
+    assert twos.part.exhausted
+    assert len({frozenset(each.faults) for each in tried}) == len(tried) == twos.part.of
+    assert [each for each in tried if len(each.faults) == 1] != []
+    assert {each.faults[0] for each in tried} == set(firsts)
 
 
 def test_the_parts_say_how_many_schedules_they_have() -> None:
