@@ -107,12 +107,17 @@ def _no_file(file: Path, error: OSError) -> HistoryError:
         return HistoryError(
             "no such file", file=str(file), hint="a run keeps its history in <run>/history.jsonl"
         )
-    told = error.strerror or str(error) or type(error).__name__
     return HistoryError(
-        f"cannot be read: {told[:1].lower()}{told[1:]}",
+        f"cannot be read: {_words(error)}",
         file=str(file),
         hint="`ls -l` shows who may read it" if isinstance(error, PermissionError) else None,
     )
+
+
+def _words(error: OSError) -> str:
+    """What the system says, as a part of a sentence."""
+    told = error.strerror or str(error)
+    return told[:1].lower() + told[1:]
 
 
 def _is_packed(file: Path) -> bool:
@@ -142,8 +147,7 @@ def save(history: History, path: str | Path, format: str | None = None) -> None:
     try:
         module.save(history, file)
     except OSError as error:
-        told = error.strerror or str(error)
-        raise HistoryError(f"cannot be written: {told[:1].lower()}{told[1:]}", file=str(path)) from None
+        raise HistoryError(f"cannot be written: {_words(error)}", file=str(path)) from None
 
 
 _HEAD: Final = 256

@@ -139,6 +139,9 @@ class Misplaced(HistoryError):
 class Body:
     """What stands between header and footer; both are known once `blocks` has ended, and so is the digest."""
 
+    problems: list[str]
+    _digest: hashlib._Hash
+
     def __init__(self, text: Text) -> None:
         """Read the header. Raises `HistoryError`: a header that is wrong."""
         self.text = text
@@ -147,8 +150,6 @@ class Body:
         self.foreign = self.header is None
         self.first_line = 1 if self.foreign else 2
         self.footer: Footer | None = None
-        self.problems: list[str] = []
-        self._digest = hashlib.sha256()
 
     def blocks(self) -> Iterator[bytes]:
         """The events, as blocks of whole lines.

@@ -252,7 +252,7 @@ class Scanner:
         self._collected = twin(kernel.collected)
         self._decoder = msgspec.json.Decoder(ForeignEvent if foreign else Event)
         self._keys, self._words = words(_FIELDS), words(_WORDS)
-        self._nexts = np.full((kernel.STATES, len(_FIELDS) + 1), -1, np.int64)
+        self._nexts = np.full((kernel.STATES, len(_FIELDS) + 1), NONE, np.int64)
         self._spare: list[tuple[Any, ...]] = []
         self._codes = np.empty((kernel.STRINGS, 0), np.int32)
         self._pool, self._clients = Pool(), np.zeros(0, np.int32)

@@ -176,10 +176,10 @@ class Evidence:
         stalls = [Interval(s.start_ns, s.end_ns) for s in self.history.stalls if s.client in names]
         return sorted(pauses + stalls, key=lambda i: i.start_ns)
 
-    def still_ns(self, rows: Index) -> I64:
-        """For operations (rows): for how long, at most, their client or the lab stood still during theirs."""
+    def still_ns(self, rows: Index, end: I64) -> I64:
+        """For how long, at most, the client of each operation or the lab stood still, from call to `end`."""
         total = np.zeros(rows.size, np.int64)
-        call, end = self.ops.call_ns[rows], self.ops.return_ns[rows]
+        call = self.ops.call_ns[rows]
         for code, name in enumerate(self.ops.names.client):
             theirs = self.ops.client[rows] == code
             if theirs.any():

@@ -132,7 +132,7 @@ class Operations:
         return None if code < 0 else getattr(self.names, column)[code]
 
     @classmethod
-    def build(cls, n: int, names: Names | None = None, **columns: npt.ArrayLike) -> Operations:
+    def build(cls, n: int, names: Names = Names(), **columns: npt.ArrayLike) -> Operations:
         """A table of `n` rows from the columns given; the others are absent (and take no memory).
 
         Raises:
@@ -152,7 +152,7 @@ class Operations:
             if array.shape != (n,):
                 raise ValueError(f"column {name} has shape {array.shape}, expected ({n},)")
             table[name] = array
-        return cls(**table, names=names or Names())
+        return cls(**table, names=names)
 
 
 COLUMNS: Final[Mapping[str, tuple[Any, int]]] = {

@@ -2,9 +2,9 @@
 
 After an operation of unknown outcome a client goes on under another process name. The record says under
 which, if its events name their clients, or if processes are called after them (`alice`, then `alice/1`).
-Jepsen gives the process a new number and names no client: then every process that begins later may be the
-same client, and may release or extend what was acquired under the old number, unless its operations name
-their grants. An accusation must not depend on that.
+Jepsen gives the process a new number and names no client, and others do the same with `worker-3`: then every
+process that begins later may be the same client, and may release or extend what was acquired under the old
+number, unless its operations name their grants. An accusation must not depend on that.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def renaming(ops: Operations) -> Renaming | None:
 def _stated(ops: Operations, last: Index, used: Index) -> Index:
     """Processes of which the record says whose they are.
 
-    Those that are no numbers follow the rule of the format (`alice`, then `alice/1`); a number is whose the
-    record says if other processes share its client, or that has another name.
+    Those without a number at their end follow the rule of the format (`alice`, then `alice/1`); one with a
+    number (`3`, `worker-3`) is whose the record says if other processes share its client, or if that has
+    another name.
     """
     client = ops.client[last[used]]
     shared = np.bincount(client + 1) > 1
@@ -79,7 +80,7 @@ def _stated(ops: Operations, last: Index, used: Index) -> Index:
     of = ops.client[last[alone]].tolist()
     names, clients = ops.names.process, ops.names.client
     same = [
-        names[p].isdigit() and (c == NONE or names[p] == clients[c])
+        names[p][-1:].isdigit() and (c == NONE or names[p] == clients[c])
         for p, c in zip(alone.tolist(), of, strict=True)
     ]
     return np.setdiff1d(used, alone[np.array(same, np.bool_)])

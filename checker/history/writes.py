@@ -97,7 +97,7 @@ def _sightings(history: History, ops: Operations, rows: Index) -> tuple[I64, I64
 
 def _lab_sightings(history: History) -> Iterator[tuple[str | None, object, int | None, int]]:
     for record in history.lab:
-        if record.f == "read" and record.value is not None:
+        if record.f == "read":
             yield record.key, record.value, record.version_read, record.time_ns
         for version, value, _, _ in record.entries:
             yield record.key, value, version, record.time_ns

@@ -176,7 +176,7 @@ def _scan(
             _acquired(state, at, op, process[op], called[op], fence[op], depth)
         elif kind[op] == REFUSED:
             _refused(state, at, op, process[op], called[op], now, depth)
-        elif state[at + _CLOSED] == op and state[at + _HOLDER] == -1:
+        elif state[at + _CLOSED] == op:
             state[at + _FREED_AT] = now
     for at in range(0, len(state), FIELDS):
         open_gap = state[at + _REASON] < 0 and state[at + _HOLDER] == -1 and state[at + _REFUSED] >= 0

@@ -50,8 +50,7 @@ def follow(name: str, *, as_json: bool = False) -> int:
     try:
         judge = _read(reader, lines_of(name), say, as_json)
     except HistoryError as error:
-        located = error if error.line is not None else error.at(file=title)
-        sys.stderr.write(f"error: {located}\n")
+        sys.stderr.write(f"error: {error.at(file=title)}\n")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what was written later was not judged\n")

@@ -82,7 +82,7 @@ def violations(
     history = History(
         ops=pair(columns), params=params, start_ns=start_ns, end_ns=last if now_ns is None else now_ns
     )
-    evidence = Evidence(history.with_others(list(others)), params.model or "lease")
+    evidence = Evidence(history.with_others(list(others)))
     ends = {event.time_ns for event in made_up}
     closed = {
         f"until {evidence.at(end - params.epsilon_ns)} (it called release then)": end == now_ns

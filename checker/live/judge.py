@@ -127,7 +127,8 @@ class Judge:
             grant.writing.append(operation)
         elif grant.release is None:
             grant.release = operation
-            found = self._confirm(Property.MUTUAL_EXCLUSION, grant.key) if self._suspected(grant.key) else []
+            due = grant.key in self._suspects
+            found = self._confirm(Property.MUTUAL_EXCLUSION, grant.key) if due else []
             for key in grant.keys:
                 self._forget(key.settle(grant))
             return found
@@ -265,15 +266,9 @@ class Judge:
         """Look at the guaranteed windows of a key again when this one, which began just now, is not empty."""
         now = self._now_ns
         if any(other is not grant and other.held and other.over_ns > now for other in key.held.values()):
-            self._suspects.setdefault(grant.key, now + 2 * self.params.epsilon_ns)
-            self._suspects[grant.key] = max(self._suspects[grant.key], now + 2 * self.params.epsilon_ns)
-
-    def _suspected(self, key: str | None) -> bool:
-        return key in self._suspects
+            self._suspects[grant.key] = now + 2 * self.params.epsilon_ns
 
     def _due(self, now_ns: int) -> list[Finding]:
-        if not self._suspects:
-            return []
         due = [key for key, when in self._suspects.items() if now_ns > when]
         for key in due:
             del self._suspects[key]

@@ -110,17 +110,19 @@ def components(graph: Graph) -> I64:
 def shortest_cycle(accesses: Accesses, first: int, second: int, epsilon_ns: int, kind: str) -> list[Step]:
     """The shortest cycle through the edge from `first` to `second` (rows of accesses of one key).
 
-    Looks at the accesses between the two in the order of versions; if these are too many, the order of
-    versions itself is the second step.
+    Looks at the accesses between the two in the order of versions; if these are too many, or what was read
+    was written by nobody on record, the order of versions itself is the second step.
     """
-    begin = Step(first, second, kind)
+    begin, rest = Step(first, second, kind), [Step(second, first, "version")]
     position = accesses.position
     window = np.flatnonzero((position >= position[second]) & (position <= position[first]))
     if window.size > WINDOW_MAX:
-        return [begin, Step(second, first, "ww")]
+        return [begin, *rest]
     graph = graph_of(accesses.take(window), epsilon_ns)
     labels = components(graph)
     source, target = (int(np.flatnonzero(window == x)[0]) for x in (second, first))
+    if labels[source] != labels[target]:
+        return [begin, *rest]
     import networkx as nx
 
     inside = np.flatnonzero(labels == labels[source]).tolist()

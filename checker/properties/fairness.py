@@ -27,7 +27,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before, running_max
 from checker.history.evidence import LISTED_MAX, Evidence, limited
-from checker.history.operations import NEVER, F, Index, Status
+from checker.history.operations import F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
 
@@ -140,7 +140,6 @@ def starvation(evidence: Evidence) -> Wait | None:
         & (ops.status[rows] == Status.OK)
         & (ops.call_ns[rows] >= ops.call_ns[row])
         & (ops.return_ns[rows] < end[at])
-        & (ops.return_ns[rows] < NEVER)
     )
     return Wait(
         row, evidence.client(row), evidence.key(int(ops.key[row])), int(waited[at]), int(others.sum())

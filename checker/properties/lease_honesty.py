@@ -93,7 +93,7 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
     plain = claims.success & (claims.claimed_ns > lease + params.epsilon_ns)
     stated = claims.stated & named & too_long
     suspects = np.flatnonzero(((too_long | too_late) & claims.bounded) | plain)
-    still = evidence.still_ns(claims.row[suspects])
+    still = evidence.still_ns(claims.row[suspects], claims.returned_ns[suspects])
     by_then = np.where(too_late, claims.returned_ns - params.stall_ns, deadline)[suspects]
     by_then = np.where(too_long[suspects], np.maximum(by_then, deadline[suspects]), by_then)
     excused = (by_then - still <= limit[suspects]) & ~(plain | stated | ~claims.success)[suspects]

@@ -80,8 +80,8 @@ def meetings(segments: Segments, key: np.ndarray, limit: int) -> Meetings:
     order = sort_grouped(group, start)
     start, end, group = start[order], end[order], group[order]
     touching = (end[:-1] > start[1:]) & (group[1:] == group[:-1])
-    nothing = np.empty(0, np.int64)
     if not touching.any():
+        nothing = order[:0]
         return Meetings(nothing, nothing, nothing, nothing, 0)
     reach = running_max(end, group)
     inside = np.flatnonzero((reach[:-1] > start[1:]) & (group[1:] == group[:-1])) + 1

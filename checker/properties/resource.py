@@ -129,6 +129,9 @@ def _sentence(evidence: Evidence, accesses: Accesses, step: Step) -> str:
         return f"{a} read version {seen[step.source]}, {b} wrote version {version} without {a} seeing it"
     if step.kind == "ww":
         return f"{b} wrote version {version} after {a}'s version {accesses.version[step.source]}"
+    if step.kind == "version":
+        did = "wrote" if accesses.write[step.target] else "read"
+        return f"{b} {did} version {version}, later than {a}'s version {accesses.version[step.source]}"
     if step.kind == "wr":
         return f"{b} read version {accesses.version[step.source]}, which {a} wrote"
     return (

@@ -47,22 +47,12 @@ def late_returns(evidence: Evidence) -> list[Finding]:
     limit = longer(ops.wait_ns[rows], params.rho) + slack
     late = np.flatnonzero(end - ops.call_ns[rows] > limit)
     if late.size:
-        took = end[late] - ops.call_ns[rows[late]] - _still_ns(evidence, rows[late], end[late])
+        took = end[late] - ops.call_ns[rows[late]] - evidence.still_ns(rows[late], end[late])
         late = late[took > limit[late]]
     findings = [
         _late(evidence, int(rows[at]), int(end[at]), bool(back[at] < NEVER)) for at in late[:LISTED_MAX]
     ]
     return limited(findings, late.size)
-
-
-def _still_ns(evidence: Evidence, rows: np.ndarray, end_ns: np.ndarray) -> np.ndarray:
-    """For how long, at most, the client or the lab stood still between each call and `end_ns`."""
-    total = np.zeros(rows.size, np.int64)
-    for at, row in enumerate(rows.tolist()):
-        for still in evidence.standstills((evidence.client(row), "lab")):
-            shared = min(still.end_ns, int(end_ns[at])) - max(still.start_ns, int(evidence.ops.call_ns[row]))
-            total[at] += max(shared, 0)
-    return total
 
 
 def _late(evidence: Evidence, row: int, end_ns: int, returned: bool) -> Finding:

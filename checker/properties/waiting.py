@@ -86,7 +86,6 @@ class Waiting:
     took; `open` and `idle` are the longest of their kind, if there are any.
     """
 
-    shown: int = 0
     again: int = 0
     longest_ns: int = 0
     open: Wait | None = None
@@ -177,7 +176,6 @@ def waiting(
     lasted = free.end_ns - free.start_ns
     delay = free.called_ns - free.start_ns
     prompt = free.granted & (delay <= limit_ns[free.key])
-    found.shown = int(prompt.sum())
     again = prompt & ~free.first
     found.again = int(again.sum())
     found.longest_ns = max(0, int(delay[again].max(initial=0)))
@@ -227,7 +225,7 @@ def _free(evidence: Evidence, windows: Windows) -> _Free:
         start[1:][free],
         called[1:][free],
         certain[1:][free],
-        opens[free] if free.size else np.zeros(0, np.bool_),
+        opens[free],
     )
 
 
@@ -258,7 +256,6 @@ def _classify(
     until = int(free.called_ns[at]) if granted else end
     delay = total(within(start, until, up)) if until > start else 0
     if granted and delay <= limit:
-        found.shown += 1
         if not first:
             found.again += 1
             found.longest_ns = max(found.longest_ns, delay)

@@ -107,16 +107,15 @@ def _candidates(evidence: Evidence, rows: Index, back: np.ndarray) -> Iterator[t
     ops, grants, segments = evidence.ops, evidence.grants, evidence.guaranteed
     order = np.lexsort((segments.start_ns, grants.client[segments.grant]))
     client, start = grants.client[segments.grant][order], segments.start_ns[order]
-    end, key = segments.end_ns[order], grants.key[segments.grant][order]
+    end = segments.end_ns[order]
     for code in np.unique(client).tolist():
         low, high = np.searchsorted(client, [code, code + 1])
         reach = np.maximum.accumulate(end[low:high])
         mine = np.flatnonzero((ops.client[rows] == code) & (ops.key[rows] != NONE))
         at = np.searchsorted(start[low:high], back[mine])
         holding = (at > 0) & (reach[np.maximum(at - 1, 0)] > ops.call_ns[rows[mine]])
-        if np.unique(key[low:high]).size > 1 or holding.any():
-            for i in mine[holding].tolist():
-                yield int(rows[i]), int(back[i])
+        for i in mine[holding].tolist():
+            yield int(rows[i]), int(back[i])
 
 
 def _deadlock(evidence: Evidence, cycle: Cycle) -> Finding:
