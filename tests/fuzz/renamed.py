@@ -1,4 +1,4 @@
-"""Correct locks as Jepsen records them: processes are numbers, and nothing names a client or a grant.
+"""Correct locks as Jepsen records them: processes have numbers, and nothing names a client or a grant.
 
 After an operation of unknown outcome, process p goes on as p + concurrency, and what is still under way may
 take effect later. Every other operation takes effect at one instant between its call and its return. So no
@@ -80,8 +80,8 @@ class Lock:
 class Drawing:
     """Plays clients of one lock and writes down what they call and are told."""
 
-    def __init__(self, random: Random, kind: Kind) -> None:
-        self.random, self.kind = random, kind
+    def __init__(self, random: Random, kind: Kind, prefix: str) -> None:
+        self.random, self.kind, self.prefix = random, kind, prefix
         self.lock = Lock(kind, 3 if kind == "semaphore" else 1)
         self.events: list[Event] = []
         self.process = list(range(CLIENTS))
@@ -118,7 +118,7 @@ class Drawing:
         asked: dict[str, Any] = {"ttl_ns": ttl_ns} if timed and f in ("acquire", "extend") else {}
         if f == "acquire" and self.kind == "semaphore":
             asked["value"] = weight
-        process = str(self.process[client])
+        process = f"{self.prefix}{self.process[client]}"
         self._record(process, "invoke", f, now_ns, **asked)
         lasts = float(ttl_ns) if timed else float("inf")
         answer: list[dict[str, Any]] = []
@@ -150,6 +150,6 @@ class Drawing:
         self.events.append(Event(time_ns=now_ns, process=process, type=type, f=f, key="k", **told))
 
 
-def draw(random: Random, kind: Kind, length: int = 30) -> History:
-    """A history of a correct lock of this kind."""
-    return Drawing(random, kind).play(length)
+def draw(random: Random, kind: Kind, length: int = 30, prefix: str = "") -> History:
+    """A history of a correct lock of this kind; `prefix` stands before the number of every process."""
+    return Drawing(random, kind, prefix).play(length)

@@ -55,11 +55,12 @@ def test_where_clients_are_not_recorded_nobody_is_accused_for_a_new_process_numb
     assert seen["unknown", "ok"] >= LEAST // 2, "too few in which it matters who went on"
 
 
+@pytest.mark.parametrize("prefix", ["", "worker-"])
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_no_correct_lock_is_accused_where_only_process_numbers_are_recorded(kind: Kind) -> None:
+def test_no_correct_lock_is_accused_where_only_process_numbers_are_recorded(kind: Kind, prefix: str) -> None:
     seen: Counter[str] = Counter()
     for number in range(examples(HISTORIES // 4)):
-        history = renamed.draw(Random(f"{kind}/{number}"), kind, (8, 16, 30, 60)[number % 4])
+        history = renamed.draw(Random(f"{kind}/{number}"), kind, (8, 16, 30, 60)[number % 4], prefix)
         verdict = check(history)
         assert [f.why for p in verdict.properties.values() for f in p.violations] == [], number
         exclusion = verdict[Property.MUTUAL_EXCLUSION]

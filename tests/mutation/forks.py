@@ -39,8 +39,8 @@ FACTOR, EXTRA_SECONDS = 5.0, 3.0
 """A test of a mutant may take so many times what it takes, and so much more, in processor time."""
 WALL: Final = 6.0
 """And so many times that on the clock of the machine, which others use as well."""
-SLOWER: Final = 10.0
-"""So many times as long a test may take while its lines are traced."""
+CALLS: Final = 30
+"""In so many calls of a function its lines are traced; later ones would hardly show others."""
 
 THREADED: Final = ("polars", "numba")
 """Importing them starts threads, which a fork would lack: they are hidden while tests are collected."""
@@ -74,27 +74,16 @@ def traced(task: Task, items: dict[str, pytest.Item]) -> Iterator[dict[str, Any]
     """What each test executes of the checker; a test that takes longer than `task.seconds` is left out."""
     known = {profile.name for profile in profiles(task.profiles)}
     for name, item in [pair for pair in items.items() if pair[0] not in known][task.shard :: task.shards]:
-        limit = 60 + 30 * task.seconds
-        timed, taken = forked(partial(_timed, item, task.seconds), limit)
-        code, said = (
-            forked(partial(_traced, item, SLOWER * task.seconds), limit) if timed == 0 else (timed, "")
-        )
+        code, said = forked(partial(_traced, item, task.seconds), 60 + 30 * task.seconds)
         if code == 0:
-            yield {"name": name, "seconds": float(taken)} | json.loads(said)
-
-
-def _timed(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> int:
-    """Run a test and say what processor time it takes."""
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    begin = time.process_time()
-    passed = passes(item)
-    say(str(time.process_time() - begin))
-    return 0 if passed else 1
+            yield {"name": name} | json.loads(said)
 
 
 def _traced(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> int:
+    """Run a test, and say what it executes and takes; lines count in the first calls of a function only."""
     executed: dict[int, set[int]] = {}  # by the identity of a code: to hash one takes long
     lines: dict[int, tuple[CodeType, set[int]]] = {}
+    calls: Counter[int] = Counter()
     started: list[str] = []
 
     def local(frame: FrameType, event: str, argument: object) -> Any:
@@ -103,6 +92,9 @@ def _traced(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> in
 
     def called(frame: FrameType, event: str, argument: object) -> Any:
         code = frame.f_code
+        calls[id(code)] += 1
+        if calls[id(code)] > CALLS:
+            return None
         known = lines.get(id(code))
         if known is None:
             mine = code.co_filename.startswith(CHECKER)
@@ -112,6 +104,7 @@ def _traced(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> in
 
     sys.addaudithook(lambda event, _: started.append(event) if event == "subprocess.Popen" else None)
     signal.setitimer(signal.ITIMER_PROF, seconds)
+    begin = time.process_time()
     threading.settrace(called)
     sys.settrace(called)
     passed = passes(item)
@@ -120,8 +113,13 @@ def _traced(item: pytest.Item, seconds: float, say: Callable[[str], None]) -> in
     for code, _ in lines.values():
         if executed[id(code)]:
             files[str(Path(code.co_filename).relative_to(ROOT))] |= executed[id(code)]
-    profile = {"lines": {file: sorted(found) for file, found in files.items()}}
-    say(json.dumps(profile | {"starts": bool(started), "compiles": "numba" in sys.modules}))
+    profile = {
+        "seconds": time.process_time() - begin,
+        "lines": {file: sorted(found) for file, found in files.items()},
+        "starts": bool(started),
+        "compiles": "numba" in sys.modules,
+    }
+    say(json.dumps(profile))
     return 0 if passed else 1
 
 
@@ -170,7 +168,8 @@ def tests_of(
         covering = [profile for profile in known if profile.starts]
     left = seconds
     chosen: list[Profile] = []
-    word = Path(mutant.module).stem.removeprefix("__init__")
+    path = Path(mutant.module)
+    word = path.stem.removeprefix("__init__")
 
     def order(profile: Profile) -> float:
         """Seconds per kill: likely is what killed before, and what is named after the module."""
@@ -179,6 +178,7 @@ def tests_of(
         return (0.003 + profile.seconds) / (
             likely
             + (word in file)
+            + (path.parent.name in file.rpartition("/")[2])
             + (file.rpartition("/")[2].startswith(("test_mutation", "test_recorded")))
             + (word in test)
         )

@@ -38,6 +38,49 @@ def _entries(why: str, *rows: tuple[str, str, str | None, str | None]) -> list[E
 
 _FULL: Final = "an array filled with a Python integer has 64-bit integers anyway (numpy 2, every platform)"
 _ZIP: Final = "an assertion: both are made from one array, or one from the other, so their lengths are equal"
+_ZIPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("formats/chunks", ("helpers, shares[1:]",)),
+    ("formats/edn", ("keys, items[1::2]",)),
+    (
+        "formats/parquet_table",
+        ("COLUMNS, threads.map(lambda name: _column(pl, path, name, trusted), COLUMNS)",),
+    ),
+    ("formats/scan", ("NUMBER_COLUMNS, self._numbers",)),
+    ("history/accesses", ("*found",)),
+    (
+        "history/pairing",
+        (
+            "names, _each(merged, names, calls.size)",
+            "_FIELDS, zip(*map(_ROW, events), strict=True) if n else [()] * len(_FIELDS)",
+            "*map(_ROW, events)",
+        ),
+    ),
+    ("history/renaming", ("alone.tolist(), of",)),
+    ("linearizability/adapter", ("rows.tolist(), called.tolist(), returned.tolist()",)),
+    ("linearizability/check", ("chosen.key.tolist(), lock_ops(chosen)",)),
+    ("linearizability/model", ("columns.row.tolist(), kinds, *(column.tolist() for column in lists)",)),
+    ("properties/counting", ("clients, holds.weight[same].tolist()",)),
+    ("properties/cycles", ("graph.source.tolist(), graph.target.tolist(), graph.kind.tolist()",)),
+    (
+        "properties/deadlock_freedom",
+        (
+            "free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist()",
+            "inside.tolist(), calls[1:]",
+        ),
+    ),
+    ("properties/linearizable", ("*added",)),
+    ("properties/mutual_exclusion", ("found.first.tolist(), found.second.tolist()",)),
+    (
+        "properties/resource",
+        (
+            "found.first.tolist(), found.second.tolist(), found.kind",
+            "(a, b), wrote, (one, two)",
+            "steps, sentences",
+        ),
+    ),
+    ("properties/waits", ("circle, [*circle[1:], circle[0]]",)),
+)
+"""By file, the columns that are walked through together."""
 _BLOCK: Final = "the size of a piece of work; the pieces together are the same"
 _GROWTH: Final = "how much room is made ahead; what is in it is the same"
 
@@ -69,6 +112,10 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
         ("formats/seal", "_PIECE: Final =", "20", None),
         ("formats/scan", "BYTES_PER_OPERATION: Final =", "320", None),
         ("formats/jsonl", "len(block) < _THREAD_BYTES", "len(block) < _THREAD_BYTES", None),
+        ("formats/chunks", "if end - start < PARALLEL_BYTES or", "end - start", None),
+        ("formats/chunks", "if end - start < PARALLEL_BYTES or", "end - start < PARALLEL_BYTES", None),
+        ("history/pairing", "with ThreadPoolExecutor(2) as threads", "ThreadPoolExecutor(2)", None),
+        ("history/pairing", "with ThreadPoolExecutor(2) as threads", "2", None),
         (
             "formats/jsonl",
             "size < chunks.PARALLEL_BYTES",
@@ -101,52 +148,103 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
         "which mix of bytes is tried for a table in which no two words collide: one is looked for that fits",
         ("formats/scan", "for factor in range(1, 1 << 16)", "16", None),
     )
+    + [
+        entry
+        for file, pairs in _ZIPS
+        for entry in _entries(
+            _ZIP,
+            (file, "strict=True", "True", "False"),
+            *((file, "strict=True", f"zip({them}, strict=True)", f"zip({them})") for them in pairs),
+        )
+    ]
     + _entries(
-        "the guess which field follows which; one that is wrong costs a look into the table of names",
+        "a rank: only the order of the numbers counts",
+        ("history/attribution", "return 2", "2", "3"),
     )
     + _entries(
-        _ZIP,
+        "any shift keeps the numbers of different pairs apart, as long as none is negative",
+        ("history/arrays", "number: I64 = one.astype(np.int64) * width + other + 1", "1", "2"),
+        ("history/arrays", "width = int(other.max(initial=-1)) + 2", "2", "3"),
+    )
+    + _entries(
+        "a quicker way where it fits; the other one gives the same answer",
+        ("history/arrays", "if _grows(values, group, None, strictly=False)", "False", "True"),
+        ("properties/cycles", "if graph.nodes >= LARGE", "graph.nodes >= LARGE", None),
+        ("linearizability/turns", "if self.columns.keys > 1", "self.columns.keys > 1", None),
+        ("linearizability/columns", "if top <= 3 * size + 1024", "3", "4"),
+        ("linearizability/columns", "if top <= 3 * size + 1024", "1024", None),
         (
-            "formats/chunks",
-            "zip(helpers, shares[1:], strict=True)",
-            "zip(helpers, shares[1:], strict=True)",
-            None,
+            "linearizability/columns",
+            "if top <= 3 * size + 1024",
+            "top <= 3 * size + 1024",
+            "top < 3 * size + 1024",
         ),
-        (
-            "formats/edn",
-            "return dict(zip(keys, items[1::2], strict=True))",
-            "zip(keys, items[1::2], strict=True)",
-            None,
+    )
+    + _entries(
+        "room for the code of what is absent, -1: in a longer table its place is the last as well",
+        ("properties/deadlock_freedom", "np.full(len(evidence.ops.names.key) + 1, bound", "1", "2"),
+        ("properties/deadlock_freedom", "np.zeros(len(ops.names.key) + 1, np.int64)", "1", "2"),
+        ("check", "np.zeros(len(ops.names.grant) + 1, bool)", "1", "2"),
+        ("history/writes", "np.full(len(ops.names.token) + 1, NONE, np.int64)", "1", "2"),
+        ("history/identity", "np.zeros(max(int(ops.grant.max(initial=NONE)), NONE) + 2", "2", "3"),
+        ("history/identity", "np.full(max(int(ops.grant.max(initial=NONE)), NONE) + 2", "2", "3"),
+        ("history/identity", "np.zeros(int(client.max(initial=NONE)) + 2, np.bool_)", "2", "3"),
+    )
+    + _entries(
+        "an index so large is left to the decoder, which takes it alike",
+        ("formats/scan", "not -(2**63) < (event.index or 0) < 2**62", "63", "62"),
+        ("formats/scan", "not -(2**63) < (event.index or 0) < 2**62", "62", "61"),
+    )
+    + _entries(
+        "how many there are, for room ahead",
+        *(
+            (file, before.replace("'", '"'), before, before.rpartition(", ")[0] + ")")
+            for file, before in (
+                ("formats/chunks", "np.fromiter(map(interner.__getitem__, names), np.int32, len(names))"),
+                ("history/pairing", "np.fromiter(map(TYPES.__getitem__, fields['type']), np.int8, n)"),
+                ("history/pairing", "np.fromiter(map(interner.__getitem__, values), np.int32, len(values))"),
+                ("history/pairing", "np.fromiter(map(_KIND.__getitem__, kinds), np.int8, len(kinds))"),
+                (
+                    "history/pairing",
+                    "np.fromiter(map(interner.__getitem__, strings), np.int32, len(strings))",
+                ),
+            )
         ),
-        (
-            "history/pairing",
-            "zip(*map(_ROW, events), strict=True)",
-            "zip(*map(_ROW, events), strict=True)",
-            None,
-        ),
-        ("properties/linearizable", "zip(*added, strict=True)", "zip(*added, strict=True)", None),
+    )
+    + _entries(
+        "a table of small numbers, in which wider ones do as well",
+        ("formats/scan", "np.full(1 << 10, -1, np.int32)", "np.full(1 << 10, -1, np.int32)", None),
+    )
+    + _entries(
+        "a filter ahead of the test itself, which leaves out what passes too much",
         (
             "properties/waits",
-            "zip(circle, [*circle[1:], circle[0]], strict=True)",
+            "holding = (at > 0) & (reach",
             None,
-            "zip(circle, [*circle[1:], circle[0]])",
+            "(at > 0) | (reach[np.maximum(at - 1, 0)] > ops.call_ns[rows[mine]])",
         ),
-        (
-            "properties/mutual_exclusion",
-            "pairs = zip(found.first.tolist(), found.second.tolist(), strict=True)",
-            None,
-            "zip(found.first.tolist(), found.second.tolist())",
-        ),
-        ("properties/resource", "zip(steps, sentences, strict=True)", None, "zip(steps, sentences)"),
-        (
-            "linearizability/check",
-            "zip(chosen.key.tolist(), lock_ops(chosen), strict=True)",
-            None,
-            "zip(chosen.key.tolist(), lock_ops(chosen))",
-        ),
-        ("properties/linearizable", "zip(*added, strict=True)", "True", "False"),
-        ("formats/chunks", "zip(helpers, shares[1:], strict=True)", "True", "False"),
-        ("formats/edn", "return dict(zip(keys, items[1::2], strict=True))", "True", "False"),
+    )
+    + _entries(
+        "which bits of a hash are looked at first; all of them are in turn",
+        ("formats/parquet_table", "own, shift = hashes, 0", "0", "1"),
+    )
+    + _entries(
+        "no grant has an empty name, nor none: this is for the type checker",
+        ("live/judge", 'self._grants.get(name or "")', "name or ''", "name"),
+        ("live/judge", 'self._grants.get(event.grant_id or "")', "event.grant_id or ''", "event.grant_id"),
+    )
+    + _entries(
+        "more room than is used",
+        ("formats/scan", "np.full((kernel.STATES, len(_FIELDS) + 1), NONE, np.int64)", "1", "2"),
+    )
+    + _entries(
+        "no weight: any number that is not positive",
+        ("properties/counting", "return {READ: 1, WRITE: ROOM}.get(value, 0)", "0", "-1"),
+        ("properties/counting", "return value if isinstance(value, int) and not", "0", "-1"),
+    )
+    + _entries(
+        "of a column that is one number repeated, two rows say what one says",
+        ("history/history", "column = column[:1]", "1", "2"),
     )
     + _entries(
         _FULL,

@@ -34,6 +34,7 @@ from checker.live.judge import Judge
 from checker.verdict import Finding, Property, Severity, Verdict
 from tests.unit.checker.damaged import DAMAGED
 from tests.unit.checker.drawn import FAMILIES, story
+from tests.unit.checker.drawn_causes import caused_story
 from tests.unit.checker.drawn_changed import changed_story, numbered_story
 from tests.unit.checker.drawn_grid import FAMILIES as GRID_FAMILIES
 from tests.unit.checker.drawn_grid import grid_story
@@ -45,6 +46,7 @@ FILES = 400
 GRID = 25 * len(GRID_FAMILIES)
 CHANGED = 260
 NUMBERED = 90
+DENSE, PER_LINE = 36, 50
 WORD = re.compile(rb'"[^"]*"|[:\w.-]+|\s+|.', re.DOTALL)
 OTHERS = (
     b"",
@@ -246,6 +248,28 @@ def _changed(title: str, made: Story, number: int) -> dict[str, Any]:
     return line | {"live": live_said(made.text())}
 
 
+def dense_line(number: int) -> dict[str, Any]:
+    """Digests of the verdicts on many histories of one kind, none of which is in the other files."""
+    draw = (caused_story, story, grid_story, changed_story, caused_story, numbered_story)[number % 6]
+    return {
+        "history": f"dense {number}",
+        "digests": [_dense(draw, 10_000 + PER_LINE * number + at) for at in range(PER_LINE)],
+    }
+
+
+def _dense(draw: Callable[[int], Story], number: int) -> str:
+    """Of every third the verdict is by another model; of every fourth an argument is taken in."""
+    model = None if number % 3 else other_model(number // 3)
+    try:
+        history = draw(number).history()
+        verdict = check(history, model=model)
+    except HistoryError as error:
+        return digest(str(error))
+    assert not any("the check crashed" in p.why for p in verdict.properties.values()), number
+    told = [f for f in verdict.findings if f.severity is not Severity.INFORMATION and number % 4 == 0]
+    return digest(verdict.to_dict(), [list(explain(history, f, model).lines()) for f in told[:1]])
+
+
 def golden_line(case: str) -> dict[str, Any]:
     """What is recorded of a golden history: every sentence as well."""
     history = load(GOLDEN / f"{case}.jsonl")
@@ -332,6 +356,7 @@ RECORDED: Mapping[str, tuple[Callable[[Any], dict[str, Any]], Sequence[int | str
     "grid": (grid_line, range(GRID)),
     "changed": (changed_line, range(CHANGED)),
     "numbered": (numbered_line, range(NUMBERED)),
+    "dense": (dense_line, range(DENSE)),
     "golden": (golden_line, CASES),
     "edited": (file_line, range(FILES)),
     "damaged": (damaged_line, range(len(DAMAGED))),

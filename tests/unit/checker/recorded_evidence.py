@@ -119,7 +119,7 @@ def _faults(evidence: Evidence) -> Iterable[Any]:
 
 def _liveness(evidence: Evidence) -> Iterable[Any]:
     availability, rows = Availability(evidence), np.arange(len(evidence.ops))
-    yield evidence.still_ns(rows), evidence.pauses()
+    yield evidence.still_ns(rows, evidence.ops.return_ns[rows]), evidence.pauses()
     for name in sorted(evidence.client_names):
         yield availability.served(name), availability.still(name), availability.dead(name)
     tries, ends = tries_of(evidence), hold_ends(evidence)

@@ -10,6 +10,7 @@ import pytest
 
 from checker.history.arrays import (
     Composite,
+    both,
     by_group,
     dense,
     group_starts,
@@ -138,3 +139,11 @@ def test_durations_of_clocks_that_err() -> None:
     assert (shorter(ttl, 0.9)[-2:] == NEVER).all()
     one, two = np.array([1, 1, NEVER, NEVER, NEVER + 5, -3]), np.array([2, NEVER, 2, NEVER, -1, 1])
     assert plus(one, two).tolist() == [3, NEVER, NEVER, NEVER, NEVER, -2]
+
+
+def test_pairs_of_codes_are_told_apart_and_none_that_is_there_is_negative() -> None:
+    for most in (-1, 0, 3):
+        pairs = [(one, other) for one in range(4) for other in range(-1, most + 1)]
+        numbers = both(*(np.array(codes, np.int32) for codes in zip(*pairs, strict=True))).tolist()
+        assert len(set(numbers)) == len(pairs)
+        assert min(numbers) >= 0

@@ -81,6 +81,7 @@ def test_a_restart_is_over_once_it_is_confirmed() -> None:
 def test_a_fault_that_names_nobody_may_have_hit_everybody() -> None:
     assert not leaked(refused(dead_alice().fault("partition", 50, []), 100, 5_000))
     assert leaked(refused(dead_alice().fault("partition", 50, ["alice", "bob"]), 100, 5_000))
+    assert leaked(refused(dead_alice().fault("client_crash", 50, []), 100, 5_000)), "of clients, not nodes"
 
 
 @pytest.mark.parametrize("gap_ns", [0, 2])

@@ -40,7 +40,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     refused([str(tmp_path)], capsys, "saw a directory, expected a file", str(tmp_path))
     refused([str(tmp_path / "pipe.jsonl")], capsys, "saw a pipe")
     refused(["/dev/null"], capsys, "saw a device")
-    refused([str(tmp_path / "none.jsonl")], capsys, "no such file")
+    refused([str(tmp_path / "none.jsonl")], capsys, f"{tmp_path / 'none.jsonl'}: no such file")
     refused([str(tmp_path / ("x" * 300))], capsys, "cannot be read: file name too long")
     refused([str(CASE / "x")], capsys, "cannot be read: not a directory")
 

@@ -119,7 +119,17 @@ def test_a_large_cycle_is_told_by_two_steps() -> None:
         story.write(f"w{version}", None, version, version + 0.5, None, version)
     story.op("late", "read", n + 10, n + 11, version_read=0)
     (finding,) = story.verdict().named("cycle")
-    assert [edge["kind"] for edge in finding.details["edges"]] == ["real-time", "ww"]
+    assert [edge["kind"] for edge in finding.details["edges"]] == ["real-time", "version"]
+    assert finding.evidence[1] == f"w{n} wrote version {n}, later than late's version 0"
+
+
+def test_a_version_that_nobody_on_record_wrote_has_its_place_all_the_same() -> None:
+    story = Story().op("alice", "read", 0, 1, version_read=2).write("bob", None, 10, 11, None, 1)
+    (finding,) = story.verdict().named("cycle")
+    assert finding.evidence == (
+        "alice had finished (version 2) by 1 ms, before bob began (version 1) at 10 ms",
+        "alice read version 2, later than bob's version 1",
+    )
 
 
 def test_info_writes_count_only_when_seen() -> None:

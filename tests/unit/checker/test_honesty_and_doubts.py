@@ -152,6 +152,12 @@ def test_a_standstill_excuses_only_what_it_can_explain() -> None:
     assert liars(claims.stall("alice", 10, 49)) == [guilty]
 
 
+@pytest.mark.parametrize(("stood", "severity"), [(495, "information"), (495 - NS, "violation")])
+def test_a_standstill_that_is_not_recorded_counts_beside_one_that_is(stood: float, severity: str) -> None:
+    story = Story(**{**EXACT, "stall_ns": 5 * MS}).acquire("alice", "g", 0, 1_500)
+    assert liars(story.stall("alice", 500, stood)) == [("alice", severity)]
+
+
 # -- the model, reasons to doubt, and remarks ------------------------------------------------------------
 
 

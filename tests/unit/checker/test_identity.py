@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from checker.check import check
 from checker.errors import HistoryError
 from checker.formats import load
-from checker.history.events import Params
+from checker.history.events import Event, Params
 from checker.history.history import History
 from checker.verdict import Outcome, Property
 from tests.unit.checker.story import MS, Story, names
@@ -106,6 +106,24 @@ def refused(story: Story) -> HistoryError:
     with pytest.raises(HistoryError) as caught:
         story.history()
     return caught.value
+
+
+@pytest.mark.parametrize(("field", "named"), [("key", "key"), ("grant_id", "grant")])
+def test_a_completion_is_of_what_its_invocation_names(field: str, named: str) -> None:
+    def called(asked: str | None, told: str | None) -> History:
+        shared = {"time_ns": 0, "process": "alice", "f": "held", "key": "k"}
+        events = [
+            Event(**(shared | {"type": kind, field: name}))  # type: ignore[arg-type]
+            for kind, name in (("invoke", asked), ("ok", told))
+        ]
+        return History.from_events(events)
+
+    for asked, told in (("x", "x"), ("x", None), (None, "x"), (None, None)):
+        assert len(called(asked, told).ops) == 1
+    with pytest.raises(
+        HistoryError, match=rf"^field '{named}': the completion names another {named}: alice held \(event 0\)"
+    ):
+        called("x", "y")
 
 
 @pytest.mark.parametrize("first", ["ok", "info"])
@@ -240,24 +258,31 @@ def test_durations_without_end_stay_so_on_any_clock() -> None:
     assert shorter(np.array([10**10]), 0.01).tolist() == [9_801_980_198]
 
 
-def numbered(model: str, *, later: str = "8") -> History:
+def numbered(model: str, *, later: str = "8", prefix: str = "") -> History:
     """Process 3 of 5 takes the lock, its write has an unknown outcome, and process 8 gives the lock back."""
     story = Story(rho=0.0, model=model).acquire("3", "g1", 0, 10, fence=1, ttl=None)
     story.op("4", "read", 0, 5).write("3", "g1", 20, 30, 0, None, type="info")
     story.op(later, "release", 40, 50).acquire("4", "g2", 60, 70, fence=2, ttl=None)
     story.op("4", "release", 80, 90)
-    return History.from_events([replace(e, grant_id=None, client=None) for e in story.events()], story.params)
+    events = [replace(e, grant_id=None, client=None, process=f"{prefix}{e.process}") for e in story.events()]
+    return History.from_events(events, story.params)
 
 
+@pytest.mark.parametrize("prefix", ["", "worker-"])
 @pytest.mark.parametrize("model", ["lease", *OWNED, "semaphore"])
-def test_a_new_process_number_may_be_the_client_of_the_old_one(model: str) -> None:
-    history = numbered(model)
+def test_a_new_process_number_may_be_the_client_of_the_old_one(model: str, prefix: str) -> None:
+    history = numbered(model, prefix=prefix)
     if model == "semaphore":
         history = history.with_params(replace(history.params, permits=1))
     verdict = check(history).properties[Property.MUTUAL_EXCLUSION]
     assert verdict.outcome is Outcome.UNKNOWN
-    assert "process 8 released 'k' at 40 ms" in verdict.why
-    assert "may be the client of process 3" in verdict.why
+    assert f"process {prefix}8 released 'k' at 40 ms" in verdict.why
+    assert f"may be the client of process {prefix}3" in verdict.why
+
+
+@pytest.mark.parametrize("model", OWNED)
+def test_who_has_a_name_without_a_number_goes_on_for_nobody(model: str) -> None:
+    assert exclusion(numbered(model, later="bob")) is Outcome.VIOLATED
 
 
 @pytest.mark.parametrize("model", OWNED)

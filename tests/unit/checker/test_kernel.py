@@ -113,6 +113,23 @@ def test_blank_lines_are_no_events() -> None:
         )
 
 
+def test_more_lines_than_events_can_be_are_left_to_the_decoder() -> None:
+    event = b'{"time_ns":1,"process":"a","type":"invoke","f":"read"}\n'
+    for block in (event + b"{}\n" * 300, event + b"\n" * 300 + b"{}\n" * 3):
+        with pytest.raises(scan.NotPlain):
+            scan.Scanner(foreign=True, compiled=False).chunk([block])
+    assert scan.Scanner(foreign=True, compiled=False).chunk([event + b"\n" * 300]).count == 1
+
+
+def test_strings_of_one_hash_are_told_apart() -> None:
+    pool, text = scan.Pool(), b"ababcabcx"
+    spans = ((0, 2), (2, 5), (5, 8), (2, 4), (5, 9), (0, 0))
+    pool.reserve(len(spans), 100)
+    found = [kernel.interned(text, start, end, 7, 2, *pool.arrays) for start, end in spans]
+    assert found == [0, 1, 1, 0, 2, 3]
+    assert list(pool.names("key", kernel.collected)) == ["ab", "abc", "abcx", ""]
+
+
 def test_the_table_of_strings() -> None:
     pool = scan.Pool()
     codes: dict[tuple[int, bytes], int] = {}

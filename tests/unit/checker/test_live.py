@@ -93,6 +93,16 @@ def test_a_release_of_a_grant_that_nobody_acquired_may_be_of_any_of_its_client()
     assert told(story) == []
 
 
+def test_a_release_of_nothing_that_is_known_is_over_when_it_returned() -> None:
+    """It may have ended what was held when it was called, and nothing that was acquired after its return."""
+    story = Story().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
+    story.release("alice", "g9", 15, 16, key=None).acquire("alice", "g1", 20, 30)
+    assert told(story.acquire("bob", "g2", 40, 50)) == [(-1, "overlap")]
+    late = Story().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
+    late.release("alice", "g9", 15, 35, key=None).acquire("alice/1", "g1", 20, 30)
+    assert told(late.acquire("bob", "g2", 40, 50)) == []
+
+
 def test_an_extension_that_names_no_grant_may_be_of_any() -> None:
     story = Story().acquire("alice", "g1", 0, 10).op("alice", "extend", 15, 16, asked={"ttl_ns": 20 * MS})
     story.acquire("bob", "g2", 200, 210).write("bob", "g2", 220, 230, 0, 1)
@@ -131,7 +141,8 @@ def test_a_lost_update_waits_for_an_earlier_write_of_the_same_grant() -> None:
 
 
 def test_an_early_long_extension_counts_however_many_follow() -> None:
-    story = Story().acquire("alice", "g1", 0, 1).extend("alice", "g1", 2, 3, ttl=1_000_000)
+    story = Story().acquire("alice", "g1", 0, 1).extend("alice", "g1", 1.2, 1.5)
+    story.extend("alice", "g1", 2, 3, ttl=1_000_000)
     for number in range(100):
         story.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
     story.acquire("bob", "g2", 5_000, 5_010).write("bob", "g2", 5_020, 5_030, 0, 1)
@@ -163,6 +174,15 @@ def test_nothing_is_judged_after_times_went_back() -> None:
     assert list(judge.doubts.reasons()) == [
         "the time goes back at event 3: from there on nothing was judged live"
     ]
+
+
+def test_an_unknown_kind_is_an_error_with_its_event() -> None:
+    judge = Judge(Params())
+    judge.feed(Event(time_ns=0, process="lab", type="info", f="phase"))
+    with pytest.raises(HistoryError) as caught:
+        judge.feed(Event(time_ns=1, process="a", type="invoke", f="aquire"))
+    assert (caught.value.field, caught.value.hint) == ("f", "did you mean 'acquire'?")
+    assert caught.value.problem.endswith("(event 1)")
 
 
 @pytest.mark.parametrize("wrong", ["invoked twice", "never invoked", "another f"])

@@ -14,6 +14,7 @@ from checker.errors import HistoryError
 from checker.formats import jsonl
 from checker.history.events import Params
 from checker.live import lines
+from checker.live.command import follow
 from checker.live.lines import Reader, lines_of
 
 HEADER = jsonl.header_line(Params(nodes=3)).rstrip()
@@ -62,6 +63,27 @@ def test_a_file_that_is_gone_for_a_moment_is_waited_for(
     with pytest.raises(HistoryError, match="became shorter"):
         next(read)
     assert opened == []
+
+
+@pytest.mark.parametrize(("mebibytes", "fine"), [(15.9, True), (16, True), (16.1, False), (16.9, False)])
+def test_a_line_may_be_so_long(monkeypatch: pytest.MonkeyPatch, mebibytes: float, fine: bool) -> None:
+    data = [b"x" * int(mebibytes * 2**20), b"\nnext"]
+    monkeypatch.setattr(lines, "_from_stdin", lambda: iter(data))
+    read = lines_of("-")
+    if fine:
+        assert [len(line) for line in read] == [len(data[0]), 4]
+        return
+    with pytest.raises(HistoryError) as caught:
+        next(read)
+    assert str(caught.value) == "-: saw a line of more than 16 MiB"
+
+
+def test_nothing_at_all_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lines, "_from_stdin", lambda: iter(()))
+    assert follow("-") == 2
+    assert capsys.readouterr().err == "error: standard input:1: saw nothing, expected a header\n"
 
 
 def test_no_file_and_a_directory_are_errors(tmp_path: Path) -> None:

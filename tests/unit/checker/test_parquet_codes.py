@@ -24,6 +24,12 @@ def test_each_row_finds_the_first_with_its_hash(hashes: list[int]) -> None:
     assert found.tolist() == [hashes.index(one) for one in hashes]
 
 
+def test_hashes_of_which_only_the_low_bits_differ_are_found_in_a_few_tables() -> None:
+    """By the same bits again and again it would take as many tables as there are hashes: hours."""
+    hashes = np.arange(100_000, dtype=np.uint64)
+    assert first_rows(hashes).tolist() == hashes.tolist()
+
+
 def interned(texts: Sequence[str | None]) -> tuple[list[int], list[str]]:
     interner = Interner()
     codes = [interner[text] for text in texts]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from checker.errors import HistoryError
+from checker.formats.jsonl import event_line, footer_line, header_line, parse
 from checker.history.events import Event, Params
 from checker.history.history import Fault, History, Stall
 from checker.history.operations import NEVER
@@ -157,6 +158,19 @@ def test_a_rate_is_less_than_one(rho: float) -> None:
 def test_a_history_without_events_begins_and_ends_at_zero() -> None:
     history = History.from_events([])
     assert (history.start_ns, history.end_ns, len(history.ops)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("processes", [("lab", "a"), ("a", "lab"), ("lab", "node", "a"), ("a", "b", "lab")])
+def test_a_file_begins_with_its_first_event_whoever_recorded_it(processes: tuple[str, ...]) -> None:
+    kinds = {"lab": ("info", "phase"), "node": ("info", "node-up")}
+    events = [
+        Event(time_ns=5 + at, process=process, type=kind[0], f=kind[1])  # type: ignore[arg-type]
+        for at, process in enumerate(processes)
+        for kind in (kinds.get(process, ("invoke", "read")),)
+    ]
+    text = b"".join(event_line(event, at) for at, event in enumerate(events))
+    history = parse(header_line(Params()) + text + footer_line(len(events)))
+    assert (history.start_ns, history.end_ns) == (5, 4 + len(events))
 
 
 def test_a_history_begins_with_its_first_event_and_ends_with_the_latest() -> None:

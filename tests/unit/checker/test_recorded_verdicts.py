@@ -14,11 +14,13 @@ from tests.unit.checker.recorded import (
     CASES,
     CHANGED,
     COUNT,
+    DENSE,
     FILES,
     GRID,
     NUMBERED,
     changed_line,
     damaged_line,
+    dense_line,
     drawn_line,
     file_line,
     golden_line,
@@ -49,6 +51,11 @@ def test_a_history_with_changes(number: int) -> None:
 @pytest.mark.parametrize("number", range(NUMBERED))
 def test_a_history_that_names_no_client(number: int) -> None:
     assert numbered_line(number) == RECORD[f"numbered {number}"], HINT
+
+
+@pytest.mark.parametrize("number", range(DENSE))
+def test_many_histories_of_one_kind(number: int) -> None:
+    assert dense_line(number) == RECORD[f"dense {number}"], HINT
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -19,8 +19,8 @@ from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operation
 from checker.history.renaming import Renaming, open_ends, renaming
 from tests.unit.checker.story import Story
 
-PROCESSES = ("0", "1", "2", "3", "4", "alice", "alice/1")
-CLIENTS = ("0", "1", "2", "3", "4", "alice")
+PROCESSES = ("0", "1", "2", "worker-3", "worker-4", "alice", "alice/1")
+CLIENTS = ("0", "1", "2", "worker-3", "worker-4", "alice")
 
 
 def table(number: int) -> Operations:
@@ -81,7 +81,7 @@ class Loops:
         if client != NONE and others:
             return True
         name = PROCESSES[process]
-        return not name.isdigit() or (client != NONE and CLIENTS[client] != name)
+        return not name[-1:].isdigit() or (client != NONE and CLIENTS[client] != name)
 
     def used(self) -> list[int]:
         return sorted(set(self.ops.process.tolist()))

@@ -93,6 +93,12 @@ def test_refusals_that_nobody_explains_are_no_pass(count: int, every: int) -> No
     assert refused["deadlock_freedom"].outcome == "unknown"
 
 
+@pytest.mark.parametrize(("count", "waited"), [(2, 1_140), (3, 2_260)])
+def test_refusals_count_up_to_the_last_event(count: int, waited: int) -> None:
+    (finding,) = refusals(count, 1_120).verdict().named("unavailable")
+    assert finding.details["waited_ns"] == waited * MS
+
+
 def test_refusals_are_no_series_if_another_client_tries_beside_one_of_them() -> None:
     beside = refusals(2, 1_100).acquire("carol", "c", 290, 310, "fail", ttl=10_000)
     assert beside.verdict()["fault_tolerance"].outcome == "unknown"
@@ -300,6 +306,23 @@ def test_an_overlap_names_the_command_and_whose_it_was() -> None:
         "cause: alice's DEL deleted the key on A, B and C at 0.09 s (event "
     )
     assert story.events()[cause.event].f == "key-deleted"
+
+
+@pytest.mark.parametrize(
+    ("did", "commands"),
+    [
+        ("deleted", ("DEL k", "unlink k", "GETDEL k")),
+        ("overwrote", ("SET k x", "GETSET k x", "PSETEX k 5 x", "SETEX k 5 x")),
+        ("set the time to live of", ("EXPIRE k 1", "PEXPIRE k 1", "PEXPIREAT k 1")),
+        ("renamed", ("RENAME k l",)),
+        ("changed", ("XADD k", "RESTORE k")),
+    ],
+)
+def test_what_a_command_did_is_told_in_words(did: str, commands: tuple[str, ...]) -> None:
+    for words in commands:
+        (finding,) = overlapping().look("ABC", 91, None, words, ran=90).verdict().named("overlap")
+        name = words.partition(" ")[0].upper()
+        assert f"cause: a {name} {did} the key on A, B and C at 0.08 s" in finding.evidence[1]
 
 
 def test_the_arguments_of_a_script_tell_whose_its_commands_were() -> None:

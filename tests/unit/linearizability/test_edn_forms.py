@@ -55,6 +55,23 @@ def test_a_value_is_written(value: Any, text: str) -> None:
     assert written(value) == text
 
 
+@pytest.mark.parametrize("name", ["error", "key", "grant_id", "token", "node", "client", "target"])
+@pytest.mark.parametrize(("value", "told"), [("7", "7"), ('"x"', "x"), (":a", "a"), ("[1 :a]", "[1 :a]")])
+def test_what_is_a_name_is_text_whatever_it_was(name: str, value: str, told: str) -> None:
+    line = f"{{:process 0 :type :invoke :f :read :{name.replace('_', '-')} {value}}}"
+    ((_, form),) = forms(line)
+    assert getattr(edn.event_of(form, 0), name) == told
+
+
+def test_only_an_integer_may_be_too_long() -> None:
+    longest = edn.DIGITS_MAX
+    assert list(forms("1" * longest)) == [(1, int("1" * longest))]
+    for fine in (":" + "a" * 2 * longest, "a" * 2 * longest, "0." + "1" * 2 * longest):
+        assert len(list(forms(fine))) == 1
+    with pytest.raises(HistoryError):
+        list(forms("1" * (longest + 1)))
+
+
 def test_only_one_form_is_a_form() -> None:
     assert edn._form('{:a [1 "b" :c]}') == {"a": [1, "b", "c"]}
     for text, count in (("", 0), ("1 2", 2)):

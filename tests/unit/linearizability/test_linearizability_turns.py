@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from checker.history.operations import NEVER
-from checker.linearizability.columns import ACQUIRE, RELEASE, OpColumns, op_columns
+from checker.linearizability import owned, unowned
+from checker.linearizability.columns import ACQUIRE, NO_FENCE, RELEASE, OpColumns, op_columns
 from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned, keeps_identity, scan_owned
 from checker.linearizability.turns import in_turns
@@ -70,6 +71,54 @@ def test_answers_as_the_scan_without_owners_on_drawn_histories() -> None:
     assert accepted > 30
 
 
+def test_keys_together_are_judged_as_each_alone() -> None:
+    random = Random("turns/keys")
+    seen = set()
+    for _ in range(300):
+        shape = Shape(ops=6, fenced=True, release=0.7)
+        some = [draw(random, owner_mutex(1, fenced=True), shape) for _ in range(3)]
+        some = [_falling(columns, random) for columns in some if len(columns)]
+        if not some:
+            continue
+        whole = together(some)
+        found = in_turns(whole, fenced=True).tolist()
+        assert found == [bool(in_turns(columns, fenced=True)[0]) for columns in some], some
+        reasons = [(v.key, v.reason) for v in check_owned(whole, depth=1, fenced=True)]
+        alone = [scan_owned(columns, depth=1, fenced=True) for columns in some]
+        assert sorted(reasons) == [(key, v.reason) for key, them in enumerate(alone) for v in them], some
+        seen.add(tuple(found))
+    assert len(seen) == 8
+
+
+def _falling(columns: OpColumns, random: Random) -> OpColumns:
+    """One in three with fences that fall where they grew."""
+    falls = (columns.fence != NO_FENCE) & (random.random() < 1 / 3)
+    return replace(columns, fence=np.where(falls, -columns.fence, columns.fence))
+
+
+def together(some: list[OpColumns]) -> OpColumns:
+    """Locks of one key each, as those of several keys at the same time."""
+    parts = [
+        replace(
+            columns,
+            key=columns.key + key,
+            called=columns.called * len(some) + key,
+            returned=np.where(columns.certain, columns.returned * len(some) + key, NEVER),
+        )
+        for key, columns in enumerate(some)
+    ]
+    names = ("kind", "process", "key", "called", "returned", "fence")
+    return op_columns(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def test_what_takes_turns_is_not_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((owned, "scan_owned"), (unowned, "scan_unowned")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("scanned"))
+    columns = op_columns([ACQUIRE, RELEASE, ACQUIRE], [0, 0, 1], [0, 20, 40], [10, 30, 50])
+    assert check_owned(columns, depth=1, fenced=False) == check_unowned(columns) == []
+    assert check_unowned(replace(columns, process=np.array([0, 1, 2], np.int32))) == []
+
+
 def timed(random: Random, columns: OpColumns, span: int) -> OpColumns:
     """The same operations with times for ranks, of which many are equal."""
     ranks = sorted({*columns.called.tolist(), *columns.returned[columns.certain].tolist()})
@@ -114,3 +163,11 @@ def test_an_operation_may_not_return_at_the_time_of_its_call_and_before_it() -> 
     assert len(op_columns([0], [0], at, at, call_index=np.array([0]), return_index=np.array([1]))) == 1
     with pytest.raises(ValueError, match="operation 0 returns"):
         op_columns([0], [0], at, at, call_index=np.array([1]), return_index=np.array([0]))
+
+
+@pytest.mark.parametrize(("fences", "fine"), [([1, 2, 3], True), ([1, 3, 2], False), ([2, 1, 3], False)])
+def test_each_fence_is_greater_than_the_one_before(fences: list[int], fine: bool) -> None:
+    fence = [number for one in fences for number in (one, NO_FENCE)]
+    stamps = [list(range(start, 120, 20)) for start in (0, 10)]
+    columns = op_columns([ACQUIRE, RELEASE] * 3, [0] * 6, *stamps, fence=fence)
+    assert in_turns(columns, fenced=True).tolist() == [fine]
