@@ -87,7 +87,7 @@ def operation(evidence: Evidence, row: int) -> str:
     back = int(ops.return_ns[row])
     ended = {Status.OK: "ok", Status.FAIL: "failed", Status.INFO: "unknown"}[status]
     until = f"{ended} at {_at(evidence, back)}" if back < NEVER else "outcome unknown"
-    events = "–".join(str(e) for e in dict.fromkeys((evidence.called(row), evidence.told(row))))
+    events = "–".join(str(e) for e in dict.fromkeys((evidence.invocation(row), evidence.completion(row))))
     told = [
         f"{name} {value}"
         for name, value in (

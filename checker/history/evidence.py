@@ -14,7 +14,7 @@ from checker.history.events import LAB, Params
 from checker.history.grants import Grants, grants_of, unnamed_releases, with_grants
 from checker.history.history import History
 from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
-from checker.history.renaming import Renaming, open_ends, renaming, told
+from checker.history.renaming import Renaming, in_doubt, open_ends, renaming
 from checker.history.sightings import Sightings
 from checker.history.windows import Answers, Segments, believed, guaranteed
 from checker.history.writes import Writes, accepted_writes
@@ -82,7 +82,7 @@ class Evidence:
         """Why it is open when a grant ended, although the record seems to say it; None if it is not."""
         by = self._open[1]
         by = by[by != NONE]
-        return told(self.ops, self.renamed, int(by[0]), self.at) if by.size else None
+        return in_doubt(self.ops, self.renamed, int(by[0]), self.at) if by.size else None
 
     @property
     def writes(self) -> Writes:
@@ -209,12 +209,12 @@ class Evidence:
         """The client that got a grant."""
         return self.client(int(self.grants.row[grant]))
 
-    def told(self, row: int) -> int:
+    def completion(self, row: int) -> int:
         """The event by which an operation is best pointed at: its completion, else its invocation."""
         done = int(self.ops.return_index[row])
         return done if done != NONE else int(self.ops.call_index[row])
 
-    def called(self, row: int) -> int:
+    def invocation(self, row: int) -> int:
         """The event that invoked an operation."""
         return int(self.ops.call_index[row])
 

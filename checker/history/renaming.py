@@ -129,7 +129,7 @@ def _late(ops: Operations, rows: Index) -> Index:
     return late
 
 
-def told(ops: Operations, renamed: Renaming | None, row: int, at: Callable[[int], str]) -> str:
+def in_doubt(ops: Operations, renamed: Renaming | None, row: int, at: Callable[[int], str]) -> str:
     """What may have ended a grant of another process, and what to record; `at` puts a stamp into words."""
     process = int(ops.process[origins(ops)[row]])
     name, key = ops.names.process[process], ops.name("key", row)

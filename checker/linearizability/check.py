@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checker.history.operations import NEVER, NONE, F, Operations
-from checker.history.renaming import renaming, told
+from checker.history.renaming import in_doubt, renaming
 from checker.linearizability.adapter import lock_columns, register_ops, without_empty_cores
 from checker.linearizability.columns import OpColumns
 from checker.linearizability.lease import may_end_by_itself
@@ -167,7 +167,7 @@ def _reconsidered(
         if depth == 1 and all(result.outcome != "violated" for result in definite.values()):
             definite = _decided(tell, mine, "mutex", assume)
         violated = [result for result in definite.values() if result.outcome == "violated"]
-        why = told(tell.ops, renamed, int(first[key]), tell.at)
+        why = in_doubt(tell.ops, renamed, int(first[key]), tell.at)
         unknown = Result("unknown", model, results[key].algorithm, why, key=results[key].key)
         found[key] = replace(violated[0], model=model) if violated else unknown
     return found

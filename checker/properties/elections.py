@@ -23,7 +23,7 @@ import numpy as np
 from checker.history.arrays import largest_before, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import MISSING, F, Index, Status
-from checker.history.renaming import told
+from checker.history.renaming import in_doubt
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 
 MODEL: Final = "leader-election"
@@ -53,7 +53,7 @@ def _doubt(evidence: Evidence) -> str | None:
     if not by_process:
         return None
     later = int(np.flatnonzero(evidence.ops.return_index == by_process[0].witnesses[-1])[0])
-    return told(evidence.ops, evidence.renamed, later, evidence.at)
+    return in_doubt(evidence.ops, evidence.renamed, later, evidence.at)
 
 
 def _may_be_one(evidence: Evidence, first: int, second: int) -> bool:
@@ -121,7 +121,7 @@ def _finding(evidence: Evidence, name: str, why: str, first: int, second: int) -
         Severity.VIOLATION,
         why,
         key=int(ops.key[first]),
-        witnesses=(evidence.told(first), evidence.told(second)),
+        witnesses=(evidence.completion(first), evidence.completion(second)),
         clients=(evidence.client(first), evidence.client(second)),
         terms=[int(ops.fence[first]), int(ops.fence[second])],
     )

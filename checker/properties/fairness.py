@@ -111,7 +111,7 @@ def _overtaken(evidence: Evidence, g: int, by: Index) -> Finding:
 
 
 def _events(evidence: Evidence, row: int) -> tuple[int, int]:
-    return evidence.called(row), evidence.told(row)
+    return evidence.invocation(row), evidence.completion(row)
 
 
 def _contended(evidence: Evidence, held: Index) -> bool:

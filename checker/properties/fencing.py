@@ -106,7 +106,7 @@ def _fence_order(evidence: Evidence, g: int, h: int) -> Finding:
             f"acquired at {evidence.at(grants.acquired_ns[h])}"
         ],
         key=int(grants.key[g]),
-        witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
+        witnesses=(evidence.completion(int(grants.row[g])), evidence.completion(int(grants.row[h]))),
         clients=(a, b),
         fences=[old, new],
         grants=[ops.name("grant", int(grants.row[x])) for x in (g, h)],
@@ -139,7 +139,7 @@ def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) 
     """`stale-use`: an operation on the resource begins after the lease was over; not the `told` ones."""
     ops = evidence.ops
     stale = np.flatnonzero(_past(evidence, ops.call_ns[uses], lease_end))
-    fresh = [i for i in stale.tolist() if not told or evidence.told(int(uses[i])) not in told]
+    fresh = [i for i in stale.tolist() if not told or evidence.completion(int(uses[i])) not in told]
     findings = []
     for i in fresh[:LISTED_MAX]:
         row, late = int(uses[i]), int(ops.call_ns[uses[i]] - lease_end[i])
@@ -159,7 +159,7 @@ def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) 
                 headline=headline,
                 evidence=(line,),
                 key=int(ops.key[row]),
-                witnesses=(evidence.told(int(evidence.grants.row[grant])), evidence.called(row)),
+                witnesses=(evidence.completion(int(evidence.grants.row[grant])), evidence.invocation(row)),
                 clients=(evidence.client(row),),
                 late_ns=late,
             )
@@ -292,10 +292,10 @@ def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: boo
         evidence=lines,
         key=int(writes.key[late]),
         witnesses=[
-            *(evidence.told(int(evidence.grants.row[g])) for g in grants),
-            evidence.told(other),
-            evidence.called(row),
-            evidence.told(row),
+            *(evidence.completion(int(evidence.grants.row[g])) for g in grants),
+            evidence.completion(other),
+            evidence.invocation(row),
+            evidence.completion(row),
         ],
         clients=clients,
         **details,

@@ -227,7 +227,7 @@ def _finding(evidence: Evidence, claims: Claims, at: int, severity: Severity) ->
         headline=headline,
         evidence=lines,
         key=int(evidence.grants.key[claims.grant[at]]),
-        witnesses=(evidence.called(row), evidence.told(row)),
+        witnesses=(evidence.invocation(row), evidence.completion(row)),
         clients=(who,),
         excess_ns=excess,
         claimed_ns=None if claim == MISSING else claim,

@@ -52,7 +52,9 @@ def by_model(
         headline=headline,
         evidence=[f"{len(result.order)} other operations can be put in order, this one cannot"],
         key=int(evidence.ops.key[blocked]),
-        witnesses=[e for row in (*last, blocked) for e in (evidence.called(row), evidence.told(row))],
+        witnesses=[
+            e for row in (*last, blocked) for e in (evidence.invocation(row), evidence.completion(row))
+        ],
         clients=[evidence.client(row) for row in (*last, blocked)],
         model=kind,
         algorithm="search",
@@ -91,7 +93,7 @@ def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
                 headline=f"no order of the operations{named} explains what {who} saw ({result.model})",
                 evidence=[result.why.removesuffix(".")],
                 key=int(evidence.ops.key[rows[0]]) if rows else -1,
-                witnesses=[e for row in rows for e in (evidence.called(row), evidence.told(row))],
+                witnesses=[e for row in rows for e in (evidence.invocation(row), evidence.completion(row))],
                 clients=[evidence.client(row) for row in rows],
                 model=result.model,
                 algorithm=result.algorithm,

@@ -123,7 +123,7 @@ def _overlap(evidence: Evidence, found: Meetings, i: int) -> Finding:
     lines = [f"{a}: {_until(evidence, g)} · {b}: acquired at {evidence.at(grants.acquired_ns[h])}"]
     if cause is not None:
         lines.append(f"cause: {cause.text}")
-    witnesses = [evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))]
+    witnesses = [evidence.completion(int(grants.row[g])), evidence.completion(int(grants.row[h]))]
     if grants.release_row[g] >= 0:
         witnesses.append(int(ops.call_index[grants.release_row[g]]))
     return evidence.finding(
@@ -189,7 +189,7 @@ def belief_overlaps(evidence: Evidence) -> list[Finding]:
                 headline=headline,
                 evidence=lines,
                 key=int(grants.key[g]),
-                witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
+                witnesses=(evidence.completion(int(grants.row[g])), evidence.completion(int(grants.row[h]))),
                 clients=(a, b),
                 overlap_ns=end - start,
                 start_offset_ns=start - evidence.history.start_ns,
@@ -234,7 +234,7 @@ def possible_overlaps(evidence: Evidence) -> list[Finding]:
             headline=f"{begun} begun while an earlier one was held",
             evidence=lines,
             key=int(grants.key[g]),
-            witnesses=(evidence.told(int(grants.row[g])), evidence.told(int(grants.row[h]))),
+            witnesses=(evidence.completion(int(grants.row[g])), evidence.completion(int(grants.row[h]))),
             clients=(a, b),
             count=found.count,
         )
@@ -277,9 +277,9 @@ def continuity_losses(evidence: Evidence) -> list[Finding]:
                 evidence=lines,
                 key=int(grants.key[g]),
                 witnesses=(
-                    evidence.told(int(grants.row[g])),
-                    evidence.told(int(grants.row[h])),
-                    evidence.told(row),
+                    evidence.completion(int(grants.row[g])),
+                    evidence.completion(int(grants.row[h])),
+                    evidence.completion(row),
                 ),
                 clients=(a, b),
                 forgotten=evidence.forgotten(g, int(h)),

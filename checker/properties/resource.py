@@ -72,7 +72,7 @@ def lost_updates(evidence: Evidence) -> tuple[list[Finding], Index]:
                 headline=f"{b} overwrote {a}'s update of {name!r} without having seen it",
                 evidence=(line,),
                 key=int(ops.key[one]),
-                witnesses=(evidence.told(one), evidence.told(two)),
+                witnesses=(evidence.completion(one), evidence.completion(two)),
                 clients=(a, b),
                 version_read=int(based[order[i]]),
                 versions_written=[None if v == MISSING else v for v in versions],
@@ -107,12 +107,12 @@ def _cycle(evidence: Evidence, accesses: Accesses, steps: list[Step]) -> Finding
         headline=f"no order explains the operations on {evidence.key(key)!r}",
         evidence=sentences,
         key=key,
-        witnesses=[evidence.told(row) for row in rows],
+        witnesses=[evidence.completion(row) for row in rows],
         clients=[evidence.client(row) for row in rows],
         edges=[
             {
-                "from": evidence.told(int(accesses.row[step.source])),
-                "to": evidence.told(int(accesses.row[step.target])),
+                "from": evidence.completion(int(accesses.row[step.source])),
+                "to": evidence.completion(int(accesses.row[step.target])),
                 "kind": step.kind,
                 "why": sentence,
             }

@@ -72,7 +72,7 @@ def _late(evidence: Evidence, row: int, end_ns: int, returned: bool) -> Finding:
         f"{who} asked for {evidence.key(int(ops.key[row]))!r} {asked} at {evidence.at(ops.call_ns[row])}, "
         f"and {came}",
         key=int(ops.key[row]),
-        witnesses=(evidence.called(row), evidence.told(row)),
+        witnesses=(evidence.invocation(row), evidence.completion(row)),
         clients=(who,),
         wait_ns=wait,
         took_ns=took,

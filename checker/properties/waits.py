@@ -144,7 +144,9 @@ def _deadlock(evidence: Evidence, cycle: Cycle) -> Finding:
         why,
         key=int(grants.key[cycle.waits[0].grant]),
         witnesses=[
-            e for w in cycle.waits for e in (evidence.called(w.row), evidence.told(int(grants.row[w.grant])))
+            e
+            for w in cycle.waits
+            for e in (evidence.invocation(w.row), evidence.completion(int(grants.row[w.grant])))
         ],
         clients=names,
         lasted_ns=lasted,

@@ -15,7 +15,7 @@ from lab.batch.item import Plan
 from lab.batch.row import Row
 from lab.errors import LabError, UnknownOutcome
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 SYNC_EVERY_S: Final = 1.0
 """At most this much work is lost when the machine goes down; a killed lab loses nothing."""
 

@@ -84,7 +84,7 @@ def _row(seed: int, result: RunResult) -> Row:
         reasons(result.comparison),
         receipts=receipts,
         faults=faults,
-        story_s=result.timings_s.get("story", 0.0),
+        steps_s=result.timings_s.get("steps", 0.0),
         versions={name: version for name, version in result.environment.items() if name != "substrate"},
         directory=str(result.directory),
     )

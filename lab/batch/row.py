@@ -19,7 +19,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     when the batch is resumed.
 
     ``item`` is the id of the plan's item. ``faults`` counts the faults, ``receipts`` those that are proved to
-    have taken effect. Times are in seconds; ``story_s`` is the part of ``wall_s`` from the first step to the
+    have taken effect. Times are in seconds; ``steps_s`` is the part of ``wall_s`` from the first step to the
     last. ``versions``: the versions of what was under test, by name. ``words``: the result where it is no
     verdict about properties. ``repeat``: the command that runs it again. ``facts``: further fields of one
     kind of batch.
@@ -37,7 +37,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     receipts: int = 0
     faults: int = 0
     wall_s: float = 0.0
-    story_s: float = 0.0
+    steps_s: float = 0.0
     versions: dict[str, str] = {}
     directory: str | None = None
     words: str = ""

@@ -41,7 +41,7 @@ ENDINGS = {
     ExitCode.UNKNOWN: ("UNKNOWN: not everything that was expected could be decided", "bold yellow"),
 }
 LABEL_WIDTH = 19
-ON_SUBSTRATE = ("up", "story", "heal", "down")
+ON_SUBSTRATE = ("up", "steps", "heal", "down")
 """The parts of a run that take place on its substrate, by their names in verdict.json."""
 
 

@@ -202,10 +202,10 @@ class Run:
             ttl_ns=self._scenario.lock.ttl_ns,
             slack_ns=self._drift_ns + 2 * EPSILON_NS,
         )
-        recorder.write("lab", "info", "phase", value="story")
+        recorder.write("lab", "info", "phase", value="steps")
         playing = asyncio.create_task(self._play(player, cluster, recorder))
         try:
-            with self._timed("story"):
+            with self._timed("steps"):
                 lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 recorder.on_loss = partial(lost.set_result, None)
                 ends: set[asyncio.Future[None] | asyncio.Future[str]] = {playing, cluster.failed, lost}

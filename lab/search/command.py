@@ -20,9 +20,9 @@ from lab.search.tell import tellings, text_of
 from lab.search.trial import OptionValue, Trial
 
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
-"""Options of the lock that make a story plain: one try per acquire, with patience for real nodes."""
+"""Options of the lock that make a scenario plain: one try per acquire, with patience for real nodes."""
 REPLAYS = 8
-"""In how many simulations, each with a seed of its own, a story is replayed before it is presented."""
+"""In how many simulations, each with a seed of its own, a scenario is replayed before it is presented."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ SHRINKS_MAX: Final = 100
 LOOSE: Final = 4
 STEADY: Final = 5
 VARIANTS: Final = LOOSE + STEADY
-"""How many variants of a trial must violate: one that needs a lucky race makes no story. They have other
+"""How many variants of a trial must violate: one that needs a lucky race makes no scenario. They have other
 pauses; ``LOOSE`` draw their latencies, in the others the nodes always answer in one and the same order."""
 UNSTEADY_NS: Final = 40_000_000
 """By how much the pauses may differ."""

@@ -1,4 +1,4 @@
-"""Drawn schedules as the task of a campaign: each seed is a cluster's whole story, drawn, run, and judged."""
+"""Drawn schedules as the task of a campaign: each seed is drawn, run, and judged."""
 
 from __future__ import annotations
 

@@ -114,7 +114,9 @@ class SelftestTask:
     def __call__(self, seed: int) -> Row:
         """Try to catch one; the facts of the row are the ``Catch``."""
         mutant, way = self.ways[seed]
-        return (by_story(mutant, self.seed) if way == "scenario" else by_search(mutant, self.seed)).row(seed)
+        return (by_scenario(mutant, self.seed) if way == "scenario" else by_search(mutant, self.seed)).row(
+            seed
+        )
 
     def identity(self) -> dict[str, Any]:
         """The mutants and the seed."""
@@ -144,16 +146,16 @@ def blank(mutant: Mutant, way: Way) -> Catch:
 
 def scenario_of(mutant: Mutant) -> str:
     """The name of its scenario. Raises ``LabError`` if it has none."""
-    if mutant.story is None:
+    if mutant.scenario is None:
         raise LabError(
             f"the broken lock {mutant.name!r} has no scenario",
             expected="one with a scenario",
             hint="tests/known_bad shows the others",
         )
-    return mutant.story
+    return mutant.scenario
 
 
-def by_story(mutant: Mutant, seed: int) -> Catch:
+def by_scenario(mutant: Mutant, seed: int) -> Catch:
     """Run its scenario with the mutant and with the real lock. Raises ``LabError`` if it has none."""
     scenario = scenario_of(mutant)
     repeat = shlex.join(["lab", "run", scenario, "--lock", mutant.lock, "--seed", str(seed)])

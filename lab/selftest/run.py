@@ -15,7 +15,7 @@ from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.batch.task import Task
 from lab.errors import LabError, did_you_mean
-from lab.locks.broken import PREFIX, WITH_STORY
+from lab.locks.broken import PREFIX, SHOWN_BY_SCENARIO
 from lab.scenario.files import names as scenario_names
 from lab.scenario.load import load_scenario
 from lab.search.draw import Space
@@ -71,7 +71,7 @@ def of_locks(only: Sequence[str], trials: Trials, seed: int = 1) -> Selftest:
         LabError: there is no such mutant with a scenario, or no such substrate.
     """
     asked = [name.removeprefix(PREFIX) for name in only]
-    names = chosen("the broken lock with a scenario", asked, tuple(WITH_STORY))
+    names = chosen("the broken lock with a scenario", asked, tuple(SHOWN_BY_SCENARIO))
     if trials.on != AUTO:
         choose(trials.on)
     simulated = trials.simulated or 0

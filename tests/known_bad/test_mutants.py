@@ -18,10 +18,10 @@ from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.errors import ExitCode, LabError
 from lab.locks import BUILT_IN, lock_class
-from lab.locks.broken import CAUSES, MUTANTS, WITH_STORY, Mutant
+from lab.locks.broken import CAUSES, MUTANTS, SHOWN_BY_SCENARIO, Mutant
 from lab.scenario.files import defect_names, names
 from lab.scenario.load import load_scenario
-from lab.selftest.mutants import Catch, SelftestTask, blank, by_search, by_story
+from lab.selftest.mutants import Catch, SelftestTask, blank, by_scenario, by_search
 from lab.selftest.pages import mutants_page
 from lab.selftest.run import Trials, of_locks, stories_within_assumptions
 from tests.known_bad import test_failures, test_quorums, test_rewritten, test_singles
@@ -37,9 +37,9 @@ ON_SERVERS: dict[str, Any] = {
 
 
 @pytest.mark.usefixtures("_patched")
-@pytest.mark.parametrize("name", WITH_STORY)
+@pytest.mark.parametrize("name", SHOWN_BY_SCENARIO)
 def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
-    row = by_story(MUTANTS[name], 1)
+    row = by_scenario(MUTANTS[name], 1)
     assert row.result == "caught", row.reasons
     assert row.witness
     assert row.why
@@ -48,11 +48,11 @@ def test_a_mutant_is_caught_by_the_finding_it_must_give(name: str) -> None:
 def test_the_table_that_is_kept_has_them_all_and_says_that_they_were_caught() -> None:
     text = (ROOT / "docs" / "selftest.md").read_text(encoding="utf-8")
     kept = [line.split(" | ")[:4] for line in text.splitlines() if line.startswith("| ")][2:]
-    task = SelftestTask(tuple(WITH_STORY))
+    task = SelftestTask(tuple(SHOWN_BY_SCENARIO))
     rows = [blank(mutant, way) for mutant, way in task.ways]
     cells = [[f"| {row.mutant}", row.breaks.replace("|", "\\|"), row.by, row.finding] for row in rows]
     assert sorted(kept) == sorted(cells), "lab suite --selftest --full --markdown docs/selftest.md"
-    assert f"{len(WITH_STORY)} of {len(WITH_STORY)} broken locks are caught" in text
+    assert f"{len(SHOWN_BY_SCENARIO)} of {len(SHOWN_BY_SCENARIO)} broken locks are caught" in text
 
 
 @pytest.mark.slow
@@ -64,11 +64,11 @@ def test_a_search_catches_it_as_well(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=ON_SERVERS.get(n, pytest.mark.slow)) for n in WITH_STORY]
+    "name", [pytest.param(n, marks=ON_SERVERS.get(n, pytest.mark.slow)) for n in SHOWN_BY_SCENARIO]
 )
 def test_a_mutant_is_caught_on_real_servers(lab: Lab, name: str) -> None:
     mutant = MUTANTS[name]
-    run = lab("run", str(mutant.story), "--lock", mutant.lock, "--on", "local", "--picture", "unexpected")
+    run = lab("run", str(mutant.scenario), "--lock", mutant.lock, "--on", "local", "--picture", "unexpected")
     assert run.code == 1, run.out + run.err
     assert mutant.finding in run.findings
 
@@ -84,7 +84,7 @@ def test_the_real_lock_is_clean_there_too(lab: Lab, story: str) -> None:
 def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
     """A mutant that is the real lock."""
     mutant = Mutant(
-        "harmless", "grants:Redlock", "overlap", "too-few-votes", story="two-minorities", search=("cut",)
+        "harmless", "grants:Redlock", "overlap", "too-few-votes", scenario="two-minorities", search=("cut",)
     )
     monkeypatch.setitem(lab.locks.broken.MUTANTS, mutant.name, mutant)
     return mutant
@@ -92,7 +92,7 @@ def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
 
 @pytest.mark.usefixtures("_patched")
 def test_a_lock_that_is_not_broken_survives(harmless: Mutant) -> None:
-    row = by_story(harmless, 1)
+    row = by_scenario(harmless, 1)
     assert (row.result, row.exit_code) == ("survived", ExitCode.UNEXPECTED)
     assert "overlap was not found, only: nothing" in row.reasons[0]
 
@@ -100,7 +100,7 @@ def test_a_lock_that_is_not_broken_survives(harmless: Mutant) -> None:
 @pytest.mark.usefixtures("_patched")
 def test_another_finding_does_not_count() -> None:
     other = changed(MUTANTS["quorum-off-by-one"], finding="leak")
-    row = by_story(other, 1)
+    row = by_scenario(other, 1)
     assert row.result == "survived"
     assert "leak was not found, only: overlap" in row.reasons[0]
 
@@ -109,14 +109,14 @@ def test_another_finding_does_not_count() -> None:
 def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
     real = MUTANTS["quorum-off-by-one"].lock
     other = changed(MUTANTS["counts-silence"], real=real)
-    row = by_story(other, 1)
+    row = by_scenario(other, 1)
     assert (row.result, row.exit_code) == ("control", ExitCode.UNEXPECTED)
 
 
 @pytest.mark.usefixtures("_patched")
 def test_a_run_without_a_verdict_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = changed(MUTANTS["set-without-expiry"], story="after-the-keys")
-    row = by_story(late, 1)  # its keys never go, so the story never comes to its end
+    late = changed(MUTANTS["set-without-expiry"], scenario="after-the-keys")
+    row = by_scenario(late, 1)  # its keys never go, so the story never comes to its end
     assert (row.result, row.exit_code) == ("unknown", ExitCode.UNKNOWN)
 
 
@@ -133,8 +133,8 @@ def test_they_are_no_locks_to_choose_from(lab: Lab) -> None:
 
 def test_there_are_enough_and_each_story_is_used() -> None:
     assert len(MUTANTS) >= 89
-    assert len(WITH_STORY) >= 49
-    assert {mutant.story for mutant in WITH_STORY.values()} >= set(STORIES)
+    assert len(SHOWN_BY_SCENARIO) >= 49
+    assert {mutant.scenario for mutant in SHOWN_BY_SCENARIO.values()} >= set(STORIES)
     assert len({mutant.place for mutant in MUTANTS.values()}) == len(MUTANTS)
     assert {cause for mutant in MUTANTS.values() for cause in mutant.causes} == set(CAUSES)
     for story in STORIES:
@@ -145,10 +145,10 @@ def test_each_without_a_story_is_shown_step_by_step() -> None:
     pages = test_singles, test_rewritten, test_quorums, test_failures
     shown = [name for page in pages for name in page.SITUATIONS]
     assert len(shown) == len(set(shown))
-    assert set(shown) == set(MUTANTS) - set(WITH_STORY)
+    assert set(shown) == set(MUTANTS) - set(SHOWN_BY_SCENARIO)
     for name in shown:
         with pytest.raises(LabError, match="has no scenario"):
-            by_story(MUTANTS[name], 1)
+            by_scenario(MUTANTS[name], 1)
     with pytest.raises(LabError):
         of_locks(shown[:1], Trials())
 

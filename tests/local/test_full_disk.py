@@ -100,7 +100,7 @@ def test_events_that_are_lost_make_no_history(tmp_path: Path) -> None:
     told: list[str] = []
     recorder.on_loss = lambda: told.append("lost")
     recorder._log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115 - the recorder closes it
-    recorder.write("lab", "info", "phase", value="story")
+    recorder.write("lab", "info", "phase", value="steps")
     recorder.write("lab", "info", "phase", value="down")
     assert told == ["lost"]
     with pytest.raises(UnknownOutcome, match="No space left on device"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.locks.broken import WITH_STORY
+from lab.locks.broken import SHOWN_BY_SCENARIO
 from lab.scenario.files import names
 
 MAIN_JOB = "tests/local/test_run.py::test_partition_clockjump_is_violated_as_expected"
@@ -19,5 +19,5 @@ def test_the_main_job_every_known_bad_lock_and_every_scenario_are_in_the_first_p
     directories = {name.split("/")[1] for name in first}
     if request.config.option.keyword or not directories >= {"unit", "known_bad", "fuzz", "sim", "local"}:
         pytest.skip("not all directories were asked for")
-    wanted = {MAIN_JOB, *map(CAUGHT.format, WITH_STORY), *map(SIMULATED.format, names())}
+    wanted = {MAIN_JOB, *map(CAUGHT.format, SHOWN_BY_SCENARIO), *map(SIMULATED.format, names())}
     assert wanted - first == set()

@@ -16,7 +16,7 @@ from lab.batch.for_lock import (
 )
 from lab.batch.scenario_task import ScenarioTask
 from lab.errors import ExitCode, LabError
-from lab.locks.broken import WITH_STORY
+from lab.locks.broken import SHOWN_BY_SCENARIO
 from lab.scenario.load import load_scenario
 from lab.search.kind import asks_at_once, kind_of, nodes_asked
 from tests.sim.references import needs_at_once, possible, recorded, wanted
@@ -99,18 +99,18 @@ def test_like_decides_what_a_lock_is_compared_with() -> None:
     "name",
     [
         pytest.param(name, marks=() if at % EVERY == 0 or name == ALONE else pytest.mark.full)
-        for at, name in enumerate(WITH_STORY)
+        for at, name in enumerate(SHOWN_BY_SCENARIO)
     ],
 )
 def test_a_broken_lock_is_not_as_expected_in_its_story(name: str) -> None:
-    mutant = WITH_STORY[name]
-    assert mutant.story is not None
-    kind, story = kind_of(mutant.lock), load_scenario(mutant.story)
+    mutant = SHOWN_BY_SCENARIO[name]
+    assert mutant.scenario is not None
+    kind, story = kind_of(mutant.lock), load_scenario(mutant.scenario)
     reason = why_not(story, mutant.lock, kind)
     assert bool(reason) == (name == ALONE), reason
     if not reason:
         task = ScenarioTask.of(
-            load_scenario(mutant.story, settings_for(story, mutant.lock, kind)), mutant.story
+            load_scenario(mutant.scenario, settings_for(story, mutant.lock, kind)), mutant.scenario
         )
         with task.session():
             row = task(1)

@@ -75,7 +75,7 @@ class Mutant:
             ``hang`` (it never ended).
         cause: what is wrong with it; several where each of them is a fair description.
         real: the lock that it is made of, or compares to.
-        story: the scenario that shows it, if one does.
+        scenario: the scenario that shows it, if one does.
         search: kinds of faults within the assumptions of the real lock; with them a bounded search must find
             the same, and nothing with the real lock.
     """
@@ -85,7 +85,7 @@ class Mutant:
     finding: str
     cause: Cause | tuple[Cause, ...]
     real: str = "redlock"
-    story: str | None = field(default=None, kw_only=True)
+    scenario: str | None = field(default=None, kw_only=True)
     search: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property

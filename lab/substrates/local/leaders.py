@@ -1,4 +1,4 @@
-"""Who leads the servers of a service: asked around all links, and settled before a story begins."""
+"""Who leads the servers of a service: asked around all links, and settled before the first step."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LED_WITHIN_S = 10.0
 class ServiceCluster(LocalProcesses[ServiceNode]):
     """Servers that belong together, and reach each other through links. The store is a Redis, as always.
 
-    When a story begins the first of them leads: a story about a leader must know who that is.
+    When the steps begin the first of them leads: a scenario about a leader must know who that is.
     """
 
     _program: Path

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation that is not a fault of the story."""
+"""What goes wrong in a simulation that is not a fault of the scenario."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.running import RUNNING
 
 LIMIT_NS: Final = 7 * 24 * 3600 * S_NS
-"""A week of virtual time: nobody's story takes that long, so something waits for what never comes."""
+"""A week of virtual time: no scenario takes that long, so something waits for what never comes."""
 
 Event = tuple[int, int, Callable[..., object], tuple[Any, ...]]
 

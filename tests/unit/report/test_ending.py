@@ -15,13 +15,13 @@ from checker import Verdict
 from lab.report import terminal
 from lab.run.result import RunResult
 
-SECONDS = {"up": 2.0, "story": 3.0, "heal": 0.5, "down": 0.5, "check": 0.25, "report": 0.5}
+SECONDS = {"up": 2.0, "steps": 3.0, "heal": 0.5, "down": 0.5, "check": 0.25, "report": 0.5}
 
 
 def ending(tmp_path: Path, age_s: float | None, *, simulated: bool = False) -> str:
     console = Console(file=io.StringIO(), width=300, no_color=True)
     where = {"substrate": "sim" if simulated else "local"}
-    result = RunResult(tmp_path, "story", Verdict({}), environment=where)
+    result = RunResult(tmp_path, "steps", Verdict({}), environment=where)
     terminal.print_ending(console, result, (), SECONDS, age_s)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -30,7 +30,7 @@ def ending(tmp_path: Path, age_s: float | None, *, simulated: bool = False) -> s
 def test_the_whole_time_counts_from_the_start_of_the_process(tmp_path: Path) -> None:
     assert "report 0.50 s · 8.12 s since the process started\n" in ending(tmp_path, 8.125)
     simulated = ending(tmp_path, 8.125, simulated=True)
-    assert "8.12 s since the process started (up, story, heal, down: virtual time)\n" in simulated
+    assert "8.12 s since the process started (up, steps, heal, down: virtual time)\n" in simulated
 
 
 def test_where_that_is_not_known_the_parts_are_added(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from lab.locks.broken import WITH_STORY
+from lab.locks.broken import SHOWN_BY_SCENARIO
 from lab.scenario.files import consensus_names, defect_names, names
 from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from lab.scenario.model import Scenario
@@ -63,7 +63,7 @@ def test_what_must_be_clean_expects_nothing_else() -> None:
 
 def test_a_story_about_a_defect_has_a_lock_as_its_control() -> None:
     """A correct lock passes it; that one with the defect does not is tried with each lock that has it."""
-    shown = {mutant.story for mutant in WITH_STORY.values()}
+    shown = {mutant.scenario for mutant in SHOWN_BY_SCENARIO.values()}
     for name in DEFECTS:
         told = scenario(name)
         assert name in shown, name

@@ -1,4 +1,4 @@
-"""The broken locks that have a story of their own: what must catch each of them, and why."""
+"""The broken locks that a scenario shows: what must catch each of them, and why."""
 
 from __future__ import annotations
 
@@ -7,57 +7,63 @@ from typing import Final
 from lab.locks.broken.mutant import Mutant
 
 _FENCED, _CAS = "redlock-fenced", "redlock-cas"
-WITH_A_STORY: Final = (
-    Mutant("quorum-off-by-one", "grants:QuorumOffByOne", "overlap", "too-few-votes", story="two-minorities"),
+WITH_SCENARIO: Final = (
+    Mutant(
+        "quorum-off-by-one", "grants:QuorumOffByOne", "overlap", "too-few-votes", scenario="two-minorities"
+    ),
     Mutant(
         "quorum-of-reachable",
         "grants:QuorumOfReachable",
         "overlap",
         "too-few-votes",
-        story="two-minorities",
+        scenario="two-minorities",
         search=("cut",),
     ),
-    Mutant("counts-silence", "grants:CountsSilence", "overlap", "too-few-votes", story="two-minorities"),
-    Mutant("counts-refusals", "grants:CountsRefusals", "overlap", "too-few-votes", story="second-comer"),
-    Mutant("set-without-nx", "grants:SetWithoutNx", "overlap", "overwrites-key", story="second-comer"),
-    Mutant("set-without-expiry", "grants:SetWithoutExpiry", "leak", "no-expiry", story="owner-dies"),
+    Mutant("counts-silence", "grants:CountsSilence", "overlap", "too-few-votes", scenario="two-minorities"),
+    Mutant("counts-refusals", "grants:CountsRefusals", "overlap", "too-few-votes", scenario="second-comer"),
+    Mutant("set-without-nx", "grants:SetWithoutNx", "overlap", "overwrites-key", scenario="second-comer"),
+    Mutant("set-without-expiry", "grants:SetWithoutExpiry", "leak", "no-expiry", scenario="owner-dies"),
     Mutant(
         "seconds-for-milliseconds",
         "grants:SecondsForMilliseconds",
         "leak",
         "wrong-expiry",
-        story="owner-dies",
+        scenario="owner-dies",
     ),
-    Mutant("short-keys", "grants:ShortKeys", "overlap", "wrong-expiry", story="after-the-keys"),
+    Mutant("short-keys", "grants:ShortKeys", "overlap", "wrong-expiry", scenario="after-the-keys"),
     Mutant(
-        "no-elapsed-check", "grants:NoElapsedCheck", "false-validity", "late-deadline", story="old-replies"
+        "no-elapsed-check", "grants:NoElapsedCheck", "false-validity", "late-deadline", scenario="old-replies"
     ),
     Mutant(
         "counts-from-replies",
         "grants:CountsFromReplies",
         "false-validity",
         "late-deadline",
-        story="slow-replies",
+        scenario="slow-replies",
     ),
-    Mutant("wall-clock", "grants:WallClock", "false-validity", "wall-clock", story="old-replies"),
-    Mutant("no-drift-margin", "grants:NoDriftMargin", "overlap", "no-drift-margin", story="fast-node"),
+    Mutant("wall-clock", "grants:WallClock", "false-validity", "wall-clock", scenario="old-replies"),
+    Mutant("no-drift-margin", "grants:NoDriftMargin", "overlap", "no-drift-margin", scenario="fast-node"),
     Mutant(
         "timeout-of-ttl",
         "grants:TimeoutOfTtl",
         "unavailable",
         "waits-too-long",
         "redlock-sequential",
-        story="one-node-silent",
+        scenario="one-node-silent",
     ),
     Mutant(
         "waits-for-all",
         "grants:WaitsForAll",
         "unavailable",
         ("waits-too-long", "needs-all-nodes"),
-        story="one-node-silent",
+        scenario="one-node-silent",
     ),
     Mutant(
-        "needs-all-nodes", "grants:NeedsAllNodes", "unavailable", "needs-all-nodes", story="one-node-silent"
+        "needs-all-nodes",
+        "grants:NeedsAllNodes",
+        "unavailable",
+        "needs-all-nodes",
+        scenario="one-node-silent",
     ),
     Mutant(
         "stops-at-majority",
@@ -65,122 +71,124 @@ WITH_A_STORY: Final = (
         "overlap",
         "too-few-nodes-asked",
         "redlock-sequential",
-        story="clock-jump-node-control",
+        scenario="clock-jump-node-control",
     ),
     Mutant(
         "believes-for-ever",
         "grants:BelievesForEver",
         "lost-update",
         "ignores-deadline",
-        story="over-and-asked",
+        scenario="over-and-asked",
     ),
     Mutant(
         "believes-by-wall-clock",
         "grants:BelievesByWallClock",
         "lost-update",
         ("wall-clock", "ignores-deadline"),
-        story="over-and-asked",
+        scenario="over-and-asked",
     ),
-    Mutant("bare-del", "releases:BareDel", "overlap", "deletes-others-key", story="late-release-of-five"),
+    Mutant("bare-del", "releases:BareDel", "overlap", "deletes-others-key", scenario="late-release-of-five"),
     Mutant(
         "undo-by-bare-del",
         "releases:UndoByBareDel",
         "overlap",
         "deletes-others-key",
-        story="second-comer",
+        scenario="second-comer",
         search=("delay",),
     ),
-    Mutant("no-release", "releases:NoRelease", "unavailable", "leaves-keys", story="released-and-one-away"),
+    Mutant(
+        "no-release", "releases:NoRelease", "unavailable", "leaves-keys", scenario="released-and-one-away"
+    ),
     Mutant(
         "release-at-majority",
         "releases:ReleaseAtMajority",
         "unavailable",
         "leaves-keys",
-        story="released-and-one-away",
+        scenario="released-and-one-away",
     ),
-    Mutant("retry-without-unlock", "releases:NoUndo", "unavailable", "leaves-keys", story="half-taken"),
+    Mutant("retry-without-unlock", "releases:NoUndo", "unavailable", "leaves-keys", scenario="half-taken"),
     Mutant(
-        "late-set-not-undone", "releases:LateSetNotUndone", "unavailable", "leaves-keys", story="late-set"
+        "late-set-not-undone", "releases:LateSetNotUndone", "unavailable", "leaves-keys", scenario="late-set"
     ),
     Mutant(
         "unlock-where-acquired",
         "releases:UnlocksWhereAcquired",
         "unavailable",
         "leaves-keys",
-        story="late-set-of-a-grant",
+        scenario="late-set-of-a-grant",
     ),
     Mutant(
         "release-before-write",
         "releases:ReleasesBeforeWrite",
         "overlap",
         "ends-lease-early",
-        story="guarded-write",
+        scenario="guarded-write",
     ),
-    Mutant("token-reused", "releases:TokenReused", "overlap", "same-token", story="late-release-of-five"),
-    Mutant("token-from-time", "releases:TokenFromTime", "overlap", "same-token", story="second-comer"),
-    Mutant("token-from-seed", "releases:TokenFromSeed", "overlap", "same-token", story="second-comer"),
+    Mutant("token-reused", "releases:TokenReused", "overlap", "same-token", scenario="late-release-of-five"),
+    Mutant("token-from-time", "releases:TokenFromTime", "overlap", "same-token", scenario="second-comer"),
+    Mutant("token-from-seed", "releases:TokenFromSeed", "overlap", "same-token", scenario="second-comer"),
     Mutant(
         "extends-anybodys",
         "extensions:ExtendsAnybodys",
         "overlap",
         "extends-others-key",
-        story="extension-of-anothers",
+        scenario="extension-of-anothers",
     ),
     Mutant(
         "extend-reacquires",
         "extensions:ExtendReacquires",
         "continuity-loss",
         "recreates-key",
-        story="late-extension",
+        scenario="late-extension",
     ),
     Mutant(
         "extends-locally",
         "extensions:ExtendsLocally",
         "overlap",
         "extension-not-kept",
-        story="extended-then-over",
+        scenario="extended-then-over",
     ),
     Mutant(
         "extends-in-seconds",
         "extensions:ExtendsInSeconds",
         "overlap",
         ("extension-not-kept", "wrong-expiry", "ends-lease-early"),
-        story="extended-then-over",
+        scenario="extended-then-over",
     ),
     Mutant(
         "extend-on-minority",
         "extensions:ExtendOnMinority",
         "overlap",
         "extension-not-kept",
-        story="extended-on-two",
+        scenario="extended-on-two",
     ),
     Mutant(
         "failed-extension-believed",
         "extensions:FailedExtensionBelieved",
         "overlap",
         "extension-not-kept",
-        story="extended-on-two",
+        scenario="extended-on-two",
     ),
     Mutant(
         "failed-extension-releases",
         "extensions:FailedExtensionReleases",
         "overlap",
         "ends-lease-early",
-        story="silent-extension",
+        scenario="silent-extension",
     ),
     Mutant(
         "extension-adds-up",
         "extensions:ExtensionAddsUp",
         "false-validity",
         "late-extension-deadline",
-        story="extended-at-once",
+        scenario="extended-at-once",
     ),
     Mutant(
         "extension-from-replies",
         "extensions:ExtensionFromReplies",
         "false-validity",
         "late-extension-deadline",
-        story="slow-extension",
+        scenario="slow-extension",
     ),
     Mutant(
         "fence-constant",
@@ -188,7 +196,7 @@ WITH_A_STORY: Final = (
         "fence-order",
         "fence-not-increasing",
         _FENCED,
-        story="fences-of-others",
+        scenario="fences-of-others",
     ),
     Mutant(
         "fence-per-client",
@@ -196,7 +204,7 @@ WITH_A_STORY: Final = (
         "fence-order",
         "fence-not-increasing",
         _FENCED,
-        story="fences-of-others",
+        scenario="fences-of-others",
     ),
     Mutant(
         "fence-from-time",
@@ -204,7 +212,7 @@ WITH_A_STORY: Final = (
         "fence-order",
         ("fence-not-increasing", "wall-clock"),
         _FENCED,
-        story="fences-and-a-clock",
+        scenario="fences-and-a-clock",
     ),
     Mutant(
         "fence-not-written-back",
@@ -212,7 +220,7 @@ WITH_A_STORY: Final = (
         "fence-order",
         "fence-not-increasing",
         _FENCED,
-        story="fences-of-others",
+        scenario="fences-of-others",
     ),
     Mutant(
         "fence-written-to-one",
@@ -220,7 +228,7 @@ WITH_A_STORY: Final = (
         "fence-order",
         "fence-not-increasing",
         _FENCED,
-        story="fences-of-others",
+        scenario="fences-of-others",
         search=("cut",),
     ),
     Mutant(
@@ -229,7 +237,7 @@ WITH_A_STORY: Final = (
         "fence-breach",
         "store-accepts-stale",
         _FENCED,
-        story="stale-fence",
+        scenario="stale-fence",
     ),
     Mutant(
         "store-fence-off-by-one",
@@ -237,7 +245,7 @@ WITH_A_STORY: Final = (
         "fence-breach",
         "store-accepts-stale",
         _FENCED,
-        story="stale-fence",
+        scenario="stale-fence",
     ),
     Mutant(
         "store-compares-text",
@@ -245,7 +253,7 @@ WITH_A_STORY: Final = (
         "fence-breach",
         "store-accepts-stale",
         _FENCED,
-        story="fences-of-two-digits",
+        scenario="fences-of-two-digits",
     ),
     Mutant(
         "store-forgets-fence",
@@ -253,7 +261,7 @@ WITH_A_STORY: Final = (
         "fence-breach",
         "store-accepts-stale",
         _FENCED,
-        story="stale-fence",
+        scenario="stale-fence",
     ),
     Mutant(
         "store-ignores-token",
@@ -261,9 +269,9 @@ WITH_A_STORY: Final = (
         "lost-update",
         "store-accepts-stale",
         _CAS,
-        story="redlock-cas",
+        scenario="redlock-cas",
     ),
     Mutant(
-        "store-reads-stale", "fences:StoreReadsStale", "lost-update", "store-reads-stale", story="healthy"
+        "store-reads-stale", "fences:StoreReadsStale", "lost-update", "store-reads-stale", scenario="healthy"
     ),
 )

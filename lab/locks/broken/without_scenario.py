@@ -7,7 +7,7 @@ from typing import Final
 from lab.locks.broken.mutant import Mutant
 
 _SINGLE, _FENCED = "single", "redlock-fenced"
-WITHOUT_A_STORY: Final = (
+WITHOUT_SCENARIO: Final = (
     Mutant("get-then-set", "singles:GetThenSet", "overlap", "overwrites-key", _SINGLE),
     Mutant("setnx-then-pexpire", "singles:SetnxThenPexpire", "leak", "no-expiry", _SINGLE),
     Mutant("ttl-in-whole-seconds", "singles:TtlInWholeSeconds", "overlap", "wrong-expiry", _SINGLE),
