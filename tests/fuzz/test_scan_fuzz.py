@@ -142,6 +142,7 @@ def texts(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.full
 @fuzzed
 @given(texts(), PIECE_SIZES)
 @example(b'{"time_ns":1,"process":"a","type":"invoke","f":"read","value":"\xff"}\n', 500)

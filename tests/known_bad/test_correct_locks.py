@@ -17,6 +17,8 @@ from lab.search.suspicion import named
 from tests.known_bad import test_quorums, test_rewritten, test_singles
 from tests.known_bad.driven import Driven, Ended, Situation, driven
 
+pytestmark = pytest.mark.full
+
 PLACE = "tests.locks_to_test."
 ON_ONE_NODE = [
     f"{PLACE}{place}"

@@ -25,6 +25,9 @@ QUICK = (
     "store-reads-stale",
     "release-asserts",
     "one-key-for-all",
+)
+"""Those that take a second or less."""
+SOON = (
     "remembers-refusal",
     "release-expires-anybodys",
     "nodes-of-the-start",
@@ -32,7 +35,7 @@ QUICK = (
     "mutex-stays-locked",
     "extends-where-granted",
 )
-"""Those that are found soon."""
+"""Those that take a few seconds, and are part of the full run."""
 EVERY = 5
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
 OTHER_CAUSE = {
@@ -41,7 +44,7 @@ OTHER_CAUSE = {
     "watchdog-keeps-first-token": "ignores-deadline",
 }
 """Broken locks for which another cause is named than the one that the catalogue of them says."""
-FIRST = ("redlock", "single")
+FIRST = ("redlock",)
 """Correct locks that are examined in every run of the tests."""
 UNUSUAL = "tests.locks_to_test."
 CORRECT = (
@@ -76,7 +79,7 @@ def marks_of(at: int, name: str) -> tuple[pytest.MarkDecorator, ...]:
     """When a broken lock is examined: always, in the full run, or on demand."""
     if name in QUICK:
         return ()
-    return (pytest.mark.full if at % EVERY == 0 else pytest.mark.slow,)
+    return (pytest.mark.full if at % EVERY == 0 or name in SOON else pytest.mark.slow,)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
     assert (row.result, row.exit_code) == ("control", ExitCode.UNEXPECTED)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_patched")
 def test_a_run_without_a_verdict_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     late = changed(MUTANTS["set-without-expiry"], scenario="after-the-keys")

@@ -68,6 +68,7 @@ NARROW, LESS_NARROW = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second"),
     [(LESS_SLOW, SLOW), (SLOW, LESS_SLOW), (LESS_NARROW, NARROW), (NARROW, LESS_NARROW)],

@@ -56,6 +56,7 @@ def node(nursery: Nursery, server: Path, disk: LocalDisk, *more: str) -> LocalNo
     return LocalNode(Address("A", "127.0.0.1", port), launch, None, disk)
 
 
+@pytest.mark.full
 async def test_a_node_is_ready_when_it_has_loaded_its_data(nursery: Nursery, tmp_path: Path) -> None:
     server, disk = tools.require("redis-server"), LocalDisk(tmp_path / "data", None)
     first = node(nursery, server, disk)

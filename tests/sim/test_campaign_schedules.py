@@ -30,6 +30,7 @@ def safe(lock: str) -> ScheduleTask:
     return ScheduleTask(Space(lock, kinds=WITHIN_ASSUMPTIONS))
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_redlock_inside_its_assumptions_is_safe(tmp_path: Path) -> None:
     tally = campaign(safe("redlock"), range(150), tmp_path)

@@ -31,6 +31,7 @@ class Broken(Redlock):
 """
 
 
+@pytest.mark.full
 def test_a_run_and_its_repetition(lab: Lab) -> None:
     lab.draws = True
     first = lab("run", "partition-clockjump", "--on", "sim", "--seed", "7")

@@ -49,6 +49,7 @@ def test_piped_it_goes_on_by_itself_in_80_columns(encoding: str, tmp_path: Path)
     assert (tmp_path / "reports/latest/index.html").exists()
 
 
+@pytest.mark.full
 def test_at_a_terminal_it_waits_for_enter(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

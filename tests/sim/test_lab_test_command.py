@@ -95,6 +95,7 @@ def test_what_is_no_scenario_is_kept_as_a_trial_and_replayed(capsys: pytest.Capt
     assert capsys.readouterr().out.startswith("redlock fails in none of 20 runs\n")
 
 
+@pytest.mark.full
 def test_a_trial_is_replayed_with_twenty_different_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Trial] = []
 
@@ -132,6 +133,7 @@ def test_what_happens_in_a_trial_is_told_with_its_faults() -> None:
     assert "Alice writes version 1" in whole
 
 
+@pytest.mark.full
 def test_a_scenario_in_which_nothing_is_violated_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     scenario = str(ROOT / "scenarios" / "healthy.yaml")
     assert call(["test", "--replay", scenario]) == 0
@@ -213,6 +215,7 @@ def test_what_was_found_before_an_interruption_is_printed_and_kept(
     assert [case.name for case in suite if case.result] == ["deletes-others-key", "examination"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sent", SIGNALS)
 def test_an_interruption_while_scenarios_are_replayed_loses_no_defect(
     sent: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -223,6 +226,7 @@ def test_an_interruption_while_scenarios_are_replayed_loses_no_defect(
     assert {path.name for path in Path("here").iterdir()} == {"defect-1.json", "index.html", "result.json"}
 
 
+@pytest.mark.full
 def test_from_python_the_class_itself_can_be_named(tmp_path: Path) -> None:
     examined = Lab(tmp_path / "kept").test(SetWithoutNx, budget="3s", seed=1)
     assert examined.defects[0].cause == "overwrites-key"

@@ -71,6 +71,7 @@ def test_a_suite_a_campaign_and_a_search_from_python(tmp_path: Path) -> None:
         labs.search("redlock", "overlapp")
 
 
+@pytest.mark.full
 def test_a_suite_for_a_lock_and_drawn_schedules_from_python(tmp_path: Path) -> None:
     labs = Lab(tmp_path, on="sim")
     result = labs.suite(for_lock="single", only=["late-release", "late-release-compared"])

@@ -67,12 +67,14 @@ def test_nothing_can_be_taken_from_what_was_found(ended: Ended) -> None:
             assert not all(found(run_trial(each), "overlap") for each in variants)
 
 
+@pytest.mark.full
 def test_the_same_seed_draws_the_same() -> None:
     one, again = (search("redlock-fenced", "fence-order", ("cut", "crash"), 40, 9) for _ in range(2))
     assert one.progress.covered == again.progress.covered
     assert one.progress.tried == again.progress.tried
 
 
+@pytest.mark.full
 def test_what_was_found_is_told_as_a_scenario_that_replays(ended: Ended, tmp_path: Path) -> None:
     assert ended.found is not None
     with trials():
@@ -87,6 +89,7 @@ def test_what_was_found_is_told_as_a_scenario_that_replays(ended: Ended, tmp_pat
     assert replayed.verdict.named("overlap")
 
 
+@pytest.mark.full
 def test_a_lock_inside_its_assumptions_is_not_accused() -> None:
     ended = search("redlock", "overlap", ("cut", "delay", "hold", "crash"), 80, 7)
     assert (ended.found, ended.progress.tried) == (None, 80)
@@ -187,6 +190,7 @@ def see_replays(scenario: Scenario, finding: str, directory: Path) -> None:
 COUNTERS = Path(__file__).parent.parent / "corpus" / "redlock-counter--fence-order.json"
 
 
+@pytest.mark.full
 def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) -> None:
     """A cut that waits for a call would come too late on real nodes if the story put it after the call."""
     with trials():

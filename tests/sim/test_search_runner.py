@@ -217,6 +217,7 @@ STORIES: dict[str, tuple[Trial, bool]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", STORIES)
 def test_stories_end_alike_on_both_wires(name: str, wire: Wire) -> None:

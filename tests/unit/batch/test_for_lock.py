@@ -105,6 +105,7 @@ def test_options_that_a_lock_does_not_have_are_left_out() -> None:
     assert reasons(plan)["extension-limit"] == "needs a lock with the option max_extensions"
 
 
+@pytest.mark.full
 def test_a_driver_gets_no_options_of_the_labs_locks() -> None:
     plan = plan_for("./some-driver", REDLOCK, "auto")
     (item,) = (one for one in plan.items if one.name == "partition-clockjump")
@@ -115,6 +116,7 @@ def test_a_driver_gets_no_options_of_the_labs_locks() -> None:
         Selection(for_lock="redlock", kind=REDLOCK, on="smi").plan()
 
 
+@pytest.mark.full
 def test_the_command_finds_a_bare_del(lab: Lab) -> None:
     run = lab("suite", "--for", "plain-del", "--only", "late-release*", "--json")
     assert run.code == 1, run.out + run.err

@@ -92,6 +92,7 @@ def test_a_story_that_extends_needs_a_lock_that_can(monkeypatch: pytest.MonkeyPa
     assert one.why_not == "this library cannot extend a lease"
 
 
+@pytest.mark.full
 def test_the_file_that_comes_with_the_lab() -> None:
     entries = load_suite(matrix_plan.DEFAULT).items
     stories = {entry.scenario for entry in entries if entry.own and entry.lock.startswith("driver:")}

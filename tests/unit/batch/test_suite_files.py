@@ -312,6 +312,7 @@ def test_a_scenario_is_run_with_its_control(tmp_path: Path, monkeypatch: pytest.
         Selection(("healthy",), on="somewhere").plan()
 
 
+@pytest.mark.full
 def test_all_stories_are_taken_with_their_controls() -> None:
     known = summaries()
     items = Selection(choice="library").plan().items

@@ -79,6 +79,7 @@ def test_a_text_cut_anywhere_never_passes(tmp_path: Path, suffix: str) -> None:
     refuse(path, whole, (whole[:at] for at in range(1, len(whole))))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suffix", EVERYWHERE)
 def test_a_text_without_its_beginning_never_passes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"h{suffix}"

@@ -37,6 +37,7 @@ def correct() -> Story:
     return story.write("bob", "g2", 40, 50, 1, 2, fence=2).release("bob", "g2", 60, 70)
 
 
+@pytest.mark.full
 def test_agrees_with_the_offline_check_on_every_stored_history() -> None:
     compared = 0
     for path in STORED:

@@ -146,6 +146,7 @@ def test_what_has_no_known_cause_beyond_an_assumption_is_not_decided(monkeypatch
     assert one.undecided["overlap", NO_CAUSE] == 1
 
 
+@pytest.mark.full
 def test_an_acquire_that_waits_is_not_too_slow() -> None:
     """One that takes longer than half a lease is a defect only if the lock does not wait by design."""
     silent = Fault("cut", When("asks", "alice"), "alice", ("A",))

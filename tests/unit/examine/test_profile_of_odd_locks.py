@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.examine.test_profile import facts_of, profile_of
 
-pytestmark = pytest.mark.usefixtures("_patched")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("_patched")]
 
 ODD = "tests.unit.examine.odd_locks:"
 

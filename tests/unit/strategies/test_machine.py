@@ -69,6 +69,7 @@ def test_redlock_holds_while_it_is_used_and_disturbed(machine: type[LockMachine]
     assert done["acquire", "fail"] >= examples(5), done
 
 
+@pytest.mark.full
 def test_a_lock_that_takes_what_is_taken_is_found_by_two_steps() -> None:
     with pytest.raises(Violated) as caught:
         play(SetWithoutNx, 100)

@@ -79,6 +79,7 @@ def told(program: str) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.full
 def test_outside_of_a_test_everything_is_as_it_was_after_each_run() -> None:
     assert told(OUTSIDE).startswith("True"), told(OUTSIDE)
     assert gc.isenabled()

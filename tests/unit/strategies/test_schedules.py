@@ -35,6 +35,7 @@ def _simulated() -> Iterator[None]:
         yield
 
 
+@pytest.mark.full
 @settings(max_examples=examples(200))
 @given(strategies.schedules("redlock", clients=3, faults="safe"))
 def test_redlock_bears_what_a_correct_lock_bears(schedule: Trial) -> None:

@@ -74,6 +74,7 @@ def test_two_labs_at_once_build_once(counting_cc: Path) -> None:
     assert len(counting_cc.read_text().splitlines()) == 4
 
 
+@pytest.mark.full
 @needs_cc
 def test_a_changed_source_is_built_anew(
     counting_cc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
