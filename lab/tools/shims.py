@@ -38,12 +38,12 @@ _VTIME = (
     "timers",
 )
 _CONDUCTOR_PARTS = ("conductor", "quiet", "unseen")
-_PAGE = "vtime/page.h"
+_SHARED = ("vtime/page.h", "vtime/futex.h")
 _BUILT_FROM: dict[str, tuple[str, ...]] = {
     "clock": ("clock.c",),
     "sync": ("sync.c",),
-    "vtime": (*(f"vtime/{each}.c" for each in _VTIME), "vtime/inside.h", _PAGE),
-    _CONDUCTOR: (*(f"vtime/{each}.c" for each in _CONDUCTOR_PARTS), "vtime/conductor.h", _PAGE),
+    "vtime": (*(f"vtime/{each}.c" for each in _VTIME), "vtime/inside.h", *_SHARED),
+    _CONDUCTOR: (*(f"vtime/{each}.c" for each in _CONDUCTOR_PARTS), "vtime/conductor.h", *_SHARED),
 }
 """What each library is made of, headers included."""
 _SOURCES = Path(__file__).resolve().parent.parent / "shims"

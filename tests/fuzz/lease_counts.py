@@ -65,7 +65,7 @@ def beyond(seed: int, number: int, counts: Counter[str], fault: Fault, rho: floa
     some = [e for e in executions(seed, number, fault, rho=rho) if e.events]
     found = accused(some, rho)
     truly = {str(e.events[0].key): e.overlap_ns for e in some}
-    clear = {key for key, overlap_ns in truly.items() if overlap_ns > loss_ns(rho)}
+    clear = {str(e.events[0].key) for e in some if e.clear_ns > loss_ns(rho)}
     counts["executed"] += number
     counts["true overlaps"] += sum(overlap_ns > 0 for overlap_ns in truly.values())
     counts[f"true overlaps above {loss_ns(rho) / 1e6:.0f} ms"] += len(clear)

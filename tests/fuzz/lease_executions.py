@@ -11,7 +11,9 @@ time was left; it goes on after an extension of unknown outcome, of which comman
 Beyond the assumptions a node forgets its keys, or its clock jumps. Then two clients may hold the lock at
 once.
 `Execution.overlap_ns` tells for how long, by the true times: from the later return to the earlier end, of
-which each is the call of a release, or the end of a lease by the fastest clock that is allowed.
+which each is the call of a release, or the end of a lease by the fastest clock that is allowed. Between the
+end of a lease and the return of an extension that found the key still there the lock was held as well, but
+nothing on record says so: `Execution.clear_ns` leaves that time out.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations, product
 from random import Random
 from typing import Any, Literal
 
@@ -79,11 +82,20 @@ class Node:
 
 @dataclass(slots=True)
 class Hold:
-    """A grant in true times: held for certain from `start_ns` until `end_ns`."""
+    """A grant in true times: held from `start_ns` until `end_ns`; what no record shows of that are `gaps`."""
 
     client: str
     start_ns: float
     end_ns: float
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    def clear_parts(self) -> Iterator[tuple[float, float]]:
+        """The parts of it that a record shows."""
+        start_ns = self.start_ns
+        for gap_ns, again_ns in self.gaps:
+            yield start_ns, min(gap_ns, self.end_ns)
+            start_ns = again_ns
+        yield start_ns, self.end_ns
 
 
 @dataclass(slots=True)
@@ -96,8 +108,16 @@ class Execution:
     @property
     def overlap_ns(self) -> float:
         """For how long two grants were held at once, at most; 0 or less: never."""
-        pairs = ((a, b) for i, a in enumerate(self.holds) for b in self.holds[i + 1 :])
+        pairs = combinations(self.holds, 2)
         return max((min(a.end_ns, b.end_ns) - max(a.start_ns, b.start_ns) for a, b in pairs), default=0.0)
+
+    @property
+    def clear_ns(self) -> float:
+        """For how long two grants were held at once by what a record can show, at most."""
+        pairs = (
+            pair for a, b in combinations(self.holds, 2) for pair in product(a.clear_parts(), b.clear_parts())
+        )
+        return max((min(a[1], b[1]) - max(a[0], b[0]) for a, b in pairs), default=0.0)
 
 
 class World:
@@ -215,6 +235,8 @@ class World:
             granted = self.yes * 2 > len(self.nodes) and self.in_time(asked, rate, TTL_NS)
             self.record(name, "ok" if granted else "info", "extend", token)
             if granted:  # a majority had kept it until then, also where its lease might have been over
+                if asked > held.end_ns:
+                    held.gaps.append((held.end_ns, self.now))  # the nodes executed it at any time until now
                 held.end_ns = asked + shortest
             if not granted:
                 return  # of unknown outcome: the client ends here

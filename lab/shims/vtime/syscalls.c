@@ -1,7 +1,7 @@
 /* syscall(): runtimes reach futex, getrandom and the clocks by it (Rust's standard library, libuv, OpenSSL). */
 #include "inside.h"
+#include "futex.h"
 
-#include <linux/futex.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
@@ -53,20 +53,6 @@ static long futex_until(int *word, int operation, long value, const struct times
     }
     vt_end(&wait);
     return vt_result(result);
-}
-
-static bool futex_waits(long operation)
-{
-    switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET:
-    case FUTEX_LOCK_PI:
-    case FUTEX_LOCK_PI2:
-    case FUTEX_WAIT_REQUEUE_PI:
-        return true;
-    default:
-        return false;
-    }
 }
 
 /* The kernel's signal sets have 8 bytes, libc's 128. */

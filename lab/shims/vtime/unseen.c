@@ -3,9 +3,9 @@
  * time-out. It would pass in real time, and nothing else would show it.
  */
 #include "conductor.h"
+#include "futex.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -14,20 +14,6 @@
 struct unseen {
     int32_t pid, tid, call; /* the system call's number */
 };
-
-static bool futex_waits(uint64_t operation)
-{
-    switch (operation & FUTEX_CMD_MASK) {
-    case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET:
-    case FUTEX_LOCK_PI:
-    case FUTEX_LOCK_PI2:
-    case FUTEX_WAIT_REQUEUE_PI:
-        return true;
-    default:
-        return false;
-    }
-}
 
 /* Whether the kernel was given a time-out; `a` are the arguments. */
 static bool is_timed(long call, const uint64_t *a)
