@@ -68,7 +68,7 @@ class Drawn:
                 Event(
                     time_ns=at,
                     process=process,
-                    client=None if numbered else f"c{draft.client}",
+                    client=None if numbered else chr(ord("a") + draft.client),
                     type=type_,
                     f="release" if draft.kind == "release" else "acquire",
                     key="k",
@@ -134,7 +134,8 @@ def draw(random: Random, depth: int, fenced: bool, *, ops: int = 7, clients: int
 def _asked(
     random: Random, client: int, life: int, grants: list[list[str]], named: bool, number: int
 ) -> Draft:
-    process = f"c{client}/{life}" if life else f"c{client}"
+    name = chr(ord("a") + client)  # one with a number at its end may go on under another number
+    process = f"{name}/{life}" if life else name
     mine = grants[client]
     if random.random() < (0.6 if mine else 0.05):
         if not named or not mine:
