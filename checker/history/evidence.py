@@ -144,10 +144,12 @@ class Evidence:
 
     def _answers(self) -> Answers:
         """What `held` answered, and what clients whose extension did not succeed still believed."""
-        ops, codes = self.ops, {str(name): code for code, name in enumerate(self.ops.names.value)}
+        ops = self.ops
         extended = ops.rows(F.EXTEND)
         rows = np.concatenate([ops.rows(F.HELD, Status.OK), extended[ops.status[extended] != Status.OK]])
         grant = self.grants.of(ops.grant[rows])
+        said = np.unique(ops.value[rows])  # few, of perhaps millions of values
+        codes = {str(ops.names.value[code]): code for code in said[said != NONE].tolist()}
         yes, no = (ops.value[rows] == codes.get(word, MISSING) for word in ("yes", "no"))
         known = (grant != NONE) & (yes | no)
         rows, grant, yes = rows[known], grant[known], yes[known]
