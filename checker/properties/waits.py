@@ -108,10 +108,13 @@ def _candidates(evidence: Evidence, rows: Index, back: np.ndarray) -> Iterator[t
     order = np.lexsort((segments.start_ns, grants.client[segments.grant]))
     client, start = grants.client[segments.grant][order], segments.start_ns[order]
     end = segments.end_ns[order]
+    asked = np.flatnonzero(ops.key[rows] != NONE)
+    asked = asked[np.argsort(ops.client[rows[asked]], kind="stable")]
+    asker = ops.client[rows[asked]]
     for code in np.unique(client).tolist():
         low, high = np.searchsorted(client, [code, code + 1])
         reach = np.maximum.accumulate(end[low:high])
-        mine = np.flatnonzero((ops.client[rows] == code) & (ops.key[rows] != NONE))
+        mine = asked[slice(*np.searchsorted(asker, [code, code + 1]))]
         at = np.searchsorted(start[low:high], back[mine])
         holding = (at > 0) & (reach[np.maximum(at - 1, 0)] > ops.call_ns[rows[mine]])
         for i in mine[holding].tolist():
