@@ -3,8 +3,9 @@
 Each size runs in a process of its own, so that the memory told is that of this size. `jsonl` and `parquet`
 are from such a file to columns, for sizes up to a million: the median of five loads after a first one, and
 beside it the processor time of all threads and processes, which other work on the machine changes less.
-`check` is everything after that, `B/op` the memory that the loaded operations take, `check B/op` the most
-that the check takes besides, and `load` the load average of the machine.
+`check` is everything after that, `linear.` linearizability alone (as a mutex with owners), `B/op`
+the memory that the loaded operations take, `check B/op` the most that the check takes besides, and `load` the
+load average of the machine.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def measure(operations: int, variant: str) -> str:
     from benchmarks.histories import correct_lock
     from checker.check import check
     from checker.formats import load, save
+    from checker.history.evidence import Evidence
+    from checker.properties.linearizable import check_lock
 
     history = correct_lock(
         operations, info=0.01 if "info" in variant else 0.0, late_violation="violation" in variant
@@ -58,12 +61,15 @@ def measure(operations: int, variant: str) -> str:
     begin = time.perf_counter()
     verdict = check(history)
     check_s = time.perf_counter() - begin
+    begin = time.perf_counter()
+    check_lock(Evidence(history, "owner-mutex"))
+    linear_s = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     besides = check_memory(history) / len(history.ops)
     outcome = verdict["mutual_exclusion"].outcome
     times = " ".join(f"{wall:>9.2f} {processor:>6.2f}" for wall, processor in loads.values())
     size = f"{memory(history.ops) / len(history.ops):>9.0f} {besides:>10.0f}"
-    figures = f"{times} {check_s:>9.2f} {size} {peak:>9,.0f} {os.getloadavg()[0]:>6.1f}"
+    figures = f"{times} {check_s:>9.2f} {linear_s:>9.2f} {size} {peak:>9,.0f} {os.getloadavg()[0]:>6.1f}"
     return f"{len(history.ops):>12,} {variant:<16} {figures}  {outcome}"
 
 
@@ -108,7 +114,7 @@ def main(arguments: list[str]) -> int:
         return 2
     sizes = [int(a.replace("_", "")) for a in arguments] or list(SIZES)
     files = " ".join(f"{head:>9} {'cpu s':>6}" for head in ("jsonl s", "parquet s"))
-    columns = f"{files} {'check s':>9} {'B/op':>9} {'check B/op':>10} {'peak MB':>9}"
+    columns = f"{files} {'check s':>9} {'linear. s':>9} {'B/op':>9} {'check B/op':>10} {'peak MB':>9}"
     print(f"{'operations':>12} {'variant':<16} {columns} {'load':>6}  mutual exclusion")
     for size in sizes:
         for variant in ("clean", "info", "info+violation"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import get_args
+from functools import partial
+from typing import Final, get_args
 
 import numpy as np
 
@@ -31,6 +33,8 @@ from checker.verdict import Outcome, Property, PropertyVerdict, Verdict, compose
 from checker.words import in_words
 
 Check = Callable[[Evidence], PropertyVerdict]
+LONG: Final = 200_000
+"""From how many operations on two properties are judged at the same time."""
 
 
 def check(history: History, *, model: str | CustomModel | None = None) -> Verdict:
@@ -52,10 +56,19 @@ def check(history: History, *, model: str | CustomModel | None = None) -> Verdic
         )
     evidence = Evidence(history, model)
     plan = _plan(evidence.model) | _promised(evidence)
-    verdicts = [_guarded(evidence, name, checks) for name, checks in plan.items()]
+    verdicts = _judged(evidence, plan)
     if history.complete is Completeness.NOT_KNOWN:
         verdicts = [_if_complete(verdict) for verdict in verdicts]
     return compose(verdicts, tuple(unknown_reasons(evidence)), tuple(remarks(evidence)))
+
+
+def _judged(evidence: Evidence, plan: dict[Property, tuple[Check, ...]]) -> list[PropertyVerdict]:
+    """A verdict for each property; two at a time for a long history, as numpy lets other threads run."""
+    if len(evidence.ops) < LONG:
+        return [_guarded(evidence, name, checks) for name, checks in plan.items()]
+    evidence.prepare()
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(partial(_guarded, evidence), plan, plan.values()))
 
 
 def _if_complete(verdict: PropertyVerdict) -> PropertyVerdict:

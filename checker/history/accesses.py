@@ -16,7 +16,6 @@ import numpy as np
 from checker.history.arrays import Composite, largest_before, running_max, sort_grouped, which_before
 from checker.history.evidence import Evidence
 from checker.history.operations import I32, I64, MISSING, Bools, F, Index, Status
-from checker.history.writes import Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +65,19 @@ class Contradictions:
 def accesses_of(evidence: Evidence) -> Accesses:
     """All accesses whose version is known."""
     ops, writes = evidence.ops, evidence.writes
-    writes = writes.take(writes.version_written != MISSING)
-    reads = ops.rows(F.READ, Status.OK)
-    reads = reads[ops.version_read[reads] != MISSING]
-    n, m = len(writes), reads.size
-    joined = Accesses(
-        row=np.concatenate([writes.row, reads]),
-        key=np.concatenate([writes.key, ops.key[reads]]),
-        call_ns=np.concatenate([writes.call_ns, ops.call_ns[reads]]),
-        done_ns=np.concatenate([writes.done_ns, ops.return_ns[reads]]),
-        write=np.concatenate([np.ones(n, bool), np.zeros(m, bool)]),
-        version=np.concatenate([writes.version_written, ops.version_read[reads]]),
-        based_on=np.concatenate([based_on(writes), np.full(m, MISSING, np.int64)]),
-    )
+    written = np.flatnonzero(writes.version_written != MISSING)
+    known = np.zeros(len(ops), bool)  # rows in their order: versions mostly grow with it, which sorts fast
+    known[ops.rows(F.READ, Status.OK)] = True
+    known &= ops.version_read != MISSING
+    known[writes.row[written]] = True
+    row = np.flatnonzero(known)
+    write = ops.f[row] == F.WRITE
+    done_ns, version = ops.return_ns[row], ops.version_read[row]
+    done_ns[write], version[write] = writes.done_ns[written], writes.version_written[written]
+    based = np.full(row.size, MISSING, np.int64)
+    based[write] = evidence.based_on[written]
+    joined = Accesses(row, ops.key[row], ops.call_ns[row], done_ns, write, version, based)
     return joined.take(sort_grouped(joined.key, joined.position))
-
-
-def based_on(writes: Writes) -> I64:
-    """What each write was based on; a client knows its own earlier writes under the same grant."""
-    based = writes.version_read.copy()
-    mine = np.flatnonzero((writes.grant >= 0) & (writes.version_written != MISSING) & (based != MISSING))
-    order = mine[sort_grouped(writes.grant[mine], writes.version_written[mine])]
-    grant, version = writes.grant[order], writes.version_written[order]
-    again = np.flatnonzero((grant[1:] == grant[:-1]) & (writes.key[order][1:] == writes.key[order][:-1]))
-    based[order[again + 1]] = np.maximum(based[order[again + 1]], version[again])
-    return based
 
 
 def contradictions(

@@ -104,8 +104,8 @@ def by_group(group: Codes) -> Index | None:
     if bool((group[1:] >= group[:-1]).all()):
         return None
     low, high = int(group.min()), int(group.max())
-    if high - low < 2**16:
-        group = (group - low).astype(np.uint16)  # 16 bits: radix sort
+    if high - low < 2**16:  # 8 and 16 bits: radix sort
+        group = (group - low).astype(np.uint8 if high - low < 2**8 else np.uint16)
     return np.argsort(group, kind="stable")
 
 
@@ -122,9 +122,11 @@ def grow_together(group: Codes, stamp: I64, *values: I64, strictly: bool = False
 
 def _grows(value: I64, group: Codes, order: Index | None, *, strictly: bool) -> bool:
     if order is not None:
-        value, group = value[order], group[order]
-    falls = value[1:] <= value[:-1] if strictly else value[1:] < value[:-1]
-    return not bool(falls.any()) or not bool((falls & (group[1:] == group[:-1])).any())
+        value = value[order]
+    falls = np.flatnonzero(value[1:] <= value[:-1] if strictly else value[1:] < value[:-1])
+    if order is None:  # mostly where a new group begins
+        return not bool((group[falls + 1] == group[falls]).any())
+    return not bool((group[order[falls + 1]] == group[order[falls]]).any())
 
 
 def largest_before(group: Codes, stamp: I64, value: I64, query_group: Codes, query_stamp: I64) -> I64:

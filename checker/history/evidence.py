@@ -17,7 +17,7 @@ from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Oper
 from checker.history.renaming import Renaming, in_doubt, open_ends, renaming
 from checker.history.sightings import Sightings
 from checker.history.windows import Answers, Segments, believed, guaranteed
-from checker.history.writes import Writes, accepted_writes
+from checker.history.writes import Writes, accepted_writes, based_on
 from checker.verdict import Cause, Finding, Property, Severity
 from checker.words import instant
 
@@ -89,6 +89,11 @@ class Evidence:
         """The accepted writes."""
         return self._accepted[0]
 
+    @cached_property
+    def based_on(self) -> I64:
+        """The version that each accepted write was based on, `MISSING` for blind writes."""
+        return based_on(self.writes)
+
     @property
     def grants(self) -> Grants:
         """The grants, certain ones marked as held."""
@@ -156,6 +161,11 @@ class Evidence:
         returned, claimed = np.minimum(ops.return_ns[rows], ops.info_ns[rows]), ops.claimed_ns[rows]
         until = returned + np.maximum(claimed, 0)  # an absent claim is negative
         return Answers(grant, yes, returned, until)
+
+    def prepare(self) -> None:
+        """Derive what most checks ask for, so that two at the same time need not both derive it."""
+        for _ in (self._accepted, self._open, self.guaranteed):
+            pass
 
     def forget_windows(self) -> None:
         """Free the memory of G and B (12 bytes per operation); they are computed again when asked for."""

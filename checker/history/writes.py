@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.history.arrays import both
+from checker.history.arrays import both, sort_grouped
 from checker.history.grants import Grants, promote
 from checker.history.history import History
 from checker.history.operations import I32, I64, MISSING, NEVER, NONE, F, Index, Operations, Status
@@ -68,6 +68,19 @@ def accepted_writes(history: History, ops: Operations, grants: Grants) -> tuple[
         fence=ops.fence[rows],
     )
     return writes, _promoted(history, ops, grants, writes)
+
+
+def based_on(writes: Writes) -> I64:
+    """What each write was based on; a client knows its own earlier writes under the same grant."""
+    based = writes.version_read.copy()
+    mine = np.flatnonzero((writes.grant >= 0) & (writes.version_written != MISSING) & (based != MISSING))
+    if int(np.bincount(writes.grant[mine]).max(initial=0)) < 2:
+        return based  # one write under each grant
+    order = mine[sort_grouped(writes.grant[mine], writes.version_written[mine])]
+    grant, version = writes.grant[order], writes.version_written[order]
+    again = np.flatnonzero((grant[1:] == grant[:-1]) & (writes.key[order][1:] == writes.key[order][:-1]))
+    based[order[again + 1]] = np.maximum(based[order[again + 1]], version[again])
+    return based
 
 
 def _sightings(history: History, ops: Operations, rows: Index) -> tuple[I64, I64]:

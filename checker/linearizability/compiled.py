@@ -22,7 +22,7 @@ import numpy as np
 from checker.linearizability.columns import Column
 
 # Below so many operations the interpreter has answered before numba is imported, or a call into it pays.
-COMPILE_FROM_OPS: Final = 200_000
+COMPILE_FROM_OPS: Final = 600_000
 COMPILE_FROM_OPS_WHEN_LOADED: Final = 20_000
 
 Kernel = Callable[..., Any]

@@ -129,7 +129,10 @@ def keeps_identity(columns: OpColumns) -> NDArray[np.bool_]:
         called = np.arange(len(columns)) if bool(in_order.all()) else columns.ranked().called
     # Only processes that go on at all, on whatever key, can go on with the same; as a rule there are none.
     latest = np.full(int(columns.process.max()) + 1, -1, np.int64)
-    np.maximum.at(latest, columns.process, called)
+    if bool((called[1:] > called[:-1]).all()):
+        latest[columns.process] = called  # of several the last one stays
+    else:
+        np.maximum.at(latest, columns.process, called)
     suspects = np.zeros(len(latest), np.bool_)
     suspects[columns.process[unknown & (latest[columns.process] > called)]] = True
     if not bool(suspects.any()):

@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from checker.history.arrays import both, dense, group_starts, running_max
+from checker.history.arrays import both, dense, group_starts, running_max, sort_grouped
 from checker.history.identity import origins, owners, unknown_grants
 from checker.history.operations import NEVER, NONE, F, Operations
 from checker.history.renaming import Renaming
@@ -74,8 +74,9 @@ def _has(columns: OpColumns, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _does_two_things_at_once(columns: OpColumns) -> NDArray[np.bool_]:
     """Shape (keys,): True where an owner called an operation before an earlier one of its own was over."""
-    order = np.lexsort((columns.called, columns.process, columns.key))
-    group = _groups(columns, order)
+    owner = both(columns.key, columns.process)
+    order = sort_grouped(owner, columns.called)
+    group = dense(owner[order])
     over = running_max(columns.returned[order], group)
     busy = (group[1:] == group[:-1]) & (over[:-1] > columns.called[order[1:]])
     found = np.zeros(columns.keys, np.bool_)
@@ -93,11 +94,12 @@ def excess_releases(columns: OpColumns, among: NDArray[np.bool_]) -> NDArray[np.
     acquire, release = columns.kind == ACQUIRE, columns.kind == RELEASE
     rows = np.flatnonzero(among[columns.key] & ((acquire & columns.certain) | release))
     when = np.where(acquire[rows], columns.returned[rows], columns.called[rows])
-    order = rows[np.lexsort((when, columns.process[rows], columns.key[rows]))]
     found = np.zeros(len(columns), np.bool_)
-    if not order.size:
+    if not rows.size:
         return found
-    group = _groups(columns, order)
+    owner = both(columns.key[rows], columns.process[rows])
+    in_turn = sort_grouped(owner, when)
+    order, group = rows[in_turn], dense(owner[in_turn])
     step = np.where(acquire[order], 1, -1).astype(np.int64)
     total = np.cumsum(step)
     first = np.searchsorted(group, np.arange(int(group[-1]) + 1))
@@ -151,8 +153,3 @@ def before(columns: OpColumns, rank: int) -> OpColumns:
     columns = columns.select(columns.called < rank)
     cut = replace(columns, returned=np.where(columns.returned < rank, columns.returned, NEVER))
     return cut.select((cut.kind != REFUSED) | cut.certain)
-
-
-def _groups(columns: OpColumns, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of one owner and key share a number; `order` is by key, then owner."""
-    return dense(both(columns.key[order], columns.process[order]))

@@ -22,7 +22,7 @@ import numpy as np
 
 from checker.history.arrays import grow_together, largest_before, longer, plus, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
-from checker.history.operations import I64, MISSING, NEVER, Bools, F, Index, Status
+from checker.history.operations import I64, MISSING, F, Index, Status
 from checker.properties import grant_order as order
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -36,9 +36,10 @@ def check(evidence: Evidence) -> PropertyVerdict:
         why = "nested grants of one client are not told apart, so no write can be called late"
         return judge(FENCING, [], otherwise=Outcome.UNKNOWN, why=why)
     uses, lease_end = resource_uses(evidence)
-    findings = [*fence_orders(evidence), *breaches_and_unfenced(evidence, uses, lease_end)]
+    past = np.flatnonzero(evidence.ops.call_ns[uses] - evidence.params.epsilon_ns > lease_end)
+    findings = [*fence_orders(evidence), *breaches_and_unfenced(evidence, uses[past])]
     guilty = {w for f in findings if f.name == "stale-write" for w in f.witnesses}
-    findings += stale_uses(evidence, uses, lease_end, guilty)
+    findings += stale_uses(evidence, uses[past], lease_end[past], guilty)
     doubt = order.undecided(evidence)
     if doubt is not None:
         return judge(FENCING, findings, otherwise=Outcome.UNKNOWN, why=doubt)
@@ -136,10 +137,9 @@ def resource_uses(evidence: Evidence) -> tuple[Index, I64]:
 
 
 def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) -> list[Finding]:
-    """`stale-use`: an operation on the resource begins after the lease was over; not the `told` ones."""
+    """`stale-use`: these operations on the resource began after the lease was over; not the `told` ones."""
     ops = evidence.ops
-    stale = np.flatnonzero(_past(evidence, ops.call_ns[uses], lease_end))
-    fresh = [i for i in stale.tolist() if not told or evidence.completion(int(uses[i])) not in told]
+    fresh = [i for i, row in enumerate(uses.tolist()) if not told or evidence.completion(row) not in told]
     findings = []
     for i in fresh[:LISTED_MAX]:
         row, late = int(uses[i]), int(ops.call_ns[uses[i]] - lease_end[i])
@@ -167,12 +167,11 @@ def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) 
     return limited(findings, len(fresh))
 
 
-def _past(evidence: Evidence, call_ns: I64, lease_end: I64) -> Bools:
-    return (lease_end < NEVER) & (call_ns - evidence.params.epsilon_ns > np.minimum(lease_end, NEVER - 1))
+def breaches_and_unfenced(evidence: Evidence, past: Index) -> list[Finding]:
+    """`fence-breach`, `stale-write` and `unfenced-write`, one finding per write, the most specific.
 
-
-def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> list[Finding]:
-    """`fence-breach`, `stale-write` and `unfenced-write`, one finding per write, the most specific."""
+    `past` are the operations that began after their lease was over, ascending.
+    """
     writes, grants = evidence.writes, evidence.grants
     own = np.flatnonzero(grants.certain(writes.grant))
     began = np.full(len(writes), MISSING, np.int64)
@@ -187,7 +186,7 @@ def breaches_and_unfenced(evidence: Evidence, uses: Index, lease_end: I64) -> li
     fenced = np.flatnonzero(writes.fence != MISSING)
     if evidence.params.store_fences and not _in_step(evidence, fenced, writes.fence):
         breach[fenced] = _largest_earlier(evidence, fenced, writes.fence) > writes.fence[fenced]
-    stale = _stale_writes(evidence, uses, lease_end)
+    stale = np.isin(writes.row, past)
     groups = (
         ("fence-breach", breach, np.flatnonzero(writes.fence != MISSING), writes.fence),
         ("stale-write", late & ~breach & stale, own, began),
@@ -244,14 +243,6 @@ def _witness(evidence: Evidence, write: int, among: Index, value: I64) -> int:
         if found >= 0:
             candidates.append(int(known[found]))
     return max(candidates, key=lambda w: int(value[w]))
-
-
-def _stale_writes(evidence: Evidence, uses: Index, lease_end: I64) -> Bools:
-    """Which accepted writes began after their lease was over."""
-    past = np.zeros(len(evidence.ops), bool)
-    past[uses] = _past(evidence, evidence.ops.call_ns[uses], lease_end)
-    stale: Bools = past[evidence.writes.row]
-    return stale
 
 
 def _late_write(evidence: Evidence, name: str, late: int, newer: int, stale: bool) -> Finding:

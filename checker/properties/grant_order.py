@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.history.arrays import largest_before, which_before
+from checker.history.arrays import grow_together, largest_before, which_before
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING
 
@@ -27,6 +27,8 @@ def _fences(evidence: Evidence) -> str | None:
     if not rows.size:
         return None
     key, fence, acquired = grants.key[rows], grants.fence[rows], grants.acquired_ns[rows]
+    if grow_together(key, acquired, fence):
+        return None
     earlier = largest_before(key, acquired, fence, key, acquired)
     for i in np.flatnonzero(earlier > fence).tolist():
         before = which_before(key, acquired, fence, int(key[i]), int(acquired[i]))
@@ -51,6 +53,8 @@ def _writes(evidence: Evidence) -> str | None:
         return None
     key, granted = writes.key[own], grants.acquired_ns[writes.grant[own]]
     done, call = writes.done_ns[own], writes.call_ns[own]
+    if bool((done >= call).all()) and grow_together(key, call, granted):
+        return None  # whoever returned before a write was called was called before it
     later = largest_before(key, done, granted, key, call - margin)
     for i in np.flatnonzero(later > granted).tolist():
         before = which_before(key, done, granted, int(key[i]), int(call[i]) - margin)

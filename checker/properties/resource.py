@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checker.history.accesses import Accesses, accesses_of, based_on, contradictions
+from checker.history.accesses import Accesses, accesses_of, contradictions
 from checker.history.arrays import sort_grouped
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import MISSING, NEVER, Index
@@ -45,7 +45,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
 def lost_updates(evidence: Evidence) -> tuple[list[Finding], Index]:
     """`lost-update`: two committed read-modify-writes from one version; and all operations in such pairs."""
     writes, ops = evidence.writes, evidence.ops
-    based = based_on(writes)
+    based = evidence.based_on
     rows = np.flatnonzero(based != MISSING)
     order = rows[sort_grouped(writes.key[rows], based[rows])]
     same = (writes.key[order][1:] == writes.key[order][:-1]) & (based[order][1:] == based[order][:-1])

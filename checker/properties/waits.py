@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from checker.history.arrays import by_group, sort_grouped
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.operations import NONE, F, Index
 from checker.verdict import Finding, Property, Severity
@@ -105,12 +106,14 @@ def _waits(evidence: Evidence) -> Iterator[Wait]:
 def _candidates(evidence: Evidence, rows: Index, back: np.ndarray) -> Iterator[tuple[int, int]]:
     """Acquires (row, end of the call) of clients that hold any lock while they wait: as a rule few."""
     ops, grants, segments = evidence.ops, evidence.grants, evidence.guaranteed
-    order = np.lexsort((segments.start_ns, grants.client[segments.grant]))
-    client, start = grants.client[segments.grant][order], segments.start_ns[order]
-    end = segments.end_ns[order]
+    client = grants.client[segments.grant]
+    order = sort_grouped(client, segments.start_ns)
+    client, start, end = client[order], segments.start_ns[order], segments.end_ns[order]
     asked = np.flatnonzero(ops.key[rows] != NONE)
-    asked = asked[np.argsort(ops.client[rows[asked]], kind="stable")]
     asker = ops.client[rows[asked]]
+    in_turn = by_group(asker)
+    if in_turn is not None:
+        asked, asker = asked[in_turn], asker[in_turn]
     for code in np.unique(client).tolist():
         low, high = np.searchsorted(client, [code, code + 1])
         reach = np.maximum.accumulate(end[low:high])

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from checker.history.accesses import Accesses, accesses_of, based_on, contradictions
+from checker.history.accesses import Accesses, accesses_of, contradictions
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING
 from tests.unit.checker.story import MS, Story
@@ -103,7 +103,7 @@ def test_a_client_knows_its_own_earlier_writes_under_the_same_grant() -> None:
     story.write("dave", None, 11, 12, 0, 8).write("bob", "h", 13, 14, 0, 12, key="l")
     story.write("bob", "h", 15, 16, 0, 12, key="l")
     evidence = Evidence(story.history())
-    assert based_on(evidence.writes).tolist() == [0, 4, 9, MISSING, 0, 0, 0, 0, 12]
+    assert evidence.based_on.tolist() == [0, 4, 9, MISSING, 0, 0, 0, 0, 12]
 
 
 def test_a_log_of_the_store_shows_that_an_unsure_grant_was_made() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.history.accesses import Accesses, accesses_of, based_on, contradictions
+from checker.history.accesses import Accesses, accesses_of, contradictions
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING
 from checker.properties import cycles
@@ -100,7 +100,7 @@ def test_a_client_knows_its_own_earlier_writes() -> None:
     story = Story().acquire("alice", "g", 0, 10)
     story.write("alice", "g", 20, 30, 0, 1).write("alice", "g", 40, 50, 0, 2)
     evidence = Evidence(story.history())
-    assert based_on(evidence.writes).tolist() == [0, 1]
+    assert evidence.based_on.tolist() == [0, 1]
     assert names(story.verdict()) == set()
 
 
