@@ -55,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         import json
 
-        told = verdict.to_dict()
+        data = verdict.to_dict()
         if options.explain:
-            told["explanations"] = [reason.to_dict() for reason in reasons]
-        sys.stdout.write(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+            data["explanations"] = [reason.to_dict() for reason in reasons]
+        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     else:
         blocks = [lines(options.file, verdict), *(reason.lines() for reason in reasons)]
         sys.stdout.write("\n\n".join("\n".join(block) for block in blocks) + "\n")

@@ -88,7 +88,7 @@ def operation(evidence: Evidence, row: int) -> str:
     ended = {Status.OK: "ok", Status.FAIL: "failed", Status.INFO: "unknown"}[status]
     until = f"{ended} at {_at(evidence, back)}" if back < NEVER else "outcome unknown"
     events = "–".join(str(e) for e in dict.fromkeys((evidence.invocation(row), evidence.completion(row))))
-    told = [
+    facts = [
         f"{name} {value}"
         for name, value in (
             ("fence", int(ops.fence[row])),
@@ -98,9 +98,9 @@ def operation(evidence: Evidence, row: int) -> str:
         if value != MISSING
     ]
     if ops.ttl_ns[row] != MISSING:
-        told.append(f"TTL {in_words(int(ops.ttl_ns[row]))}")
+        facts.append(f"TTL {in_words(int(ops.ttl_ns[row]))}")
     what = F(int(ops.f[row])).name.lower()
-    more = f", {', '.join(told)}" if told else ""
+    more = f", {', '.join(facts)}" if facts else ""
     called = _at(evidence, ops.call_ns[row])
     return f"[{events}] {evidence.client(row)} {what}: called at {called}, {until}{more}"
 

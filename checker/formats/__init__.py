@@ -116,8 +116,8 @@ def _no_file(file: Path, error: OSError) -> HistoryError:
 
 def _words(error: OSError) -> str:
     """What the system says, as a part of a sentence."""
-    told = error.strerror or str(error)
-    return told[:1].lower() + told[1:]
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
 
 
 def _is_packed(file: Path) -> bool:

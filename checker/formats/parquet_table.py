@@ -80,9 +80,9 @@ def read_apart(path: Path, max_size: int) -> Table:
         return table
     if done.returncode == REFUSED:
         raise pickle.loads(done.stdout)
-    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    output = done.stderr.decode("utf-8", "replace").strip().splitlines()
     raise HistoryError(
-        f"saw a damaged file, on which polars failed ({told[-1][:200] if told else done.returncode})",
+        f"saw a damaged file, on which polars failed ({output[-1][:200] if output else done.returncode})",
         hint="get the file once more, or save the history again with checker.save",
     )
 

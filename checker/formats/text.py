@@ -55,9 +55,9 @@ class Text:
                 with gzip.open(file) as stream:
                     yield from self._bounded(stream)
             except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                told = str(error) or type(error).__name__
+                reason = str(error) or type(error).__name__
                 raise HistoryError(
-                    f"this is no whole gzip file: {told[:1].lower()}{told[1:]}",
+                    f"this is no whole gzip file: {reason[:1].lower()}{reason[1:]}",
                     hint="`gzip --test` says the same of it: get the file once more",
                 ) from error
 

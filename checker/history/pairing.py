@@ -287,8 +287,8 @@ def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
     table |= zip(names, _each(merged, names, calls.size), strict=True)
     client_names, client_codes = _intern(columns.clients)
     table["client"] = client_codes.take(table["process"])
-    told = Names(**columns.names, client=client_names)
-    return Operations(**{name: table[name] for name in COLUMNS}, names=told)
+    codes = Names(**columns.names, client=client_names)
+    return Operations(**{name: table[name] for name in COLUMNS}, names=codes)
 
 
 def _each(work: Callable[[str], Any], names: Sequence[str], rows: int) -> list[Any]:

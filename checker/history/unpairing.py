@@ -37,19 +37,19 @@ def events_of(ops: Operations, others: Iterable[tuple[int, Event]] = ()) -> list
             "key": ops.name("key", row),
             "grant_id": ops.name("grant", row),
         }
-        told = {name: ops.name(name, row) for name in ("token", "value", "error")}
+        fields = {name: ops.name(name, row) for name in ("token", "value", "error")}
         for name in NUMBER_COLUMNS:
             number = int(getattr(ops, name)[row])
-            told[name] = None if number == MISSING else number
-        told["value"] = list(told["value"]) if isinstance(told["value"], tuple) else told["value"]
+            fields[name] = None if number == MISSING else number
+        fields["value"] = list(fields["value"]) if isinstance(fields["value"], tuple) else fields["value"]
         call, done = int(ops.call_index[row]), int(ops.return_index[row])
-        asked = _ASKED.get(kind, ()) if done != NONE else tuple(told)
+        asked = _ASKED.get(kind, ()) if done != NONE else tuple(fields)
         events[call] = Event(
             index=call,
             time_ns=int(ops.call_ns[row]),
             type="invoke",
             **shared,
-            **{name: told[name] for name in asked},
+            **{name: fields[name] for name in asked},
         )
         if done != NONE:
             events[done] = Event(
@@ -57,6 +57,6 @@ def events_of(ops: Operations, others: Iterable[tuple[int, Event]] = ()) -> list
                 time_ns=min(int(ops.return_ns[row]), int(ops.info_ns[row])),
                 type=_WORDS[int(ops.status[row])],
                 **shared,
-                **{name: value for name, value in told.items() if name not in asked},
+                **{name: value for name, value in fields.items() if name not in asked},
             )
     return [events[index] for index in sorted(events)]

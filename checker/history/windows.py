@@ -100,12 +100,14 @@ def believed(grants: Grants, params: Params, ends_ns: I64, said: Answers) -> Seg
     """
     extensions = grants.extensions
     done, failed = extensions.status == Status.OK, extensions.status == Status.FAIL
-    told = plus(grants.acquired_ns, np.where(grants.claimed_ns == MISSING, grants.ttl_ns, grants.claimed_ns))
+    until_ns = plus(
+        grants.acquired_ns, np.where(grants.claimed_ns == MISSING, grants.ttl_ns, grants.claimed_ns)
+    )
     claim = np.where(extensions.claimed_ns == MISSING, extensions.ttl_ns, extensions.claimed_ns)
     segments = _segments(
         grants.returned,
         grants.acquired_ns,
-        told,
+        until_ns,
         extensions.grant[done],
         in_time_ns=extensions.return_ns[done],
         reopen_ns=extensions.return_ns[done],

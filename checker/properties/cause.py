@@ -145,8 +145,8 @@ def _moves(
             yield fault, "the clock of {nodes} was corrected at {at} (event {event})"
         elif fault.f == "jump" and fault.heals is None and _meets(fault, start_ns, end_ns):
             receipt = fault.receipt or {}
-            told = receipt.get(node.name, receipt)
-            moved = told.get("moved_ms") if isinstance(told, dict) else None
+            of_node = receipt.get(node.name, receipt)
+            moved = of_node.get("moved_ms") if isinstance(of_node, dict) else None
             if isinstance(moved, int | float):
                 by = in_words(round(moved * 1e6))
                 text = f"the clock of {{nodes}} jumped {'+' * (moved > 0)}{by} at {{at}} (event {{event}})"

@@ -273,11 +273,11 @@ def unavailabilities(evidence: Evidence, tries: Tries, availability: Availabilit
             for wait, lasted in waits
             if lasted > bound
         ]
-    told = {finding.key for finding in findings}
+    reported = {finding.key for finding in findings}
     refused = [
         _unavailable(evidence, key, span, lasted, bound, rows)
         for key, span, lasted, rows in _refused_spans(evidence, tries, availability, bound)
-        if evidence.key(key) not in told
+        if evidence.key(key) not in reported
     ]
     return limited((findings + refused)[:LISTED_MAX], len(findings) + len(refused))
 

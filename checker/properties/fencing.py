@@ -77,11 +77,11 @@ def fence_orders(evidence: Evidence) -> list[Finding]:
     ]
     by_fence = np.lexsort((acquired, fence, key))
     same = (key[by_fence][1:] == key[by_fence][:-1]) & (fence[by_fence][1:] == fence[by_fence][:-1])
-    told = set(back.tolist())
+    reported = set(back.tolist())
     twins = [
         (int(rows[by_fence[i]]), int(rows[by_fence[i + 1]]))
         for i in np.flatnonzero(same)[: 2 * LISTED_MAX].tolist()
-        if int(by_fence[i + 1]) not in told
+        if int(by_fence[i + 1]) not in reported
     ]
     findings = [_fence_order(evidence, g, h) for g, h in (pairs + twins)[:LISTED_MAX]]
     repeated = int(same.sum()) - int(np.isin(by_fence[1:][same], back).sum())
@@ -136,10 +136,12 @@ def resource_uses(evidence: Evidence) -> tuple[Index, I64]:
     return rows, end
 
 
-def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, told: set[int]) -> list[Finding]:
-    """`stale-use`: these operations on the resource began after the lease was over; not the `told` ones."""
+def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, reported: set[int]) -> list[Finding]:
+    """`stale-use`: an operation on the resource began after the lease was over; not the `reported` ones."""
     ops = evidence.ops
-    fresh = [i for i, row in enumerate(uses.tolist()) if not told or evidence.completion(row) not in told]
+    fresh = [
+        i for i, row in enumerate(uses.tolist()) if not reported or evidence.completion(row) not in reported
+    ]
     findings = []
     for i in fresh[:LISTED_MAX]:
         row, late = int(uses[i]), int(ops.call_ns[uses[i]] - lease_end[i])

@@ -109,21 +109,23 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
 def _claims(evidence: Evidence) -> Claims:
     """Acquires and extensions that succeeded with a TTL, and what `held` answered about them."""
     ops, grants = evidence.ops, evidence.grants
-    told = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
+    granted = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
     extensions = grants.extensions.only(Status.OK)
     extended = np.flatnonzero(extensions.ttl_ns < NEVER)
     asked, grant = _held(evidence)
-    rows = np.concatenate([grants.row[told], extensions.row[extended], asked])
-    base = np.concatenate([grants.row[told], extensions.row[extended]])
+    rows = np.concatenate([grants.row[granted], extensions.row[extended], asked])
+    base = np.concatenate([grants.row[granted], extensions.row[extended]])
     success = np.arange(rows.size) < base.size
     begun, stated = _begun(ops, base)
-    ttl = np.concatenate([grants.ttl_ns[told], extensions.ttl_ns[extended]])
+    ttl = np.concatenate([grants.ttl_ns[granted], extensions.ttl_ns[extended]])
     none = np.zeros(asked.size, np.bool_)
     over = plus(begun, longer(ttl, evidence.params.rho))
-    over[: told.size] = np.minimum(over[: told.size], _seen_over(evidence, told, stated[: told.size]))
+    over[: granted.size] = np.minimum(
+        over[: granted.size], _seen_over(evidence, granted, stated[: granted.size])
+    )
     return Claims(
         row=rows,
-        grant=np.concatenate([told, extensions.grant[extended], grant]),
+        grant=np.concatenate([granted, extensions.grant[extended], grant]),
         called_ns=np.concatenate([begun, ops.return_ns[grants.row[grant]]]),
         returned_ns=ops.return_ns[rows],
         ttl_ns=np.concatenate([ttl, grants.ttl_ns[grant]]),

@@ -127,7 +127,7 @@ def _candidates(evidence: Evidence, rows: Index, back: np.ndarray) -> Iterator[t
 def _deadlock(evidence: Evidence, cycle: Cycle) -> Finding:
     grants = evidence.grants
     lasted = cycle.end_ns - cycle.start_ns
-    told = [
+    each = [
         f"{evidence.client(w.row)} waited for {evidence.key(int(grants.key[w.grant]))!r}, which "
         f"{evidence.holder(w.grant)} held"
         for w in cycle.waits
@@ -141,7 +141,7 @@ def _deadlock(evidence: Evidence, cycle: Cycle) -> Finding:
     names = [evidence.client(w.row) for w in cycle.waits]
     why = (
         f"{' and '.join(names)} waited for each other from {evidence.at(cycle.start_ns)} for at least "
-        f"{in_words(lasted)}: {', '.join(told)}{ending}"
+        f"{in_words(lasted)}: {', '.join(each)}{ending}"
     )
     return evidence.finding(
         "deadlock",

@@ -269,7 +269,7 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
                 ("history/arrays", "np.full(query_stamp.size, MISSING, np.int64)"),
                 ("history/identity", "np.full(processes, -1, np.int64)"),
                 ("history/identity", "np.full(processes, NONE, np.int64)"),
-                ("history/accesses", "np.full(m, MISSING, np.int64)"),
+                ("history/accesses", "np.full(row.size, MISSING, np.int64)"),
                 ("linearizability/owners", "np.full(columns.keys, NEVER, np.int64)"),
                 ("linearizability/owners", "np.full(columns.keys, NONE, np.int64)"),
                 ("linearizability/columns", "np.full(n, NO_FENCE, np.int64)"),

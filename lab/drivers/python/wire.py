@@ -96,15 +96,15 @@ class _Server:
 
     def answer(self, command):
         try:
-            told = {"ok": True, **self._carry_out(command)}
+            answer = {"ok": True, **self._carry_out(command)}
         except Refused as error:
             print(error, file=sys.stderr)  # noqa: T201
-            told = _failed("refused", error) | ({"silent": True} if error.silent else {})
+            answer = _failed("refused", error) | ({"silent": True} if error.silent else {})
         except Exception as error:
             traceback.print_exc()
             late = isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError"
-            told = _failed("timeout" if late else "error", error)
-        self.say({"id": command["id"], **told})
+            answer = _failed("timeout" if late else "error", error)
+        self.say({"id": command["id"], **answer})
 
     def say(self, message):
         line = json.dumps(message) + "\n"

@@ -65,8 +65,8 @@ class LeaseFromCache(Single):
         return lease
 
 
-class DelWhenForgotten(Single):
-    """Forgets the token of a lease that is over, and releases by DEL where it knows no token."""
+class _NotesLeases(Single):
+    """Keeps the last lease of each key in mind."""
 
     def __init__(self, *arguments: object, **more: object) -> None:
         super().__init__(*arguments, **more)  # type: ignore[arg-type]
@@ -76,6 +76,10 @@ class DelWhenForgotten(Single):
         """Note the lease."""
         self._leases[key] = lease = await super().acquire(key, ttl_ns)
         return lease
+
+
+class DelWhenForgotten(_NotesLeases):
+    """Forgets the token of a lease that is over, and releases by DEL where it knows no token."""
 
     async def _give_back(self, lease: Lease) -> bool:
         known = self._leases.pop(lease.key, lease)
@@ -137,17 +141,8 @@ class RaisesNodeError(Single):
         return await super().acquire(key, ttl_ns)
 
 
-class ReleaseRaisesKeyError(Single):
+class ReleaseRaisesKeyError(_NotesLeases):
     """Keeps leases by key and drops one whose extension failed: its release ends with a KeyError."""
-
-    def __init__(self, *arguments: object, **more: object) -> None:
-        super().__init__(*arguments, **more)  # type: ignore[arg-type]
-        self._leases: dict[str, Lease] = {}
-
-    async def acquire(self, key: str, ttl_ns: int) -> Lease:
-        """Note the lease."""
-        self._leases[key] = lease = await super().acquire(key, ttl_ns)
-        return lease
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         """Drop it if that does not work."""

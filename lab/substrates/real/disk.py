@@ -54,3 +54,25 @@ class NodeDisk:
     def _files(self) -> Iterator[Path]:
         yield from sorted(self.directory.glob("appendonlydir/*.incr.aof"))
         yield from self.directory.glob("appendonly.aof")
+
+
+class OnDisk:
+    """A node that is a real process, with its files in a directory of its own."""
+
+    name: str
+    _disk: NodeDisk
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        raise NotImplementedError
+
+    async def disk(self) -> Disk:
+        """Its append-only file and what the sync shim has noted of it."""
+        return self._disk.state()
+
+    async def lose_unsynced(self) -> Disk:
+        """Cut the file back to what was synced."""
+        if self.alive:
+            raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
+        return self._disk.lose_unsynced()

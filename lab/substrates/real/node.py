@@ -10,12 +10,12 @@ from collections.abc import Callable
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
-from lab.redis_model.persistence import Disk, Persistence
+from lab.redis_model.persistence import Persistence
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import ClockReading
 from lab.substrates.product import NEEDED, refused_directive
 from lab.substrates.real.clock import Stopwatch, WallClock, reading
-from lab.substrates.real.disk import NodeDisk
+from lab.substrates.real.disk import NodeDisk, OnDisk
 from lab.substrates.real.machine import B, RealMachine
 
 ANSWER_TIMEOUT_S = 5.0
@@ -43,7 +43,7 @@ def redis_arguments(port: int, bind: str, directory: str, persistence: Persisten
     ]
 
 
-class RedisNode(AskedNode, RealMachine[B]):
+class RedisNode(AskedNode, RealMachine[B], OnDisk):
     """A node; ``address`` leads to it around every link."""
 
     def __init__(self, address: Address, clock: WallClock | None, disk: NodeDisk) -> None:
@@ -128,16 +128,6 @@ class RedisNode(AskedNode, RealMachine[B]):
                 return await self._control.call(*arguments)
         except (NodeError, TimeoutError) as error:
             raise UnknownOutcome(f"node {self.name} does not answer the lab: {error}") from error
-
-    async def disk(self) -> Disk:
-        """Its append-only file and what the sync shim has noted of it."""
-        return self._disk.state()
-
-    async def lose_unsynced(self) -> Disk:
-        """Cut the file back to what was synced."""
-        if self.alive:
-            raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
-        return self._disk.lose_unsynced()
 
     def stopwatch(self, *, monotonic: bool = False) -> Callable[[], int]:
         """Measure time by the wall clock that its processes see, or by the monotonic clock, which is ours."""

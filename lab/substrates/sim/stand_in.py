@@ -52,14 +52,14 @@ def _urandom(real: Callable[[int], bytes]) -> Callable[[int], bytes]:
 def _now_if_none(real: Callable[..., Any], position: int) -> Callable[..., Any]:
     """``time.localtime`` and its like ask the real clock unless they are given a time."""
 
-    def told(*arguments: Any) -> Any:
+    def by_own_clock(*arguments: Any) -> Any:
         host = running_host()
         if host is None or len(arguments) > position:
             return real(*arguments)
         now_s = host.clock.wall_ns() / S_NS
         return real(*arguments, time.localtime(now_s) if real.__name__ in ("strftime", "asctime") else now_s)
 
-    return told
+    return by_own_clock
 
 
 def _drawn(name: str, real: Callable[..., Any]) -> Callable[..., Any]:

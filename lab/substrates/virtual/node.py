@@ -14,11 +14,12 @@ from typing import Final
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
-from lab.redis_model.persistence import Disk, Persistence
+from lab.redis_model.persistence import Persistence
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import Life
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.real.clock import Stopwatch
+from lab.substrates.real.disk import OnDisk
 from lab.substrates.real.node import redis_arguments
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import Connection, Network, Way
@@ -36,8 +37,10 @@ CRON_HZ: Final = "1"
 """How often a server does its chores: its lazy expiry keeps keys right, and each wake-up costs real time."""
 
 
-class VirtualNode(AskedNode, SimMachine):
+class VirtualNode(AskedNode, SimMachine, OnDisk):
     """A node; ``address`` leads to it around every link. The conductor reaches it by a Unix socket."""
+
+    _disk: LocalDisk
 
     def __init__(
         self,
@@ -136,16 +139,6 @@ class VirtualNode(AskedNode, SimMachine):
         for way in self._ways:
             for connection in list(way.connections.values()):
                 connection.close_far(reset=True)
-
-    async def disk(self) -> Disk:
-        """What its append-only file holds, and how much of it is synced."""
-        return self._disk.state()
-
-    async def lose_unsynced(self) -> Disk:
-        """Cut the file back to what was synced."""
-        if self.alive:
-            raise UnknownOutcome(f"node {self.name} still runs: its files can't be cut")
-        return self._disk.lose_unsynced()
 
     def close(self) -> None:
         """End its process."""
