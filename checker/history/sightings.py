@@ -80,7 +80,10 @@ class Look:
 
 @dataclass(slots=True)
 class Node:
-    """All that was seen of one key on one node, looks in the order in which they were asked."""
+    """All that was seen of one key on one node, looks in the order in which they were asked.
+
+    Whoever asks about tokens has noted all looks: they are indexed by token once, when first asked about.
+    """
 
     name: str
     looks: list[Look] = field(default_factory=list)
@@ -90,10 +93,33 @@ class Node:
     hit: bool = False
     """Whether any fault had it for a target."""
     clock_moved: bool = False
+    _places: dict[str | None, list[int]] | None = field(default=None, init=False, repr=False, compare=False)
+    _set_and_ended: set[str] | None = field(default=None, init=False, repr=False, compare=False)
 
     def of(self, token: str) -> list[Look]:
         """The looks that saw the token."""
-        return [look for look in self.looks if look.token == token]
+        return [self.looks[at] for at in self._at(token)]
+
+    def _at(self, token: str) -> list[int]:
+        """Where the looks that saw the token stand."""
+        if self._places is None:
+            self._places = {}
+            for at, look in enumerate(self.looks):
+                self._places.setdefault(look.token, []).append(at)
+        return self._places.get(token, [])
+
+    def _may_have_gone_unseen(self) -> set[str]:
+        """Words of commands that may have set a token, where one before the same look may have ended it."""
+        if self._set_and_ended is None:
+            self._set_and_ended = {
+                word
+                for look in self.looks
+                if any(one.may_end for one in look.commands)
+                for one in look.commands
+                if not one.is_script
+                for word in one.words
+            }
+        return self._set_and_ended
 
     def commands(self) -> Iterator[Command]:
         """Every command that was seen."""
@@ -103,7 +129,7 @@ class Node:
 
     def appeared_ns(self, token: str, since_ns: int) -> int:
         """Before which instant the token surely was not there, if it was not before `since_ns`."""
-        at = next(i for i, look in enumerate(self.looks) if look.token == token)
+        at = self._at(token)[0]
         look = self.looks[at]
         floor_ns = max(since_ns, self.looks[at - 1].asked_ns) if at else since_ns
         setters = [command for command in look.commands if command.may_set(token)]
@@ -114,10 +140,7 @@ class Node:
     def never_had(self, token: str) -> bool:
         """Whether the token surely never was there: all was seen, and it was not."""
         watched = self.left and not self.downs and not self.hit and not self.untold
-        return watched and not any(
-            any(one.may_set(token) for one in look.commands) and any(one.may_end for one in look.commands)
-            for look in self.looks
-        )
+        return watched and token not in self._may_have_gone_unseen()
 
 
 class Sightings:

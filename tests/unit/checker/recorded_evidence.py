@@ -45,7 +45,7 @@ def plain(thing: Any) -> Any:
     if isinstance(thing, _PLAIN):
         return thing
     if is_dataclass(thing):
-        return type(thing).__name__, [plain(getattr(thing, field.name)) for field in fields(thing)]
+        return type(thing).__name__, [plain(getattr(thing, f.name)) for f in fields(thing) if f.compare]
     if isinstance(thing, Event):
         return str(thing)
     if isinstance(thing, Mapping):
