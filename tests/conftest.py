@@ -21,7 +21,7 @@ from tests.lab_process import MARK, Lab
 settings.load_profile(fuzzing.DEFAULT)
 
 ORDER = ("rules", "unit", "known_bad", "fuzz", "sim", "notebooks", "browser", "local", "docker")
-FULL = ("notebooks", "browser", "docker")
+FULL = ("fuzz", "notebooks", "browser", "docker")
 """Directories of which no test is part of `make test`; in the others the marker `full` says so."""
 ROOT = Path(__file__).resolve().parents[1]
 STATE = pytest.StashKey[Path]()

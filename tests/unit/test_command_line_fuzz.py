@@ -61,6 +61,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     sys.path[:] = path
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=examples(200), suppress_health_check=list(HealthCheck))
 @given(lines)
 def test_nonsense_is_told_as_such(words: list[str]) -> None:

@@ -53,7 +53,9 @@ def test_a_history_that_names_no_client(number: int) -> None:
     assert numbered_line(number) == RECORD[f"numbered {number}"], HINT
 
 
-@pytest.mark.parametrize("number", range(DENSE))
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=pytest.mark.full if n % 4 else ()) for n in range(DENSE)]
+)
 def test_many_histories_of_one_kind(number: int) -> None:
     assert dense_line(number) == RECORD[f"dense {number}"], HINT
 

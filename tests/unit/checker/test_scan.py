@@ -60,7 +60,8 @@ def test_known_histories_are_read_alike() -> None:
     assert left == [], "events of this package are plain"
 
 
-@pytest.mark.parametrize("info", [pytest.param(0.0, marks=pytest.mark.full), 0.1])
+@pytest.mark.full
+@pytest.mark.parametrize("info", [0.0, 0.1])
 def test_compiled_and_interpreted_loops_read_alike(tmp_path: Path, info: float) -> None:
     pytest.importorskip("numba")
     save(correct_lock(3_000, info=info), tmp_path / "h.jsonl")

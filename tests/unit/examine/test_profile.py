@@ -306,7 +306,9 @@ BROKEN: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.full if i % 4 else ()) for i, name in enumerate(BROKEN)]
+)
 def test_the_defect_of_a_broken_lock_shows(name: str) -> None:
     facts = BROKEN[name]
     shown = facts_of(f"mutant:{name}")

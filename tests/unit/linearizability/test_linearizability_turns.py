@@ -71,6 +71,7 @@ def test_answers_as_the_scan_without_owners_on_drawn_histories() -> None:
     assert accepted > 30
 
 
+@pytest.mark.full
 def test_keys_together_are_judged_as_each_alone() -> None:
     random = Random("turns/keys")
     seen = set()
@@ -133,6 +134,7 @@ def timed(random: Random, columns: OpColumns, span: int) -> OpColumns:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fenced", [False, True])
 def test_equal_times_are_ordered_by_position(fenced: bool) -> None:
     random = Random(f"ties/{fenced}")
