@@ -37,7 +37,7 @@ _VTIME = (
     "sockets",
     "timers",
 )
-_CONDUCTOR_PARTS = ("conductor", "quiet", "unseen")
+_CONDUCTOR_PARTS = ("conductor", "quiet", "unseen", "watch")
 _SHARED = ("vtime/page.h", "vtime/futex.h")
 _BUILT_FROM: dict[str, tuple[str, ...]] = {
     "clock": ("clock.c",),

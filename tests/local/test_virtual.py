@@ -167,14 +167,14 @@ why: The lease was over while Alice stood still.
 
 def test_nothing_is_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[RealProcess] = []
-    begin = RealMachine.start
+    begin = RealMachine.launch
 
     def noted(self: RealMachine, *words: object, **options: object) -> RealProcess:
         process = begin(self, *words, **options)  # type: ignore[arg-type]
         started.append(process)
         return process
 
-    monkeypatch.setattr(RealMachine, "start", noted)
+    monkeypatch.setattr(RealMachine, "launch", noted)
     result = run_virtually("healthy", tmp_path)
     assert len(started) == len("ABCDE") + len(["store"])
     assert [process for process in started if process.popen.poll() is None] == []

@@ -172,6 +172,15 @@ for line in sys.stdin:
         assert world.printed(number) == f"{i}\n"
 
 
+def test_a_process_that_is_bound_to_a_cpu_counts_as_many_as_before(world: World) -> None:
+    script = "import os, sys\nfor line in sys.stdin: print(len(os.sched_getaffinity(0)), flush=True)"
+    number = world.python(script)
+    world.time.settle()
+    os.sched_setaffinity(world.processes[number].pid, {min(os.sched_getaffinity(0))})
+    world.say(number, "")
+    assert world.printed(number) == f"{len(os.sched_getaffinity(0))}\n"
+
+
 PAUSE = b"\xb8\x22\x00\x00\x00\x0f\x05\xeb\xf7"  # again: eax = pause; syscall; jump to again
 SLEEP = (  # edi = esi = 0; edx = 60 000; eax = poll; syscall; jump to the beginning
     b"\x31\xff\x31\xf6\xba\x60\xea\x00\x00\xb8\x07\x00\x00\x00\x0f\x05\xeb\xee"

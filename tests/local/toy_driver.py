@@ -1,8 +1,9 @@
 """A driver without a library, for tests: ``good``, or wrong in the one way that its argument names.
 
-Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody. It knows no ``close``
-unless it shares, or ``closes``; then ``closes-late`` leaves a thread behind that sleeps for two seconds,
-``closes-never`` one that sleeps for ever, and ``closes-spinning`` computes without end.
+Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody, and under another name
+if that is ``elsewhere``. It knows no ``close`` unless it does one of these, or ``closes``. Then
+``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
+and ``closes-spinning`` computes without end.
 """
 
 from __future__ import annotations
@@ -47,12 +48,13 @@ class Toy:
             wrong = [name for name in command["options"] if name != "toy"]
             if wrong:
                 return {**ERROR, "message": f"no option {wrong[0]}"}
-            return {"ok": True, "lib": "toy", "version": "1", "caps": ["clock", "held"]}
+            about = {"node_key": "toy:{key}"} if MODE == "elsewhere" else {}
+            return {"ok": True, "lib": "toy", "version": "1", "caps": ["clock", "held"], **about}
         if op == "open":
             host, _, port = command["nodes"][0].rpartition(":")
             self.node = (host, int(port))
             return {"ok": True}
-        if op == "close" and (MODE.startswith("closes") or MODE == "shares"):
+        if op == "close" and (MODE.startswith("closes") or MODE in ("shares", "elsewhere")):
             return self.close()
         if op == "acquire":
             return self.acquire(command["key"], command["ttl_ms"])
@@ -84,6 +86,8 @@ class Toy:
         if MODE == "claims":
             self.leases["h"] = key
             return {"ok": True, "lease": "h"}
+        if MODE == "elsewhere":
+            key = f"toy:{key}"
         token = secrets.token_hex(8)
         said = self.redis("SET", key, token, *([] if MODE == "shares" else ["NX"]), "PX", str(ttl_ms))
         if not said.startswith("+OK"):

@@ -13,6 +13,7 @@
 #include "inside.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +65,19 @@ static void on_wake(int number)
         wait->real.tv_sec = wait->past_s;
 }
 
+void vt_hint(void)
+{
+    if (vt_block == NULL)
+        return;
+    atomic_fetch_add(&vt_group->hints, 1);
+    atomic_fetch_add(&vt_page->hints, 1);
+    if (atomic_load(&vt_page->listening) != 0 && atomic_exchange(&vt_page->listening, 0) != 0)
+        vt_kernel(SYS_futex, (long)&vt_page->hints, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
 static void free_slot(void *slot)
 {
+    vt_hint();
     my_slot = NULL;
     atomic_store(&((struct slot *)slot)->deadline_ns, 0);
     atomic_store(&((struct slot *)slot)->tid, 0);

@@ -20,6 +20,7 @@ static __thread struct {
 void vt_waited(void)
 {
     spin.reads = 0;
+    vt_hint();
 }
 
 static int64_t counted_now_ns(void)

@@ -1,7 +1,7 @@
 /*
  * The conductor's side of virtual time: the page, the clock, whose deadline comes next.
  *
- * With quiet.c an ordinary library, called from virtual_time.py by one thread.
+ * With quiet.c and watch.c an ordinary library, called from virtual_time.py by one thread.
  */
 #include "conductor.h"
 
@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,14 +48,10 @@ void vt_close(struct conductor *c)
     free(c);
 }
 
-int64_t vt_now(struct conductor *c)
+/* Where the time stands in the page, for who reads and writes it there. */
+int64_t vt_time_at(void)
 {
-    return atomic_load(&c->page->now_ns);
-}
-
-void vt_advance(struct conductor *c, int64_t now_ns)
-{
-    atomic_store(&c->page->now_ns, now_ns);
+    return offsetof(struct page, now_ns);
 }
 
 /* A number for a process that is about to be started; -1 if all are taken. */
@@ -117,17 +114,17 @@ void vt_hold(struct conductor *c, int number, int held)
 
 void vt_touch(struct conductor *c, int number)
 {
+    if (c->touched[number] != TOUCHED)
+        c->hints[number] = atomic_load(&block_of(c, number)->hints);
     c->touched[number] = TOUCHED;
 }
 
-int64_t vt_written(struct conductor *c, int number)
+/* Where tcp_bytes_written stands in the page; halves_ended follows it. */
+int64_t vt_counters_at(int number)
 {
-    return atomic_load(&block_of(c, number)->tcp_bytes_written);
-}
-
-int64_t vt_halves_ended(struct conductor *c, int number)
-{
-    return atomic_load(&block_of(c, number)->halves_ended);
+    _Static_assert(offsetof(struct block, halves_ended) == offsetof(struct block, tcp_bytes_written) + 8, "");
+    return (int64_t)(offsetof(struct page, block) + sizeof(struct block) * (size_t)number +
+                     offsetof(struct block, tcp_bytes_written));
 }
 
 void vt_stop_at_write(struct conductor *c, int number, int nth)
@@ -230,7 +227,7 @@ int vt_wake(struct conductor *c, int number, int index)
     struct block *block = block_of(c, number);
     struct slot *slot = &block->slot[index];
     int64_t deadline_ns = atomic_load(&slot->deadline_ns);
-    if (deadline_ns == 0 || deadline_ns > vt_now(c))
+    if (deadline_ns == 0 || deadline_ns > atomic_load(&c->page->now_ns))
         return 0;
     atomic_store(&slot->woken_ns, deadline_ns);
     int32_t group = atomic_load(&block->group), pid = atomic_load(&block->pid);

@@ -1,4 +1,4 @@
-/* What the conductor's two files share. */
+/* What the conductor's files share. */
 #ifndef LOCK_LAB_VTIME_CONDUCTOR_H
 #define LOCK_LAB_VTIME_CONDUCTOR_H
 
@@ -13,7 +13,8 @@
 struct task {
     int32_t tid;
     int place_fd, stat_fd, runs_fd; /* its wchan, stat and schedstat in /proc */
-    uint64_t runs;      /* how often it was given a CPU, as the last scan read it */
+    bool ran;           /* since the process was quiet last, as far as we know */
+    uint64_t runs;      /* how often it was given a CPU, as the last first scan read it */
     uint64_t runs_rest; /* when the process was quiet last */
 };
 
@@ -22,7 +23,9 @@ struct watch {
     int32_t pid;
     uint32_t version; /* of block.tasks when the tasks were listed */
     bool listed;
-    bool gone; /* it has ended */
+    bool gone;  /* it has ended, and was reaped */
+    bool ended; /* its first task was a zombie when it was looked at last */
+    int recent; /* the task that ran last, as far as we know: it is looked at first */
     int count, room;
     struct task *task;
 };
@@ -37,6 +40,7 @@ struct conductor {
     struct page *page;
     struct watch watch[BLOCKS];
     enum touch touched[BLOCKS];           /* by group */
+    int32_t hints[BLOCKS];                /* by group: its hints when it was touched */
     int64_t reads[BLOCKS], waits[BLOCKS]; /* when the settling began */
 };
 
@@ -58,6 +62,14 @@ static inline bool in_group(struct conductor *c, int number, int group)
 
 void vt_wipe(struct block *block); /* all but its state */
 void vt_clear(struct block *block);
+
+/* watch.c */
 void vt_forget(struct watch *watch);
+void vt_forget_tasks(struct watch *watch);
+bool vt_list_tasks(struct watch *watch);              /* false: not all could be opened, or there are none */
+bool vt_read_runs(struct task *task, uint64_t *runs); /* false: it has ended */
+char vt_read_state(struct task *task);                /* as in /proc; 0: it has ended */
+bool vt_asleep(char state);
+void vt_drop(struct watch *watch, int k);
 
 #endif

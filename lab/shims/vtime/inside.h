@@ -98,6 +98,8 @@ int64_t vt_ns(const struct timespec *t);
 
 /* The thread is about to wait: it does not spin on the clock. */
 void vt_waited(void);
+/* The thread is about to wait, or to end: the conductor may want to look whether all sleep. */
+void vt_hint(void);
 
 int vt_signal(void);
 /* `mask` without the conductor's signal, in `kept`; NULL stays NULL. */

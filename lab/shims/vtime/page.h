@@ -15,7 +15,7 @@
 #define NEVER INT64_MAX
 #define BLOCKS 256
 #define SLOTS 256
-#define PAGE_MAGIC UINT64_C(0x4c4f434b56540004) /* "LOCKVT", version of the layout */
+#define PAGE_MAGIC UINT64_C(0x4c4f434b56540005) /* "LOCKVT", version of the layout */
 #define WAKE_SIGNAL_OFFSET 12                   /* above SIGRTMIN: free in glibc, HotSpot, Node.js, Ruby */
 
 _Static_assert(sizeof(time_t) == 8 && sizeof(long) == 8, "64-bit systems only");
@@ -63,6 +63,7 @@ struct block {
     _Atomic int64_t halves_ended;      /* how often it has ended its half of a connection, and kept the other */
     _Atomic int32_t stop_in; /* the write to a socket before which to stop; 0: none, 1: the next */
     _Atomic int32_t stopped; /* futex: 1 while a thread is stopped there */
+    _Atomic int32_t hints;   /* in the group's first block: its part of page.hints */
     struct slot slot[SLOTS];
 };
 
@@ -70,7 +71,9 @@ struct page {
     uint64_t magic;
     int64_t wall_base_ns;
     _Atomic int64_t now_ns;
-    _Atomic int32_t blocks; /* no block from here on was ever used */
+    _Atomic int32_t blocks;    /* no block from here on was ever used */
+    _Atomic int32_t hints;     /* futex: goes up when a thread is about to wait, or to end */
+    _Atomic int32_t listening; /* the conductor waits for a hint */
     int32_t reserved;
     struct block block[BLOCKS];
 };

@@ -1,27 +1,29 @@
 /*
  * Whether all processes sleep.
  *
- * Quiet: two successive scans over all tasks of the touched processes in which each task sleeps, and in between
- * none of them ran (the kernel counts how often a task was given a CPU). The first scan reads a task's count and
- * then its state, the second its state and then its count, so the time between the scans lies within all of these
- * spans: at that moment all tasks slept at once. Only the conductor gives them anything to do, so they still do.
+ * Quiet: two successive scans over the tasks of the touched processes in which each task sleeps, and in between none
+ * of them ran (the kernel counts how often a task was given a CPU). The first scan reads a task's count and then
+ * its state, the second its state and then its count, so the time between the scans lies within all of these spans:
+ * at that moment all tasks slept at once. Only the conductor gives them anything to do, so they still do.
+ *
+ * A task whose count is what it was when the process was quiet last has slept since, up to where the second scan
+ * has read its state: the first scan leaves it out.
  */
 #include "conductor.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* How long bytes that were sent may take to wake a process: mostly they have when send() returns, but the kernel
  * may leave the loopback's work to a thread of its own. */
 #define WAKE_LIMIT_NS INT64_C(2000000)
-#define SPIN_NS INT64_C(300000)
+#define LOOKS_AT_ONCE 2 /* in succession, after each hint */
 #define NAP_NS 50000L
 #define BUSY 12
 #define NAP_LIMIT_NS INT64_C(2000000)
@@ -53,80 +55,6 @@ void vt_clear(struct block *block)
     atomic_store(&block->state, FREE); /* last: from here on a process may take it for a child */
 }
 
-static void close_all(struct task *task)
-{
-    close(task->place_fd);
-    close(task->stat_fd);
-    close(task->runs_fd);
-}
-
-static void forget_tasks(struct watch *watch)
-{
-    for (int i = 0; i < watch->count; i++) {
-        close_all(&watch->task[i]);
-    }
-    watch->count = 0;
-    watch->listed = false;
-}
-
-void vt_forget(struct watch *watch)
-{
-    forget_tasks(watch);
-    free(watch->task);
-    *watch = (struct watch){0};
-}
-
-static int open_file(DIR *directory, const char *tid, const char *file)
-{
-    char name[300];
-    snprintf(name, sizeof name, "%s/%s", tid, file);
-    return openat(dirfd(directory), name, O_RDONLY | O_CLOEXEC);
-}
-
-/* False: not all could be opened, or there are none. */
-static bool list_tasks(struct watch *watch)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", watch->pid);
-    DIR *directory = opendir(path);
-    if (directory == NULL)
-        return false;
-    struct watch before = *watch;
-    *watch = (struct watch){.pid = before.pid, .version = before.version, .listed = true};
-    struct dirent *entry;
-    while ((entry = readdir(directory)) != NULL) {
-        int32_t tid = atoi(entry->d_name);
-        if (tid <= 0)
-            continue;
-        if (watch->count == watch->room) {
-            watch->room = watch->room != 0 ? watch->room * 2 : 16;
-            watch->task = realloc(watch->task, (size_t)watch->room * sizeof *watch->task);
-            if (watch->task == NULL)
-                abort();
-        }
-        struct task *task = &watch->task[watch->count];
-        *task = (struct task){.tid = tid};
-        for (int i = 0; i < before.count; i++)
-            if (before.task[i].tid == tid)
-                task->runs_rest = before.task[i].runs_rest;
-        task->place_fd = open_file(directory, entry->d_name, "wchan");
-        task->stat_fd = open_file(directory, entry->d_name, "stat");
-        task->runs_fd = open_file(directory, entry->d_name, "schedstat");
-        if (task->stat_fd >= 0 && task->runs_fd >= 0) {
-            watch->count++;
-            continue;
-        }
-        if (errno != ENOENT && errno != ESRCH) /* else it ended meanwhile */
-            watch->listed = false;
-        close_all(task);
-    }
-    closedir(directory);
-    forget_tasks(&before);
-    free(before.task);
-    watch->listed = watch->listed && watch->count > 0;
-    return watch->listed;
-}
-
 /* For how long the tasks of a group have had a CPU. */
 static int64_t computed_ns(struct conductor *c, int group)
 {
@@ -144,59 +72,11 @@ static int64_t computed_ns(struct conductor *c, int group)
     return sum_ns;
 }
 
-/* How often the task was given a CPU; false if it has ended. */
-static bool read_runs(struct task *task, uint64_t *runs)
-{
-    char text[80];
-    ssize_t size = pread(task->runs_fd, text, sizeof text - 1, 0);
-    if (size <= 0)
-        return false;
-    text[size] = '\0';
-    char *last = strrchr(text, ' ');
-    *runs = last != NULL ? strtoull(last, NULL, 10) : 0;
-    return true;
-}
-
-/* Whether it is off the CPU in one of the kernel's interruptible waits that we know. The kernel names the place in
- * a third of the time that it takes for `stat`; for any other place, `stat` is read. */
-static bool waits_at_known_place(struct task *task)
-{
-    static const char *const places[] = {"futex_", "do_epoll_wait", "ep_poll",  "poll_schedule", "do_poll",
-                                         "do_sys_poll", "do_select", "hrtimer_nanosleep", "do_nanosleep"};
-    char text[64];
-    ssize_t size = pread(task->place_fd, text, sizeof text - 1, 0);
-    if (size <= 0)
-        return false;
-    text[size] = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (strncmp(text, places[i], strlen(places[i])) == 0)
-            return true;
-    return false;
-}
-
-/* Its state's letter; 0 if it has ended. */
-static char read_state(struct task *task)
-{
-    if (waits_at_known_place(task))
-        return 'S';
-    char text[128];
-    ssize_t size = pread(task->stat_fd, text, sizeof text, 0);
-    if (size <= 0)
-        return 0;
-    char *name_end = memrchr(text, ')', (size_t)size); /* a name may have one too; behind it are only numbers */
-    return name_end != NULL && name_end + 2 < text + size ? name_end[2] : 'R';
-}
-
-static bool asleep(char state)
-{
-    return state != '\0' && strchr("STtZXIP", state) != NULL;
-}
-
 /* The process has ended. A child needs no block any more; the others are retired by number. */
 static void ended(struct conductor *c, int number)
 {
     struct watch *watch = &c->watch[number];
-    forget_tasks(watch);
+    vt_forget_tasks(watch);
     if (atomic_load(&block_of(c, number)->group) == number) {
         watch->gone = watch->listed = true;
         return;
@@ -226,7 +106,7 @@ static bool update(struct conductor *c, int number, struct trouble *trouble)
     if (watch->gone || (watch->listed && watch->version == version && counted))
         return true;
     watch->version = version;
-    if (list_tasks(watch))
+    if (vt_list_tasks(watch))
         return true;
     if (kill(pid, 0) == 0 || errno == EPERM) { /* too many open files, say */
         trouble->state = 'E';
@@ -236,36 +116,88 @@ static bool update(struct conductor *c, int number, struct trouble *trouble)
     return true;
 }
 
-static bool scan(struct conductor *c, int group, bool second, struct trouble *trouble)
+/* Over the tasks that ran since the process was quiet last, and the one that mostly does. */
+static bool first_scan(struct conductor *c, int group, struct trouble *trouble)
 {
     for (int i = 0; i < blocks_used(c); i++) {
         if (!in_group(c, i, group))
             continue;
-        if (!second && !update(c, i, trouble))
+        if (!update(c, i, trouble))
             return false;
         struct watch *watch = &c->watch[i];
         *trouble = (struct trouble){.number = i, .pid = watch->pid, .state = 'R'};
-        if (second && !watch->gone &&
-            (!watch->listed || watch->version != atomic_load(&block_of(c, i)->tasks)))
+        for (int k = 0; k < watch->count; k++) {
+            struct task *task = &watch->task[k];
+            if (!task->ran && k != watch->recent)
+                continue;
+            task->ran = true;
+            trouble->tid = task->tid;
+            char state = vt_read_runs(task, &task->runs) ? vt_read_state(task) : '\0';
+            if (state == '\0') {
+                vt_drop(watch, k--);
+                continue;
+            }
+            trouble->state = state;
+            if (!vt_asleep(state))
+                return false;
+        }
+        if (watch->count == 0 && !watch->gone)
+            return false;
+    }
+    return true;
+}
+
+/* Over all of them. `more`: all sleep, but some have run that the first scan has left out. */
+static bool second_scan(struct conductor *c, int group, bool *more, struct trouble *trouble)
+{
+    *more = false;
+    for (int i = 0; i < blocks_used(c); i++) {
+        if (!in_group(c, i, group))
+            continue;
+        struct watch *watch = &c->watch[i];
+        *trouble = (struct trouble){.number = i, .pid = watch->pid, .state = 'R'};
+        if (!watch->gone && (!watch->listed || watch->version != atomic_load(&block_of(c, i)->tasks)))
             return false; /* a new child, or a new thread */
         for (int k = 0; k < watch->count; k++) {
             struct task *task = &watch->task[k];
-            uint64_t runs = 0;
-            bool alive = second || read_runs(task, &task->runs);
+            uint64_t runs;
             trouble->tid = task->tid;
-            trouble->state = read_state(task);
-            if (second)
-                alive = read_runs(task, &runs);
-            if (!alive || trouble->state == '\0') {
-                watch->listed = false;
-                trouble->state = 'R';
+            char state = vt_read_state(task);
+            if (!vt_read_runs(task, &runs) || state == '\0') {
+                vt_drop(watch, k);
                 return false;
             }
-            if (!asleep(trouble->state) || (second && runs != task->runs))
+            trouble->state = state;
+            if (!vt_asleep(state) || (task->ran && runs != task->runs))
                 return false;
+            if (!task->ran && runs != task->runs_rest) {
+                *more = task->ran = true;
+                watch->recent = k;
+            }
+            if (task->tid == watch->pid)
+                watch->ended = state == 'Z' || state == 'X';
         }
     }
     return true;
+}
+
+static bool both_scans(struct conductor *c, int group, struct trouble *trouble)
+{
+    bool more = true;
+    while (more)
+        if (!first_scan(c, group, trouble) || !second_scan(c, group, &more, trouble))
+            return false;
+    return true;
+}
+
+static bool has_run(struct watch *watch, int k)
+{
+    struct task *task = &watch->task[k];
+    uint64_t runs;
+    if (vt_read_runs(task, &runs) && runs == task->runs_rest)
+        return false;
+    watch->recent = k;
+    return task->ran = true;
 }
 
 /* Whether any task of the group ran, or is about to, since it was quiet last. */
@@ -277,11 +209,11 @@ static bool moved(struct conductor *c, int group)
             continue;
         if (!watch->listed || watch->version != atomic_load(&block_of(c, i)->tasks))
             return true;
-        for (int k = 0; k < watch->count; k++) {
-            uint64_t runs;
-            if (!read_runs(&watch->task[k], &runs) || runs != watch->task[k].runs_rest)
+        if (watch->recent < watch->count && has_run(watch, watch->recent))
+            return true;
+        for (int k = 0; k < watch->count; k++)
+            if (has_run(watch, k))
                 return true;
-        }
     }
     return false;
 }
@@ -304,41 +236,61 @@ static bool unnoticed(struct conductor *c, int group)
 
 static bool quiet(struct conductor *c, int group, struct trouble *trouble)
 {
-    if (!scan(c, group, false, trouble) || !scan(c, group, true, trouble))
+    if (!both_scans(c, group, trouble))
         return false;
     if (!unnoticed(c, group))
         return true;
     /* Mostly its mutex is taken. But it might be in one of the kernel's short real sleeps. */
     nanosleep(&(struct timespec){0, NAP_NS}, NULL);
-    return scan(c, group, false, trouble) && scan(c, group, true, trouble);
+    return both_scans(c, group, trouble);
 }
 
 static void rest(struct conductor *c, int group)
 {
-    for (int i = 0; i < blocks_used(c); i++)
-        if (in_group(c, i, group))
-            for (int k = 0; k < c->watch[i].count; k++)
-                c->watch[i].task[k].runs_rest = c->watch[i].task[k].runs;
+    for (int i = 0; i < blocks_used(c); i++) {
+        if (!in_group(c, i, group))
+            continue;
+        for (int k = 0; k < c->watch[i].count; k++) {
+            struct task *task = &c->watch[i].task[k];
+            task->runs_rest = task->ran ? task->runs : task->runs_rest;
+            task->ran = false;
+        }
+    }
     c->touched[group] = UNTOUCHED;
 }
 
-/* Looks in quick succession at first, then after naps that grow: what a nap is too long stays a small part. */
-static void pause_since(int64_t begun_ns)
+/* Lets `ns` pass, or less: until a thread is about to wait. */
+static void listen_for_hint(struct conductor *c, int32_t heard, int64_t ns)
 {
-    int64_t past_ns = real_ns() - begun_ns;
-    if (past_ns < SPIN_NS) {
+    atomic_store(&c->page->listening, 1);
+    syscall(SYS_futex, &c->page->hints, FUTEX_WAIT, heard, &(struct timespec){0, ns}, NULL, 0);
+    atomic_store(&c->page->listening, 0);
+}
+
+/* Before the next look. Others on this CPU go first; and a thread that has just said that it is about to wait needs
+ * a moment until it sleeps. Not all say so: looks come at intervals that grow, of which the last is a small part. */
+static void pause_since(struct conductor *c, int64_t begun_ns, int32_t *heard, int *looks)
+{
+    int32_t hints = atomic_load(&c->page->hints);
+    if (hints != *heard)
+        *looks = 0;
+    *heard = hints;
+    if ((*looks)++ < LOOKS_AT_ONCE) {
         sched_yield();
         return;
     }
-    int64_t nap_ns = past_ns / 16 < NAP_LIMIT_NS ? past_ns / 16 : NAP_LIMIT_NS;
-    nanosleep(&(struct timespec){0, nap_ns}, NULL);
+    int64_t nap_ns = (real_ns() - begun_ns) / 16;
+    nap_ns = nap_ns < NAP_NS ? NAP_NS : nap_ns > NAP_LIMIT_NS ? NAP_LIMIT_NS : nap_ns;
+    listen_for_hint(c, hints, nap_ns);
 }
 
-/* Waits until every touched process, with its children, is quiet. 0, or -1 after `limit_ns` of real time; a process
- * that runs, and on a busy machine mostly waits for a CPU, may take up to BUSY times as long. */
+/* Waits until every touched process, with its children, is quiet. Whether one of them has ended, children aside (0
+ * or 1); or -1 after `limit_ns` of real time: a process that runs, and on a busy machine mostly waits for a CPU, may
+ * take up to BUSY times as long. */
 int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble)
 {
     int64_t begun_ns = real_ns();
+    int any_ended = 0;
     for (int i = 0; i < blocks_used(c); i++) {
         c->reads[i] = atomic_load(&block_of(c, i)->clock_reads);
         c->waits[i] = atomic_load(&block_of(c, i)->timed_waits);
@@ -346,9 +298,11 @@ int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble)
     for (int group = 0; group < blocks_used(c); group++) {
         if (c->touched[group] == UNTOUCHED || !in_group(c, group, group))
             continue;
-        if (c->touched[group] == TOUCHED)
-            while (!moved(c, group) && real_ns() - begun_ns < WAKE_LIMIT_NS)
-                sched_yield();
+        int32_t heard = atomic_load(&c->page->hints);
+        int looks = 0;
+        while (c->touched[group] == TOUCHED && atomic_load(&block_of(c, group)->hints) == c->hints[group] &&
+               real_ns() - begun_ns < WAKE_LIMIT_NS && (looks < LOOKS_AT_ONCE || !moved(c, group)))
+            pause_since(c, begun_ns, &heard, &looks);
         int64_t since_ns = -1;
         while (!quiet(c, group, trouble)) {
             int64_t past_ns = real_ns() - begun_ns;
@@ -362,10 +316,11 @@ int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble)
                 trouble->number = group;
                 return -1;
             }
-            pause_since(begun_ns);
+            pause_since(c, begun_ns, &heard, &looks);
         }
         rest(c, group);
+        any_ended |= c->watch[group].gone || c->watch[group].ended;
     }
-    return 0;
+    return any_ended;
 }
 

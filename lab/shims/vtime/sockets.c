@@ -168,6 +168,7 @@ ssize_t read(int fd, void *to, size_t size)
         vt_entropy(to, size);
         return (ssize_t)size;
     }
+    vt_hint();
     return timeout_ns(fd, true, 0) != 0 ? recv(fd, to, size, 0) : REAL(read)(fd, to, size);
 }
 

@@ -4,7 +4,9 @@
 
 #include <mqueue.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sem.h>
 
 struct start {
@@ -37,6 +39,25 @@ int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict at
         free(start);
     }
     return error;
+}
+
+/* The conductor may bind all to one CPU: that does not change how many there are, by which runtimes decide how many
+ * threads they make. */
+static cpu_set_t cpus_at_first;
+
+__attribute__((constructor)) static void note_cpus(void)
+{
+    if (vt_on())
+        REAL(sched_getaffinity)(0, sizeof cpus_at_first, &cpus_at_first);
+}
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *cpus)
+{
+    bool own = pid == 0 || pid == getpid() || pid == (pid_t)vt_kernel(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    int result = REAL(sched_getaffinity)(pid, size, cpus);
+    if (result == 0 && own && vt_on() && CPU_COUNT(&cpus_at_first) > 0)
+        memcpy(cpus, &cpus_at_first, size < sizeof cpus_at_first ? size : sizeof cpus_at_first);
+    return result;
 }
 
 int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old)

@@ -58,7 +58,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         }
         self.store_node = self._node(STORE, server, "none", None)
         targets = [*self.nodes.values(), self.store_node]
-        await asyncio.gather(*(node.start() for node in targets))
+        await VirtualNode.start_together(targets)
         await self._world.outside(partial(self._connect_all, targets))
         await self._replicate_by_links(self.nodes)
         await self._prove_healthy()

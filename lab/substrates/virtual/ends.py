@@ -42,23 +42,23 @@ class Stream:
         return self._socket.fileno()
 
     def ready(self) -> int:
-        """Read all there is; tell of the end once."""
-        count = 0
+        """Read what there is; tell of the end once."""
         try:
-            while data := self._socket.recv(CHUNK):
-                count += len(data) if self._is_tcp else 0
-                self._heard(data)
+            data = self._socket.recv(CHUNK)
         except BlockingIOError:
-            return count
+            return 0
         except OSError:
-            pass
+            data = b""
+        if data:
+            self._heard(data)
+            return len(data) if self._is_tcp else 0
         self._machine.forget(self)
         if self._machine.waits_for_ends:
             self._machine.give(self._close)
         else:
             self._close()
         self._ended()
-        return count
+        return 0
 
     def send(self, data: bytes) -> None:
         """Give bytes to the process, now or when its machine goes on."""
@@ -110,12 +110,14 @@ class Pipe:
         self._machine.forget(self)
 
     def ready(self) -> int:
-        """Read all there is; tell of the end once."""
+        """Read what there is; tell of the end once."""
         with contextlib.suppress(BlockingIOError):
-            while data := os.read(self._descriptor, CHUNK):
+            data = os.read(self._descriptor, CHUNK)
+            if data:
                 self._heard(data)
-            self._machine.forget(self)
-            self._ended()
+            else:
+                self._machine.forget(self)
+                self._ended()
         return 0
 
 

@@ -33,7 +33,7 @@ class End(Protocol):
         ...
 
     def ready(self) -> int:
-        """Read all there is and pass it on; return how many bytes came over TCP."""
+        """Read what there is, or a part of it, and pass it on; return how many bytes came over TCP."""
         ...
 
     def drop(self) -> None:
@@ -108,14 +108,32 @@ class RealMachine:
         talks: bool = False,
         directory: Path | None = None,
     ) -> RealProcess:
-        """Start a program, and wait until its preload library has begun.
+        """Start a program, and wait until its preload library has begun: ``launch`` and ``receive``.
+
+        Raises:
+            OSError: there is no such program, or it cannot be started.
+            UnknownOutcome: it ended at once, or runs without the preload library.
+        """
+        process = self.launch(label, command, preloaded=preloaded, talks=talks, directory=directory)
+        self.receive(process)
+        return process
+
+    def launch(
+        self,
+        label: str,
+        command: Sequence[str],
+        *,
+        preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
+        talks: bool = False,
+        directory: Path | None = None,
+    ) -> RealProcess:
+        """Start a program. Several that are launched at one time begin side by side.
 
         ``preloaded`` adds to an environment that preloads something; with ``talks`` its stdin and stdout are
         pipes, and its end is no failure of the run.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
-            UnknownOutcome: it ended at once, or runs without the preload library.
         """
         number = self.world.time.admit(self.entropy())
         log = self._log_dir / f"{label}.log"
@@ -135,10 +153,17 @@ class RealMachine:
         process.expected_end = talks  # whoever talks to it is told of its end, and knows what it means
         self.processes.append(process)
         self.world.attend(number, self)
-        self._wait_for(process)
         self.set_clock()
-        self.world.stir(number)
         return process
+
+    def receive(self, process: RealProcess) -> None:
+        """Wait until the preload library of a program that was launched has begun.
+
+        Raises:
+            UnknownOutcome: it ended at once, or runs without the preload library.
+        """
+        self._wait_for(process)
+        self.world.stir(process.number)
 
     def entropy(self) -> int:
         """What decides the entropy of the next process."""
@@ -255,18 +280,20 @@ class RealMachine:
         if self._ends.pop(end.fileno(), None) is not None:
             self._epoll.unregister(end.fileno())
 
-    def attend(self) -> None:
-        """Read what its processes have sent, in the order in which the connections were made."""
+    def attend(self, *, one_ended: bool = True) -> None:
+        """Read what its processes have sent, in the order in which the connections were made.
+
+        ``one_ended``: whether one of them may have ended.
+        """
         give_up_s = 0.0
-        halves = sum(self.world.time.halves_ended(process.number) for process in self.processes)
+        halves = 0
+        for process in self.processes:
+            halves += self.world.time.halves_ended(process.number)
         self.waits_for_ends, self._halves_ended = halves != self._halves_ended, halves
         while True:
-            found = False
-            for _, end in sorted(self._ends[fd] for fd, _ in self._epoll.poll(0)):
-                if end.fileno() in self._ends:  # one before it may have closed it
-                    found = True
-                    self._taken += end.ready()
-            if found:  # a connection that was taken in may have brought something
+            ready = self._epoll.poll(0)
+            if ready:  # a connection that was taken in may have brought something: look again after this
+                self._take(ready)
                 continue
             if self._taken >= self._written() or self._closed_one:
                 break
@@ -276,16 +303,30 @@ class RealMachine:
             if now_s > give_up_s:
                 break
         self._agree()
-        for process in list(self.processes):
-            if process.popen.poll() is not None:
-                self._bury(process)
+        if one_ended:
+            for process in list(self.processes):
+                if process.popen.poll() is not None:
+                    self._bury(process)
+
+    def _take(self, ready: list[tuple[int, int]]) -> None:
+        """Read these descriptors."""
+        ends = self._ends
+        if len(ready) == 1:
+            self._taken += ends[ready[0][0]][1].ready()
+            return
+        for _, end in sorted(ends[fd] for fd, _ in ready):
+            if end.fileno() in ends:  # one before it may have closed it
+                self._taken += end.ready()
 
     def note_closed(self) -> None:
         """A connection was closed on this side: what its process wrote to it will not be read."""
         self._closed_one = True
 
     def _written(self) -> int:
-        return sum(self.world.time.written(process.number) for process in self.processes)
+        written = 0
+        for process in self.processes:
+            written += self.world.time.written(process.number)
+        return written
 
     def _agree(self) -> None:
         self._taken, self._closed_one = self._written(), False

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -87,9 +87,27 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         await self._world.outside(self._boot)
         await self.ask("PING")
 
+    @staticmethod
+    async def start_together(nodes: Sequence[VirtualNode]) -> None:
+        """Start them side by side. Raises ``UnknownOutcome``."""
+
+        def boot() -> None:
+            for node in nodes:
+                node._launch()
+            for node in nodes:
+                node._receive()
+
+        await asyncio.sleep(START_S)
+        await nodes[0]._world.outside(boot)
+        await asyncio.gather(*(node.ask("PING") for node in nodes))
+
     def _boot(self) -> None:
+        self._launch()
+        self._receive()
+
+    def _launch(self) -> None:
         self._socket.unlink(missing_ok=True)
-        self._process = self.machine.start(
+        self._process = self.machine.launch(
             self.name if self.name == "store" else f"node-{self.name}",
             self._command(),
             preloaded=self._disk.environment,
@@ -97,6 +115,10 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         )
         self.process_id = next(self._process_ids)
         self._process.on_exit = self._gone
+
+    def _receive(self) -> None:
+        assert self._process is not None
+        self.machine.receive(self._process)
         self.host.down = False
 
     def _command(self) -> list[str]:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from heapq import heappop
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from lab import tools
 from lab.shims.virtual_time import Due, NotQuiet, VirtualTime
@@ -28,8 +28,8 @@ NEVER_NS: Final = 1 << 62
 class Attended(Protocol):
     """A machine of real processes."""
 
-    def attend(self) -> None:
-        """Read what its processes have sent, and notice those that have ended."""
+    def attend(self, *, one_ended: bool = True) -> None:
+        """Read what its processes have sent, and notice those that have ended, if one may have."""
         ...
 
     def end(self) -> None:
@@ -123,17 +123,16 @@ class VirtualWorld(World):
             stirred = sorted(self._stirred)
             self._stirred.clear()
             try:
-                self.time.settle()
+                one_ended = self.time.settle()
             except NotQuiet as error:
                 raise SimulationError(
                     str(error),
                     expected="a process that sleeps in libc's functions",
                     hint="such a program runs --on local, in real time",
                 ) from error
-            for machine in dict.fromkeys(
-                self.conductor.machines[each] for each in stirred if each in self.conductor.machines
-            ):
-                machine.attend()
+            machines = self.conductor.machines
+            for machine in dict.fromkeys(machines[each] for each in stirred if each in machines):
+                machine.attend(one_ended=one_ended)
 
     async def outside(self, act: Callable[[], object]) -> None:
         """Do something to real processes or sockets, for code of a host, outside of every host's code.
@@ -172,32 +171,32 @@ class VirtualWorld(World):
     def _go_on(self, done: Callable[[], object], end_ns: int) -> None:
         heap = self.heap
         while not done() and self.now_ns < end_ns:
-            due = self._next_due()
+            due = self._due if self._due_is_known else self._next_due()
             due_ns = NEVER_NS if due is None else self.due_ns(due)
             if heap and heap[0][0] <= due_ns:
                 at_ns, _, happens, arguments = heappop(heap)
-                self._move_to(at_ns)
-                self._guarded(happens, arguments)
             elif due is not None:
-                self._move_to(due_ns)
-                self._guarded(self._wake, (due,))
+                at_ns, happens, arguments = due_ns, self._wake, (due,)
             else:
                 raise SimulationError("nothing is left to happen, and a client still waits")
+            if at_ns > self.now_ns:
+                self._move_to(at_ns)
+            try:  # let one thing happen, and its consequences up to where all processes are quiet
+                happens(*arguments)
+                if self._stirred:
+                    self.settle()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the run is told
+                self._failed(error)
 
-    def _guarded(self, happens: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        """Let one thing happen, and its consequences up to where all processes are quiet."""
-        try:
-            happens(*arguments)
-            if self._stirred:
-                self.settle()
-        except Exception as cause:
-            error = cause
-            if not isinstance(error, SimulationError):
-                error = SimulationError(f"the conductor itself failed: {type(cause).__name__}: {cause}")
-                error.__cause__ = cause
-            if self.on_violation is None:
-                raise error from cause
-            self.violate(error)
+    def _failed(self, cause: Exception) -> None:
+        """End the run for what was raised while something happened."""
+        error = cause
+        if not isinstance(error, SimulationError):
+            error = SimulationError(f"the conductor itself failed: {type(cause).__name__}: {cause}")
+            error.__cause__ = cause
+        if self.on_violation is None:
+            raise error from cause
+        self.violate(error)
 
     def due_ns(self, due: Due) -> int:
         """When a deadline comes, in the world's time; one that was missed in a pause comes now."""

@@ -1,0 +1,59 @@
+"""When a process that computes without end is named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.shims.virtual_time import NotQuiet
+from tests.local.virtual_world import S, World, libraries, world
+
+__all__ = ["libraries", "world"]  # fixtures
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD shims are for Linux")
+
+
+def named_when_it_spins(world: World, limit_s: float, *, starves: bool = False) -> tuple[float, float]:
+    """Let a process compute without end, until it is named: how long it had a CPU, and how long it took."""
+    number = world.python("import sys\nsys.stdin.readline()\nwhile True: pass")
+    world.time.settle()
+    process = world.processes[number]
+    assert process.stdin is not None
+    others = []
+    if starves:
+        others = [subprocess.Popen([sys.executable, "-ISc", "while True: pass"]) for _ in range(3)]
+        for pid in (process.pid, *(other.pid for other in others)):
+            os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
+        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+    before_ns = had_cpu_ns(process.pid)
+    world.time.touch(number)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    begun_s = time.monotonic()
+    try:
+        with pytest.raises(NotQuiet, match="runs on"):
+            world.time.settle(limit_s)
+        return (had_cpu_ns(process.pid) - before_ns) / S, time.monotonic() - begun_s
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+        world.end(number)
+
+
+def had_cpu_ns(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
+def test_a_process_is_named_by_the_cpu_time_that_it_had(world: World) -> None:
+    """One that waits for a CPU on a busy machine does not compute without end."""
+    cpu_s, took_s = named_when_it_spins(world, 0.5)
+    assert cpu_s > 0.25 or took_s > 12 * 0.5
+    assert cpu_s < 3, "not only after twelve times the limit"
+    cpu_s, took_s = named_when_it_spins(world, 0.2, starves=True)
+    assert cpu_s > 0.1 or took_s > 12 * 0.2
