@@ -8,6 +8,7 @@ directory's name holds a fingerprint of the pins and of the sources: what has ch
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import shlex
@@ -56,6 +57,12 @@ def why_not(name: str) -> str | None:
 
 def launch(name: str) -> tuple[str, ...]:
     """How to start an installed driver. Raises LabError, with the command that helps, if it is not there."""
+    return _launch(name, cache_dir())
+
+
+@functools.cache
+def _launch(name: str, _: Path) -> tuple[str, ...]:
+    """The same; asked again in each trial of a search, and its answer depends on the cache's place only."""
     entry = row(name)
     reason = why_not(name)
     if reason is not None:

@@ -8,8 +8,6 @@
 const crypto = require("node:crypto");
 const fs = require("node:fs");
 const readline = require("node:readline");
-const v8 = require("node:v8");
-const vm = require("node:vm");
 
 class Refused extends Error {
   constructor(cause) {
@@ -71,9 +69,23 @@ function drawAnew() {
     fs.readSync(device, bytes);
     return bytes;
   };
-  v8.setFlagsFromString(`--random-seed=${drawn(4).readUInt32LE() >>> 1}`);
-  Math.random = vm.runInNewContext("Math.random");
+  Math.random = generator(new Uint32Array(new Uint8Array(drawn(16)).buffer));
   crypto.randomBytes = (size, then) => (then ? process.nextTick(then, null, drawn(size)) : drawn(size));
+}
+
+// Chris Doty-Humphrey's sfc32, two words for each number. A new context of V8's, with a generator of its own, takes
+// two milliseconds.
+function generator([a, b, c, count]) {
+  const word = () => {
+    const sum = (a + b + count) | 0;
+    count = (count + 1) | 0;
+    a = b ^ (b >>> 9);
+    b = (c + (c << 3)) | 0;
+    c = (((c << 21) | (c >>> 11)) + sum) | 0;
+    return sum >>> 0;
+  };
+  for (let round = 0; round < 12; round++) word();
+  return () => ((word() >>> 5) * 2 ** 26 + (word() >>> 6)) / 2 ** 53;
 }
 
 // What was granted, by the names that leases are given here.
