@@ -112,6 +112,10 @@ class DriverLock:
         """Whether the library extends its leases automatically."""
         return self._hello is not None and self._hello.can("renews")
 
+    def node_key(self, key: str) -> str:
+        """Under which name the key lies on the nodes, once the driver has said it."""
+        return key if self._hello is None else self._hello.node_key.replace("{key}", key)
+
     async def open(self) -> None:
         """Start the driver and let it open the library's lock. Raises ``LabError`` if it does not."""
         await self._driver.start()

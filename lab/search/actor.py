@@ -16,6 +16,7 @@ from lab.client.log import Recording, Sink
 from lab.client.points import Points
 from lab.client.worker import Worker
 from lab.client_protocol import Command, Outcome, Verb
+from lab.drivers import is_driver
 from lab.locks import lock_class, margin_ns
 from lab.locks.base import Lock, LockError, Surroundings
 from lab.search.guard import Failure, Guarded, guard_announcing
@@ -63,6 +64,7 @@ class ClientContext:
         entropy: the client's entropy.
         channel: makes the lock's connections.
         failures: where exceptions are noted that the lock must not raise.
+        knows_key: told under which name the lock's key lies on the nodes, where that is another one.
     """
 
     trial: Trial
@@ -76,6 +78,7 @@ class ClientContext:
     entropy: Random
     channel: Callable[..., Channel]
     failures: list[Failure]
+    knows_key: Callable[[str], None]
 
 
 async def act(context: ClientContext) -> None:
@@ -85,6 +88,9 @@ async def act(context: ClientContext) -> None:
     section = _Section(worker_for(KEY), worker_for(OTHER_KEY, OTHER_GRANTS), points)
     start_ns = clock_ns() + START_NS
     await connect(lock, context.store)
+    if is_driver(trial.lock):
+        driver: Any = lock
+        context.knows_key(driver.node_key(KEY))
     await asyncio.sleep((start_ns - clock_ns()) / S_NS)
     for each in trial.clients[context.client]:
         if each.think_ns:

@@ -18,6 +18,7 @@ import msgspec
 from lab.addresses import Address
 from lab.durations import UNITS_NS
 from lab.search.cluster import TrialClient, TrialCluster, TrialLink, TrialNode
+from lab.search.one_cpu import OneCpu
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
 from lab.search.world import TrialWorld
@@ -47,6 +48,8 @@ class Session:
     def __init__(self) -> None:
         self._conductor: Conductor | None = None
         self._run_file: RunFile | None = None
+        self.cpu: OneCpu | None = None
+        """The CPU on which all of them run, once there is a conductor."""
         self.run_id = ""
         self.started = 0
         """How many drivers were started."""
@@ -64,6 +67,7 @@ class Session:
             self.run_id = f"search-{self._conductor.scratch.name}"
             self._run_file = RunFile(self.run_id, self._conductor.scratch)
             self.logs.mkdir()
+            self.cpu = OneCpu()
         return self._conductor
 
     @property
@@ -103,7 +107,9 @@ class Session:
             self._conductor.close()
         if self._run_file is not None:
             self._run_file.close()
-        self._conductor = self._run_file = None
+        if self.cpu is not None:
+            self.cpu.close()
+        self._conductor = self._run_file = self.cpu = None
 
 
 SESSION: Final = Session()
@@ -156,8 +162,11 @@ class DriverMachine(RealMachine):
         """Start the driver, or take one that is there already; its entropy is drawn anew."""
         process = SESSION.take(self.host.name, command) if talks else None
         if process is None:
-            process = super().start(label, command, preloaded=preloaded, talks=talks, directory=directory)
-            self.world.settle()
+            with SESSION.cpu.free() if SESSION.cpu is not None else contextlib.nullcontext():
+                process = super().start(label, command, preloaded=preloaded, talks=talks, directory=directory)
+                self.world.settle()
+            if SESSION.cpu is not None:
+                SESSION.cpu.bind(process.popen.pid)
             SESSION.started += 1
             SESSION.waits_at_rest.pop(process.number, None)
             SESSION.waits_when_new[process.number] = self.world.time.waiting(process.number)

@@ -20,7 +20,7 @@ from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
-from lab.search.actor import KEY, ClientContext, act, store_client_class
+from lab.search.actor import ClientContext, act, store_client_class
 from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
@@ -201,6 +201,7 @@ class TrialRun:
             entropy=loop.host.random,
             channel=CHANNELS[self._wire],
             failures=self._failures,
+            knows_key=self._know_key,
         )
 
     def _store_client(self, client: str) -> StoreClient:
@@ -213,13 +214,16 @@ class TrialRun:
         """Keep an event, and look which nodes hold the token of a new grant."""
         if event["type"] == "ok" and event["f"] == "acquire":
             token = event.get("token")
-            kept = {name: node.keeps(KEY.encode()) for name, node in self._cluster.nodes.items()}
+            kept = {name: node.keeps(self._faults.node_key) for name, node in self._cluster.nodes.items()}
             event["_nodes"] = [
                 name
                 for name, value in kept.items()
                 if (value is not None if token is None else value == token.encode())
             ]
         self._events.append(event)
+
+    def _know_key(self, node_key: str) -> None:
+        self._faults.node_key = node_key.encode()
 
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns

@@ -100,6 +100,8 @@ class ScheduledFaults:
         self._seen: dict[tuple[str, str], int] = {}
         self._doing: dict[str, tuple[str, str]] = {}
         self._held: dict[str, tuple[bytes, int]] = {}
+        self.node_key = KEY.encode()
+        """Under which name the lock's key lies on the nodes."""
         self.covered: set[tuple[str, str]] = set()
         """Which kind of fault left the lock in which state."""
         self.eroded = 0
@@ -189,7 +191,7 @@ class ScheduledFaults:
 
     def _forgotten(self) -> int:
         """Of all nodes, how many do not keep the token of a lease that is still counted on; at most so."""
-        now_ns, key = self._world.now_ns, KEY.encode()
+        now_ns, key = self._world.now_ns, self.node_key
         kept = [node.keeps(key) for node in self._cluster.nodes.values()] if self._held else []
         return max(
             (sum(token != each for each in kept) for token, end in self._held.values() if end > now_ns),

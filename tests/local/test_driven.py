@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,10 @@ from lab.drivers.environment import why_not
 from lab.errors import LabError
 from lab.examine.command import Asked, examine
 from lab.examine.examination import Examination
+from lab.examine.narrative import narrate
+from lab.paths import STATE_VARIABLE
 from lab.search.driven import SESSION
+from lab.search.one_cpu import OneCpu
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 from lab.shims.virtual_time import VirtualTime
@@ -136,6 +140,33 @@ def test_a_driver_that_computes_without_end_when_it_closes_is_ended(
     monkeypatch.setattr(VirtualTime.settle, "__defaults__", (0.5,))
     assert told(run_trial(trial(toy("closes-spinning")))) == [("alice", "ok"), ("bob", "ok")]
     assert kept == []
+
+
+def test_a_key_is_looked_for_under_the_name_that_the_driver_gives(kept: list[RealProcess]) -> None:
+    """Where a lease's token lies is told, and guides a search."""
+    lock = trial(toy("elsewhere"))
+    outcome = run_trial(lock, watch=True)
+    granted = [event for event in outcome.events if (event["f"], event["type"]) == ("acquire", "ok")]
+    assert [event["_nodes"] for event in granted] == [["A"], ["A"]]
+    assert [line for line in narrate(lock, "overlap") if "is on no node" in line] == []
+    assert outcome.eroded == 0
+
+
+def test_a_search_and_its_drivers_have_a_cpu_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    before = os.sched_getaffinity(0)
+    with trials():
+        run_trial(trial(toy("closes")))
+        own = os.sched_getaffinity(0)
+        assert len(own) == 1
+        assert [os.sched_getaffinity(pid) for pid in processes_of(SESSION.run_id)] == [own, own]
+        other = OneCpu()
+        assert os.sched_getaffinity(0) == own, "no other is left to this thread"
+        other.close()
+        assert os.sched_getaffinity(0) == own
+    assert os.sched_getaffinity(0) == before
 
 
 def test_nothing_is_left_of_a_search() -> None:
