@@ -35,14 +35,15 @@ SURE: Final = 18
 AGAIN_MAX: Final = 2
 """How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always."""
 SHRINK_MAX: Final = 400
-"""How many trials may be spent on making one smaller."""
-
-
+"""How many trials may be spent on making one smaller, and the half of what is left of the budget at most."""
+RESERVED: Final = 2 * VARIANTS + 20
+"""For how many trials time is left when the search ends: the last finding is to be confirmed, too."""
 RARE: Final = ("unavailable", "leak")
 """What a correct lock may come to by bad luck: clients that get into each other's way again and again."""
 OFTEN: Final = 5
 """In how many variants such a finding must be seen."""
 NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
+NO_TIME: Final = "the budget ended before it was looked into"
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 BEYOND_MAX: Final = 12
@@ -131,9 +132,14 @@ class Examination:
         return outcome
 
     def _check_time(self) -> None:
-        self.progress.seconds = self._clock_s() - self._began_s
-        if self.progress.seconds >= self._budget_s:
+        reserved_s = RESERVED * self.progress.seconds / max(1, self.progress.schedules)
+        if self._left_s() <= min(reserved_s, self._budget_s / 4):
             raise OutOfTime
+
+    def _left_s(self) -> float:
+        """What is left of the budget."""
+        self.progress.seconds = self._clock_s() - self._began_s
+        return self._budget_s - self.progress.seconds
 
     def _count(self, outcome: Outcome) -> None:
         progress = self.progress
@@ -153,11 +159,14 @@ class Examination:
         self._looked[key] = self._looked.get(key, 0) + 1
         if self._looked[key] > LOOKED_MAX:
             return
+        if self._left_s() <= 0:
+            self._leave_open(violation.finding, NO_TIME)
+            return
         causes = causes_of(run_trial(trial, watch=True), violation)
         if self._is_done(part, self._known(causes, violation), causes, violation, bool(broken)):
             return
-        smallest = self._smallest(trial, violation)
-        self._add(part, smallest, violation, bool(broken))
+        smallest, to_the_end = self._smallest(trial, violation)
+        self._add(part, smallest, violation, bool(broken), to_the_end)
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
@@ -207,22 +216,29 @@ class Examination:
             self._leave_open(violation.finding, NO_CAUSE)
         return not causes and beyond
 
-    def _smallest(self, trial: Trial, violation: Violation) -> Trial:
-        """The trial made as small as it can be, with the same finding, and no other assumption broken."""
-        left = SHRINK_MAX
+    def _smallest(self, trial: Trial, violation: Violation) -> tuple[Trial, bool]:
+        """The trial made as small as it can be, with the same finding, and no other assumption broken.
+
+        And whether nothing more could have been tried, had there been more time.
+        """
+        left, until_s, to_the_end = SHRINK_MAX, self._left_s() / 2, True
         known: dict[bytes, bool] = {}
 
         def still(changed: Trial) -> bool:
-            nonlocal left
+            nonlocal left, to_the_end
             key = changed.key()
             if key not in known:
-                if left <= 0 or not labels(changed) <= labels(trial):
+                if not labels(changed) <= labels(trial):
+                    return False
+                if not to_the_end or left <= 0 or self._left_s() <= until_s:
+                    to_the_end = False
                     return False
                 left -= 1
                 known[key] = self._violates(changed, violation.finding)
             return known[key]
 
-        return minimise(trial, still)
+        smallest = minimise(trial, still)
+        return smallest, to_the_end
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         try:
@@ -232,23 +248,22 @@ class Examination:
         self._count(outcome)
         return finding in violations(outcome)
 
-    def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool) -> None:
+    def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool, to_the_end: bool) -> None:
         """Report a defect, unless its smallest trial shows one of the reference as well.
 
-        One that is known already is reported with the trial that shows it more often.
+        One that is known already is reported with the trial that shows it more often. ``to_the_end``: whether
+        the trial is as small as it can be.
         """
         outcome = run_trial(trial)
         all_seen = violations(outcome)
         violation = all_seen.get(seen.finding, seen)
         causes = causes_of(run_trial(trial, watch=True), violation)
         known = self._known(causes, violation)
-        variants = [variant(trial, number) if number else trial for number in range(VARIANTS)]
-        reproduced = sum(self._violates(each, seen.finding) for each in variants)
-        lost = sum(self._violates(self._for_reference(each), seen.finding) for each in variants)
+        variants, reproduced, lost = self._confirm(trial, seen.finding)
         if lost and labels(trial):
             self._note_limit(violation, sorted(labels(trial))[0], trial)
             return
-        doubt = self._doubt(violation, causes, reproduced, lost, beyond)
+        doubt = self._doubt(violation, causes, (reproduced, variants), lost, beyond)
         if doubt:
             self._leave_open(violation.finding, doubt)
             return
@@ -266,11 +281,12 @@ class Examination:
             violation.evidence,
             trial,
             reproduced,
-            VARIANTS,
+            variants,
             lost,
             part.name,
             self.progress.schedules,
             round(time.process_time() - self._cpu_s, 2),
+            smallest=to_the_end,
         )
         if known is None:
             self.defects.append(defect)
@@ -279,19 +295,34 @@ class Examination:
             self.defects[known] = replace(defect, findings=(seen.finding, *others))
         self.progress.defects = len(self.defects)
 
+    def _confirm(self, trial: Trial, finding: str) -> tuple[int, int, int]:
+        """How many variants of a trial were run, how many show it, and how many with the reference.
+
+        All, if the budget lasts; and one at least.
+        """
+        run = reproduced = lost = 0
+        while run < VARIANTS and (run == 0 or self._left_s() > 0):
+            each = variant(trial, run) if run else trial
+            run += 1
+            reproduced += self._violates(each, finding)
+            lost += self._violates(self._for_reference(each), finding)
+        return run, reproduced, lost
+
     def _doubt(
-        self, violation: Violation, causes: list[Cause], reproduced: int, lost: int, beyond: bool
+        self, violation: Violation, causes: list[Cause], shown: tuple[int, int], lost: int, beyond: bool
     ) -> str:
         """Why a violation is not certain to be a defect of the lock; nothing if it is."""
         rare = violation.finding in RARE
+        reproduced, variants = shown
         if lost:
-            return f"{self.kind.reference} has it as well in {lost} of {VARIANTS} variants"
+            return f"{self.kind.reference} has it as well in {lost} of {variants} variants"
         if (rare or beyond) and not causes:
             return NO_CAUSE
         if rare and self._waits and causes[0].kind == "waits-too-long":
             return "an acquire of this lock waits until the lock is free"
         if reproduced < (SURE if beyond else OFTEN if rare else 0):
-            return f"only {reproduced} of {VARIANTS} variants show it"
+            ended = "" if variants == VARIANTS else f", and the budget ended before all {VARIANTS} were run"
+            return f"only {reproduced} of {variants} variants show it{ended}"
         return ""
 
     def _leave_open(self, finding: str, why: str) -> None:

@@ -20,7 +20,8 @@ class Defect(msgspec.Struct, frozen=True):
     ``schedules`` and ``seconds`` of processor time. ``scenario`` is the path of its file, if it can be
     written as one, and ``replays`` says how often that was reproduced; else ``trial_file`` is the path of
     the trial as JSON. ``lab test --replay`` takes both. ``happened`` says
-    what happens in the trial, up to the violation.
+    what happens in the trial, up to the violation. ``smallest``: nothing can be taken away from the trial;
+    else the budget ended while it was made smaller.
     """
 
     cause: str
@@ -39,6 +40,7 @@ class Defect(msgspec.Struct, frozen=True):
     replays: str = ""
     trial_file: str | None = None
     happened: tuple[str, ...] = ()
+    smallest: bool = True
 
     @property
     def faults(self) -> tuple[Fault, ...]:

@@ -99,7 +99,8 @@ def defect_words(defect: Defect, reference: str) -> DefectWords:
         schedule_words(defect.trial),
         defect.happened,
         f"{defect.part}, after {counted(defect.schedules, 'schedule')} "
-        f"and {defect.seconds:.1f} s of processor time",
+        f"and {defect.seconds:.1f} s of processor time"
+        + ("" if defect.smallest else "; a smaller schedule may show it: what may be spent on one was spent"),
         _kept(defect),
         "" if path is None else f"lab test --replay {shlex.quote(path)}",
         "" if defect.scenario is None else f"lab run {shlex.quote(defect.scenario)} --on local",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
 from lab.examine.detector import Cause
-from lab.examine.examination import NO_CAUSE, Examination, OutOfTime
+from lab.examine.examination import NO_CAUSE, VARIANTS, Examination, OutOfTime
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.result import Part
+from lab.examine.words import defect_words
 from lab.search.runner import trials
 from lab.search.trial import Fault, Trial, When
 
@@ -156,6 +158,29 @@ def test_an_acquire_that_waits_is_not_too_slow() -> None:
         with trials():
             one.try_one(PART, trial)
         assert [defect.cause for defect in one.defects] == ([] if waits else ["waits-too-long"])
+
+
+@pytest.mark.parametrize(("budget", "whole"), [(30, False), (3000, True)])
+def test_making_smaller_and_confirming_keep_to_the_budget(budget: int, whole: bool) -> None:
+    """A second passes with each look at the clock, so with each trial."""
+    now_s = -1
+
+    def clock_s() -> float:
+        nonlocal now_s
+        now_s += 1
+        return now_s
+
+    one = Examination(Kind(True), dict(OPTIONS), budget, clock_s=clock_s)
+    with trials():
+        one.try_one(PART, Setting("mutant:bare-del", OPTIONS).trial(LATE))
+    (defect,) = one.defects
+    assert (defect.smallest, defect.variants == VARIANTS) == (whole, whole)
+    assert 0 < defect.reproduced == defect.variants
+    assert now_s <= budget + 4, "each finding looks at the clock once more"
+    found = defect_words(defect, "redlock").found
+    assert ("a smaller schedule may show it" in found) is not whole
+    with trials(), pytest.raises(OutOfTime) if not whole else contextlib.nullcontext():
+        one.try_one(PART, Setting("redlock", OPTIONS).trial(LATE))
 
 
 def test_the_budget_ends_it() -> None:
