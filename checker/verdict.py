@@ -149,6 +149,8 @@ def judge(
     why: str,
 ) -> PropertyVerdict:
     """A property is violated by any violation among its findings, else it is `otherwise` for reason `why`."""
+    if not findings:
+        return PropertyVerdict(property, otherwise, why)
     violations = [f for f in findings if f.severity is Severity.VIOLATION]
     rank = list(Severity)
     ordered = tuple(sorted(findings, key=lambda f: rank.index(f.severity)))

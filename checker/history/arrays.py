@@ -80,7 +80,8 @@ class Composite:
         """Codes of rows, shape (n,)."""
         base = np.minimum(group, self.groups - 1).astype(np.int64) * self.span
         if self.distinct is None:
-            return base + (np.clip(stamp, self.base, self.base + self.span - 1) - self.base)
+            inside: I64 = np.minimum(np.maximum(stamp, self.base), self.base + self.span - 1)
+            return base + (inside - self.base)
         left = np.searchsorted(self.distinct, stamp)
         known = self.distinct[np.minimum(left, self.distinct.size - 1)] == stamp
         codes: I64 = base + 2 * left + known

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, wraps
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from checker.history.writes import Writes, accepted_writes, based_on
 from checker.verdict import Cause, Finding, Property, Severity
 from checker.words import instant
 
+T = TypeVar("T")
+KEPT_MAX: Final = 100_000
+"""Up to so many operations, all that was derived of a history is kept; beyond, memory counts for more."""
 LISTED_MAX: Final = 10
 """How many findings of one name a verdict lists; `count` in the details tells how many there are."""
 PAUSES: Final = frozenset(("pause", "stop"))
@@ -47,6 +50,8 @@ class Evidence:
         self.params: Params = history.params
         self.model: str = model or self.params.model or _likely_model(history.ops)
         self.ops: Operations = with_grants(history.ops)
+        self.derived: dict[Callable[..., Any], Any] = {}
+        """What the functions marked `derived` made of it."""
 
     @property
     def nested(self) -> bool:
@@ -169,8 +174,9 @@ class Evidence:
 
     def forget_windows(self) -> None:
         """Free the memory of G and B (12 bytes per operation); they are computed again when asked for."""
-        self.__dict__.pop("guaranteed", None)
-        self.__dict__.pop("believed", None)
+        if len(self.ops) > KEPT_MAX:
+            self.__dict__.pop("guaranteed", None)
+            self.__dict__.pop("believed", None)
 
     def pauses(self) -> dict[str, list[Interval]]:
         """When the nemesis let somebody stand still, by name."""
@@ -289,6 +295,24 @@ class Evidence:
     def client_names(self) -> frozenset[str]:
         """All clients that the header or an operation names."""
         return frozenset((*self.params.clients, *self.ops.names.client))
+
+
+def derived(derive: Callable[[Evidence], T]) -> Callable[[Evidence], T]:
+    """Mark what several checks ask for: of a history of at most `KEPT_MAX` operations it is made once.
+
+    Nobody may change what it returns.
+    """
+
+    @wraps(derive)
+    def of(evidence: Evidence) -> T:
+        if derive in evidence.derived:
+            return evidence.derived[derive]  # type: ignore[no-any-return]
+        made = derive(evidence)
+        if len(evidence.ops) <= KEPT_MAX:
+            evidence.derived[derive] = made
+        return made
+
+    return of
 
 
 def _likely_model(ops: Operations) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -54,6 +55,8 @@ _NUMBERS: Final = {
     kind: tuple(f.name for f in msgspec.structs.fields(kind) if f.type in (int, int | None))
     for kind in (Event, Params)
 }
+_NUMBERS_OF: Final = attrgetter(*_NUMBERS[Event])
+_MOST: Final = tuple(_DURATION_MAX if name in _DURATIONS else _STAMP_MAX for name in _NUMBERS[Event])
 _NOT_NEGATIVE: Final = ("epsilon_ns", "delta_ns", "grace_ns", "stall_ns", "unavailable_ns")
 
 
@@ -160,12 +163,19 @@ class History:
         Raises:
             HistoryError: events that contradict each other (see `checker.history.pairing.pair`).
         """
-        clients = [(i, e) for i, e in enumerate(events) if is_client_event(e)]
-        others = [(i, e) for i, e in enumerate(events) if not is_client_event(e)]
-        ops = pair(columns_of([e for _, e in clients], [i for i, _ in clients]))
+        clients: list[Event] = []
+        indices: list[int] = []
+        others: list[tuple[int, Event]] = []
+        for index, event in enumerate(events):
+            if is_client_event(event):
+                clients.append(event)
+                indices.append(index)
+            else:
+                others.append((index, event))
+        ops = pair(columns_of(clients, indices))
         require_range(ops, others)
         times = [e.time_ns for e in events] or [0]
-        history = cls(
+        return cls(
             ops=ops,
             params=params or Params(),
             problems=tuple(problems),
@@ -174,19 +184,12 @@ class History:
             has_header=has_header,
             complete=complete,
             source=lambda: events,
+            **_reported(others),
         )
-        return history.with_others(others)
 
     def with_others(self, others: Sequence[tuple[int, Event]]) -> History:
         """The same history with what nemesis, lab and nodes reported: pairs of position and event."""
-        return replace(
-            self,
-            faults=tuple(_faults(others)),
-            stalls=tuple(_stalls(others)),
-            lab=tuple(_lab_record(i, e) for i, e in others if e.process == LAB and e.f != STALL),
-            nodes=tuple(e for _, e in others if e.process == NODE),
-            others=tuple(others),
-        )
+        return replace(self, **_reported(others))
 
     def events(self) -> Sequence[Event]:
         """The raw events, read again from the file where they are not in memory (empty if nowhere)."""
@@ -206,6 +209,8 @@ def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:
     for name, (least, most, spared) in _RANGES.items():
         column = getattr(ops, name)
         if column.strides == (0,):
+            if column.size and column[0] == spared:
+                continue
             column = column[:1]
         wrong = ((column < least) | (column > most)) & (column != spared)
         if name == "ttl_ns":
@@ -229,13 +234,23 @@ def require_numbers(index: int, event: Event) -> None:
     Raises:
         HistoryError: one that cannot, with its event.
     """
-    for name in _NUMBERS[Event]:
-        number, most = getattr(event, name), _DURATION_MAX if name in _DURATIONS else _STAMP_MAX
+    for number, name, most in zip(_NUMBERS_OF(event), _NUMBERS[Event], _MOST, strict=True):
         if number is None or abs(number) <= most or (name == "ttl_ns" and NEVER <= number < 2**63):
             continue
         raise HistoryError(
             f"saw {number}, expected a number from {-most} to {most} (event {index})", field=name
         )
+
+
+def _reported(others: Sequence[tuple[int, Event]]) -> dict[str, Any]:
+    """What nemesis, lab and nodes reported, by the fields of `History`."""
+    return {
+        "faults": tuple(_faults(others)),
+        "stalls": tuple(_stalls(others)),
+        "lab": tuple(_lab_record(i, e) for i, e in others if e.process == LAB and e.f != STALL),
+        "nodes": tuple(e for _, e in others if e.process == NODE),
+        "others": tuple(others),
+    }
 
 
 def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:
@@ -268,37 +283,45 @@ def _faults(others: Sequence[tuple[int, Event]]) -> list[Fault]:
     A nemesis event that stands alone (neither an invoke nor the completion of one, as other tools write)
     is a remark, no fault.
     """
-    found: list[Fault] = []
+    begun: list[tuple[int, Event, str]] = []
+    completions: dict[int, Event] = {}
     open_at: dict[tuple[str, str, str | None], int] = {}
     for index, event in others:
         if event.process != NEMESIS:
             continue
         identity = (event.f, event.fault_id or event.f, event.heals)
         if event.type == "invoke":
-            open_at[identity] = len(found)
-            targets = tuple(event.targets or ())
-            name = event.target or ", ".join(targets)
-            found.append(
-                Fault(
-                    event.f, identity[1], name, targets, event.breaks, index, event.time_ns, heals=event.heals
-                )
-            )
+            open_at[identity] = len(begun)
+            begun.append((index, event, identity[1]))
         elif identity in open_at:
-            at = open_at.pop(identity)
-            found[at] = replace(
-                found[at],
-                receipt_ns=event.time_ns,
-                receipt=event.receipt,
-                confirmed=event.type == "ok",
-            )
-    return _healed(found)
-
-
-def _healed(faults: list[Fault]) -> list[Fault]:
-    healings = {f.heals: f for f in faults if f.heals is not None and f.confirmed}
+            completions[open_at.pop(identity)] = event
+    healed_ns = {
+        begun[at][1].heals: completion.time_ns
+        for at, completion in sorted(completions.items())
+        if completion.type == "ok"
+    }
     return [
-        replace(fault, until_ns=healing.receipt_ns)
-        if (healing := healings.get(fault.fault_id)) is not None and fault.heals is None
-        else fault
-        for fault in faults
+        _fault(index, event, name, completions.get(at), healed_ns)
+        for at, (index, event, name) in enumerate(begun)
     ]
+
+
+def _fault(
+    index: int, event: Event, fault_id: str, completion: Event | None, healed_ns: dict[str | None, int]
+) -> Fault:
+    targets = tuple(event.targets or ())
+    heals = event.heals
+    return Fault(
+        event.f,
+        fault_id,
+        event.target or ", ".join(targets),
+        targets,
+        event.breaks,
+        index,
+        event.time_ns,
+        NEVER if completion is None else completion.time_ns,
+        None if completion is None else completion.receipt,
+        completion is not None and completion.type == "ok",
+        heals,
+        healed_ns.get(fault_id, NEVER) if heals is None else NEVER,
+    )

@@ -28,7 +28,17 @@ NONE: Final = -1
 """An absent code (key, grant, token, value, error), and the index of an absent event."""
 
 
-class F(IntEnum):
+class Code(IntEnum):
+    """A code in a column. Arrays are compared with it as fast as with an integer.
+
+    Of an operand that is no plain integer numpy asks whether it brings array functions of its own, and each
+    time that an enumeration says no takes longer than to compare a short column.
+    """
+
+    __array_ufunc__ = np.ndarray.__array_ufunc__
+
+
+class F(Code):
     """What a client asked for."""
 
     ACQUIRE = 0
@@ -40,7 +50,7 @@ class F(IntEnum):
     CAS = 6
 
 
-class Status(IntEnum):
+class Status(Code):
     """How it ended: done, known to have had no effect, or nobody knows."""
 
     OK = 0
@@ -124,7 +134,8 @@ class Operations:
         mask = self.f == kind
         if status is not None:
             mask &= self.status == status
-        return np.flatnonzero(mask)
+        found: Index = mask.nonzero()[0]  # `np.flatnonzero` takes five times as long where rows are few
+        return found
 
     def name(self, column: str, row: int) -> Any:
         """The string (or value) behind a code column at one row; None when absent."""

@@ -34,6 +34,11 @@ _THREADS_FROM_ROWS: Final = 200_000
 TYPES: Final = {"ok": int(Status.OK), "fail": int(Status.FAIL), "info": int(Status.INFO), "invoke": INVOKE}
 EVENT_CODES: Final = ("process", "key", "grant", "token", "value", "error")
 _KIND: Final = {name: int(kind) for name, kind in F_NAMES.items()}
+_ROWS_MAX: Final = 2**40
+_NO_CODES: Final[I32] = np.broadcast_to(np.int32(NONE), (_ROWS_MAX,))
+_NO_NUMBERS: Final[I64] = np.broadcast_to(np.int64(MISSING), (_ROWS_MAX,))
+_ALL_NEVER: Final[I64] = np.broadcast_to(np.int64(NEVER), (_ROWS_MAX,))
+"""Columns of one number, which take no memory: a slice costs a fraction of making one."""
 
 
 @dataclass(slots=True)
@@ -90,6 +95,7 @@ def client_of(process: str, named: str | None = None) -> str:
     return named if named is not None else process.partition("/")[0]
 
 
+_SCALARS: Final = frozenset((type(None), str, int))
 _FIELDS: Final = (
     *("grant_id" if name == "grant" else name for name in EVENT_CODES),
     *NUMBER_COLUMNS,
@@ -125,7 +131,7 @@ def columns_of(events: Sequence[Event], indices: Sequence[int], tables: Tables |
     fields = dict(
         zip(_FIELDS, zip(*map(_ROW, events), strict=True) if n else [()] * len(_FIELDS), strict=True)
     )
-    if fields["value"].count(None) < n:
+    if not _SCALARS.issuperset(map(type, fields["value"])):
         fields["value"] = tuple(map(_value, fields["value"], events, indices))
     codes = {
         name: _codes(own.interners[name], fields["grant_id" if name == "grant" else name])
@@ -149,7 +155,7 @@ def columns_of(events: Sequence[Event], indices: Sequence[int], tables: Tables |
 
 def _codes(interner: Interner, values: Sequence[Any]) -> I32:
     if values.count(None) == len(values):
-        return np.broadcast_to(np.int32(NONE), (len(values),))
+        return _NO_CODES[: len(values)]
     return np.fromiter(map(interner.__getitem__, values), np.int32, len(values))
 
 
@@ -172,7 +178,7 @@ def _value(value: Any, event: Event, index: int) -> Any:
 def _integers(name: str, values: Sequence[Any], indices: Sequence[int]) -> I64:
     absent = values.count(None)
     if absent == len(values):
-        return np.broadcast_to(np.int64(MISSING), (len(values),))
+        return _NO_NUMBERS[: len(values)]
     if absent:
         values = [MISSING if number is None else number for number in values]
     try:
@@ -261,7 +267,7 @@ def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
         "status": status,
         "call_ns": call_ns,
         "return_ns": stamp if certain.all() else np.where(certain, stamp, NEVER),
-        "info_ns": _all_never(calls.size) if certain.all() else np.where(certain, NEVER, stamp),
+        "info_ns": _ALL_NEVER[: calls.size] if certain.all() else np.where(certain, NEVER, stamp),
         "call_index": columns.index.take(calls),
         "return_index": np.where(completed, columns.index.take(safe), NONE),
     }
@@ -272,7 +278,7 @@ def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
         column = columns.codes[name] if of_codes else columns.numbers.pop(name)
         absent = NONE if of_codes else MISSING
         if _constant(column):
-            return np.broadcast_to(column[0], calls.shape)
+            return column[: calls.size]
         last = column.take(safe)
         unsaid = last == absent
         if name in ("key", "grant"):
@@ -301,10 +307,6 @@ def _each(work: Callable[[str], Any], names: Sequence[str], rows: int) -> list[A
         return list(map(work, names))
     with ThreadPoolExecutor(2) as threads:
         return list(threads.map(work, names))
-
-
-def _all_never(size: int) -> I64:
-    return np.broadcast_to(np.int64(NEVER), (size,))
 
 
 def _constant(column: Any) -> bool:

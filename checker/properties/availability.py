@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from checker.history.events import LAB
-from checker.history.evidence import CLIENT_CRASHES, PAUSES, Evidence, Interval
+from checker.history.evidence import CLIENT_CRASHES, PAUSES, Evidence, Interval, derived
 from checker.history.history import Fault
 from checker.history.operations import NEVER, NONE
 
@@ -98,6 +98,12 @@ class Availability:
         if params.nodes is None or majority is None or "?" in down:
             return False
         return params.nodes - len(down) >= majority
+
+
+@derived
+def availability_of(evidence: Evidence) -> Availability:
+    """When each client of a history could have been served."""
+    return Availability(evidence)
 
 
 def merged(intervals: Iterable[Interval], gap_ns: int = 0) -> list[Interval]:

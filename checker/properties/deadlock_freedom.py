@@ -32,7 +32,7 @@ import numpy as np
 from checker.history.arrays import longer
 from checker.history.evidence import LISTED_MAX, Evidence, Interval, limited
 from checker.history.operations import I64, MISSING, NEVER, F, Status
-from checker.properties.availability import Availability, covers, merged, total, within
+from checker.properties.availability import Availability, availability_of, covers, merged, total, within
 from checker.properties.waiting import Tries, Wait, Windows, gaps, hold_ends, tries_of, waiting
 from checker.properties.waits import deadlocks
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -51,7 +51,7 @@ def check_deadlock_freedom(evidence: Evidence) -> PropertyVerdict:
     grants = evidence.grants
     windows = Windows(grants.key, grants.called_ns, hold_ends(evidence), grants.called_ns, grants.held)
     limits = _longest_ttls(evidence) + evidence.params.grace_ns
-    seen = waiting(evidence, tries, Availability(evidence), windows, limits)
+    seen = waiting(evidence, tries, availability_of(evidence), windows, limits)
     if seen.open is not None:
         return judge(DEADLOCK, findings, otherwise=Outcome.UNKNOWN, why=_not_had(evidence, seen.open))
     if seen.again:
@@ -76,7 +76,7 @@ def check_deadlock_freedom(evidence: Evidence) -> PropertyVerdict:
 
 def check_fault_tolerance(evidence: Evidence) -> PropertyVerdict:
     """The verdict on fault tolerance: see the module's text."""
-    tries, availability = tries_of(evidence), Availability(evidence)
+    tries, availability = tries_of(evidence), availability_of(evidence)
     findings = unavailabilities(evidence, tries, availability)
     if not _any_while_up(evidence, tries, availability, only_grants=False):
         why = "no client asked for the lock while a majority was up"
@@ -133,10 +133,10 @@ def _not_had(evidence: Evidence, wait: Wait) -> str:
 def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
     """`leak`: refused for longer than TTL + grace though nobody can hold the key and a majority is up."""
     grants, params = evidence.grants, evidence.params
-    free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, params.grace_ns)
     if not bool((evidence.ops.status[tries.row] == Status.FAIL).any()):
         return []
-    availability, ttls = Availability(evidence), _longest_ttls(evidence)
+    free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, params.grace_ns)
+    availability, ttls = availability_of(evidence), _longest_ttls(evidence)
     findings = []
     for key, start, end in zip(free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist(), strict=True):
         limit = int(ttls[key]) + params.grace_ns

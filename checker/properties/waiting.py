@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from checker.history.arrays import Composite, longer, plus, running_max, sort_grouped
-from checker.history.evidence import PAUSES, Evidence, Interval
+from checker.history.evidence import PAUSES, Evidence, Interval, derived
 from checker.history.operations import I32, I64, NEVER, Bools, F, Index, Status
-from checker.properties.availability import Availability, covers, merged, total, within
+from checker.properties.availability import Availability, availability_of, covers, merged, total, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ class Waiting:
     idle: Wait | None = None
 
 
+@derived
 def tries_of(evidence: Evidence) -> Tries:
     """All attempts to acquire."""
     ops = evidence.ops
@@ -103,6 +104,7 @@ def tries_of(evidence: Evidence) -> Tries:
     return Tries(rows, ops.key[rows], ops.call_ns[rows], np.minimum(end, evidence.history.end_ns))
 
 
+@derived
 def hold_ends(evidence: Evidence) -> I64:
     """When each grant, certain or not, was not held any more at the latest, for liveness; one per grant."""
     grants, extensions = evidence.grants, evidence.grants.extensions
@@ -119,7 +121,7 @@ def hold_ends(evidence: Evidence) -> I64:
             _executed_by(evidence, extensions.row[may]),
         )
         np.maximum.at(end, extensions.grant[may], plus(done, longer(extensions.ttl_ns[may], rho)))
-    availability = Availability(evidence)
+    availability = availability_of(evidence)
     for code, client in enumerate(evidence.ops.names.client) if evidence.history.faults else ():
         for death in availability.dead(client):
             theirs = (grants.client == code) & (grants.called_ns <= death.start_ns)
@@ -137,7 +139,7 @@ def _executed_by(evidence: Evidence, rows: Index) -> I64:
     unsure = np.flatnonzero(ops.status[rows] == Status.INFO)
     if not unsure.size:
         return end
-    availability = Availability(evidence)
+    availability = availability_of(evidence)
     holding = [f for f in evidence.history.faults if f.heals is None and f.f not in PAUSES]
     for i in unsure.tolist():
         client = evidence.client(int(rows[i]))
@@ -153,10 +155,16 @@ def _executed_by(evidence: Evidence, rows: Index) -> I64:
     return end
 
 
+@derived
+def _wanted(evidence: Evidence) -> Index:
+    """The keys that anybody asked for, as codes."""
+    return np.flatnonzero(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
+
+
 def gaps(key: I32, start_ns: I64, end_ns: I64, evidence: Evidence, minimum_ns: int) -> Gaps:
     """Times longer than `minimum_ns` in which no window covers the key, from first to last event."""
     first, last = evidence.history.start_ns, evidence.history.end_ns
-    keys = np.flatnonzero(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
+    keys = _wanted(evidence)
     key = np.concatenate([keys, key, keys])
     start = np.concatenate([np.full(keys.size, first), start_ns, np.full(keys.size, last)])
     end = np.concatenate([np.full(keys.size, first), np.minimum(end_ns, last), np.full(keys.size, last)])
@@ -206,7 +214,7 @@ class _Free:
 
 def _free(evidence: Evidence, windows: Windows) -> _Free:
     begin, last = evidence.history.start_ns, evidence.history.end_ns
-    keys = np.flatnonzero(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
+    keys = _wanted(evidence)
     edge = np.full(keys.size, begin), np.full(keys.size, last)
     none = np.zeros(keys.size, np.bool_)
     key = np.concatenate([keys, windows.key, keys])

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import cProfile
+
+import numpy as np
 import pytest
 
+from checker.check import check
 from checker.history.evidence import Evidence
+from checker.history.operations import F, Status
+from checker.properties import mutual_exclusion
 from checker.properties.lease_honesty import _held
 from checker.properties.resource import lost_updates
+from checker.properties.waiting import tries_of
+from checker.verdict import Outcome
 from tests.unit.checker.story import MS, TTL, Story
 
 
@@ -45,6 +53,34 @@ def test_nothing_lost_names_no_write() -> None:
     story = Story().write("alice", None, 10, 11, 0, 1).write("alice", None, 20, 21, 1, 2)
     findings, rows = lost_updates(Evidence(story.history()))
     assert (findings, rows.tolist()) == ([], [])
+
+
+def test_what_several_checks_ask_for_is_derived_once_and_not_kept_of_a_long_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30, "fail", refused_by=2)
+    short, long = Evidence(story.history()), Evidence(story.history())
+    assert tries_of(short) is tries_of(short)
+    assert mutual_exclusion.check(short).outcome is Outcome.OK
+    assert "guaranteed" in vars(short)
+    verdict = check(story.history()).to_dict()
+    monkeypatch.setattr("checker.history.evidence.KEPT_MAX", 1)
+    assert tries_of(long) is not tries_of(long)
+    assert tries_of(long).row.tolist() == tries_of(short).row.tolist() == [0, 1]
+    assert check(story.history()).to_dict() == verdict
+
+
+def test_codes_are_compared_as_integers_are() -> None:
+    codes = np.array([0, 4, 1], np.int8)
+    for kind in (F.ACQUIRE, F.EXTEND, F.READ):
+        for compare in (np.equal, np.not_equal, np.less_equal):
+            assert compare(codes, kind).tolist() == compare(codes, int(kind)).tolist()
+    assert (codes == F.READ).tolist() == [False, True, False]
+    assert [kind.name for kind in Status] == ["OK", "FAIL", "INFO"]
+    with cProfile.Profile() as profile:
+        assert bool((codes == F.READ).any())
+    asked = {entry.code.co_name for entry in profile.getstats() if not isinstance(entry.code, str)}
+    assert "__getattr__" not in asked, "numpy asks the enumeration for array functions of its own"
 
 
 def answers(*asked: tuple[str, str, int], ttl: float | None = TTL) -> list[tuple[str, int]]:

@@ -318,7 +318,8 @@ def test_extensions_of_unknown_outcome_among_certain_ones() -> None:
     assert guaranteed(story) == [(0, 10, 500), (1, 10, 1100)]
 
 
-def test_windows_are_counted_and_freed() -> None:
+def test_windows_of_a_long_history_are_counted_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checker.history.evidence.KEPT_MAX", 1)
     evidence = Evidence(Story().acquire("alice", "g", 0, 10).acquire("bob", "h", 0, 10, key="l").history())
     assert (len(evidence.guaranteed), len(evidence.believed)) == (2, 2)
     assert {"guaranteed", "believed"} <= set(vars(evidence))
