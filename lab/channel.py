@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -149,6 +149,7 @@ class Channel:
             connected.set_result(None)
         except NodeError as error:
             connected.set_exception(error.with_traceback(None))
+            connected.exception()  # marks it as retrieved, for who does not wait for it
         return connected
 
     async def call(self, *arguments: str | int | bytes) -> Reply:
@@ -247,6 +248,14 @@ class Channel:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close(why)
+
+
+async def connect_all(channels: Iterable[Channel]) -> None:
+    """Connect channels at once; those whose node cannot be reached are left as they are."""
+    connecting = [channel.connect() for channel in channels]
+    waiting = [each for each in connecting if not (isinstance(each, asyncio.Future) and each.done())]
+    if waiting:
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 def _packed(command: Command) -> bytes:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from lab.client.log import Recording
 from lab.client.points import Points
@@ -88,17 +89,9 @@ class Worker:
         """Carry out one command."""
         if command.verb in ("work", "continue"):
             return await self._run_work(command)
-        operation = {
-            "acquire": self._acquire,
-            "extend": self._extend,
-            "read": self._read,
-            "check": self._check,
-            "write": self._write,
-            "release": self._release,
-        }[command.verb]
         if command.verb != "acquire" and self._lease is None:
             return Answer(command.id, Outcome.SKIPPED, "holds no lease")
-        outcome, text = await operation()
+        outcome, text = await _OPERATIONS[command.verb](self)
         return Answer(command.id, outcome, text)
 
     async def _run_work(self, command: Command) -> Answer:
@@ -288,6 +281,16 @@ class Worker:
 
     def _about(self, lease: Lease) -> dict[str, str | int | None]:
         return {"key": self._key, "grant_id": self._grant_id, "token": lease.token or None}
+
+
+_OPERATIONS: Final[Mapping[str, Callable[[Worker], Awaitable[tuple[Outcome, str]]]]] = {
+    "acquire": Worker._acquire,
+    "extend": Worker._extend,
+    "read": Worker._read,
+    "check": Worker._check,
+    "write": Worker._write,
+    "release": Worker._release,
+}
 
 
 def _for_how_long(claim: Mapping[str, int | None]) -> str:

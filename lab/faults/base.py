@@ -5,16 +5,18 @@ A fault without a receipt proves nothing, so a run with one is ``unknown``.
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from lab.redis_model.persistence import Persistence
 from lab.scenario.fault_step import FaultStep
 from lab.scenario.registry import steps
 from lab.substrates.base import STORE, Capability, Cluster, Link, Machine, Node
 
+T = TypeVar("T")
 PROBE_TIMEOUT_S = 0.05
 """How long a probe through a broken link waits before it counts as unanswered."""
 AROUND_TIMEOUT_S = 2.0
@@ -142,6 +144,12 @@ def together(shown: Mapping[str, tuple[bool, Mapping[str, Any]]]) -> Receipt:
         all(confirmed for confirmed, _ in shown.values()),
         {name: dict(evidence) for name, (_, evidence) in shown.items()},
     )
+
+
+async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of these come to, done at once; one alone needs no task of its own."""
+    todo = list(works)
+    return [await todo[0]] if len(todo) == 1 else list(await asyncio.gather(*todo))
 
 
 def ms(duration_ns: int) -> float:

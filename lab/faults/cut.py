@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Literal
 
-from lab.faults.base import Receipt
+from lab.faults.base import Receipt, all_at_once
 from lab.faults.links import LinkFault, links_are_broken
 from lab.scenario.fault_step import Drawing, Sign
 from lab.substrates.base import Capability, Cluster, Direction
@@ -40,5 +39,5 @@ class Cut(LinkFault):
         """Cut every link, then probe each of them."""
         links = self.links(cluster)
         refused = self.mode == "refused"
-        await asyncio.gather(*(link.cut(self.direction, refused=refused) for link in links))
+        await all_at_once(link.cut(self.direction, refused=refused) for link in links)
         return await links_are_broken(links, "both" if refused else self.direction, cluster)

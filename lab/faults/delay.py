@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Self
 
 from pydantic import Field, model_validator
 
 from lab.durations import format_duration
-from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Tolerance
+from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Tolerance, all_at_once
 from lab.faults.links import LinkFault
 from lab.faults.slow import quick, quickest, round_trips_changed
 from lab.scenario.fault_step import Drawing, Sign
@@ -62,7 +61,7 @@ class Delay(LinkFault):
         least_ns = int(ways * (self.by_ns - self.jitter_ns) * DELAY_SHARE)
         most_s = ways * (self.by_ns + self.jitter_ns) / 1e9 + AROUND_TIMEOUT_S
         before = [await quick(link, least_ns) for link in links]
-        await asyncio.gather(*(link.delay(self.by_ns, self.jitter_ns, self.direction) for link in links))
-        after = await asyncio.gather(*(quickest(link, least_ns, most_s) for link in links))
+        await all_at_once(link.delay(self.by_ns, self.jitter_ns, self.direction) for link in links)
+        after = await all_at_once(quickest(link, least_ns, most_s) for link in links)
         most_ns = ways * (self.by_ns + self.jitter_ns)
         return await round_trips_changed(links, before, after, (least_ns, most_ns), cluster)

@@ -7,7 +7,6 @@ and for a power cut how many bytes the files lost.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from lab.faults.base import (
     Receipt,
     Target,
     Tolerance,
+    all_at_once,
     answers,
     node_names,
     together,
@@ -63,7 +63,7 @@ class DownFault(Fault):
     async def inject(self, cluster: Cluster) -> Receipt:
         """Take each of them down, and observe what remains of it."""
         names = node_names(self.nodes, cluster)
-        shown = await asyncio.gather(*(self.take_down(cluster.nodes[name]) for name in names))
+        shown = await all_at_once(self.take_down(cluster.nodes[name]) for name in names)
         return together(dict(zip(names, shown, strict=True)))
 
     async def take_down(self, node: Node) -> Shown:

@@ -13,6 +13,7 @@ from lab.faults.base import (
     AROUND_TIMEOUT_S,
     Receipt,
     Target,
+    all_at_once,
     answers,
     is_running,
     ms,
@@ -83,8 +84,8 @@ class Heal(AllOrOne, LinkStep, End):
 async def heal_links(near: str, ends: tuple[str, ...], cluster: Cluster) -> Receipt:
     """Undo what was done to these links; confirmed when each of them answers again."""
     links = [cluster.link(near, end) for end in ends]
-    await asyncio.gather(*(link.heal() for link in links))
-    shown = await asyncio.gather(*(_is_healed(link, cluster) for link in links))
+    await all_at_once(link.heal() for link in links)
+    shown = await all_at_once(_is_healed(link, cluster) for link in links)
     return together(dict(zip(ends, shown, strict=True)))
 
 

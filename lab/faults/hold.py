@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Literal
 
-from lab.faults.base import Receipt
+from lab.faults.base import Receipt, all_at_once
 from lab.faults.links import LinkFault, links_are_broken
 from lab.scenario.fault_step import Drawing, Sign
 from lab.substrates.base import Capability, Cluster
@@ -31,5 +30,5 @@ class Hold(LinkFault):
     async def inject(self, cluster: Cluster) -> Receipt:
         """Hold every link, then probe each of them."""
         links = self.links(cluster)
-        await asyncio.gather(*(link.hold(self.direction) for link in links))
+        await all_at_once(link.hold(self.direction) for link in links)
         return await links_are_broken(links, self.direction, cluster)

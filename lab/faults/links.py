@@ -21,6 +21,7 @@ from lab.faults.base import (
     Fault,
     Receipt,
     Target,
+    all_at_once,
     answers,
     is_running,
     ms,
@@ -143,7 +144,7 @@ class LinkFault(LinkStep, Fault):
 
 async def links_are_broken(links: list[Link], direction: Direction, cluster: Cluster) -> Receipt:
     """Probe every link and its server; confirmed only if each of them shows the break."""
-    shown = await asyncio.gather(*(_one_is_broken(link, direction, cluster) for link in links))
+    shown = await all_at_once(_one_is_broken(link, direction, cluster) for link in links)
     return together(dict(zip((link.target for link in links), shown, strict=True)))
 
 

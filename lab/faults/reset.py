@@ -6,13 +6,13 @@ none if the server is down: no connection was open that could be reset.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from lab.faults.base import (
     AROUND_TIMEOUT_S,
     Fault,
     Receipt,
+    all_at_once,
     answers,
     ms,
     server_behind,
@@ -42,7 +42,7 @@ class Reset(LinkStep, Fault):
     async def inject(self, cluster: Cluster) -> Receipt:
         """Reset every link, with a connection of ours open on each."""
         links = self.links(cluster)
-        shown = await asyncio.gather(*(_reset_one(link, cluster) for link in links))
+        shown = await all_at_once(_reset_one(link, cluster) for link in links)
         return together(dict(zip((link.target for link in links), shown, strict=True)))
 
 

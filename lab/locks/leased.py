@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from lab.addresses import Address
-from lab.channel import NodeError
+from lab.channel import NodeError, connect_all
 from lab.locks.base import Indeterminate, Lease, LeaseLost, Options, Surroundings
 from lab.locks.lease_options import NS_PER_S, LeaseOptions
 from lab.locks.options import read_options
@@ -99,7 +99,7 @@ class OnRedis(Leased[O]):
 
     async def open(self) -> None:
         """Connect to every node that can be reached; the others are tried again when they are needed."""
-        await asyncio.gather(*(channel.connect() for channel in self._channels), return_exceptions=True)
+        await connect_all(self._channels)
 
     async def close(self) -> None:
         """Disconnect."""

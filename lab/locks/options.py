@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from lab.durations import DurationError, parse_duration_ns
 from lab.locks.base import OptionError, Options, OptionValue
@@ -12,9 +12,25 @@ from lab.locks.base import OptionError, Options, OptionValue
 T = TypeVar("T")
 
 
+_ACCEPTED: Final[dict[Any, tuple[type, ...]]] = {
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+}
+_WORDS: Final[dict[Any, str]] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+}
+
+
 @functools.cache
-def _hints_of(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _fields_of(kind: Any) -> dict[str, tuple[str, Any]]:
+    """The fields of a dataclass and their types, by the names of the options."""
+    hints = get_type_hints(kind)
+    return {each.name.removesuffix("_ns"): (each.name, hints[each.name]) for each in dataclasses.fields(kind)}
 
 
 def read_options(kind: type[T], options: Options) -> T:
@@ -25,19 +41,15 @@ def read_options(kind: type[T], options: Options) -> T:
     Raises:
         OptionError: an unknown option, or a value of the wrong kind.
     """
-    hints = _hints_of(cast("Any", kind))
-    fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    by_option = {name.removesuffix("_ns"): name for name in fields}
+    by_option = _fields_of(cast("Any", kind))
     values: dict[str, Any] = {}
     for option, value in options.items():
         if option not in by_option:
             raise OptionError(
                 option, "an unknown option", "one of " + ", ".join(sorted(by_option)), sorted(by_option)
             )
-        name = by_option[option]
-        values[name] = (
-            _duration(option, value) if name.endswith("_ns") else _plain(option, value, hints[name])
-        )
+        name, hint = by_option[option]
+        values[name] = _duration(option, value) if name.endswith("_ns") else _plain(option, value, hint)
     try:
         return kind(**values)
     except ValueError as error:
@@ -54,8 +66,6 @@ def _duration(option: str, value: OptionValue) -> int:
 
 
 def _plain(option: str, value: OptionValue, hint: Any) -> OptionValue:
-    accepted: dict[Any, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-    if not isinstance(value, accepted[hint]) or (isinstance(value, bool) and hint is not bool):
-        raise OptionError(option, repr(value), words[hint])
+    if not isinstance(value, _ACCEPTED[hint]) or (isinstance(value, bool) and hint is not bool):
+        raise OptionError(option, repr(value), _WORDS[hint])
     return value

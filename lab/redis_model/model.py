@@ -234,6 +234,13 @@ class RedisModel:
         if self.propagates:
             self._pending.extend(commands)
 
+    def propagate_alone(self, command: list[bytes]) -> None:
+        """The same for all that the running command has to send, at once where it goes to the file only."""
+        if self.aof is None or self._pending or self.keys.obeys or self.replication.has_stream:
+            self.propagate(command)
+        else:
+            self.aof.append([command])
+
     def publish_to_replicas(self, args: list[bytes]) -> None:
         """Send a message to the replicas, and not to the file."""
         if not self.keys.obeys:

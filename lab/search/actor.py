@@ -53,7 +53,8 @@ class ClientContext:
     """What one client of a trial is made of.
 
     Attributes:
-        trial: the lock, its options and its TTL.
+        trial: the options of the lock, and its TTL.
+        lock: its class.
         client: whose rounds these are.
         nodes: how this client reaches the nodes.
         store: how it reaches the store.
@@ -68,6 +69,7 @@ class ClientContext:
     """
 
     trial: Trial
+    lock: type[Lock]
     client: str
     nodes: Sequence[Address]
     store: StoreClient
@@ -85,7 +87,9 @@ async def act(context: ClientContext) -> None:
     """Carry out the client's rounds, and record them."""
     trial, clock_ns = context.trial, context.clock_ns
     lock, worker_for, points = equip(context)
-    section = _Section(worker_for(KEY), worker_for(OTHER_KEY, OTHER_GRANTS), points)
+    uses_other = any(each.other for each in trial.clients[context.client])
+    other = worker_for(OTHER_KEY, OTHER_GRANTS) if uses_other else None
+    section = _Section(worker_for(KEY), other, points)
     start_ns = clock_ns() + START_NS
     await connect(lock, context.store)
     if is_driver(trial.lock):
@@ -114,7 +118,7 @@ def equip(context: ClientContext) -> tuple[Lock, Callable[..., Worker], WatchedP
     around = Surroundings(
         clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=context.channel
     )
-    own = lock_class(trial.lock).build(context.nodes, trial.options, around, context.client)
+    own = context.lock.build(context.nodes, trial.options, around, context.client)
     lock: Any = Guarded(own, context.client, context.record_clock_ns, context.failures)
     recording = Recording(context.client, context.sink, context.record_clock_ns)
 
@@ -138,7 +142,7 @@ def equip(context: ClientContext) -> tuple[Lock, Callable[..., Worker], WatchedP
 class _Section:
     """One client's critical sections."""
 
-    def __init__(self, worker: Worker, other: Worker, points: WatchedPoints) -> None:
+    def __init__(self, worker: Worker, other: Worker | None, points: WatchedPoints) -> None:
         self._worker, self._other, self._points = worker, other, points
 
     async def run(self, each: Round) -> bool:
@@ -177,7 +181,7 @@ class _Section:
         parts = each.extends + 1 + each.other
         pause_s = each.hold_ns / S_NS / parts
         await asyncio.sleep(pause_s)
-        if each.other:
+        if each.other and self._other is not None:
             await self._other.run(Command(0, "acquire"))
             await asyncio.sleep(pause_s)
             await self._other.run(Command(0, "release"))
@@ -218,7 +222,12 @@ def unavailable_ns(ttl_ns: int) -> int:
     return max(2 * S_NS, ttl_ns // 2)
 
 
-def store_client_class(lock: str) -> type[StoreClient]:
-    """How clients reach the store: a lock may bring a way of its own. Raises ``LabError``."""
-    kind: type[StoreClient] = getattr(lock_class(lock), "store_client", StoreClient)
+def lock_of(trial: Trial) -> type[Lock]:
+    """The class of a trial's lock. Raises ``LabError``."""
+    return lock_class(trial.lock)
+
+
+def store_client_class(lock: type[Lock]) -> type[StoreClient]:
+    """How clients reach the store: a lock may bring a way of its own."""
+    kind: type[StoreClient] = getattr(lock, "store_client", StoreClient)
     return kind

@@ -86,6 +86,7 @@ class DirectConnection(Connection):
     def close(self, why: str) -> None:
         """The near end closes it."""
         self.close_near()
+        self._channel_ended = _nothing
         fail_all(self._waiting, f"{self._name}: {why}")
 
     def forget(self) -> None:
@@ -107,7 +108,8 @@ class DirectConnection(Connection):
             self._loop.on_io(self._ended)
 
     def _ended(self) -> None:
-        self._channel_ended(self)
+        channel_ended, self._channel_ended = self._channel_ended, _nothing
+        channel_ended(self)
         fail_all(self._waiting, f"{self._name}: Connection reset by peer")
 
 

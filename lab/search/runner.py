@@ -20,7 +20,7 @@ from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
-from lab.search.actor import ClientContext, act, store_client_class
+from lab.search.actor import ClientContext, act, lock_of, store_client_class
 from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
@@ -111,6 +111,9 @@ class TrialRun:
 
     def __init__(self, trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> None:
         self._trial, self._wire, self._watch = trial, wire, watch
+        self._lock = lock_of(trial)
+        self._made: list[Channel | StoreClient] = []
+        """What clients talk by."""
         self._struck: list[Fault] = []
         driven = is_driver(trial.lock)
         self._world = world = DrivenWorld(trial.seed) if driven else TrialWorld(trial.seed)
@@ -181,9 +184,13 @@ class TrialRun:
 
     def _take_apart(self) -> None:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
+        for loop in self._loops.values():
+            loop.take_apart()
         self._cluster.take_apart()
         self._network.take_apart()
         vars(self._faults).clear()
+        for each in self._made:
+            vars(each).clear()
 
     def _work(self, client: str, loop: HostLoop) -> Any:
         return act(self._context(client, loop))
@@ -191,6 +198,7 @@ class TrialRun:
     def _context(self, client: str, loop: HostLoop) -> ClientContext:
         return ClientContext(
             trial=self._trial,
+            lock=self._lock,
             client=client,
             nodes=[self._cluster.link(client, name).address for name in self._cluster.nodes],
             store=self._store_client(client),
@@ -199,16 +207,24 @@ class TrialRun:
             clock_ns=loop.host.clock.monotonic_ns,
             record_clock_ns=self._now_ns,
             entropy=loop.host.random,
-            channel=CHANNELS[self._wire],
+            channel=self._channel,
             failures=self._failures,
             knows_key=self._know_key,
         )
 
+    def _channel(self, *arguments: Any, **options: Any) -> Channel:
+        """Make a connection of a lock."""
+        channel = CHANNELS[self._wire](*arguments, **options)
+        self._made.append(channel)
+        return channel
+
     def _store_client(self, client: str) -> StoreClient:
         fences = self._trial.store_fences
-        return store_client_class(self._trial.lock)(
-            f"{client}-{STORE}", PORT, checks_fences=fences, timeout_s=None, channel=CHANNELS[self._wire]
+        store = store_client_class(self._lock)(
+            f"{client}-{STORE}", PORT, checks_fences=fences, timeout_s=None, channel=self._channel
         )
+        self._made.append(store)
+        return store
 
     def _note(self, event: Event) -> None:
         """Keep an event, and look which nodes hold the token of a new grant."""

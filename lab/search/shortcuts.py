@@ -52,7 +52,7 @@ def _set(model: RedisModel, request: tuple[Argument, ...]) -> Reply:
     if model.channels.events:
         model.channels.notify("$", b"set", name)
         model.channels.notify("g", b"expire", name)
-    model.propagate([b"SET", name, value, b"PXAT", b"%d" % when_ms])
+    model.propagate_alone([b"SET", name, value, b"PXAT", b"%d" % when_ms])
     return OK
 
 
@@ -64,7 +64,7 @@ def _unlock(model: RedisModel, given: list[bytes]) -> Reply:
         return 0
     model.keys.delete(key)
     model.channels.notify("g", b"del", key)
-    model.propagate([b"del", key])
+    model.propagate_alone([b"del", key])
     return 1
 
 

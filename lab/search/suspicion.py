@@ -165,7 +165,7 @@ def named(outcome: Outcome) -> tuple[Any, ...]:
     from checker.check import check
     from checker.history.events import Event, Params
 
-    events = [msgspec.convert(event, Event) for event in outcome.events]
+    events = msgspec.convert(outcome.events, list[Event])
     params = msgspec.convert(params_of(outcome.trial), Params)
     return check(History.from_events(events, params)).findings
 

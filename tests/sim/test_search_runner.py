@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections import Counter
@@ -224,6 +225,19 @@ def test_stories_end_alike_on_both_wires(name: str, wire: Wire) -> None:
     trial, overlaps = STORIES[name]
     with trials(wire):
         assert any(finding.name == "overlap" for finding in named(run_trial(trial, wire))) is overlaps
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_trial_leaves_the_collector_little(wire: Wire) -> None:
+    cut = Fault("cut", When(after_ns=MS_NS), "alice", ("A", "B"), lasts_ns=S_NS)
+    with trials(wire):
+        for faults in ((), (), (cut,)):
+            trial = Trial("redlock", TWO, faults, options=OPTIONS)
+            gc.collect()
+            outcome = run_trial(trial, wire)
+            left = gc.collect()
+        assert outcome.struck
+        assert left < 50
 
 
 def test_a_pause_between_check_and_write_gives_a_stale_write() -> None:

@@ -59,7 +59,7 @@ class Pair:
             key: value if isinstance(value, bytes | dict) else list(value) for key, value in keys.data.items()
         }
         files = model.durable(power_cut=False), model.durable(power_cut=True)
-        return data, keys.expires, keys.dirty, files, model.scripts
+        return data, keys.expires, keys.dirty, files, model.scripts, model.replication.offset
 
 
 def _plain(reply: Any) -> Any:
@@ -69,6 +69,15 @@ def _plain(reply: Any) -> Any:
     if isinstance(reply, list):
         return [_plain(item) for item in reply]
     return type(reply), reply
+
+
+def test_what_a_shortcut_did_is_sent_to_replicas_too() -> None:
+    pair = Pair(1)
+    for model in (pair.scripted, pair.short):
+        model.replication.has_stream = True
+    assert pair.compare(("SET", KEY, "one", "NX", "PX", 1000))
+    assert pair.compare(("EVAL", UNLOCK_SCRIPT, 1, KEY, "one"))
+    assert pair.short.replication.offset > 0
 
 
 def lock_request(random: Random, script: str) -> tuple[str | int, ...]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from lab.addresses import Address
-from lab.channel import Channel, ErrorReply, NodeError
+from lab.channel import Channel, ErrorReply, NodeError, connect_all
 from lab.redis_model.parser import RequestParser
 
 PATIENCE_S = 30.0
@@ -49,6 +49,14 @@ class Node:
         return Channel(
             self.address, connect_timeout_s=PATIENCE_S, stale_after_s=stale_after_s, client_name=name
         )
+
+
+async def test_channels_are_connected_at_once_also_where_a_node_is_not_there(node: Node) -> None:
+    gone = Channel(Address("B", "127.0.0.1", 1), connect_timeout_s=PATIENCE_S, stale_after_s=1000.0)
+    await connect_all([gone, node.channel(name="alice"), node.channel()])
+    await node.until_heard(1)
+    assert node.heard == ["CLIENT SETNAME alice"]
+    assert node.connections == 2
 
 
 @pytest.fixture

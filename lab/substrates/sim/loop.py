@@ -25,6 +25,7 @@ from lab.substrates.sim.running import RUNNING
 
 if TYPE_CHECKING:
     from lab.substrates.sim.network import Network
+    from lab.substrates.sim.transport import SimTransport
     from lab.substrates.sim.world import World
 
 T = TypeVar("T")
@@ -81,6 +82,8 @@ class HostLoop(asyncio.AbstractEventLoop):
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         """The tasks that are not done, and some that are, by number, oldest first."""
         self._tasks_max = TASKS_KEPT
+        self.transports: dict[SimTransport, None] = {}
+        """The near ends of open connections."""
         self.troubles: list[str] = []
         """What would have been printed as "exception was never retrieved" and the like."""
 
@@ -255,6 +258,12 @@ class HostLoop(asyncio.AbstractEventLoop):
             finally:
                 _set_running_loop(before)
         self.tasks.clear()
+
+    def take_apart(self) -> None:
+        """Nothing will run any more: cut what transports and protocols refer to each other."""
+        for transport in self.transports:
+            transport.forget()
+        self.transports.clear()
 
     def close(self) -> None:
         """As a machine that is switched off."""

@@ -121,10 +121,6 @@ class Pipe:
         for lane, size, arrives, arguments in kept:
             self.carry(lane, size, arrives, arguments)
 
-    def forget(self) -> None:
-        """Nothing of what was kept will arrive."""
-        self._kept.clear()
-
 
 @dataclass(slots=True)
 class Lane:
@@ -195,6 +191,7 @@ class Connection:
         """The near end closes; the far end learns of it after what is still on its way."""
         if not self.near_closed:
             self.near_closed = True
+            self._tells_nobody()
             self.up.send(0, self._hang_up)
 
     def close_far(self, *, reset: bool = False) -> None:
@@ -211,7 +208,11 @@ class Connection:
 
     def forget(self) -> None:
         """Refer to nobody any more."""
-        self.near_data, self.near_end = _nothing, _nothing
+        self._tells_nobody()
+
+    def _tells_nobody(self) -> None:
+        """The near end is told nothing any more."""
+        self.near_data = self.near_end = _nothing
 
     def _arrive_far(self, data: bytes) -> None:
         if not self.over:
@@ -236,7 +237,9 @@ class Connection:
     def _tell_near(self, reset: bool) -> None:
         if not self.near_closed:
             self.near_closed = True
-            self.near_end(reset)
+            near_end = self.near_end
+            self._tells_nobody()
+            near_end(reset)
 
 
 class Network:
@@ -300,8 +303,8 @@ class Network:
             for connection in way.connections.values():
                 connection.forget()
             way.connections.clear()
-            way.requests.forget()
-            way.replies.forget()
+            vars(way.requests).clear()
+            vars(way.replies).clear()
         self._ways.clear()
 
     def close_all_of(self, near_name: str) -> None:

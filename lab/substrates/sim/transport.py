@@ -31,6 +31,7 @@ class SimTransport(asyncio.Transport):
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
         """The connection is there, and this protocol speaks on it."""
         self._protocol = protocol
+        self._loop.transports[self] = None
         protocol.connection_made(self)
         if self._received or self._end is not None:
             self._notify()
@@ -77,8 +78,15 @@ class SimTransport(asyncio.Transport):
             self._loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: Exception | None) -> None:
-        if self._protocol is not None:
-            self._protocol.connection_lost(error)
+        self._loop.transports.pop(self, None)
+        protocol = self._protocol
+        if protocol is not None:
+            self.forget()
+            protocol.connection_lost(error)
+
+    def forget(self) -> None:
+        """Refer to the protocol no more: it has been told of the end, or nobody runs any more."""
+        self._protocol = None
 
     # From the protocol
 

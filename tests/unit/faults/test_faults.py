@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
-from lab.faults.base import Tolerance, all_faults
+from lab.faults.base import Tolerance, all_at_once, all_faults
 from lab.faults.nemesis import End
 from lab.redis_model.persistence import Persistence
 from lab.run.steps import needs
@@ -116,6 +117,22 @@ def test_two_steps_with_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(registry, "PACKAGES", ("lab.faults", "lab.faults"))
     with pytest.raises(TypeError, match="two steps have the key bandwidth"):
         steps.__wrapped__()
+
+
+async def test_what_is_done_at_once_comes_back_in_order_and_one_alone_is_no_task() -> None:
+    async def who(number: int, turns: int) -> tuple[int, bool]:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return number, asyncio.current_task() is test
+
+    test = asyncio.current_task()
+    assert await all_at_once(who(number, 3 - number) for number in range(3)) == [
+        (0, False),
+        (1, False),
+        (2, False),
+    ]
+    assert await all_at_once([who(7, 1)]) == [(7, True)]
+    assert await all_at_once(who(number, 0) for number in range(0)) == []
 
 
 def test_the_order_of_the_steps_does_not_hang_on_what_was_imported_first() -> None:
