@@ -86,7 +86,7 @@ _KINDS: Final = (
     ),
     CauseKind(
         "late-extension-deadline",
-        "An extended lease is counted from too late.",
+        "An extended lease is counted from too late, or an extension succeeds when it is over.",
         "Count an extension from before its first request, not from the old deadline or from the replies.",
     ),
     CauseKind(
@@ -108,6 +108,11 @@ _KINDS: Final = (
         "waits-too-long",
         "One slow or silent node keeps the client waiting for as long as a lease lasts.",
         "Give each node a time-out that is small against the TTL, and ask all at once.",
+    ),
+    CauseKind(
+        "sleeps-on",
+        "An acquire goes on waiting although the lock is free.",
+        "Ask again when the key may have expired, also if nobody says that it was released.",
     ),
     CauseKind(
         "needs-all-nodes",

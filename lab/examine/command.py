@@ -13,11 +13,12 @@ from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError
 from lab.examine.examination import Examination, OutOfTime, Progress
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, Doubles, drawn, parts
+from lab.examine.plan import DRAWN, SINGLES, Doubles, drawn, parts
 from lab.examine.profile import Profile, learn
-from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.reentrant import is_reentrant
 from lab.examine.result import Examined, Part, Undecided
+from lab.examine.situations import SITUATIONS, situations
 from lab.locks import lock_class, margin_ns
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
@@ -56,9 +57,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
         setting = Setting(asked.lock, options, nodes, fences=kind.fenced)
-        examination = Examination(
-            kind, dict(OPTIONS), budget_s, on_progress=on_progress, waits=bool(profile.blocking)
-        )
+        examination = Examination(kind, dict(OPTIONS), budget_s, on_progress=on_progress)
         interrupted = False
         try:
             _run(examination, setting, profile, Random(asked.seed))
@@ -85,9 +84,12 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
         profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
     finite = parts(setting, profile.kind, programs, random)
     if is_driver(setting.lock):  # a real process: the budget may end before any of them is through
+        _try_situations(examination, setting, profile, programs)
         examination.try_in_turn(list(finite))
     else:
         for part, found in finite:
+            if part.name == SINGLES:
+                _try_situations(examination, setting, profile, programs)
             examination.try_all(part, iter(found))
     kept = [setting.trial(program) for program in programs]
     part = Part(DRAWN, "operations, faults and moments at random, guided by new states")
@@ -109,6 +111,14 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
                 examination.progress.part = each.part.name
                 examination.try_one(each.part, each.next())
                 break
+
+
+def _try_situations(
+    examination: Examination, setting: Setting, profile: Profile, programs: tuple[Program, ...]
+) -> None:
+    part = Part(SITUATIONS, "each kind once, what tells most first")
+    examination.try_all(part, situations(setting, profile, programs))
+    part.of = part.tried
 
 
 def _examined(

@@ -7,7 +7,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.detector import SHARE, Cause, grouped, purpose, said, who, whose
-from lab.examine.evidence import MS_NS, NEVER, Evidence
+from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.search.actor import KEY
 from lab.search.watch import Executed
 
@@ -233,22 +233,74 @@ def ends_early(evidence: Evidence) -> Iterator[Cause]:
         yield Cause("ends-lease-early", seen, entry.time_ns)
 
 
+def overtaken(evidence: Evidence) -> Iterator[Cause]:
+    """A key that is set on a node after what was to delete it had been there: nobody deletes it any more."""
+    gone: dict[tuple[str, str, str], Executed] = {}
+    lain: set[tuple[str, str]] = set()
+    for entry in evidence.outcome.commands:
+        if entry.in_script:
+            continue
+        set_now = {new for _, old, new in entry.changes() if old is None and new is not None}
+        for value in set_now:
+            release = gone.get((entry.node, entry.client, value))
+            if release is not None and (entry.node, value) not in lain:
+                seen = (
+                    f"{whose(entry.client)} {entry.name} of {evidence.at(entry.time_ns)} came to "
+                    f"{entry.node} after the {release.name} of {evidence.at(release.time_ns)} that was to "
+                    "undo it"
+                )
+                yield Cause("leaves-keys", seen, entry.time_ns)
+        lain |= {(entry.node, value) for value, _ in entry.after.values()}
+        if purpose(evidence, entry) == "release":
+            for word in entry.words[1:]:
+                gone.setdefault((entry.node, entry.client, word), entry)
+
+
+def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
+    """A client whose key is there already, by a command of the same acquire that was not answered."""
+    for operation, entry, first_ns in own_refusals(evidence):
+        seen = (
+            f"{whose(operation.client)} {entry.name} at {evidence.at(entry.time_ns)} was refused on "
+            f"{entry.node} by its own key, which it had set at {evidence.at(first_ns)}"
+        )
+        yield Cause("leaves-keys", seen, entry.time_ns)
+
+
+def own_refusals(evidence: Evidence) -> Iterator[tuple[Operation, Executed, int]]:
+    """The acquires of which a command was repeated and met the key that it had set, and when that was."""
+    first: dict[tuple[int, str, tuple[str, ...]], Executed] = {}
+    for entry in evidence.outcome.commands:
+        operation = evidence.operation_at(entry.client, entry.time_ns)
+        if operation is None or operation.f != "acquire" or entry.in_script:
+            continue
+        earlier = first.setdefault((operation.called_ns, entry.node, entry.words), entry)
+        there = {value for value, _ in entry.before.values()} - {
+            value for value, _ in earlier.before.values()
+        }
+        if earlier is not entry and there & {*entry.words}:
+            yield operation, entry, earlier.time_ns
+
+
 def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
     """A key that is set or prolonged for a client after its release had come back."""
+    tokens = {grant.grant_id: grant.event.get("token") for grant in evidence.grants()}
     for release in evidence.operations:
         if release.f != "release" or release.how == "open":
             continue
+        token = tokens.get(release.grant_id)
         later = [each.called_ns for each in evidence.operations if each.client == release.client]
         until_ns = min((at for at in later if at > release.called_ns), default=NEVER)
         for entry in evidence.outcome.commands:
-            if entry.client == release.client and release.ended_ns < entry.time_ns < until_ns:
-                longer = any(
-                    left is not None and (entry.before.get(key, ("", 0))[1] or 0) + 1 < left
-                    for key, (_, left) in entry.after.items()
+            if entry.client != release.client or entry.time_ns - release.ended_ns <= MS_NS:
+                continue
+            longer = {
+                value
+                for key, (value, left) in entry.after.items()
+                if left is not None and (entry.before.get(key, ("", 0))[1] or 0) + 1 < left
+            }
+            if token in longer or (longer and entry.time_ns < until_ns):
+                seen = (
+                    f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} renewed the key "
+                    f"on {entry.node} after its release had ended at {evidence.at(release.ended_ns)}"
                 )
-                if longer and entry.time_ns - release.ended_ns > MS_NS:
-                    seen = (
-                        f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} renewed the key "
-                        f"on {entry.node} after its release had ended at {evidence.at(release.ended_ns)}"
-                    )
-                    yield Cause("renews-after-release", seen, entry.time_ns)
+                yield Cause("renews-after-release", seen, entry.time_ns)

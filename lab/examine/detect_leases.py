@@ -61,6 +61,23 @@ def _believes_after(evidence: Evidence, extension: Operation) -> bool:
     )
 
 
+def over_at_return(evidence: Evidence) -> Iterator[Cause]:
+    """A call that took longer than a lease, and succeeded when a majority had its key no more."""
+    trial = evidence.outcome.trial
+    for each in evidence.operations:
+        took_ns = each.ended_ns - each.called_ns
+        if each.f not in ("acquire", "extend") or each.how != "ok" or took_ns <= trial.ttl_ns:
+            continue
+        nodes = evidence.holding(each.client, each.ended_ns)
+        if len(nodes) <= trial.nodes // 2:
+            kind = "late-deadline" if each.f == "acquire" else "late-extension-deadline"
+            seen = (
+                f"{whose(each.client)} {each.f} of {evidence.at(each.called_ns)} succeeded after "
+                f"{took_ns / 1e9:.2f} s, when its key lay on {len(nodes)} of {trial.nodes} nodes"
+            )
+            yield Cause(kind, seen, each.called_ns)
+
+
 def late_deadline(evidence: Evidence) -> Iterator[Cause]:
     """A grant or an extension that claims more time than the keys on a majority of the nodes have."""
     trial = evidence.outcome.trial
@@ -110,6 +127,31 @@ def wall_clock(evidence: Evidence) -> Iterator[Cause]:
             moved = f"{fault.by_ns / 1e9:+.3g} s" if fault.kind == "jump" else f"{fault.ppm:+d} ppm"
             seen = f"the wall clock of {who(fault.client)} was moved ({moved}), and the lock reads it"
             yield Cause("wall-clock", seen)
+
+
+def renews_another(evidence: Evidence) -> Iterator[Cause]:
+    """A lease that is believed in, and renewed under the token of an earlier one, which prolongs nothing."""
+    tokens = {grant.grant_id: grant.event.get("token") for grant in evidence.grants()}
+    for check in evidence.operations:
+        if check.f != "held" or check.event.get("value") != "yes" or not tokens.get(check.grant_id):
+            continue
+        grant = next(each for each in evidence.grants() if each.grant_id == check.grant_id)
+        own = tokens[check.grant_id]
+        earlier = {
+            tokens[each.grant_id]
+            for each in evidence.grants()
+            if each.client == check.client and each.called_ns < grant.called_ns
+        } - {own, None}
+        if evidence.holding(check.client, check.ended_ns):
+            continue
+        for entry in evidence.outcome.commands:
+            in_vain = entry.client == check.client and not entry.changes() and own not in entry.words
+            if in_vain and earlier & {*entry.words} and grant.ended_ns < entry.time_ns < check.called_ns:
+                seen = (
+                    f"{whose(check.client)} lease of {evidence.at(grant.ended_ns)} is renewed at "
+                    f"{evidence.at(entry.time_ns)} under the token of an earlier one, and its key runs out"
+                )
+                yield Cause("extension-not-kept", seen, entry.time_ns)
 
 
 def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from checker.words import listed
+from lab.examine.detect_keys import own_refusals
 from lab.examine.detector import Cause, whose
-from lab.examine.evidence import NEVER, Evidence, Operation
+from lab.examine.evidence import Evidence, Operation
 from lab.search.guard import CANCELLED
+from lab.substrates.sim.clock import MONOTONIC_START_NS
+
+LOOKS: Final = 40
+"""How often it is looked whether the lock is free while an acquire goes on."""
+HANG_LEASES: Final = 3
+"""An operation that still goes on after so many leases has no end."""
 
 
 def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
     """Keys that lie on nodes when nobody holds the lock and somebody is refused it."""
-    if any(_is_unanswered(each) for each in evidence.operations):
-        return  # a client that was not answered may hold the lock, and asks again and again
     trial = evidence.outcome.trial
     gone = {node for fault in evidence.outcome.struck if not fault.lasts_ns for node in fault.nodes}
     for refused in reversed(evidence.operations):
@@ -27,8 +33,10 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
         for owner, nodes in owners.items():
             blocked = len(gone.union(nodes)) > (trial.nodes - 1) // 2
             last = evidence.operation_at(owner, refused.called_ns)
-            if last is None or last.how in ("info", "open"):
+            if last is None or last.how == "info" or _was_unanswered(evidence, owner, refused):
                 continue  # whether its key lies there is not known, to its client neither
+            if last is not refused and last.ended_ns > refused.called_ns:
+                continue  # it is about to take the lock, or to give it back
             if blocked and not _counts_on_it(evidence, owner, refused.called_ns):
                 after = f" after its {last.f} ({last.how})"
                 seen = (
@@ -38,17 +46,25 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
                 yield Cause("leaves-keys", seen, refused.called_ns)
 
 
-def _is_unanswered(operation: Operation) -> bool:
-    """Whether an attempt or a release came to an unknown end, for want of an answer."""
-    of_the_lock = operation.f in ("acquire", "release") and operation.how == "info"
-    return of_the_lock and operation.event.get("error") != CANCELLED
+def _was_unanswered(evidence: Evidence, client: str, refused: Operation) -> bool:
+    """Whether an attempt or a release of a client's had come to an unknown end, for want of an answer."""
+    return any(
+        each.client == client
+        and each.called_ns <= refused.called_ns
+        and each is not refused
+        and each.f in ("acquire", "release")
+        and each.how in ("info", "open")
+        and each.event.get("error") != CANCELLED
+        for each in evidence.operations
+    )
 
 
 def _counts_on_it(evidence: Evidence, client: str, time_ns: int) -> bool:
-    """Whether a grant of the client's was not released, and its key has not expired yet."""
+    """Whether a grant of the client's was not released by then, and its key had not expired yet."""
     ttl_ns = evidence.outcome.trial.ttl_ns
     for grant in evidence.grants():
-        if grant.client == client and evidence.release_of(grant.grant_id) is None:
+        release = evidence.release_of(grant.grant_id)
+        if grant.client == client and (release is None or release.called_ns > time_ns):
             extended = [
                 each.ended_ns
                 for each in evidence.operations
@@ -60,15 +76,47 @@ def _counts_on_it(evidence: Evidence, client: str, time_ns: int) -> bool:
 
 
 def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
-    """An operation that takes more than half of a lease."""
+    """An operation that takes more than half of a lease; of an acquire, while nobody else has the lock."""
     bound_ns = evidence.outcome.trial.ttl_ns // 2
+    struck = [fault for fault in evidence.outcome.struck if fault.kind != "delay"]
+    away = sorted({node for fault in struck for node in fault.nodes})
+    refused_by_own = {id(operation) for operation, _, _ in own_refusals(evidence)}
     for each in evidence.operations:
+        if id(each) in refused_by_own:
+            continue  # that is what it waited for
         lasted_ns = each.ended_ns - each.called_ns
-        if each.f in ("acquire", "extend", "release") and each.how != "open" and lasted_ns > bound_ns:
-            away = sorted({node for fault in evidence.outcome.struck for node in fault.nodes})
+        if each.f not in ("acquire", "extend", "release") or each.how == "open" or lasted_ns <= bound_ns:
+            continue
+        free_ns = _free_ns(evidence, each) if each.f == "acquire" else lasted_ns
+        if free_ns <= bound_ns:
+            continue  # it waited for who had the lock
+        if away or each.f != "acquire":
             why = f", with {listed(away)} away" if away else ""
             seen = f"{whose(each.client)} {each.f} took {lasted_ns / 1e9:.1f} s{why}"
             yield Cause("waits-too-long", seen, each.called_ns)
+        else:
+            seen = f"{whose(each.client)} acquire waited on for {free_ns / 1e9:.1f} s with the lock free"
+            yield Cause("sleeps-on", seen, each.called_ns)
+
+
+def _free_ns(evidence: Evidence, acquire: Operation) -> int:
+    """For how long in one piece no other client had the keys of a majority while an acquire went on."""
+    trial = evidence.outcome.trial
+    step_ns = (acquire.ended_ns - acquire.called_ns) // LOOKS
+    longest_ns = free_ns = 0
+    for at in range(1, LOOKS + 1):
+        time_ns = acquire.called_ns + at * step_ns
+        taken = [
+            node
+            for node in trial.node_names
+            if any(
+                not {acquire.client} & evidence.writers.get(value, set())
+                for value, _ in evidence.locks_at(node, time_ns).values()
+            )
+        ]
+        free_ns = 0 if len(taken) > (trial.nodes - 1) // 2 else free_ns + step_ns
+        longest_ns = max(longest_ns, free_ns)
+    return longest_ns
 
 
 def needs_all(evidence: Evidence) -> Iterator[Cause]:
@@ -129,8 +177,12 @@ def raised(evidence: Evidence) -> Iterator[Cause]:
 
 
 def hangs(evidence: Evidence) -> Iterator[Cause]:
-    """An operation without an end."""
+    """An operation without an end, although there was time for one."""
+    trial = evidence.outcome.trial
+    end_ns = max(
+        MONOTONIC_START_NS + trial.horizon_ns, *(each["time_ns"] for each in evidence.outcome.events[-1:])
+    )
     for each in evidence.operations:
-        if each.how == "open" and each.ended_ns == NEVER:
+        if each.how == "open" and end_ns - each.called_ns > HANG_LEASES * trial.ttl_ns:
             seen = f"{whose(each.client)} {each.f}, called at {evidence.at(each.called_ns)}, never ended"
             yield Cause("hangs", seen, each.called_ns)

@@ -19,10 +19,12 @@ from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
 from lab.examine.detector import Cause
-from lab.examine.judge import ERROR, Violation, labels, violations
+from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
 from lab.examine.result import Defect, Limit, Part
+from lab.examine.situations import SITUATIONS
 from lab.search.find import COLLECT_EVERY, variant
 from lab.search.minimise import minimise
 from lab.search.runner import Outcome, run_trial
@@ -33,7 +35,11 @@ VARIANTS: Final = 20
 SURE: Final = 18
 """In how many of them a lock must fail where the reference never does, if assumptions are broken."""
 AGAIN_MAX: Final = 2
-"""How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always."""
+"""How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always.
+
+Not among the situations: there is one of each sort."""
+STEADY: Final = 4
+"""A trial and its variants up to this number must show a finding that is to be called steady."""
 SHRINK_MAX: Final = 400
 """How many trials may be spent on making one smaller, and the half of what is left of the budget at most."""
 RESERVED: Final = 2 * VARIANTS + 20
@@ -74,7 +80,6 @@ class Examination:
         budget_s: how many seconds may pass, by ``clock_s``.
         on_progress: called after each trial.
         clock_s: the clock that counts.
-        waits: whether an acquire waits for the lock, so that one that takes long is no defect.
     """
 
     def __init__(
@@ -85,11 +90,10 @@ class Examination:
         *,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         clock_s: Callable[[], float] = time.monotonic,
-        waits: bool = False,
     ) -> None:
         self.kind, self._options, self._budget_s = kind, options, budget_s
         self._clock_s, self._began_s, self._cpu_s = clock_s, clock_s(), time.process_time()
-        self._on_progress, self._waits = on_progress, waits
+        self._on_progress = on_progress
         self.progress = Progress()
         self.defects: list[Defect] = []
         self.limits: dict[tuple[str, str], Limit] = {}
@@ -127,7 +131,7 @@ class Examination:
             return None
         self._count(outcome)
         part.tried += 1
-        for violation in violations(outcome).values():
+        for violation in all_violations(outcome).values():
             self._consider(part, trial, violation)
         return outcome
 
@@ -165,7 +169,7 @@ class Examination:
         causes = causes_of(run_trial(trial, watch=True), violation)
         if self._is_done(part, self._known(causes, violation), causes, violation, bool(broken)):
             return
-        smallest, to_the_end = self._smallest(trial, violation)
+        smallest, to_the_end = self._reduced(trial, violation, causes, bool(broken))
         self._add(part, smallest, violation, bool(broken), to_the_end)
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
@@ -175,7 +179,7 @@ class Examination:
             return False
         if violation.finding == "fence-order" and not self.kind.quorum:
             return False  # the reference on one node has no fences, and would lose its counter with its data
-        of_reference = violations(run_trial(self._for_reference(trial)))
+        of_reference = all_violations(run_trial(self._for_reference(trial)))
         survives = violation.finding not in of_reference
         if not survives:
             self._dismissed[key] = self._dismissed.get(key, 0) + 1
@@ -211,15 +215,39 @@ class Examination:
         if known is not None:
             key = part.name, self.defects[known].cause
             self._again[key] = self._again.get(key, 0) + 1
-            return self.defects[known].reproduced >= SURE or self._again[key] > AGAIN_MAX
+            often = 0 if part.name == SITUATIONS else AGAIN_MAX
+            return self.defects[known].reproduced >= SURE or self._again[key] > often
         if not causes and beyond:
             self._leave_open(violation.finding, NO_CAUSE)
         return not causes and beyond
 
-    def _smallest(self, trial: Trial, violation: Violation) -> tuple[Trial, bool]:
-        """The trial made as small as it can be, with the same finding, and no other assumption broken.
+    def _reduced(
+        self, trial: Trial, violation: Violation, causes: list[Cause], beyond: bool
+    ) -> tuple[Trial, bool]:
+        """The smallest trial that is as telling: of a new defect, not of a known one, and no lucky race.
 
         And whether nothing more could have been tried, had there been more time.
+        """
+        smallest, keeps = self._smallest(trial, violation), ""
+        if causes and self._known(self._causes(smallest[0], violation), violation) is not None:
+            keeps = causes[0].kind
+            smallest = self._smallest(trial, violation, keeps)
+        if not (beyond or violation.finding in RARE) or self._is_steady(smallest[0], violation):
+            return smallest
+        if not self._is_steady(trial, violation):
+            return smallest
+        return self._smallest(trial, violation, keeps, steady=True)
+
+    def _is_steady(self, trial: Trial, violation: Violation) -> bool:
+        """Whether a few variants of a trial show the finding, too."""
+        return all(self._violates(variant(trial, number), violation.finding) for number in range(1, STEADY))
+
+    def _smallest(
+        self, trial: Trial, violation: Violation, keeps: str = "", *, steady: bool = False
+    ) -> tuple[Trial, bool]:
+        """The trial made as small as it can be, with the same finding, and no other assumption broken.
+
+        With ``keeps`` it keeps that cause, with ``steady`` the smaller ones must be steady as well.
         """
         left, until_s, to_the_end = SHRINK_MAX, self._left_s() / 2, True
         known: dict[bytes, bool] = {}
@@ -234,11 +262,18 @@ class Examination:
                     to_the_end = False
                     return False
                 left -= 1
-                known[key] = self._violates(changed, violation.finding)
+                known[key] = (
+                    self._violates(changed, violation.finding)
+                    and (not keeps or [each.kind for each in self._causes(changed, violation)[:1]] == [keeps])
+                    and (not steady or self._is_steady(changed, violation))
+                )
             return known[key]
 
         smallest = minimise(trial, still)
         return smallest, to_the_end
+
+    def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
+        return causes_of(run_trial(trial, watch=True), violation)
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         try:
@@ -246,7 +281,7 @@ class Examination:
         except UnknownOutcome:
             return False
         self._count(outcome)
-        return finding in violations(outcome)
+        return finding in all_violations(outcome)
 
     def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool, to_the_end: bool) -> None:
         """Report a defect, unless its smallest trial shows one of the reference as well.
@@ -255,7 +290,7 @@ class Examination:
         the trial is as small as it can be.
         """
         outcome = run_trial(trial)
-        all_seen = violations(outcome)
+        all_seen = all_violations(outcome)
         violation = all_seen.get(seen.finding, seen)
         causes = causes_of(run_trial(trial, watch=True), violation)
         known = self._known(causes, violation)
@@ -318,8 +353,6 @@ class Examination:
             return f"{self.kind.reference} has it as well in {lost} of {variants} variants"
         if (rare or beyond) and not causes:
             return NO_CAUSE
-        if rare and self._waits and causes[0].kind == "waits-too-long":
-            return "an acquire of this lock waits until the lock is free"
         if reproduced < (SURE if beyond else OFTEN if rare else 0):
             ended = "" if variants == VARIANTS else f", and the budget ended before all {VARIANTS} were run"
             return f"only {reproduced} of {variants} variants show it{ended}"

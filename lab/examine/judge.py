@@ -110,16 +110,21 @@ def _in_vain(outcome: Outcome) -> bool:
     bound_ns = unavailable_ns(trial.ttl_ns)
     since_ns: int | None = None
     last_ns = 0
+    waiting: set[str] = set()
     for event in outcome.events:
         if event["f"] not in ("acquire", "release"):
             continue
         last_ns = event["time_ns"]
         if event["f"] == "acquire" and event["type"] == "invoke":
+            waiting.add(event["client"])
             since_ns = last_ns if since_ns is None else since_ns
-        elif event["type"] == "ok" or (event["f"] == "release" and event["type"] == "invoke"):
+            continue
+        if event["f"] == "acquire":
+            waiting.discard(event["client"])
+        if event["type"] == "ok" or (event["f"] == "release" and event["type"] == "invoke"):
             if since_ns is not None and last_ns - since_ns > bound_ns:
                 return True
-            since_ns = None
+            since_ns = last_ns if waiting else None
     return since_ns is not None and trial.horizon_ns + since_ns - _start_ns(outcome) > bound_ns
 
 

@@ -47,6 +47,8 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
     detect_store.mixes_keys,
     detect_keys.no_expiry,
     detect_keys.wrong_expiry,
+    detect_keys.overtaken,
+    detect_keys.refused_by_own,
     detect_keys.renews_after_release,
     detect_keys.extends_others,
     detect_service.does_not_recover,
@@ -60,6 +62,7 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
 _LATE_WRITE: Final[tuple[Detector, ...]] = (
     detect_store.stale_token,
     detect_keys.extends_others,
+    detect_leases.renews_another,
     detect_leases.ignores_deadline,
     detect_leases.wall_clock,
     *_EXCLUSION,
@@ -77,6 +80,7 @@ ORDER: Final[dict[str, tuple[Detector, ...]]] = {
     "false-validity": (
         detect_leases.late_deadline,
         detect_leases.wall_clock,
+        detect_leases.over_at_return,
         detect_keys.wrong_expiry,
         detect_leases.not_kept,
     ),
@@ -84,7 +88,12 @@ ORDER: Final[dict[str, tuple[Detector, ...]]] = {
     "fence-breach": (detect_store.stale_store,),
     "leak": _LIVENESS,
     "unavailable": _LIVENESS,
-    "lost-update": (detect_store.stale_token, detect_store.stale_reads, *_EXCLUSION),
+    "lost-update": (
+        detect_store.stale_token,
+        detect_store.stale_reads,
+        detect_leases.renews_another,
+        *_EXCLUSION,
+    ),
     "cycle": (detect_store.stale_token, detect_store.stale_reads, *_EXCLUSION),
     "stale-write": _LATE_WRITE,
     "unfenced-write": _LATE_WRITE,

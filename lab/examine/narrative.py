@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
-from lab.examine.judge import violations
+from lab.examine.own_findings import all_violations
 from lab.examine.schedule_words import listed, what
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
@@ -46,7 +46,7 @@ def narrate(trial: Trial, finding: str) -> tuple[str, ...]:
     Raises:
         UnknownOutcome: a client ended with an exception.
     """
-    found = violations(run_trial(trial)).get(finding)
+    found = all_violations(run_trial(trial)).get(finding)
     outcome = run_trial(trial, watch=True)
     evidence = Evidence(outcome)
     last_ns = NEVER

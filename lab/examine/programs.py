@@ -129,6 +129,14 @@ PROGRAMS: Final[tuple[Program, ...]] = (
     ),
 )
 """All of them, the plainest first."""
+AFTER_ANOTHER: Final = Program(
+    "extended after another",
+    "Alice extends when her lease is over, and Bob has had the lock and given it back meanwhile.",
+    ((0.0, 2.6, 1, "release"),),
+    ((1.05, 0.1, 0, "release"),),
+    extends=True,
+)
+"""One that is tried without faults only, as a situation."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,11 @@ class Setting:
     nodes: int = 5
     ttl_ns: int = TTL_NS
     fences: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its nodes."""
+        return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: self.nodes])
 
     def trial(
         self, program: Program, faults: tuple[Fault, ...] = (), *, seed: int = 0, demand: bool = True

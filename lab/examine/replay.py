@@ -11,8 +11,9 @@ import msgspec
 
 from lab.batch.scenario_task import ScenarioTask, simulated
 from lab.errors import ExitCode, UnknownOutcome
-from lab.examine.judge import Violation, violations
+from lab.examine.judge import Violation
 from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
 from lab.examine.schedule_words import schedule_words
 from lab.scenario.load import load_scenario
 from lab.search.find import variant
@@ -83,7 +84,7 @@ def _trial(path: Path) -> Replayed:
         for number in range(TIMES):
             each = variant(trial, number) if number else trial
             try:
-                found = violations(run_trial(each))
+                found = all_violations(run_trial(each))
             except UnknownOutcome:
                 replayed.unknown += 1
                 continue

@@ -26,6 +26,7 @@ SPACES = (
     ("single", 1, False, ("contend", "at once", "late", "whole lease")),
     ("redlock", 3, False, ("contend",)),
     ("redlock-fenced", 3, True, ("contend",)),
+    ("redlock", 5, False, ("contend",)),
 )
 
 

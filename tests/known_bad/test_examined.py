@@ -38,12 +38,6 @@ SOON = (
 """Those that take a few seconds, and are part of the full run."""
 EVERY = 5
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
-OTHER_CAUSE = {
-    "release-at-majority": "needs-all-nodes",
-    "doubles-its-pauses": "renews-after-release",
-    "watchdog-keeps-first-token": "ignores-deadline",
-}
-"""Broken locks for which another cause is named than the one that the catalogue of them says."""
 FIRST = ("redlock",)
 """Correct locks that are examined in every run of the tests."""
 UNUSUAL = "tests.locks_to_test."
@@ -91,7 +85,7 @@ def test_a_broken_lock_is_found_with_its_cause(name: str) -> None:
     assert found.defects, f"nothing was found in {found.schedules} schedules"
     defect = found.defects[0]
     assert found.exit_code == 1
-    assert defect.cause in (*mutant.causes, OTHER_CAUSE.get(name)), defect.seen
+    assert defect.cause in mutant.causes, defect.seen
     assert len(defect.faults) <= 3
     assert defect.reference_lost == 0
 

@@ -25,6 +25,7 @@ Cause = Literal[
     "same-token",
     "leaves-keys",
     "waits-too-long",
+    "sleeps-on",
     "needs-all-nodes",
     "too-few-nodes-asked",
     "fence-not-increasing",
@@ -43,7 +44,7 @@ In an acquisition: ``too-few-votes`` (granted by fewer nodes than it takes), ``o
 NX, or a check and then a command), ``no-expiry``, ``wrong-expiry`` (nodes keep the key for another time than
 the lease's), ``late-deadline`` (the lease counts from too late an instant, or the clock is not looked at when
 the replies are in), ``no-drift-margin``, ``wall-clock``, ``too-few-nodes-asked``, ``needs-all-nodes``,
-``waits-too-long``.
+``waits-too-long``, ``sleeps-on`` (waits although the lock is free).
 
 While it is held: ``ignores-deadline`` (believed after its end), ``mixes-keys``.
 

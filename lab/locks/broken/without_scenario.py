@@ -63,7 +63,7 @@ WITHOUT_SCENARIO: Final = (
     Mutant("release-raises-key-error", "clients:ReleaseRaisesKeyError", "error", "wrong-error", _SINGLE),
     Mutant("is-empty-when-away", "clients:IsEmptyWhenAway", "error", "wrong-error", _SINGLE),
     Mutant("one-key-for-all", "clients:OneKeyForAll", "unavailable", "mixes-keys", _SINGLE),
-    Mutant("doubles-its-pauses", "clients:DoublesItsPauses", "unavailable", "waits-too-long", _SINGLE),
+    Mutant("doubles-its-pauses", "clients:DoublesItsPauses", "unavailable", "sleeps-on", _SINGLE),
     Mutant("mutex-stays-locked", "clients:MutexStaysLocked", "hang", ("hangs", "does-not-recover"), _SINGLE),
     Mutant("release-asserts", "clients:ReleaseAsserts", "error", "wrong-error", _SINGLE),
     Mutant("release-empties-key", "clients:ReleaseEmptiesKey", "unavailable", "leaves-keys", _SINGLE),

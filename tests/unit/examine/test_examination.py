@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from lab.examine.detector import Cause
 from lab.examine.examination import NO_CAUSE, VARIANTS, Examination, OutOfTime
+from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.result import Part
+from lab.examine.situations import shared
 from lab.examine.words import defect_words
 from lab.search.runner import trials
 from lab.search.trial import Fault, Trial, When
@@ -22,6 +24,7 @@ OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_
 PART = Part("a part", "of a test")
 LATE = next(each for each in PROGRAMS if each.name == "late")
 CONTEND = next(each for each in PROGRAMS if each.name == "contend")
+WHOLE = next(each for each in PROGRAMS if each.name == "whole lease")
 
 
 def crossing_jump(lock: str) -> Trial:
@@ -149,15 +152,59 @@ def test_what_has_no_known_cause_beyond_an_assumption_is_not_decided(monkeypatch
 
 
 @pytest.mark.full
-def test_an_acquire_that_waits_is_not_too_slow() -> None:
-    """One that takes longer than half a lease is a defect only if the lock does not wait by design."""
+def test_an_acquire_that_waits_for_a_silent_node_is_too_slow() -> None:
     silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
-    trial = Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))
-    for waits in (False, True):
-        one = examination(Kind(True), waits=waits)
-        with trials():
-            one.try_one(PART, trial)
-        assert [defect.cause for defect in one.defects] == ([] if waits else ["waits-too-long"])
+    one = examination(Kind(True))
+    with trials():
+        one.try_one(PART, Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,)))
+    assert [defect.cause for defect in one.defects] == ["waits-too-long"]
+
+
+@pytest.mark.full
+def test_an_acquire_that_waits_for_a_held_lock_is_not_too_slow() -> None:
+    one = examination(Kind(False))
+    waiting = Setting("tests.locks_to_test.unusual:Blocking", OPTIONS, 1).trial(WHOLE)
+    with trials():
+        seen = one.try_one(PART, waiting)
+    assert seen is not None
+    assert [event["type"] for event in seen.events if event["f"] == "acquire"].count("fail") == 0
+    assert (one.defects, one.undecided) == ([], {})
+
+
+def tie(lock: str) -> Trial:
+    """Of four nodes each client reaches two first."""
+    return next(each for each in shared(Setting(lock, OPTIONS)) if each.nodes == 4)
+
+
+def test_what_makes_a_finding_steady_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients that share the nodes do so again in each variant only if the network makes them."""
+    trial = tie("redlock")
+
+    def violates(_: object, changed: Trial, finding: str) -> bool:
+        return bool(changed.faults) or changed.seed == trial.seed
+
+    monkeypatch.setattr(Examination, "_violates", violates)
+    violation = Violation("unavailable", "of a test")
+    with trials():
+        smallest, _ = examination(Kind(True))._reduced(trial, violation, [], beyond=False)
+    assert smallest.faults
+
+
+def test_a_new_defect_does_not_become_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is made smaller it may turn into one that is known: then it keeps what it is."""
+    trial = tie("redlock")
+    monkeypatch.setattr(Examination, "_violates", lambda *_: True)
+    monkeypatch.setattr(
+        Examination,
+        "_causes",
+        lambda _, changed, __: [Cause("needs-all-nodes" if changed.faults else "waits-too-long", "seen")],
+    )
+    one = examination(Kind(True))
+    monkeypatch.setattr(one, "_known", lambda causes, _: 0 if causes[0].kind == "waits-too-long" else None)
+    violation = Violation("error", "of a test")
+    with trials():
+        assert one._reduced(trial, violation, [Cause("needs-all-nodes", "seen")], beyond=False)[0].faults
+        assert not one._reduced(trial, violation, [Cause("waits-too-long", "seen")], beyond=False)[0].faults
 
 
 @pytest.mark.parametrize(("budget", "whole"), [(30, False), (3000, True)])

@@ -1,0 +1,393 @@
+"""Situations: one fault in one program, each kind once, in the order in which they tell most.
+
+They are what known defects of libraries need, in general terms: a reply that is lost, a request that arrives
+when the lease is over, a node that is away, two clients that share the nodes between them. A slow lock (a
+driver is a real process) gets through them where it gets through a few hundred schedules only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.drivers import is_driver
+from lab.errors import UnknownOutcome
+from lab.examine.beyond import fast_clocks
+from lab.examine.boundaries import SHORT_NS
+from lab.examine.evidence import NEVER, Operation
+from lab.examine.kinds import Kind
+from lab.examine.lost_majority import lost_majority
+from lab.examine.probes import Profile
+from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting, split
+from lab.examine.seen import Seen
+from lab.search.runner import run_trial
+from lab.search.trial import START_NS, Fault, Moment, Round, Trial, When
+from lab.substrates.sim.clock import MONOTONIC_START_NS
+
+SITUATIONS: Final = "situations, one fault each"
+"""What they are called as a part of an examination."""
+LONG_TTL_NS: Final = 60 * S_NS
+"""A lease that outlives the time-outs of a client library."""
+PATIENCE: Final = {"answer_within": "300s"}
+"""How long the lab waits for a driver's answer where leases are long."""
+SHORT_TTLS_NS: Final = (700 * MS_NS, 1500 * MS_NS)
+SHORT_LEASES: Final = ("kept", "contend", "whole lease", "extended")
+"""The programs without faults that are tried with short leases, too."""
+UNDER_WAY_NS: Final = 100_000
+"""So long after it was sent a request is still under way."""
+SPLITS: Final = ((1, 1), (2, 2), (2, 3), (3, 2))
+SHORTEST_NS: Final = 70 * MS_NS
+"""Time-outs for a node that are shorter than this would make for leases below 100 ms."""
+OPERATIONS: Final = ("acquire", "extend", "release")
+
+
+@dataclass(frozen=True)
+class _Usual:
+    """A usual course, in which everybody has worked once before Alice's second turn, and when she sends what.
+
+    ``sends``: by operation of her second turn, which of her sendings went to which nodes.
+    """
+
+    trial: Trial
+    sends: dict[str, list[tuple[int, tuple[str, ...]]]]
+
+    def when(self, f: str, nodes: tuple[str, ...], after_ns: int = 0) -> When | None:
+        """The moment in which an operation sends to some of these nodes for the first time."""
+        found = (nth for nth, targets in self.sends.get(f, ()) if set(targets) & set(nodes))
+        nth = next(found, None)
+        return None if nth is None else When("sends", ALICE, nth, after_ns)
+
+    def last(self, f: str) -> When | None:
+        """Just after the last sending of an operation."""
+        sent = self.sends.get(f)
+        return When("sends", ALICE, sent[-1][0], UNDER_WAY_NS) if sent else None
+
+
+def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> Iterator[Trial]:
+    """All of them, one of each sort after the other; only inside ``trials``."""
+    kind = profile.kind
+    groups: list[Iterator[Trial]] = [
+        bare(setting, programs),
+        chain(shared(setting), disjoint(setting)) if kind.quorum else iter(()),
+        away(setting, kind),
+        chain(clocks(setting, profile), fast_clocks(setting)),
+        lost_majority(patient(setting, LONG_TTL_NS)) if kind.quorum and profile.extends else iter(()),
+        outlived(setting) if profile.watchdog else iter(()),
+        overtaken(setting) if kind.quorum else iter(()),
+        chain(late_replies(setting, profile), slow_replies(setting, profile)),
+        lost_replies(patient(setting, LONG_TTL_NS), profile),
+    ]
+    soon = _usual(setting, profile, takes_over=False)
+    late = _usual(setting, profile, takes_over=True)
+    for f in OPERATIONS:
+        groups += [held_up(setting, late, f), lost(setting, soon, f)]
+    known: set[bytes] = set()
+    for trial in chain.from_iterable(zip_longest(*groups)):
+        if trial is not None and trial.key() not in known:
+            known.add(trial.key())
+            yield trial
+
+
+def bare(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
+    """Programs without faults, and in turns with them those that tell something of short leases."""
+    extends = any(program.extends for program in programs)
+    usual = [setting.trial(program) for program in ((AFTER_ANOTHER, *programs) if extends else programs)]
+    short = [
+        with_ttl(setting, ttl_ns).trial(program)
+        for ttl_ns in SHORT_TTLS_NS
+        for name in SHORT_LEASES
+        for program in programs
+        if program.name == name
+    ]
+    yield from (trial for pair in zip_longest(usual, short) for trial in pair if trial is not None)
+
+
+def shared(setting: Setting) -> Iterator[Trial]:
+    """Both ask at once and share the nodes between them; one node is silent, or their number is even."""
+    late_ns = setting.ttl_ns // 20
+    for nodes, silent in ((setting.nodes, 1), (setting.nodes - 1, 0)):
+        names = tuple("ABCDEFG"[: nodes - silent])
+        gone = tuple("ABCDEFG"[nodes - silent : nodes])
+        half = len(names) // 2
+        faults = [
+            *(Fault("cut", When(), client, gone) for client in (ALICE, BOB) if gone),
+            Fault("delay", When(), ALICE, names[half:], late_ns, 2 * late_ns, "requests"),
+            Fault("delay", When(), BOB, names[:half], late_ns, 2 * late_ns, "requests"),
+        ]
+        turn = Round(0, setting.ttl_ns // 10)
+        yield with_nodes(setting, nodes).with_clients({ALICE: (turn,), BOB: (turn,)}, tuple(faults))
+
+
+def disjoint(setting: Setting) -> Iterator[Trial]:
+    """Each client reaches some nodes only, and no node is reached by both."""
+    for of_alice, of_bob in SPLITS:
+        if of_alice + of_bob <= setting.nodes:
+            yield split(setting, of_alice, of_bob)
+
+
+def away(setting: Setting, kind: Kind) -> Iterator[Trial]:
+    """Some nodes are down, or silent for one client or both, all the time; on one node for a moment."""
+    names = setting.names
+    minority = (len(names) - 1) // 2
+    for long in (True, False):
+        of = patient(setting, LONG_TTL_NS) if long else setting
+        ttl_ns = of.ttl_ns
+        clients: dict[str, tuple[Round, ...]] = {
+            ALICE: (Round(ttl_ns // 50, ttl_ns // 20), Round(ttl_ns // 5, ttl_ns // 20)),
+            BOB: (Round(ttl_ns // 8, ttl_ns // 20),),
+        }
+        for hit in dict.fromkeys((names[-1:], names[:1], names[len(names) - minority :])):
+            if not hit:
+                continue
+            lasts_ns = 0 if kind.quorum else ttl_ns // 8
+            cut = Fault("cut", When(), ALICE, hit, lasts_ns=lasts_ns)
+            down = tuple(Fault("crash", When(), nodes=(name,), lasts_ns=lasts_ns) for name in hit)
+            for faults in (down, (cut,), (cut, replace(cut, client=BOB))):
+                yield of.with_clients(clients, faults)
+
+
+def clocks(setting: Setting, profile: Profile) -> Iterator[Trial]:
+    """Alice's wall clock is stepped while replies are under way, or while she holds the lock."""
+    past_ns = setting.ttl_ns + S_NS
+    ttl_ns = setting.ttl_ns
+    extends = int(profile.extends)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns * 13 // 10, extends),),
+        BOB: (Round(ttl_ns * 105 // 100, ttl_ns // 2), Round(ttl_ns // 5, ttl_ns // 2)),
+    }
+    moments: tuple[Moment, ...] = ("asks", "extends") if profile.extends else ("asks",)
+    for nodes in dict.fromkeys((setting.names[-1:], setting.names)):
+        for moment in moments:
+            late = Fault("hold", When(moment, ALICE), ALICE, nodes, 0, S_NS // 20, "replies")
+            for by_ns in (-past_ns, past_ns):
+                jump = Fault("jump", When(moment, ALICE, after_ns=S_NS // 40), ALICE, by_ns=by_ns)
+                yield setting.with_clients(clients, (late, jump))
+                if by_ns < 0:
+                    yield _over_meanwhile(with_ttl(setting, SHORT_TTLS_NS[-1]), moment, nodes)
+    for by_ns in (-past_ns, past_ns):
+        yield setting.with_clients(clients, (Fault("jump", When("granted", ALICE), ALICE, by_ns=by_ns),))
+
+
+def _over_meanwhile(setting: Setting, moment: Moment, nodes: tuple[str, ...]) -> Trial:
+    """Replies come when the lease is over, and Alice's clock was stepped back by more than that."""
+    ttl_ns = setting.ttl_ns
+    late = Fault("hold", When(moment, ALICE), ALICE, nodes, 0, ttl_ns * 13 // 10, "replies")
+    jump = Fault("jump", When(moment, ALICE, after_ns=S_NS // 40), ALICE, by_ns=-3 * ttl_ns)
+    turn = Round(0, ttl_ns // 2, int(moment == "extends"))
+    return setting.with_clients({ALICE: (turn,), BOB: (Round(2 * ttl_ns, ttl_ns // 10),)}, (late, jump))
+
+
+def outlived(setting: Setting) -> Iterator[Trial]:
+    """Alice holds a lock that renews itself for some leases; nodes get silent, or her release is lost."""
+    ttl_ns, names = setting.ttl_ns, setting.names
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, 3 * ttl_ns),),
+        BOB: (Round(ttl_ns // 2, ttl_ns // 5), Round(ttl_ns, ttl_ns // 5)),
+    }
+    brief: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns // 10),),
+        BOB: (Round(ttl_ns // 2, ttl_ns // 10),),
+    }
+    yield setting.with_clients({**clients, ALICE: (Round(0, ttl_ns // 2), Round(ttl_ns // 10, 3 * ttl_ns))})
+    for hit in dict.fromkeys((names[-1:], names)):
+        cut = Fault("cut", When("granted", ALICE), ALICE, hit)
+        yield setting.with_clients(clients, (cut,))
+        yield setting.with_clients(clients, (replace(cut, lasts_ns=ttl_ns * 8 // 10),))
+        yield setting.with_clients(clients, (replace(cut, kind="reset"),))
+        gone = Fault("cut", When("releases", ALICE), ALICE, hit, lasts_ns=ttl_ns // 5)
+        yield setting.with_clients(brief, (gone,))
+        yield setting.with_clients(brief, (gone, replace(gone, kind="reset", lasts_ns=0)))
+
+
+def overtaken(setting: Setting) -> Iterator[Trial]:
+    """A minority gets slow for Alice as she gives back the lock and takes it again; then another node dies.
+
+    What she sends to it last may arrive first, on another connection.
+    """
+    ttl_ns, names = setting.ttl_ns, setting.names
+    minority = names[len(names) - (len(names) - 1) // 2 :]
+    part_ns = ttl_ns // 10
+    for by_ns in (ttl_ns // 12, ttl_ns // 40):
+        for nth, moments in ((2, ("releases", "asks")), (3, ("granted",))):
+            for moment in moments:
+                when = When(moment, ALICE, nth)  # type: ignore[arg-type]
+                clients: dict[str, tuple[Round, ...]] = {
+                    ALICE: (Round(0, part_ns), Round(part_ns, part_ns), Round(0, 3 * by_ns)),
+                    BOB: (Round(6 * part_ns + 3 * by_ns, ttl_ns // 50),),
+                }
+                down = Fault("crash", When("asks", BOB), nodes=names[:1])
+                yield setting.with_clients(clients, (Fault("delay", when, ALICE, minority, by_ns), down))
+
+
+def lost(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
+    """What is lost around an operation, or breaks; the other client asks soon afterwards."""
+    for nodes in _sets(setting):
+        if usual is None or (when := usual.when(f, nodes)) is None:
+            continue
+        cut = Fault("cut", when, ALICE, nodes, lasts_ns=SHORT_NS)
+        found = [
+            replace(cut, direction="replies"),
+            replace(cut, direction="requests"),
+            replace(cut, lasts_ns=setting.ttl_ns * 3 // 10),
+            Fault("reset", when, ALICE, nodes),
+        ]
+        if len(nodes) < setting.nodes:
+            found.append(replace(cut, lasts_ns=0))
+        if len(nodes) == 1:
+            found.append(Fault("crash", when, nodes=nodes, lasts_ns=setting.ttl_ns // 100))
+        for fault in found:
+            yield replace(usual.trial, faults=(fault,))
+    if usual is not None and f in usual.sends:
+        dies = Fault("client_crash", When("granted", ALICE, 2), ALICE)
+        yield replace(usual.trial, faults=(dies,))
+
+
+def lost_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
+    """With a lease that outlives what a client library does when it is not answered."""
+    usual = _usual(setting, profile, takes_over=False)
+    for nodes in _sets(setting)[:2]:
+        for f in OPERATIONS:
+            if usual is not None and (when := usual.when(f, nodes)) is not None:
+                cut = Fault("cut", when, ALICE, nodes, lasts_ns=SHORT_NS, direction="replies")
+                yield replace(usual.trial, faults=(cut,))
+
+
+def held_up(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
+    """What arrives when the lease is over and the other client has the lock."""
+    past_ns = setting.ttl_ns * 13 // 10
+    if usual is None or (last := usual.last(f)) is None:
+        return
+    for nodes in _sets(setting):
+        when = usual.when(f, nodes)
+        if when is None:
+            continue
+        for way in ("requests", "replies"):
+            held = Fault("hold", when, ALICE, nodes, 0, past_ns, way)
+            yield replace(usual.trial, faults=(held,))
+        if nodes == setting.names:
+            yield replace(usual.trial, faults=(Fault("pause", last, ALICE, lasts_ns=past_ns),))
+            before = replace(last, after_ns=0)
+            yield replace(usual.trial, faults=(Fault("pause", before, ALICE, lasts_ns=past_ns),))
+
+
+def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
+    """With a short lease, which time-outs outlive: replies come when the lease is over."""
+    short = with_ttl(setting, SHORT_TTLS_NS[-1])
+    usual = _usual(short, profile, takes_over=True)
+    for f in ("acquire", "extend"):
+        if usual is not None and (when := usual.when(f, setting.names)) is not None:
+            past_ns = short.ttl_ns * 13 // 10
+            held = Fault("hold", when, ALICE, setting.names, 0, past_ns, "replies")
+            yield replace(usual.trial, faults=(held,))
+
+
+def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
+    """Each reply comes just in time, and all of them together when the lease is over.
+
+    That is for locks that ask one node after the other. How long they wait for one, a silent one shows.
+    """
+    if not profile.kind.sequential:
+        return
+    wait_ns = _waits_ns(setting)
+    if not SHORTEST_NS <= wait_ns <= S_NS:
+        return
+    ttl_ns = wait_ns * (setting.nodes + 2) // 2 // MS_NS * MS_NS  # a majority is asked before it is over
+    short = with_ttl(setting, ttl_ns)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns // 5, int(profile.extends)), Round(ttl_ns, ttl_ns // 5)),
+        BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),),
+    }
+    moments: tuple[Moment, ...] = ("extends", "asks") if profile.extends else ("asks",)
+    for moment in moments:
+        late_ns = wait_ns * 9 // 10
+        slow = Fault("delay", When(moment, ALICE), ALICE, setting.names, late_ns, direction="replies")
+        yield short.with_clients(clients, (slow,))
+
+
+def _waits_ns(setting: Setting) -> int:
+    """How much longer an acquire takes if the last node is silent; 0 if it is not granted then."""
+    turn: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
+    silent = Fault("cut", When("asks", ALICE, 2), ALICE, setting.names[-1:])
+    try:
+        seen = Seen(run_trial(setting.with_clients(turn, (silent,), demand=False), watch=True))
+    except UnknownOutcome:
+        return 0
+    took = [each.ended_ns - each.called_ns for each in seen.of(ALICE, "acquire") if each.how == "ok"]
+    return took[1] - took[0] if len(took) > 1 else 0
+
+
+def _sets(setting: Setting) -> list[tuple[str, ...]]:
+    """All nodes, the last one, the largest minority of the last ones."""
+    names = setting.names
+    minority = (len(names) - 1) // 2
+    found = (names, names[-1:], names[len(names) - minority :])
+    return [nodes for nodes in dict.fromkeys(found) if nodes]
+
+
+def _usual(setting: Setting, profile: Profile, *, takes_over: bool) -> _Usual | None:
+    """The usual course: Bob asks soon after Alice's second turn, or when her lease would be over.
+
+    None if it could not be run.
+    """
+    ttl_ns, extends = setting.ttl_ns, int(profile.extends)
+    short = ttl_ns // 50
+    mine = Round(ttl_ns // 10, ttl_ns * 3 // 10 if takes_over else ttl_ns // 16, extends)
+    theirs = (
+        (Round(ttl_ns * 11 // 10, ttl_ns * 6 // 10), Round(ttl_ns // 10, ttl_ns * 6 // 10))
+        if takes_over
+        else (Round(ttl_ns * 2 // 10, short),)
+    )
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, short, extends), mine),
+        BOB: (Round(ttl_ns // 20, short), *theirs),
+    }
+    trial = setting.with_clients(clients)
+    try:
+        seen = Seen(run_trial(trial, watch=True))
+    except UnknownOutcome:
+        return None
+    sends = {}
+    for f in OPERATIONS:
+        done = [each for each in seen.of(ALICE, f) if each.ended_ns != NEVER]
+        if len(done) > 1 and (found := _sent(seen, done[1])):
+            sends[f] = found
+    return _Usual(trial, sends)
+
+
+def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]:
+    """Which of Alice's sendings made nodes do something for an operation, and to which nodes they went."""
+    sendings = seen.outcome.sendings[ALICE]
+    start = next((at for at, ns in enumerate(sendings.times_ns) if ns >= START_NS), 0)
+    found: dict[int, list[str]] = {}
+    for request in seen.during(operation):
+        at = max(
+            (
+                at
+                for at, (ns, targets) in enumerate(zip(sendings.times_ns, sendings.targets, strict=True))
+                if request.node in targets and ns + MONOTONIC_START_NS <= request.time_ns
+            ),
+            default=None,
+        )
+        if at is not None and at >= start:
+            found.setdefault(at - start + 1, []).append(request.node)
+    return [(nth, tuple(nodes)) for nth, nodes in sorted(found.items())]
+
+
+def with_ttl(setting: Setting, ttl_ns: int) -> Setting:
+    """The same setting with another lease."""
+    return Setting(setting.lock, setting.options, setting.nodes, ttl_ns, setting.fences)
+
+
+def with_nodes(setting: Setting, nodes: int) -> Setting:
+    """The same setting with so many nodes."""
+    return Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences)
+
+
+def patient(setting: Setting, ttl_ns: int) -> Setting:
+    """The same setting with another lease, and a lab that waits for a driver's answers for longer."""
+    options = {**PATIENCE, **setting.options} if is_driver(setting.lock) else setting.options
+    return Setting(setting.lock, options, setting.nodes, ttl_ns, setting.fences)

@@ -1,0 +1,75 @@
+"""What an examination finds by looking at its nodes, where the checker must leave it open."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from lab.examine.judge import violations
+from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
+from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
+
+LOCKS = "tests.locks_to_test"
+
+
+def late_replies(lock: str) -> Trial:
+    """The answer to Alice's acquire comes when her lease is over."""
+    held = Fault("hold", When("asks", ALICE, 2), ALICE, ("A",), 0, TTL_NS * 13 // 10, "replies")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
+    return Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (held,), demand=False)
+
+
+def lost_release(lock: str) -> Trial:
+    """Alice's release is lost; Bob asks from then on."""
+    gone = Fault("cut", When("releases", ALICE), ALICE, ("A",), lasts_ns=S_NS)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
+    return replace(Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (gone,)), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("trial", "finding", "cause"),
+    [
+        (late_replies("quietly_broken:LateSuccess"), "false-validity", "late-deadline"),
+        (lost_release("quietly_broken:OutlivesLostRelease"), "leak", "renews-after-release"),
+    ],
+)
+def test_what_the_checker_leaves_open_is_found_with_its_cause(trial: Trial, finding: str, cause: str) -> None:
+    with trials():
+        outcome = run_trial(trial)
+        assert finding not in violations(outcome)
+        violation = all_violations(outcome)[finding]
+        assert causes_of(run_trial(trial, watch=True), violation)[0].kind == cause
+
+
+@pytest.mark.parametrize("trial", [late_replies("plain:Plain"), lost_release("watchdog:Watchdog")])
+def test_a_correct_lock_has_neither(trial: Trial) -> None:
+    with trials():
+        assert all_violations(run_trial(trial)) == {}
+
+
+def test_a_pause_explains_a_late_success() -> None:
+    """Who is stopped when the answer is there may have looked at the clock before."""
+    lock = f"{LOCKS}.quietly_broken:LateSuccess"
+    stopped = Fault("pause", When("asks", ALICE, 2, 100_000), ALICE, lasts_ns=TTL_NS * 13 // 10)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
+    trial = Setting(lock, {}, 1).with_clients(clients, (stopped,), demand=False)
+    with trials():
+        assert "false-validity" not in all_violations(run_trial(trial))
+
+
+def test_a_node_whose_clock_is_moved_explains_a_key_that_stays() -> None:
+    trial = lost_release("quietly_broken:OutlivesLostRelease")
+    jump = Fault("jump", When("granted", ALICE), nodes=("A",), by_ns=-TTL_NS)
+    with trials():
+        assert "leak" not in all_violations(run_trial(replace(trial, faults=(*trial.faults, jump))))
+
+
+def test_an_acquire_that_sleeps_while_the_lock_is_free_is_named_so() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, 3 * S_NS),), BOB: (Round(S_NS, S_NS),)}
+    trial = Setting(f"{LOCKS}.quietly_broken:SleepsOn", {}, 1).with_clients(clients)
+    with trials():
+        violation = all_violations(run_trial(trial))["unavailable"]
+        assert causes_of(run_trial(trial, watch=True), violation)[0].kind == "sleeps-on"

@@ -1,0 +1,98 @@
+"""The situations: each kind once, none of them a defect of a correct lock, and telling of broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.examine.kinds import Kind
+from lab.examine.lost_majority import lost_majority
+from lab.examine.own_findings import all_violations
+from lab.examine.probes import Profile
+from lab.examine.programs import PROGRAMS, S_NS, Setting
+from lab.examine.situations import (
+    LONG_TTL_NS,
+    OPERATIONS,
+    away,
+    bare,
+    disjoint,
+    outlived,
+    overtaken,
+    patient,
+    shared,
+    situations,
+    slow_replies,
+)
+from lab.search.command import OPTIONS
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Trial
+
+LOCKS = "tests.locks_to_test"
+
+
+@pytest.fixture(autouse=True)
+def _trials() -> Iterator[None]:
+    with trials():
+        yield
+
+
+def profile(*, sequential: bool = False) -> Profile:
+    return Profile(Kind(True, sequential=sequential), extends=True)
+
+
+def found(some: Iterator[Trial]) -> set[str]:
+    return {finding for trial in some for finding in all_violations(run_trial(trial))}
+
+
+def test_no_situation_comes_twice_and_each_operation_meets_faults() -> None:
+    some = list(situations(Setting("redlock", OPTIONS), profile(), PROGRAMS))
+    keys = [trial.key() for trial in some]
+    assert len(set(keys)) == len(keys)
+    assert len(some) < 200
+    assert {fault.kind for trial in some for fault in trial.faults} >= {
+        *("cut", "hold", "delay", "pause", "crash", "reset", "client_crash", "jump", "drift"),
+    }
+    struck = {fault.when.nth for trial in some for fault in trial.faults if fault.when.moment == "sends"}
+    assert len(struck) == len(OPERATIONS)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lock", ["redlock", "redlock-sequential"])
+def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_alone(lock: str) -> None:
+    setting = Setting(lock, OPTIONS)
+    known = profile(sequential=lock != "redlock")
+    for some in (
+        bare(setting, PROGRAMS),
+        shared(setting),
+        disjoint(setting),
+        away(setting, known.kind),
+        overtaken(setting),
+        lost_majority(patient(setting, LONG_TTL_NS)),
+        slow_replies(setting, known),
+    ):
+        assert found(some) == set()
+
+
+@pytest.mark.parametrize("lock", ["mutant:failed-extension-releases", "mutant:extend-on-minority"])
+def test_an_extension_without_a_majority_shows_who_takes_it_wrong(lock: str) -> None:
+    assert "overlap" in found(lost_majority(Setting(lock, OPTIONS, ttl_ns=60 * S_NS)))
+
+
+def test_a_renewal_that_outlives_a_lost_release_is_seen() -> None:
+    assert "leak" in found(outlived(Setting(f"{LOCKS}.quietly_broken:OutlivesLostRelease", {}, 1)))
+    assert "leak" not in found(outlived(Setting(f"{LOCKS}.watchdog:Watchdog", {}, 1)))
+
+
+def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:
+    setting = Setting("redlock-sequential", {**OPTIONS, "node_timeout": "100ms"})
+    first, *_ = slow_replies(setting, profile(sequential=True))
+    (fault,) = first.faults
+    assert 80_000_000 < fault.by_ns < 100_000_000
+    assert 3 * fault.by_ns < first.ttl_ns < 5 * fault.by_ns
+    assert list(slow_replies(setting, profile())) == []
+
+
+def test_a_driver_is_given_time_where_leases_are_long() -> None:
+    assert patient(Setting("driver:redlock-py", {}), LONG_TTL_NS).options == {"answer_within": "300s"}
+    assert patient(Setting("redlock", OPTIONS), LONG_TTL_NS).options == OPTIONS
