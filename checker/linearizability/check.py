@@ -37,6 +37,7 @@ from checker.linearizability.owned import check_owned
 from checker.linearizability.owners import before, by_client, by_owner, doubts, to_be_searched
 from checker.linearizability.result import Result, Violation
 from checker.linearizability.sentences import Narrator, blocked_sentence, owned_sentence, unowned_sentence
+from checker.linearizability.turns import in_turns
 from checker.linearizability.unowned import check_unowned
 from checker.linearizability.wgl import DEFAULT_BUDGET_STEPS, search
 
@@ -137,7 +138,9 @@ def _decided(tell: Narrator, columns: OpColumns, model: str, assume: Assumptions
     present = np.bincount(columns.key, minlength=columns.keys) > 0
     searched = np.zeros(columns.keys, np.bool_)
     if model != "mutex":
-        searched = to_be_searched(columns, _depth(model, assume), fenced="fenced" in model)
+        # What takes turns has an order, whoever its owners are; few keys are left, as a rule.
+        columns = columns.select(~in_turns(columns, fenced="fenced" in model)[columns.key])
+        searched[: columns.keys] = to_be_searched(columns, _depth(model, assume), fenced="fenced" in model)
     results = _fallback(tell, columns, searched, model, assume)
     if bool(searched.any()):
         columns = columns.select(~searched[columns.key])

@@ -55,6 +55,8 @@ def by_owner(columns: OpColumns, ops: Operations) -> OpColumns:
 def to_be_searched(columns: OpColumns, depth: int, *, fenced: bool) -> NDArray[np.bool_]:
     """Shape (keys,): True where the scan of `owned` is not exact, O(n log n). `process` holds owners."""
     found = np.zeros(columns.keys, np.bool_)
+    if not len(columns):
+        return found
     busy = _does_two_things_at_once(columns)
     if not busy.any():
         return found
@@ -77,7 +79,8 @@ def _does_two_things_at_once(columns: OpColumns) -> NDArray[np.bool_]:
     owner = both(columns.key, columns.process)
     order = sort_grouped(owner, columns.called)
     group = dense(owner[order])
-    over = running_max(columns.returned[order], group)
+    last = int(columns.called.max()) + 1  # later is all the same here, and NEVER takes longer to sort
+    over = running_max(np.minimum(columns.returned, last)[order], group)
     busy = (group[1:] == group[:-1]) & (over[:-1] > columns.called[order[1:]])
     found = np.zeros(columns.keys, np.bool_)
     found[columns.key[order[1:][busy]]] = True

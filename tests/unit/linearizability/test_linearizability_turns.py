@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from checker.history.operations import NEVER
-from checker.linearizability import owned, unowned
+from checker.linearizability import check_linearizability, owned, unowned
 from checker.linearizability.columns import ACQUIRE, NO_FENCE, RELEASE, OpColumns, op_columns
 from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned, keeps_identity, scan_owned
@@ -17,6 +17,7 @@ from checker.linearizability.turns import in_turns
 from checker.linearizability.unowned import check_unowned, scan_unowned
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import mutex
+from tests.unit.checker.story import Story
 from tests.unit.linearizability.pictures import picture
 from tests.unit.linearizability.test_linearizability_owned import ACCEPTED, REJECTED
 
@@ -173,3 +174,19 @@ def test_each_fence_is_greater_than_the_one_before(fences: list[int], fine: bool
     stamps = [list(range(start, 120, 20)) for start in (0, 10)]
     columns = op_columns([ACQUIRE, RELEASE] * 3, [0] * 6, *stamps, fence=fence)
     assert in_turns(columns, fenced=True).tolist() == [fine]
+
+
+def test_what_takes_turns_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its owners do at once: here one goes on after a release of which nobody knows the outcome."""
+    looked: list[int] = []
+
+    def note(columns: OpColumns, depth: int, *, fenced: bool) -> np.ndarray:
+        looked.append(len(columns))
+        return np.zeros(columns.keys, np.bool_)
+
+    monkeypatch.setattr("checker.linearizability.check.to_be_searched", note)
+    story = Story(model="owner-mutex", clients=["alice"])
+    story.acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30, "info")
+    story.acquire("alice", "g2", 40, 50).release("alice", "g2", 60, 70)
+    results = check_linearizability(story.history().ops, "owner-mutex")
+    assert ([result.outcome for result in results], looked) == (["ok"], [0])
