@@ -21,7 +21,8 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "persistence": ("--rounds", "7"),
     "consensus": ("--rounds", "10"),
     "peers": ("--rounds", "5", "--seconds", "0.3"),
-    "checker_scale": ("100_000", "1_000_000"),
+    "checker_scale": ("100_000", "1_000_000", "10_000_000"),
+    "checker_vs_porcupine": ("100_000", "10_000_000"),
 }
 """The benchmarks, with rounds enough for a ratio and few enough for a minute each."""
 WHY: Final = {
@@ -30,6 +31,7 @@ WHY: Final = {
     "consensus": "What a lock costs on one node, on five, and by consensus (claim 20).",
     "peers": "The lab's Redlock, the Python libraries and the bare protocol: what one lock takes (claim 17).",
     "checker_scale": "How long it takes to load and to check a history, and how much memory.",
+    "checker_vs_porcupine": "Linearizability alone, beside Porcupine up to a million operations; it needs Go.",
 }
 HEAD: Final = """# Measurements
 
