@@ -31,7 +31,7 @@ WHY: Final = {
     "consensus": "What a lock costs on one node, on five, and by consensus (claim 20).",
     "peers": "The lab's Redlock, the Python libraries and the bare protocol: what one lock takes (claim 17).",
     "checker_scale": "How long it takes to load and to check a history, and how much memory.",
-    "checker_vs_porcupine": "Linearizability alone, beside Porcupine up to a million operations; it needs Go.",
+    "checker_vs_porcupine": "Linearizability alone, beside Porcupine, which needs Go.",
 }
 HEAD: Final = """# Measurements
 

@@ -1,0 +1,80 @@
+"""How correct locks fare with many seeds: ``python -m tests.known_bad.correct [LOCK …]`` prints a table.
+
+Each lock meets all its situations and some drawn schedules, again with each seed: other latencies, and longer
+pauses. It takes about a minute of processor time for a lock.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from random import Random
+from typing import Final
+
+from lab.examine.command import _options_for
+from lab.examine.examination import Examination
+from lab.examine.plan import drawn
+from lab.examine.profile import learn
+from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.reentrant import is_reentrant
+from lab.examine.result import Part
+from lab.examine.situations import situations
+from lab.search.command import OPTIONS
+from lab.search.find import variant
+from lab.search.runner import trials
+from tests.known_bad.test_examined import CORRECT
+
+SEEDS: Final = 20
+DRAWN: Final = 160
+"""Drawn schedules for each seed."""
+BUDGET_S: Final = 36_000.0
+
+
+def main(locks: list[str]) -> None:
+    """Print the table."""
+    for line in table(locks or CORRECT):
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+
+def table(locks: Iterable[str] = CORRECT) -> Iterator[str]:
+    """The table, line by line."""
+    yield "| lock | situations | schedules | defects | not decided |"
+    yield "|---|---|---|---|---|"
+    for lock in locks:
+        yield row(lock)
+
+
+def row(lock: str) -> str:
+    """What a lock came to with all seeds; defects and what is left open go to stderr."""
+    with trials():
+        options = _options_for(lock)
+        profile = learn(Setting(lock, options, 5))
+        kind = profile.kind
+        setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced)
+        again = is_reentrant(setting)
+        programs = tuple(
+            each
+            for each in PROGRAMS
+            if (profile.extends or not each.extends) and not (again and each.takes_it_again)
+        )
+        own = list(situations(setting, profile, programs))
+        schedules = defects = undecided = 0
+        for seed in range(SEEDS):
+            one = Examination(kind, dict(OPTIONS), BUDGET_S)
+            one.try_all(Part("situations", ""), (variant(each, seed) if seed else each for each in own))
+            plain = [setting.trial(each) for each in programs]
+            one.try_all(Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN))
+            schedules += one.progress.schedules
+            defects += len(one.defects)
+            undecided += sum(one.undecided.values())
+            for defect in one.defects:
+                sys.stderr.write(f"{lock}, seed {seed}: {defect.cause}: {defect.headline}\n")
+            for what, times in one.undecided.items():
+                sys.stderr.write(f"{lock}, seed {seed}: not decided: {what}, {times} times\n")
+    return f"| {lock} | {len(own)} | {schedules:,} | {defects} | {undecided} |"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
