@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ settings.load_profile(fuzzing.DEFAULT)
 ORDER = ("rules", "unit", "known_bad", "fuzz", "sim", "notebooks", "browser", "local", "docker")
 FULL = ("fuzz", "notebooks", "browser", "docker")
 """Directories of which no test is part of `make test`; in the others the marker `full` says so."""
+WHOLE = re.compile(r"^pytestmark = pytest\.mark\.full\b", re.MULTILINE)
+"""How a file says that no test of it is part of `make test`."""
 ROOT = Path(__file__).resolve().parents[1]
 STATE = pytest.StashKey[Path]()
 
@@ -41,6 +44,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Take that place away."""
     shutil.rmtree(config.stash[STATE], ignore_errors=True)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import, in each worker, the files of which `make test` runs nothing."""
+    if config.option.markexpr != "not full":
+        return None
+    if collection_path.parent == ROOT / "tests" and collection_path.name in FULL:
+        return True
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return True if is_test and WHOLE.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before the workers share the tests out

@@ -88,7 +88,7 @@ def picture(run: RunResult, kind: str = "timeline") -> SVG:
     from lab.report.figures.draw import figure
 
     drawn = figure(kind, run.history, run.verdict, run.loaded.scenario.title, "svg")
-    return SVG(data=drawn.decode())  # type: ignore[no-untyped-call]
+    return SVG(data=drawn.decode())
 
 
 def chart(
@@ -153,7 +153,7 @@ def _finished(drawn: Figure, axes: Any, x_label: str, y_label: str, title: str, 
         axes.legend(frameon=False)
     buffer = io.StringIO()
     drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return SVG(data=buffer.getvalue())  # type: ignore[no-untyped-call]
+    return SVG(data=buffer.getvalue())
 
 
 @cache

@@ -56,10 +56,15 @@ def ordinary_names() -> tuple[str, ...]:
 
 
 def shipped(name: str) -> Path:
-    """The file of a scenario that comes with the lab."""
-    sets = {LIBRARIES: library_names(), CONSENSUS: consensus_names(), DEFECTS: defect_names()}
-    within = next((directory for directory, members in sets.items() if name in members), "")
-    return scenario_dir() / within / f"{name}.yaml"
+    """The file of a scenario that comes with the lab; where it would be, if there is none."""
+    return _shipped(name) or scenario_dir() / f"{name}.yaml"
+
+
+def _shipped(name: str) -> Path | None:
+    if name != Path(name).name:
+        return None
+    files = (scenario_dir() / within / f"{name}.yaml" for within in ("", DEFECTS, LIBRARIES, CONSENSUS))
+    return next((file for file in files if _is_file(file)), None)
 
 
 def find(path_or_name: str | Path) -> Path:
@@ -71,9 +76,10 @@ def find(path_or_name: str | Path) -> Path:
     path = Path(path_or_name)
     if isinstance(path_or_name, Path) or path.suffix in SUFFIXES or "/" in text or _is_file(path):
         return path
+    file = _shipped(text)
+    if file is not None:
+        return file
     known = (*names(), *defect_names(), *library_names(), *consensus_names())
-    if text in known:
-        return shipped(text)
     near = difflib.get_close_matches(text.casefold(), known, n=3)
     asked = f"did you mean {choice(map(shown, near))}? " if near else ""
     raise LabError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +56,11 @@ def load_text(
     text: str, source: str, overrides: Iterable[str] = (), *, path: Path | None = None
 ) -> LoadedScenario:
     """The scenario in `text`; `source` says in errors where the text comes from. Raises LabError."""
-    given = tuple(overrides)
+    return _loaded(text, source, tuple(overrides), path)
+
+
+@lru_cache(maxsize=256)  # a suite asks for the same scenarios again and again; all of a scenario is immutable
+def _loaded(text: str, source: str, given: tuple[str, ...], path: Path | None) -> LoadedScenario:
     root = compose(text, source)
     if root is None:
         raise LabError("the scenario is empty", where=source, expected=_EXPECTED, hint=_HINT)
