@@ -11,8 +11,8 @@ from lab.scenario.library import Summary
 
 TEXTS = {name: (scenario_dir() / f"{name}.yaml").read_text(encoding="utf-8") for name in names()}
 """The files of the scenarios that need no library and no other service, by name."""
-STORIES = [name for name in TEXTS if not name.endswith("-control")]
-"""The stories without their controls, by name: tests/unit/test_claims.py holds that against the files."""
+SCENARIOS = [name for name in TEXTS if not name.endswith("-control")]
+"""The scenarios without their controls, by name: tests/unit/test_claims.py holds that against the files."""
 
 
 @cache

@@ -131,7 +131,7 @@ def chosen(what: str, only: Sequence[str], known: tuple[str, ...]) -> tuple[str,
     return tuple(dict.fromkeys(only)) or known
 
 
-def stories_within_assumptions() -> tuple[str, ...]:
+def scenarios_within_assumptions() -> tuple[str, ...]:
     """The lab's own scenarios of the real lock in which it must not violate anything."""
     loaded = [load_scenario(name) for name in scenario_names()]
     return tuple(
@@ -147,7 +147,7 @@ def _real_items(runs: int | None, on: str) -> tuple[Item, ...]:
     """Its own scenarios in turn, ``runs`` runs in all."""
     if not runs:
         return ()
-    names = stories_within_assumptions()
+    names = scenarios_within_assumptions()
     return tuple(
         Item(f"{name}/{REAL_LOCK}/{on}", name, REAL_LOCK, on, repeat=len(range(at, runs, len(names))))
         for at, name in enumerate(names[:runs])

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from tests.browser.conftest import FLAGS
-from tests.unit.report.pages import GALLERY, STORIES
+from tests.unit.report.pages import GALLERY, SCENARIOS
 
 SIZE = {"width": 1100, "height": 1500}
 
@@ -20,7 +20,7 @@ def main() -> None:
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS), timeout=150_000)
-        for name in STORIES:
+        for name in SCENARIOS:
             page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
             page.goto((GALLERY / name / "index.html").as_uri())
             page.wait_for_selector("html[data-ready=yes]", state="attached")

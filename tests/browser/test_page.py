@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from lab.report.page import write_page
 from tests.browser.conftest import Watched
 from tests.unit.report.conftest import history_of, verdict_of
-from tests.unit.report.pages import STORIES, Harm, by_hand, harmful, stored
+from tests.unit.report.pages import SCENARIOS, Harm, by_hand, harmful, stored
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -23,7 +23,7 @@ Opened = Callable[..., Watched]
 
 @pytest.fixture
 def clockjump(tmp_path: Path, opened: Opened) -> Watched:
-    """The page of the story that the README shows."""
+    """The page of the scenario that the README shows."""
     return opened(write_page(stored("partition-clockjump"), tmp_path))
 
 
@@ -33,7 +33,7 @@ def focused(watched: Watched, name: str) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_it_renders_without_a_complaint_and_asks_for_nothing(
     name: str, tmp_path: Path, opened: Opened
 ) -> None:

@@ -16,7 +16,7 @@ from lab.scenario.files import library_names
 from lab.substrates.docker import images
 from tests.docker.conftest import of_lab
 from tests.lab_process import Lab
-from tests.local.test_drivers import NOT_BLOCKING, STORY
+from tests.local.test_drivers import NOT_BLOCKING, SCENARIO
 from tests.shipped import summaries
 
 pytestmark = pytest.mark.timeout(900)
@@ -25,14 +25,14 @@ ALWAYS = ["redis-py-lost-reply"]
 """One library, whose image takes half a minute. The others run on demand."""
 
 
-def lock_of(story: str) -> str:
-    """The driver that a story about a library is about."""
-    return summaries(libraries=True)[story].lock
+def lock_of(name: str) -> str:
+    """The driver that a scenario about a library is about."""
+    return summaries(libraries=True)[name].lock
 
 
 @pytest.fixture
 def library(engine: Any, request: pytest.FixtureRequest) -> str:
-    """A story's name; its library is in an image, or the test is skipped with the reason."""
+    """A scenario's name; its library is in an image, or the test is skipped with the reason."""
     name: str = request.param
     place = drivers.Containers()
     if place.why_not(lock_of(name)) is not None:
@@ -46,7 +46,7 @@ def library(engine: Any, request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize(
     "library", [f"{name}{end}" for name in ALWAYS for end in ("", "-control")], indirect=True
 )
-def test_a_story_about_a_library(docker_lab: Lab, library: str) -> None:
+def test_a_scenario_about_a_library(docker_lab: Lab, library: str) -> None:
     run = docker_lab("run", library, "--on", "docker", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
     assert run.verdict["environment"]["substrate"] == "docker"
@@ -54,7 +54,7 @@ def test_a_story_about_a_library(docker_lab: Lab, library: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", library_names(), indirect=True)
-def test_every_story_about_a_library(docker_lab: Lab, library: str) -> None:
+def test_every_scenario_about_a_library(docker_lab: Lab, library: str) -> None:
     run = docker_lab("run", library, "--on", "docker", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
 
@@ -63,7 +63,7 @@ def test_every_story_about_a_library(docker_lab: Lab, library: str) -> None:
 def test_what_happens_to_a_client_happens_to_its_driver(
     docker_lab: Lab, library: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "both.yaml").write_text(STORY)
+    (tmp_path / "both.yaml").write_text(SCENARIO)
     run = docker_lab(
         *("run", "both.yaml", "--on", "docker", "--lock", lock_of(library), "--set", NOT_BLOCKING),
         *("--picture", "unexpected"),

@@ -1,4 +1,4 @@
-"""Servers that are no Redis, in containers: their stories, and what becomes of one of them."""
+"""Servers that are no Redis, in containers: their scenarios, and what becomes of one of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def servers(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ALWAYS)
-def test_a_story(docker_lab: Lab, servers: None, name: str) -> None:
+def test_a_scenario(docker_lab: Lab, servers: None, name: str) -> None:
     run = docker_lab("run", name, "--on", "docker", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
     service = name.partition("-")[0]
@@ -42,7 +42,7 @@ def test_a_story(docker_lab: Lab, servers: None, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in consensus_names() if name not in ALWAYS])
-def test_every_other_story(docker_lab: Lab, servers: None, name: str) -> None:
+def test_every_other_scenario(docker_lab: Lab, servers: None, name: str) -> None:
     lacking = needed_of(load_scenario(name).scenario) - SUBSTRATE.capabilities
     if lacking:
         pytest.skip(f"containers cannot do: {', '.join(sorted(lacking))}")

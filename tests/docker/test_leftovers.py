@@ -54,7 +54,7 @@ def test_the_next_run_cleans_up_as_well(docker_lab: Lab, engine: Any) -> None:
 @pytest.mark.parametrize(
     ("number", "moment"),
     [(signal.SIGTERM, "phase"), (signal.SIGINT, "acquire")],
-    ids=["coming up", "in the story"],
+    ids=["coming up", "in the scenario"],
 )
 def test_interrupted(docker_lab: Lab, engine: Any, number: signal.Signals, moment: str) -> None:
     process = docker_lab.start(*RUN)

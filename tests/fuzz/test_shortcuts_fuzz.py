@@ -18,7 +18,7 @@ from checker.history.operations import NEVER
 from checker.properties import fencing
 from tests.fuzz.live import draw
 from tests.fuzzing import examples
-from tests.unit.checker.story import Story, names
+from tests.unit.checker.builder import HistoryBuilder, names
 
 HISTORIES = 150
 ROWS = st.lists(st.tuples(st.sampled_from([-1, 0, 1, 2, 65_536]), st.integers(-3, 3)), max_size=12)
@@ -47,14 +47,14 @@ def test_verdicts_are_the_same_without_shortcuts(length: int, monkeypatch: pytes
 
 
 def test_a_write_that_was_under_way_for_long_is_late_by_its_version() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).write("alice", "g1", 20, 200, None, 2)
-    story.acquire("bob", "g2", 50, 60).write("bob", "g2", 70, 80, None, 1)
-    assert "unfenced-write" in names(story.verdict())
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).write("alice", "g1", 20, 200, None, 2)
+    builder.acquire("bob", "g2", 50, 60).write("bob", "g2", 70, 80, None, 1)
+    assert "unfenced-write" in names(builder.verdict())
 
 
 def test_a_cycle_is_found_also_between_writes_that_are_not_neighbours() -> None:
-    story = Story().write("carol", None, 0, 50, None, 3).write("bob", None, 5, 200, None, 2)
-    assert "cycle" in names(story.write("alice", None, 100, 110, None, 1).verdict())
+    builder = HistoryBuilder().write("carol", None, 0, 50, None, 3).write("bob", None, 5, 200, None, 2)
+    assert "cycle" in names(builder.write("alice", None, 100, 110, None, 1).verdict())
 
 
 @settings(max_examples=examples(300), deadline=None)

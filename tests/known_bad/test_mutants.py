@@ -1,4 +1,4 @@
-"""Broken locks are caught, and for the right reason; the real ones pass the same stories."""
+"""Broken locks are caught, and for the right reason; the real ones pass the same scenarios."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from lab.scenario.files import defect_names, names
 from lab.scenario.load import load_scenario
 from lab.selftest.mutants import Catch, SelftestTask, blank, by_scenario, by_search
 from lab.selftest.pages import mutants_page
-from lab.selftest.run import Trials, of_locks, stories_within_assumptions
+from lab.selftest.run import Trials, of_locks, scenarios_within_assumptions
 from tests.known_bad import test_failures, test_quorums, test_rewritten, test_singles
 from tests.lab_process import ROOT, Lab
 
-STORIES = defect_names()
+SCENARIOS = defect_names()
 ON_SERVERS: dict[str, Any] = {
     "bare-del": (),
     "extend-reacquires": pytest.mark.full,
@@ -74,9 +74,9 @@ def test_a_mutant_is_caught_on_real_servers(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("story", STORIES)
-def test_the_real_lock_is_clean_there_too(lab: Lab, story: str) -> None:
-    run = lab("run", story, "--on", "local", "--picture", "unexpected")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_real_lock_is_clean_there_too(lab: Lab, scenario: str) -> None:
+    run = lab("run", scenario, "--on", "local", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
 
 
@@ -106,7 +106,7 @@ def test_another_finding_does_not_count() -> None:
 
 
 @pytest.mark.usefixtures("_patched")
-def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
+def test_a_scenario_that_the_real_lock_does_not_pass_proves_nothing() -> None:
     real = MUTANTS["quorum-off-by-one"].lock
     other = changed(MUTANTS["counts-silence"], real=real)
     row = by_scenario(other, 1)
@@ -117,13 +117,13 @@ def test_a_story_that_the_real_lock_does_not_pass_proves_nothing() -> None:
 @pytest.mark.usefixtures("_patched")
 def test_a_run_without_a_verdict_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     late = changed(MUTANTS["set-without-expiry"], scenario="after-the-keys")
-    row = by_scenario(late, 1)  # its keys never go, so the story never comes to its end
+    row = by_scenario(late, 1)  # its keys never go, so the scenario never comes to its end
     assert (row.result, row.exit_code) == ("unknown", ExitCode.UNKNOWN)
 
 
 def test_they_are_no_locks_to_choose_from(lab: Lab) -> None:
     assert not set(MUTANTS) & set(BUILT_IN)
-    assert not set(STORIES) & set(names())
+    assert not set(SCENARIOS) & set(names())
     assert "mutant" not in lab("list").out
     with pytest.raises(LabError) as caught:
         lock_class("mutant:bare-dell")
@@ -132,17 +132,17 @@ def test_they_are_no_locks_to_choose_from(lab: Lab) -> None:
         of_locks(["bare-dell"], Trials())
 
 
-def test_there_are_enough_and_each_story_is_used() -> None:
+def test_there_are_enough_and_each_scenario_is_used() -> None:
     assert len(MUTANTS) >= 89
     assert len(SHOWN_BY_SCENARIO) >= 49
-    assert {mutant.scenario for mutant in SHOWN_BY_SCENARIO.values()} >= set(STORIES)
+    assert {mutant.scenario for mutant in SHOWN_BY_SCENARIO.values()} >= set(SCENARIOS)
     assert len({mutant.place for mutant in MUTANTS.values()}) == len(MUTANTS)
     assert {cause for mutant in MUTANTS.values() for cause in mutant.causes} == set(CAUSES)
-    for story in STORIES:
-        assert "violated" not in load_scenario(story).scenario.expect.outcomes.values()
+    for name in SCENARIOS:
+        assert "violated" not in load_scenario(name).scenario.expect.outcomes.values()
 
 
-def test_each_without_a_story_is_shown_step_by_step() -> None:
+def test_each_without_a_scenario_is_shown_step_by_step() -> None:
     pages = test_singles, test_rewritten, test_quorums, test_failures
     shown = [name for page in pages for name in page.SITUATIONS]
     assert len(shown) == len(set(shown))
@@ -154,11 +154,11 @@ def test_each_without_a_story_is_shown_step_by_step() -> None:
         of_locks(shown[:1], Trials())
 
 
-def test_the_stories_within_the_assumptions_expect_nothing_bad() -> None:
-    stories = stories_within_assumptions()
-    assert {"healthy", "gc-pause-in-flight", "partition-clockjump-control"} <= set(stories)
-    assert "partition-clockjump" not in stories
-    assert "chaos" not in stories
+def test_the_scenarios_within_the_assumptions_expect_nothing_bad() -> None:
+    scenarios = scenarios_within_assumptions()
+    assert {"healthy", "gc-pause-in-flight", "partition-clockjump-control"} <= set(scenarios)
+    assert "partition-clockjump" not in scenarios
+    assert "chaos" not in scenarios
 
 
 @pytest.mark.full

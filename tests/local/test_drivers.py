@@ -93,7 +93,7 @@ def test_bad_input_is_told_before_anything_is_started(lab: Lab, command: list[st
     assert words in ended.err
 
 
-STORY = """
+SCENARIO = """
 title: Everything that happens to a client happens to its driver
 source: "The lab"
 why: The receipts must be those of both processes.
@@ -114,7 +114,7 @@ expect: {mutual_exclusion: ok, resource: ok, deadlock_freedom: ok}
 
 
 def test_what_happens_to_a_client_happens_to_its_driver(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "both.yaml").write_text(STORY)
+    (tmp_path / "both.yaml").write_text(SCENARIO)
     ended = lab("run", "both.yaml", "--lock", REDIS_PY, "--set", NOT_BLOCKING, "--picture", "unexpected")
     assert ended.code == 0, ended.out + ended.err
     receipts: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What goes wrong outside the story: killed parts, signals, taken ports. Nothing is lost, nothing is left."""
+"""What goes wrong outside a scenario: killed parts, signals, taken ports. Nothing is lost or left."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_part_that_dies_unasked_makes_the_run_unknown(lab: Lab, victim: str) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["phase", "acquire"], ids=["coming up", "in the story"])
+@pytest.mark.parametrize("moment", ["phase", "acquire"], ids=["coming up", "in the scenario"])
 def test_interrupted(lab: Lab, number: signal.Signals, moment: str) -> None:
     process = lab.start("run", "healthy", "--set", WAITS)
     lab.wait_for_event(moment)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.full
 DISK_BYTES = 4 << 20
 READS = "[{do: alice acquires}" + ", {wait: 300ms}, {do: alice reads}" * 400 + "]"
 CAROL = READS.replace("alice", "carol")
-"""A story that writes events for as long as anybody may need to fill a disk."""
+"""A scenario that writes events for as long as anybody may need to fill a disk."""
 
 
 @pytest.fixture

@@ -32,10 +32,10 @@ def ended(lab: Lab, process: subprocess.Popen[str], look: Callable[[], None]) ->
             return Ended(process.returncode, out, err, lab.directory / "reports")
 
 
-def story_of_many(directory: Path, wait: str) -> str:
-    """The file of a story in which each of many clients works once."""
+def scenario_of_many(directory: Path, wait: str) -> str:
+    """The file of a scenario in which each of many clients works once."""
     names = [f"client-{number}" for number in range(CLIENTS)]
-    story = {
+    scenario = {
         "title": "Many clients",
         "source": "a test",
         "why": "There is no number of clients that the lab is made for.",
@@ -44,13 +44,13 @@ def story_of_many(directory: Path, wait: str) -> str:
         "steps": [{"do": f"{name} works"} for name in names],
         "expect": {"mutual_exclusion": "ok", "resource": "ok"},
     }
-    (directory / "many.yaml").write_text(json.dumps(story))
+    (directory / "many.yaml").write_text(json.dumps(scenario))
     return "many.yaml"
 
 
 @pytest.mark.timeout(1800)
 def test_five_hundred_clients(lab: Lab, tmp_path: Path) -> None:
-    run = lab("run", story_of_many(tmp_path, "10s"), "--on", "sim", "--picture", "unexpected")
+    run = lab("run", scenario_of_many(tmp_path, "10s"), "--on", "sim", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
     acquired = [event for event in run.events if event["f"] == "acquire" and event["type"] == "ok"]
     assert len(acquired) == CLIENTS
@@ -60,7 +60,7 @@ def test_five_hundred_clients(lab: Lab, tmp_path: Path) -> None:
 def test_five_hundred_clients_for_real_are_a_verdict_or_an_error_and_leave_nothing(
     lab: Lab, tmp_path: Path
 ) -> None:
-    process = lab.start("run", story_of_many(tmp_path, "60s"), "--on", "local", "--picture", "unexpected")
+    process = lab.start("run", scenario_of_many(tmp_path, "60s"), "--on", "local", "--picture", "unexpected")
     run = ended(lab, process, lambda: None)
     assert run.code in (0, 2, 3), run.out + run.err
     assert "Traceback" not in run.err

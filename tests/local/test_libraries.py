@@ -1,4 +1,4 @@
-"""The stories about other people's libraries, on real nodes; each needs its library, installed."""
+"""The scenarios about other people's libraries, on real nodes; each needs its library, installed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.shipped import summaries
 pytestmark = pytest.mark.full
 
 HOLDS = ("redsync-", "redislock-", "redisson-fenced-pause", "redisson-fenced-delayed-write")
-"""Stories in which the library does what it promises: redsync is the strongest, a fence stops a write."""
+"""Scenarios in which the library does what it promises: redsync is the strongest, a fence stops a write."""
 UNDECIDED = ("spring-integration-renews-unlocked",)
-"""Stories of which the checker cannot tell: how their operations end is what differs from the control."""
+"""Scenarios of which the checker cannot tell: how their operations end is what differs from the control."""
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
 
 
-def test_a_story_names_its_library_and_has_a_control() -> None:
-    stories = summaries(libraries=True)
-    assert list(stories) == sorted(library_names())
-    for name, one in stories.items():
+def test_a_scenario_names_its_library_and_has_a_control() -> None:
+    scenarios = summaries(libraries=True)
+    assert list(scenarios) == sorted(library_names())
+    for name, one in scenarios.items():
         assert one.lock.startswith(PREFIX), name
         assert name.startswith(one.lock.removeprefix(PREFIX).split("-")[0]), name
         if one.control_of is None:
@@ -36,14 +36,14 @@ def test_a_story_names_its_library_and_has_a_control() -> None:
             assert ("violated" in one.expected.values()) is not name.startswith((*HOLDS, *UNDECIDED)), name
         else:
             assert "violated" not in one.expected.values(), name
-            assert stories[one.control_of].lock == one.lock, name
+            assert scenarios[one.control_of].lock == one.lock, name
     for name in UNDECIDED:
-        story, control = (
+        scenario, control = (
             load_scenario(each).scenario.expect.operations for each in (name, f"{name}-control")
         )
-        assert story
+        assert scenario
         assert control
-        assert story != control, name
+        assert scenario != control, name
 
 
 @pytest.mark.parametrize("name", ["redis-py-lost-reply", "redis-py-lost-reply-control"])
@@ -67,7 +67,7 @@ def test_a_library_is_installed_on_demand(lab: Lab, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", library_names())
-def test_every_story_comes_out_as_expected(lab: Lab, name: str) -> None:
+def test_every_scenario_comes_out_as_expected(lab: Lab, name: str) -> None:
     reason = why_not(summaries(libraries=True)[name].lock.removeprefix(PREFIX))
     if reason is not None:
         pytest.skip(reason)

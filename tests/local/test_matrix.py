@@ -57,8 +57,8 @@ def test_locks_and_scenarios_in_every_form(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_what_was_interrupted_is_gone_on_with(lab: Lab, tmp_path: Path) -> None:
-    story = (ROOT / "scenarios" / "healthy.yaml").read_text()
-    waits = story.replace("steps:\n", "steps:\n  - do: carol acquires\n  - wait: 300s\n")
+    scenario = (ROOT / "scenarios" / "healthy.yaml").read_text()
+    waits = scenario.replace("steps:\n", "steps:\n  - do: carol acquires\n  - wait: 300s\n")
     (tmp_path / "waits.yaml").write_text(waits.replace("[alice, bob]", "[alice, bob, carol]"))
     cases = "  - {scenarios: healthy, on: sim}\n  - {scenarios: waits.yaml, locks: redlock, on: local}\n"
     (tmp_path / "long.yaml").write_text(f"title: t\ncases:\n{cases}")
@@ -71,7 +71,7 @@ def test_what_was_interrupted_is_gone_on_with(lab: Lab, tmp_path: Path) -> None:
     assert children_of(process.pid) == {}
     directory = next((tmp_path / "reports").glob("suite-*"))
     assert f"lab suite --resume {directory}" in ended.err
-    (tmp_path / "waits.yaml").write_text(story)
+    (tmp_path / "waits.yaml").write_text(scenario)
     again = lab("suite", "--resume", str(directory), "--json")
     assert again.code == 0, again.out + again.err
     assert "1 runs to go" in again.err

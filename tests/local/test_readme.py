@@ -13,7 +13,7 @@ import pytest
 from lab.batch.suite_plan import load_suite
 from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
-from tests.shipped import STORIES
+from tests.shipped import SCENARIOS
 
 GUIDES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("guide.md", "testing-a-lock.md")))
 README = "\n".join(path.read_text(encoding="utf-8") for path in GUIDES)
@@ -113,7 +113,7 @@ def test_make_knows_the_targets_that_the_readme_names() -> None:
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
-def test_the_table_names_every_story() -> None:
+def test_the_table_names_every_scenario() -> None:
     table = RESULTS.read_text(encoding="utf-8").split("| scenario |")[1].split("\n\n")[0]
     listed = re.findall(r"^\| ([a-z][a-z0-9-]+) \| ", table, re.MULTILINE)
-    assert sorted(listed) == sorted(STORIES)
+    assert sorted(listed) == sorted(SCENARIOS)

@@ -1,4 +1,4 @@
-"""The main job as its user runs it: stories on real processes, their verdicts, their exit codes."""
+"""The main job as its user runs it: scenarios on real processes, their verdicts, their exit codes."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def test_controls_come_out_clean(lab: Lab, control: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("story", ["gc-pause-after-acquire", "pause-before-write"])
-def test_a_pause_ends_in_a_stale_write(lab: Lab, story: str) -> None:
-    run = lab("run", story)
+@pytest.mark.parametrize("scenario", ["gc-pause-after-acquire", "pause-before-write"])
+def test_a_pause_ends_in_a_stale_write(lab: Lab, scenario: str) -> None:
+    run = lab("run", scenario)
     assert run.code == 0, run.out + run.err
     assert run.outcomes["mutual_exclusion"] == "ok"
     assert run.outcomes["fencing"] == "violated"

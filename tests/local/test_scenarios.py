@@ -1,4 +1,4 @@
-"""Every story that comes with the lab, and its control, on real processes: each comes out as its file says.
+"""Every scenario that comes with the lab, with its control, on real processes: each ends as its file says.
 
 `lab suite` makes the runs before the tests that ask for them; the command itself is tested at the end.
 """
@@ -39,13 +39,13 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         and isinstance(item, pytest.Function)
         and "scenario" in getattr(getattr(item, "callspec", None), "params", {})
     ]
-    stories = {summary.name: summary.control_of or summary.name for summary in summaries().values()}
-    return table(Lab(tmp_path_factory.mktemp("runs")), dict.fromkeys(stories[name] for name in wanted))
+    scenarios = {summary.name: summary.control_of or summary.name for summary in summaries().values()}
+    return table(Lab(tmp_path_factory.mktemp("runs")), dict.fromkeys(scenarios[name] for name in wanted))
 
 
-def table(lab: Lab, stories: Iterable[str]) -> Runs:
-    """Run these stories with their controls."""
-    process = lab.start("suite", *stories, "--jobs", str(JOBS), "--json")
+def table(lab: Lab, scenarios: Iterable[str]) -> Runs:
+    """Run these scenarios with their controls."""
+    process = lab.start("suite", *scenarios, "--jobs", str(JOBS), "--json")
     out, err = process.communicate(timeout=900)
     assert process.returncode in (0, 1, 3), err
     assert processes_of(lab.mark, MARK) == []
@@ -61,7 +61,7 @@ def test_it_comes_out_as_its_file_says(runs: Runs, lab: Lab, scenario: str) -> N
 
 
 LONG = """
-title: A story that does not end by itself
+title: A scenario that does not end by itself
 source: a test
 why: To be interrupted.
 clients: [alice]
@@ -70,18 +70,18 @@ expect: {mutual_exclusion: ok}
 """
 
 
-def test_a_story_and_its_control_in_one_line(lab: Lab) -> None:
+def test_a_scenario_and_its_control_in_one_line(lab: Lab) -> None:
     run = lab("suite", "partition-clockjump", "--jobs", "2", "--json", "--markdown", "table.md")
     assert run.code == 0, run.err
     told = json.loads(run.out)
     assert told["exit_code"] == 0
     rows = {cell["scenario"]: cell["rows"][0] for cell in told["cells"]}
     assert set(rows) == {"partition-clockjump", "partition-clockjump-control"}
-    story = rows["partition-clockjump"]
-    assert story["outcomes"]["mutual_exclusion"] == "violated"
-    assert story["receipts"] == story["faults"] >= 3
-    assert story["wall_s"] > story["steps_s"] > 0
-    assert (Path(story["directory"]) / "verdict.json").exists()
+    scenario = rows["partition-clockjump"]
+    assert scenario["outcomes"]["mutual_exclusion"] == "violated"
+    assert scenario["receipts"] == scenario["faults"] >= 3
+    assert scenario["wall_s"] > scenario["steps_s"] > 0
+    assert (Path(scenario["directory"]) / "verdict.json").exists()
     (line,) = (one for one in (lab.directory / "table.md").read_text().splitlines() if "clockjump" in one)
     assert line.startswith("| partition-clockjump | ")
     assert "| exclusion, fencing, resource violated" in line
@@ -118,7 +118,7 @@ def _acquired(log: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_every_story_comes_out_the_same_ten_times(lab: Lab) -> None:
+def test_every_scenario_comes_out_the_same_ten_times(lab: Lab) -> None:
     process = lab.start("suite", "--library", "--repeat", "10", "--jobs", str(JOBS), "--json")
     out, err = process.communicate(timeout=7000)
     assert process.returncode == 0, err

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 
 QUICK = {f"{service}-pause-fenced" for service in tools.SERVICES}
 CUT_OFF = ("etcd-leader-cut-off", "zookeeper-leader-cut-off")
-STORIES = [
+SCENARIOS = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
     for name in consensus_names()
     if name not in CUT_OFF
@@ -68,7 +68,7 @@ def installed(service: str) -> None:
 
 
 def as_its_file_says(lab: Lab, name: str) -> Ended:
-    """Run a story: as expected, every fault with its receipt, and each grant with a larger fence."""
+    """Run a scenario: as expected, every fault with its receipt, and each grant with a larger fence."""
     installed(load_scenario(name).scenario.cluster.service)
     run = lab("run", name, "--on", "local", "--picture", "unexpected")
     assert run.code == 0, run.out + run.err
@@ -83,8 +83,8 @@ def every_fault_has_its_receipt(run: Ended) -> bool:
     return by_type.count("invoke") == by_type.count("ok") > 0
 
 
-@pytest.mark.parametrize("name", STORIES)
-def test_a_story_comes_out_as_its_file_says(lab: Lab, name: str) -> None:
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_comes_out_as_its_file_says(lab: Lab, name: str) -> None:
     as_its_file_says(lab, name)
     assert processes_of(lab.mark, MARK) == []
 

@@ -237,7 +237,7 @@ async def test_an_unanswered_announcement_leaves_the_grant_in_doubt(nodes: list[
         assert alice.events[-1]["process"] == "alice/2"
 
 
-async def test_a_story_can_hold_a_client_between_setnx_and_expire(nodes: list[RealNode]) -> None:
+async def test_a_scenario_can_hold_a_client_between_setnx_and_expire(nodes: list[RealNode]) -> None:
     async with clients("setnx-expire", nodes) as (alice, bob):
         held = await alice("work", "between-setnx-and-expire")
         assert (held.outcome, held.text) == (Outcome.HELD, "between-setnx-and-expire")
@@ -246,7 +246,7 @@ async def test_a_story_can_hold_a_client_between_setnx_and_expire(nodes: list[Re
         assert (await alice("continue", "acquired")).outcome is Outcome.HELD
         assert await nodes[0].control.call("PTTL", "k") > 0
         assert (await alice("continue")).outcome is Outcome.OK
-        assert (await bob("acquire")).outcome is Outcome.OK, "the point was for the story's work only"
+        assert (await bob("acquire")).outcome is Outcome.OK, "the point was for the scenario's work only"
 
 
 async def test_the_store_tells_when_it_carried_out_each_write_and_announcement(nodes: list[RealNode]) -> None:

@@ -82,7 +82,7 @@ def test_a_scenario_comes_out_as_its_file_says(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", library_names())
-def test_a_story_about_a_library_comes_out_as_its_file_says(name: str, tmp_path: Path) -> None:
+def test_a_scenario_about_a_library_comes_out_as_its_file_says(name: str, tmp_path: Path) -> None:
     """As on real servers in real time: `tests.local.test_libraries`."""
     reason = why_not_in_virtual_time(load_scenario(name).scenario.lock.name)
     if reason is not None:
@@ -138,7 +138,7 @@ def test_libraries_repeat_byte_for_byte(library: str, tmp_path: Path) -> None:
 
 
 def test_a_driver_shares_the_pauses_and_the_clock_of_its_client(tmp_path: Path) -> None:
-    (tmp_path / "story.yaml").write_text(
+    (tmp_path / "scenario.yaml").write_text(
         """
 title: A client with a driver stands still for a minute, and has its clock set
 source: tests
@@ -157,7 +157,7 @@ expect: {mutual_exclusion: ok, operations: {alice releases: refused, bob acquire
 why: The lease was over while Alice stood still.
 """
     )
-    result = run_virtually(str(tmp_path / "story.yaml"), tmp_path, f"lock.name={REDIS_PY}")
+    result = run_virtually(str(tmp_path / "scenario.yaml"), tmp_path, f"lock.name={REDIS_PY}")
     assert result.comparison.unknown == ()
     assert result.comparison.mismatches == ()
     receipts = [json.loads(line) for line in history_of(result).splitlines()]

@@ -64,8 +64,8 @@ def wanted(reference: Reference) -> list[str]:
 def possible(reference: Reference) -> list[str]:
     """The scenarios told in steps that a reference has what they need for."""
     kind = Kind(reference, lock_class(reference).hands_out_fences)
-    stories = {name: load_scenario(name).scenario for name in ordinary_names()}
-    return [name for name, one in stories.items() if one.steps and not missing(one, reference, kind)]
+    scenarios = {name: load_scenario(name).scenario for name in ordinary_names()}
+    return [name for name, one in scenarios.items() if one.steps and not missing(one, reference, kind)]
 
 
 def needs_at_once(name: str) -> bool:

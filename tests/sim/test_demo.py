@@ -1,4 +1,4 @@
-"""``lab demo``: in 80 columns, without colours, in ASCII, at Enter; and its words belong to the stories."""
+"""``lab demo``: in 80 columns, without colours, in ASCII, at Enter; and its words belong to the scenarios."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lab.run.stored import read_run
 from lab.scenario.load import load_scenario
 from lab.scenario.steps import Say
 from tests.lab_process import ROOT
-from tests.unit.report.pages import GALLERY, STORIES
+from tests.unit.report.pages import GALLERY, SCENARIOS
 
 DEMO = [sys.executable, "-m", "lab", "demo", "partition-clockjump", "--on", "sim", "--seed", "7"]
 
@@ -97,7 +97,7 @@ def test_a_scenario_without_texts_is_shown_with_its_own() -> None:
     assert words.parts == ()
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("glyphs", [Glyphs(), ASCII], ids=["unicode", "ascii"])
 def test_the_lanes_fit_and_show_only_what_has_happened(name: str, glyphs: Glyphs) -> None:
     run = read_run(GALLERY / name)

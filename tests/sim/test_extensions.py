@@ -14,14 +14,14 @@ from tests.sim.simulated import run_in_simulation
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
-STORY = Path(__file__).with_name("late_extension.yaml")
+SCENARIO = Path(__file__).with_name("late_extension.yaml")
 
 
 @pytest.mark.parametrize("seed", [1747532890, 2])
 def test_an_extension_answered_too_late_is_recorded_as_unknown_and_holds_nothing_against_the_lock(
     seed: int, tmp_path: Path
 ) -> None:
-    run = run_in_simulation(str(STORY), seed, tmp_path)
+    run = run_in_simulation(str(SCENARIO), seed, tmp_path)
     assert (run.mismatches, run.unknown) == ((), ())
     lines = map(json.loads, (run.directory / "history.jsonl").read_text().splitlines())
     events = [event for event in lines if event.get("f") == "extend"]

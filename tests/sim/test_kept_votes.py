@@ -27,7 +27,7 @@ class KeepsVotes(Redlock):
                 return Lease(key, token, ttl_ns, deadline_ns, attempt_ns=start_ns)
         raise NotAcquired("no majority", [token], refused_by=0)
 """
-STORY = """
+SCENARIO = """
 title: Votes of an earlier try are counted
 source: a test
 why: The nodes count the lease from their own SET, whatever the lock says of its attempt.
@@ -54,8 +54,8 @@ def findings(lab: Lab, *, cuts: tuple[str, ...], healed: str, outcome: str) -> t
     """The exit code, and what was found of honesty; every cut is one between Alice and some nodes."""
     (lab.directory / "kept_votes.py").write_text(LOCK)
     steps = "".join(f"  - cut: {{client: alice, nodes: [{nodes}]}}\n" for nodes in cuts)
-    path = lab.directory / "story.yaml"
-    path.write_text(STORY.replace("CUTS\n", steps).replace("HEALED", healed).replace("OUTCOME", outcome))
+    path = lab.directory / "scenario.yaml"
+    path.write_text(SCENARIO.replace("CUTS\n", steps).replace("HEALED", healed).replace("OUTCOME", outcome))
     run = lab("run", str(path), "--on", "sim")
     found = run.verdict["verdict"]["properties"]["lease_honesty"]["findings"]
     return run.code, [finding["name"] for finding in found]

@@ -74,7 +74,7 @@ class Thaw(End):
         await cls(nodes="all").end(nemesis)
 '''
 HEAD: dict[str, Any] = {"title": "t", "source": "s", "why": "w", "clients": ["alice"]}
-STORY = {
+SCENARIO = {
     **HEAD,
     "expect": {"mutual_exclusion": "ok", "operations": {"alice acquires": "ok"}},
     "steps": [
@@ -116,18 +116,18 @@ def run(name):
     return code, path
 
 shown = {}
-shown["code"], path = run("story")
+shown["code"], path = run("scenario")
 shown["events"] = [json.loads(line) for line in path.read_text().splitlines()]
 history = load(path)
-story = extract(history, check(history), "story")
-shown["signs"] = {node.name: [pause.kind for pause in node.pauses] for node in story.nodes}
-shown["listed"] = [fault.name for fault in story.faults]
+scenario = extract(history, check(history), "scenario")
+shown["signs"] = {node.name: [pause.kind for pause in node.pauses] for node in scenario.nodes}
+shown["listed"] = [fault.name for fault in scenario.faults]
 shown["drawn_code"], path = run("drawn")
 shown["drawn"] = [json.loads(line) for line in path.read_text().splitlines()]
 shown["doctor"] = {fault.name: list(fault.lacks) for fault in diagnose().faults}
 shown["schema"] = "freeze" in json.dumps(json_schema())
 try:
-    load_text(Path("story.yaml").read_text().replace("freeze:", "freese:"), "s.yaml")
+    load_text(Path("scenario.yaml").read_text().replace("freeze:", "freese:"), "s.yaml")
 except LabError as error:
     shown["hint"] = error.hint
 print(json.dumps(shown))
@@ -140,7 +140,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     more = place / "more"
     more.mkdir()
     (more / "freeze.py").write_text(FREEZE)
-    for name, scenario in (("story", STORY), ("drawn", DRAWN)):
+    for name, scenario in (("scenario", SCENARIO), ("drawn", DRAWN)):
         (place / f"{name}.yaml").write_text(yaml.safe_dump(scenario, sort_keys=False))
     ran = subprocess.run(
         [sys.executable, "-c", TRY, str(more)], cwd=place, capture_output=True, text=True, check=False
@@ -154,7 +154,7 @@ def nemesis(events: list[dict[str, Any]], kind: str) -> list[tuple[str, list[str
     return [(e["f"], e["targets"]) for e in events if e.get("process") == "nemesis" and e.get("type") == kind]
 
 
-def test_it_is_a_step_of_a_story_with_a_receipt_and_an_end(shown: dict[str, Any]) -> None:
+def test_it_is_a_step_of_a_scenario_with_a_receipt_and_an_end(shown: dict[str, Any]) -> None:
     assert shown["code"] == 0
     assert nemesis(shown["events"], "ok") == [("freeze", ["D", "E"]), ("thaw", ["D", "E"])]
     (injected,) = [e for e in shown["events"] if e.get("f") == "freeze" and e["type"] == "ok"]

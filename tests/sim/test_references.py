@@ -102,15 +102,15 @@ def test_like_decides_what_a_lock_is_compared_with() -> None:
         for at, name in enumerate(SHOWN_BY_SCENARIO)
     ],
 )
-def test_a_broken_lock_is_not_as_expected_in_its_story(name: str) -> None:
+def test_a_broken_lock_is_not_as_expected_in_its_scenario(name: str) -> None:
     mutant = SHOWN_BY_SCENARIO[name]
     assert mutant.scenario is not None
-    kind, story = kind_of(mutant.lock), load_scenario(mutant.scenario)
-    reason = why_not(story, mutant.lock, kind)
+    kind, loaded = kind_of(mutant.lock), load_scenario(mutant.scenario)
+    reason = why_not(loaded, mutant.lock, kind)
     assert bool(reason) == (name == ALONE), reason
     if not reason:
         task = ScenarioTask.of(
-            load_scenario(mutant.scenario, settings_for(story, mutant.lock, kind)), mutant.scenario
+            load_scenario(mutant.scenario, settings_for(loaded, mutant.lock, kind)), mutant.scenario
         )
         with task.session():
             row = task(1)

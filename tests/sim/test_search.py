@@ -192,7 +192,7 @@ COUNTERS = Path(__file__).parent.parent / "corpus" / "redlock-counter--fence-ord
 
 @pytest.mark.full
 def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) -> None:
-    """A cut that waits for a call would come too late on real nodes if the story put it after the call."""
+    """A cut that waits for a call would come too late on real nodes if the scenario put it after the call."""
     with trials():
         scenario = scenario_of(
             msgspec.json.decode(COUNTERS.read_bytes(), type=Trial), "fence-order", command="lab search"
@@ -311,17 +311,17 @@ def test_the_command_finds_and_saves(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("replays", [True, False])
-def test_whether_the_story_comes_out_as_the_search_saw_it_is_said(
+def test_whether_the_scenario_comes_out_as_the_search_saw_it_is_said(
     replays: bool,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """A search came upon a story; or upon a race of packets, of which a story in steps shows nothing."""
+    """A search found a scenario, or a race of packets, of which a scenario in steps shows none."""
     jump = Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=11 * S_NS)
     cut = Fault("cut", When(), "alice", ("D", "E"))
     thrice = tuple(Round(think_ns * MS_NS, 3 * S_NS) for think_ns in (300, 0, 0))
-    story, race = (
+    disturbed, race = (
         Trial(
             "redlock",
             {"alice": (Round(0, 3 * S_NS),), "bob": (Round(S_NS, S_NS),)},
@@ -330,7 +330,7 @@ def test_whether_the_story_comes_out_as_the_search_saw_it_is_said(
         ),
         Trial("redlock-counter", {"alice": thrice, "bob": thrice[:2]}, options=OPTIONS, seed=630),
     )
-    trial, finding = (story, "overlap") if replays else (race, "fence-order")
+    trial, finding = (disturbed, "overlap") if replays else (race, "fence-order")
     with trials():
         assert found(run_trial(trial), finding)
     ended = Ended(First(1, 0.0, trial), trial, racy=False, progress=Progress())

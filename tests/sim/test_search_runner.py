@@ -162,7 +162,7 @@ def test_the_first_look_never_misses(lock: str, seed: int) -> None:
     assert seen or lock == "redlock-fenced"
 
 
-STORIES: dict[str, tuple[Trial, bool]] = {
+SCENARIOS: dict[str, tuple[Trial, bool]] = {
     "jump": (
         Trial(
             "redlock",
@@ -220,9 +220,9 @@ STORIES: dict[str, tuple[Trial, bool]] = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("name", STORIES)
-def test_stories_end_alike_on_both_wires(name: str, wire: Wire) -> None:
-    trial, overlaps = STORIES[name]
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenarios_end_alike_on_both_wires(name: str, wire: Wire) -> None:
+    trial, overlaps = SCENARIOS[name]
     with trials(wire):
         assert any(finding.name == "overlap" for finding in named(run_trial(trial, wire))) is overlaps
 

@@ -13,14 +13,14 @@ from checker.history.events import Event
 from checker.history.history import History
 from lab.analysis.belief import CrossCheck, Held, cross_check
 from lab.report.belief import belief_lines
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 NODES = "ABCDE"
 GALLERY = Path(__file__).resolve().parents[2] / "reports" / "gallery"
 
 
-class Watched(Story):
-    """A story with what the observer saw on the nodes."""
+class Watched(HistoryBuilder):
+    """A history with what the observer saw on the nodes."""
 
     def __init__(self, nodes: int = 5) -> None:
         super().__init__(nodes=nodes, rho=0.0, epsilon_ns=0)
@@ -74,7 +74,7 @@ class Watched(Story):
         return self.node("node-down", at, node, value={"passed": self.looks[node]})
 
     def over(self, at: float) -> Self:
-        """The story ends, and a little later the watch on all nodes."""
+        """The history ends, and a little later the watch on all nodes."""
         self.lab("phase", at, "info", value="heal")
         for node in NODES:
             if self.looks[node]:
@@ -82,114 +82,114 @@ class Watched(Story):
         return self
 
 
-def checked(story: Watched, *, one_master: bool = False) -> CrossCheck:
-    return cross_check(story.history(), one_master=one_master)
+def checked(builder: Watched, *, one_master: bool = False) -> CrossCheck:
+    return cross_check(builder.history(), one_master=one_master)
 
 
-def alone(story: Watched) -> Held:
-    (held,) = checked(story).held
+def alone(builder: Watched) -> Held:
+    (held,) = checked(builder).held
     return held
 
 
-def words(story: Watched) -> str:
-    return "\n".join(f"{word}: {text}" for word, text in belief_lines(checked(story)))
+def words(builder: Watched) -> str:
+    return "\n".join(f"{word}: {text}" for word, text in belief_lines(checked(builder)))
 
 
 def test_they_agree_while_a_majority_keeps_the_token() -> None:
-    story = Watched().granted().look("ABC", 500, "t", left=500).look("DE", 500, None).over(480)
-    held = alone(story)
+    builder = Watched().granted().look("ABC", 500, "t", left=500).look("DE", 500, None).over(480)
+    held = alone(builder)
     assert held.agrees
     assert not held.differs
     assert held.most == 3
-    assert words(story).startswith("agree: the token of the one grant was on 3 of 5 nodes")
+    assert words(builder).startswith("agree: the token of the one grant was on 3 of 5 nodes")
 
 
 def test_a_lock_that_uses_one_node_of_five_is_reported_as_such() -> None:
-    story = Watched().granted("A").look("A", 500, "t", left=500).look("BCDE", 500, None).over(480)
-    assert words(story).startswith("agree: the token of the one grant was on A only, of 5 nodes,")
+    builder = Watched().granted("A").look("A", 500, "t", left=500).look("BCDE", 500, None).over(480)
+    assert words(builder).startswith("agree: the token of the one grant was on A only, of 5 nodes,")
 
 
 def test_a_client_that_says_held_after_a_failed_extension_has_another_line() -> None:
     def line(answer: str) -> str:
-        story = Watched().granted().look("ABC", 2000, None).look("DE", 2000, None)
-        story.extend("alice", "a", 100, 110, "fail")
-        return words(story.op("alice", "held", 1_500, 1_510, grant_id="a", value=answer).over(1_900))
+        builder = Watched().granted().look("ABC", 2000, None).look("DE", 2000, None)
+        builder.extend("alice", "a", 100, 110, "fail")
+        return words(builder.op("alice", "held", 1_500, 1_510, grant_id="a", value=answer).over(1_900))
 
     assert line("no").startswith("agree")
     assert "from 10 ms to 1.51 s" in line("yes")
 
 
 def test_a_clock_that_jumps_parts_them_between_the_bounds() -> None:
-    story = Watched().granted()
-    story.fault("jump", 100, ["C"], breaks="bounded clock error")  # confirmed at 100.5
-    story.look("C", 101, None).look("AB", 500, "t").look("CDE", 500, None).over(480)
-    held = alone(story)
+    builder = Watched().granted()
+    builder.fault("jump", 100, ["C"], breaks="bounded clock error")  # confirmed at 100.5
+    builder.look("C", 101, None).look("AB", 500, "t").look("CDE", 500, None).over(480)
+    held = alone(builder)
     assert (held.first_ns, held.last_ns) == (100 * MS, 103 * MS), (
         "gone when it jumped, or until it was looked at"
     )
     assert (held.sure_ns, held.possible_ns) == ((480 - 103) * MS, (480 - 100) * MS)
     assert [(loss.node, loss.why) for loss in held.losses] == [("C", "its clock was moved by a jump")]
-    told = words(story)
+    told = words(builder)
     assert "DIFFER: alice believed in a from 10 ms to 0.48 s, the end of the steps" in told
     assert "until 0.10 s (C: its clock was moved by a jump): 377 ms to 380 ms of belief" in told
 
 
 def test_a_node_that_is_left_with_a_majority_changes_nothing() -> None:
-    story = Watched().granted("ABCD").fault("jump", 100, ["C"])
-    story.look("C", 101, None).look("ABD", 500, "t").look("CE", 500, None).over(480)
-    assert alone(story).agrees
+    builder = Watched().granted("ABCD").fault("jump", 100, ["C"])
+    builder.look("C", 101, None).look("ABD", 500, "t").look("CE", 500, None).over(480)
+    assert alone(builder).agrees
 
 
 def test_a_command_that_deletes_the_token_ends_it_when_the_node_ran_it() -> None:
-    story = Watched(1).granted("A").look("A", 303, None, ran=300).look("A", 500, None).over(480)
-    held = alone(story)
+    builder = Watched(1).granted("A").look("A", 303, None, ran=300).look("A", 500, None).over(480)
+    held = alone(builder)
     assert (held.first_ns, held.last_ns) == (300 * MS, 305 * MS)
     assert held.losses[0].why == "deleted or replaced by a command"
-    assert "on its node only until 0.30 s" in words(story)
+    assert "on its node only until 0.30 s" in words(builder)
 
 
 def test_belief_ends_with_the_call_of_the_release() -> None:
-    story = Watched().granted().release("alice", "a", 300, 310, token="t")
-    story.look("ABC", 305, None, ran=302).look("ABCDE", 500, None).over(480)
-    assert alone(story).agrees
+    builder = Watched().granted().release("alice", "a", 300, 310, token="t")
+    builder.look("ABC", 305, None, ran=302).look("ABCDE", 500, None).over(480)
+    assert alone(builder).agrees
 
 
 def test_an_expiry_is_known_without_a_look() -> None:
-    story = Watched().acquire("alice", "a", 0, 10, ttl=100, claimed=400, token="t")
-    story.look("ABC", 8, "t", left=95, ran=5, words="SET k t NX PX 100").look("ABCDE", 500, None).over(480)
-    held = alone(story)
+    builder = Watched().acquire("alice", "a", 0, 10, ttl=100, claimed=400, token="t")
+    builder.look("ABC", 8, "t", left=95, ran=5, words="SET k t NX PX 100").look("ABCDE", 500, None).over(480)
+    held = alone(builder)
     assert (held.first_ns, held.last_ns) == (103 * MS, 105 * MS)
     assert held.losses[0].why == "it expired"
 
 
 def test_a_key_that_vanishes_without_a_reason_was_there_only_as_long_as_it_was_seen() -> None:
-    story = Watched().granted().look("C", 400, None).look("AB", 500, "t").look("CDE", 500, None).over(480)
-    held = alone(story)
+    builder = Watched().granted().look("C", 400, None).look("AB", 500, "t").look("CDE", 500, None).over(480)
+    held = alone(builder)
     assert (held.sure_ns, held.possible_ns) == ((480 - 402) * MS, (480 - 10) * MS)
     assert held.losses[0].why == "no reason was seen"
 
 
 def test_the_stamp_of_a_node_whose_clock_is_wrong_counts_for_nothing() -> None:
-    story = Watched(1).granted("A").fault("drift", 100, ["A"], until=450)
-    story.look("A", 303, None, ran=200).look("A", 500, None).over(480)
-    held = alone(story)
+    builder = Watched(1).granted("A").fault("drift", 100, ["A"], until=450)
+    builder.look("A", 303, None, ran=200).look("A", 500, None).over(480)
+    held = alone(builder)
     assert held.first_ns == 10 * MS, "nothing tells when the command ran"
     assert held.last_ns == 305 * MS
 
 
 def test_what_a_node_that_was_not_watched_had_is_not_known() -> None:
-    story = Watched(1).granted("A").down(100, "A").node("node-up", 200, "A")
-    story.look("A", 201, "t").look("A", 500, "t").over(480)
-    held = alone(story)
+    builder = Watched(1).granted("A").down(100, "A").node("node-up", 200, "A")
+    builder.look("A", 201, "t").look("A", 500, "t").over(480)
+    held = alone(builder)
     assert (held.sure_ns, held.possible_ns) == (0, (203 - 10) * MS)
-    assert words(story).startswith("not known: alice believed in a")
+    assert words(builder).startswith("not known: alice believed in a")
 
 
 def test_a_node_surely_has_nothing_while_it_is_down() -> None:
-    story = Watched(1).granted("A").look("A", 97, "t", left=900)
-    story.fault("crash", 100, ["A"], until=300).down(101, "A").node("node-up", 299, "A")
-    story.look("A", 299.5, "t").look("A", 500, "t").over(480)
-    held = alone(story)
+    builder = Watched(1).granted("A").look("A", 97, "t", left=900)
+    builder.fault("crash", 100, ["A"], until=300).down(101, "A").node("node-up", 299, "A")
+    builder.look("A", 299.5, "t").look("A", 500, "t").over(480)
+    held = alone(builder)
     assert held.first_ns == 97 * MS
     assert held.last_ns == round(100.5 * MS), "the receipt says that it was gone"
     assert held.sure_ns == (299.5 - 100.5) * MS, "until it was started again"
@@ -198,10 +198,10 @@ def test_a_node_surely_has_nothing_while_it_is_down() -> None:
 
 
 def test_a_token_that_was_set_and_deleted_before_an_observation() -> None:
-    story = Watched(1).look("A", 1, None).acquire("alice", "a", 2, 10, token="t")
-    story.look("A", 200, None, ran=5, words="SET k t NX PX 1000")
-    story.release("alice", "a", 90, 110).look("A", 500, None).over(480)
-    assert (alone(story).sure_ns, alone(story).possible_ns) == (0, 80 * MS)
+    builder = Watched(1).look("A", 1, None).acquire("alice", "a", 2, 10, token="t")
+    builder.look("A", 200, None, ran=5, words="SET k t NX PX 1000")
+    builder.release("alice", "a", 90, 110).look("A", 500, None).over(480)
+    assert (alone(builder).sure_ns, alone(builder).possible_ns) == (0, 80 * MS)
     other = Watched(1).look("A", 1, None).acquire("alice", "a", 2, 10, token="t")
     other.look("A", 200, None, ran=5, words="SET k other NX PX 1000")
     other.release("alice", "a", 90, 110).look("A", 500, None).over(480)
@@ -210,16 +210,16 @@ def test_a_token_that_was_set_and_deleted_before_an_observation() -> None:
 
 @pytest.mark.parametrize("harmless", ["SET k u NX PX 1000", "set k u px 1000 nx", "EVAL"])
 def test_what_cannot_delete_a_key_did_not(harmless: str) -> None:
-    story = Watched(1).granted("A")
-    story.node("key-touched", 101, "A", value={"commands": [story.command("A", 101, 100, harmless)]})
-    story.look("A", 303, None, ran=300).look("A", 500, None).over(480)
-    assert alone(story).first_ns == 300 * MS
+    builder = Watched(1).granted("A")
+    builder.node("key-touched", 101, "A", value={"commands": [builder.command("A", 101, 100, harmless)]})
+    builder.look("A", 303, None, ran=300).look("A", 500, None).over(480)
+    assert alone(builder).first_ns == 300 * MS
 
 
 def test_commands_that_were_never_read_may_be_anything() -> None:
-    story = Watched(1).look("A", 1, None).acquire("alice", "a", 2, 10, token="t")
-    story.release("alice", "a", 90, 110).look("A", 500, None).over(480)
-    assert alone(story).sure_ns == 80 * MS
+    builder = Watched(1).look("A", 1, None).acquire("alice", "a", 2, 10, token="t")
+    builder.release("alice", "a", 90, 110).look("A", 500, None).over(480)
+    assert alone(builder).sure_ns == 80 * MS
     behind = Watched(1).look("A", 1, None).acquire("alice", "a", 2, 10, token="t")
     behind.release("alice", "a", 90, 110).look("A", 500, None)
     behind.lab("phase", 480, "info", value="heal").node("node-left", 580, "A", value={"passed": 1})
@@ -227,39 +227,39 @@ def test_commands_that_were_never_read_may_be_anything() -> None:
 
 
 def test_a_majority_that_was_never_there() -> None:
-    story = Watched().granted("AB").look("AB", 500, "t").look("CDE", 500, None).over(480)
-    held = alone(story)
+    builder = Watched().granted("AB").look("AB", 500, "t").look("CDE", 500, None).over(480)
+    held = alone(builder)
     assert held.most == 2
     assert (held.sure_ns, held.possible_ns) == (470 * MS, 470 * MS)
-    assert "at no time known to be on 3 of 5 nodes" in words(story)
+    assert "at no time known to be on 3 of 5 nodes" in words(builder)
 
 
 def test_a_node_without_observations_may_have_it() -> None:
-    story = Watched().granted("AB").look("AB", 500, "t").over(480)
-    held = alone(story)
+    builder = Watched().granted("AB").look("AB", 500, "t").over(480)
+    held = alone(builder)
     assert not held.differs
     assert not held.agrees
 
 
 def test_a_lock_that_never_asks_a_second_node_needs_no_majority() -> None:
-    story = Watched().granted("A").look("A", 500, "t").look("BCDE", 500, None).over(480)
-    assert checked(story).needed == 1
-    assert alone(story).agrees
+    builder = Watched().granted("A").look("A", 500, "t").look("BCDE", 500, None).over(480)
+    assert checked(builder).needed == 1
+    assert alone(builder).agrees
 
 
 def test_with_replicas_one_node_is_enough() -> None:
-    story = Watched(2).granted("AB").fault("jump", 100, ["B"])
-    story.look("B", 101, None).look("A", 500, "t").look("B", 500, None).over(480)
-    (held,) = checked(story, one_master=True).held
+    builder = Watched(2).granted("AB").fault("jump", 100, ["B"])
+    builder.look("B", 101, None).look("A", 500, "t").look("B", 500, None).over(480)
+    (held,) = checked(builder, one_master=True).held
     assert held.agrees
-    assert checked(story).held[0].differs
+    assert checked(builder).held[0].differs
 
 
 def test_tokens_that_several_grants_share_identify_none() -> None:
-    story = Watched().granted(token="locked").look("ABC", 500, "locked").over(480)
-    story.acquire("bob", "b", 20, 30, token="locked")
-    assert checked(story).held == ()
-    assert "with a token that other grants have too" in words(story)
+    builder = Watched().granted(token="locked").look("ABC", 500, "locked").over(480)
+    builder.acquire("bob", "b", 20, 30, token="locked")
+    assert checked(builder).held == ()
+    assert "with a token that other grants have too" in words(builder)
 
 
 def test_an_aborted_run_says_nothing_beyond_its_last_observation() -> None:
@@ -279,15 +279,15 @@ def test_stored_runs_can_be_compared_or_say_why_not(run: Path) -> None:
 
 
 def test_a_history_without_nodes_says_so() -> None:
-    found = cross_check(History.from_events(Story().acquire("alice", "a", 0, 10).events()))
+    found = cross_check(History.from_events(HistoryBuilder().acquire("alice", "a", 0, 10).events()))
     assert found.missing == "no node was observed"
     assert found.to_dict() == {"missing": "no node was observed"}
 
 
 def test_the_json_form_is_in_milliseconds() -> None:
-    story = Watched().granted().fault("jump", 100, ["C"])
-    story.look("C", 101, None).look("AB", 500, "t").look("CDE", 500, None).over(480)
-    kept = json.loads(json.dumps(checked(story).to_dict()))
+    builder = Watched().granted().fault("jump", 100, ["C"])
+    builder.look("C", 101, None).look("AB", 500, "t").look("CDE", 500, None).over(480)
+    kept = json.loads(json.dumps(checked(builder).to_dict()))
     assert (kept["grants"], kept["agree"], kept["part"], kept["not_known"]) == (1, 0, 1, 0)
     (one,) = kept["grants_that_do_not_agree"]
     assert one["without_enough_nodes_ms"] == [377.0, 380.0]

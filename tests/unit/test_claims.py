@@ -1,4 +1,4 @@
-"""The stories and the argument: what has to be told is told, each story with a clean control."""
+"""The scenarios and the argument: what has to be told is told, each scenario with a clean control."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.report.words import verdict_words
 from lab.scenario.claims import ClaimRow, claim_rows, claims
 from lab.scenario.files import defect_names, library_names
 from lab.scenario.library import Summary
-from tests.shipped import STORIES, summaries
+from tests.shipped import SCENARIOS, summaries
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = [
@@ -50,10 +50,10 @@ TOLD = [
     "fence-counters-diverge",
     "chaos",
 ]
-"""The stories whose names others rely on."""
+"""The scenarios whose names others rely on."""
 
 
-def stories() -> list[Summary]:
+def scenarios() -> list[Summary]:
     """Those with a control; the others are held against locks (``tests/known_bad``)."""
     told = (summary for summary in summaries().values() if summary.control_of is None)
     return [summary for summary in told if summary.name not in defect_names()]
@@ -68,13 +68,13 @@ def rows_by_number() -> dict[int, ClaimRow]:
     return {row.claim.number: row for row in claim_rows()}
 
 
-def test_the_stories_that_others_name_are_there() -> None:
+def test_the_scenarios_that_others_name_are_there() -> None:
     assert set(TOLD) <= set(summaries())
 
 
-def test_every_story_has_a_control_of_its_name() -> None:
-    assert [story.name for story in stories()] == STORIES
-    told = {story.name: story.control for story in stories() if story.name != "healthy"}
+def test_every_scenario_has_a_control_of_its_name() -> None:
+    assert [one.name for one in scenarios()] == SCENARIOS
+    told = {one.name: one.control for one in scenarios() if one.name != "healthy"}
     assert told == {name: f"{name}-control" for name in told}
     assert {one.name: one.control_of for one in controls()} == {f"{name}-control": name for name in told}
 
@@ -96,11 +96,11 @@ def test_a_claim_is_tested_or_says_what_it_lacks() -> None:
         assert all(one.control for one in row.tested if one.scenario != "healthy"), number
 
 
-@pytest.mark.parametrize(("number", "story"), [(1, "pause"), (2, "delayed-write"), (3, "pause")])
-def test_claims_about_every_lock_service_are_tested_on_some(number: int, story: str) -> None:
+@pytest.mark.parametrize(("number", "scenario"), [(1, "pause"), (2, "delayed-write"), (3, "pause")])
+def test_claims_about_every_lock_service_are_tested_on_some(number: int, scenario: str) -> None:
     told = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
     for service in ("etcd", "zookeeper", "postgres"):
-        assert told[f"{service}-{story}-fenced"] == "clean, fenced"
+        assert told[f"{service}-{scenario}-fenced"] == "clean, fenced"
 
 
 @pytest.mark.parametrize(("number", "service"), [(1, "etcd"), (1, "zookeeper"), (20, "etcd")])
@@ -127,7 +127,7 @@ def test_what_cannot_be_decided_is_named_on_both_sides() -> None:
     assert [claim.number for claim in claims() if claim.verdict == "refuted"] == [11]
 
 
-def test_stories_about_libraries_that_a_claim_names_exist() -> None:
+def test_scenarios_about_libraries_that_a_claim_names_exist() -> None:
     named = {name for claim in claims() for name in claim.libraries}
     assert named <= set(library_names())
     assert {"sesamecare-late-success", "redlock-clock-back"} <= named

@@ -56,14 +56,14 @@ def test_every_finding_and_property_has_its_words() -> None:
     assert set(PROMISES) == set(Property)
 
 
-def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
+def test_every_scenario_has_a_page_and_a_place_in_the_index() -> None:
     found = written(gallery=False)
-    stories = [
+    scenarios = [
         name
         for name in (*names(), *defect_names(), *library_names(), *consensus_names())
         if not load_scenario(name).scenario.control_of
     ]
-    for name in stories:
+    for name in scenarios:
         page = found[f"scenarios/{name}.md"]
         assert f"]({'scenarios/' + name}.md)" in found["README.md"]
         place = next(Path(ROOT / "scenarios").rglob(f"{name}.yaml")).relative_to(ROOT / "scenarios")
@@ -71,7 +71,7 @@ def test_every_story_has_a_page_and_a_place_in_the_index() -> None:
         assert ("--on sim" in page) == (name in (*names(), *defect_names())), (
             "the simulation has neither libraries nor services"
         )
-    assert len(stories) == sum(name.startswith("scenarios/") for name in found)
+    assert len(scenarios) == sum(name.startswith("scenarios/") for name in found)
     assert "lab drivers install redlock-py\n" in found["scenarios/redlock-py-clock-back.md"]
 
 

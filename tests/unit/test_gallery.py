@@ -46,8 +46,8 @@ def test_the_page_shows_what_the_history_says(run: Path) -> None:
     outcomes = [value for tag, name, value in kept.attributes if (tag, name) == ("td", "class")]
     seen = [value.removeprefix("outcome ") for value in outcomes if value.startswith("outcome ")]
     assert seen == [str(one.outcome) for one in verdict.properties.values()], anew
-    story = extract(stored.history, verdict, stored.loaded.scenario.title)
-    marks = msgspec.to_builtins(scene_of(story).marks)
+    marked = extract(stored.history, verdict, stored.loaded.scenario.title)
+    marks = msgspec.to_builtins(scene_of(marked).marks)
     for shown in (_red, _keys, _stored):
         assert shown(kept.data["scene"]["marks"]) == shown(marks), anew
 

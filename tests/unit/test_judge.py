@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lab.analysis.comparison import refusals_in_stalls
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 
-def refused(how: str = "fail") -> Story:
+def refused(how: str = "fail") -> HistoryBuilder:
     """Alice holds the lock; Bob is refused between 100 and 900 ms."""
-    return Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 100, 900, how)
+    return HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 100, 900, how)
 
 
 def test_a_refusal_in_a_stall_is_reported() -> None:
@@ -19,7 +19,7 @@ def test_a_refusal_in_a_stall_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "story",
+    "builder",
     [
         refused(),
         refused().stall("alice", 200, 600),
@@ -30,5 +30,5 @@ def test_a_refusal_in_a_stall_is_reported() -> None:
     ],
     ids=["no stall", "another's", "before", "after", "granted", "paused"],
 )
-def test_nothing_else_is(story: Story) -> None:
-    assert list(refusals_in_stalls(story.history())) == []
+def test_nothing_else_is(builder: HistoryBuilder) -> None:
+    assert list(refusals_in_stalls(builder.history())) == []

@@ -17,7 +17,7 @@ from lab.run.steps import Player
 ABOUT = {
     "title": "t",
     "source": "a test",
-    "why": "What is refused must not stand in the story that is kept, or nobody could repeat it.",
+    "why": "What is refused must not stand in the scenario that is kept, or nobody could repeat it.",
     "cluster": {"nodes": 3, "service": "etcd"},
     "lock": {"name": "etcd", "ttl": "10s"},
     "clients": ["alice"],

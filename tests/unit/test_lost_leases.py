@@ -90,11 +90,11 @@ def test_a_client_records_which_of_the_two_it_was(
     lock, store = cast("Any", Loses(no_effect)), cast("StoreClient", None)
     worker = Worker(recording, lock, store, key="resource", ttl_ns=1_000, check_before_write=False)
 
-    async def story() -> list[Outcome]:
+    async def scenario() -> list[Outcome]:
         verbs: tuple[Verb, ...] = ("acquire", "extend", "release")
         return [(await worker.run(Command(id, verb))).outcome for id, verb in enumerate(verbs, start=1)]
 
-    assert asyncio.run(story()) == [Outcome.OK, outcome, Outcome.SKIPPED]
+    assert asyncio.run(scenario()) == [Outcome.OK, outcome, Outcome.SKIPPED]
     assert [(event["f"], event["type"]) for event in events[2:]] == [("extend", "invoke"), ("extend", type_)]
     assert recording.process == process
 

@@ -9,7 +9,7 @@ from lab.analysis.comparison import compare
 from lab.analysis.outcomes import outcomes
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 
 def scenario(*actions: str, **expected: object) -> Scenario:
@@ -20,48 +20,55 @@ def scenario(*actions: str, **expected: object) -> Scenario:
     return load_text(text, "s.yaml").scenario
 
 
-def ended(story: Story, *actions: str) -> list[str]:
-    return [outcome for _, outcome in outcomes(story.history(), scenario(*actions).steps)]
+def ended(builder: HistoryBuilder, *actions: str) -> list[str]:
+    return [outcome for _, outcome in outcomes(builder.history(), scenario(*actions).steps)]
 
 
 def test_each_operation_meets_its_action() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30, "fail")
-    story.extend("alice", "g1", 40, 50).extend("alice", "g1", 60, 70, "fail").release("alice", "g1", 80, 90)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30, "fail")
+    builder.extend("alice", "g1", 40, 50).extend("alice", "g1", 60, 70, "fail").release("alice", "g1", 80, 90)
     actions = "alice acquires", "bob acquires", "alice extends", "alice extends", "alice releases"
-    assert ended(story, *actions) == ["ok", "refused", "ok", "refused", "ok"]
+    assert ended(builder, *actions) == ["ok", "refused", "ok", "refused", "ok"]
 
 
 def test_what_was_not_asked_for_without_a_lease_is_skipped() -> None:
-    story = Story().acquire("bob", "g1", 0, 10, "fail").acquire("bob", "g2", 20, 30)
-    assert ended(story, "bob acquires", "bob extends", "bob acquires") == ["refused", "skipped", "ok"]
+    builder = HistoryBuilder().acquire("bob", "g1", 0, 10, "fail").acquire("bob", "g2", 20, 30)
+    assert ended(builder, "bob acquires", "bob extends", "bob acquires") == ["refused", "skipped", "ok"]
 
 
 def test_nobody_knows_of_what_never_returned() -> None:
-    assert ended(Story().acquire("alice", "g1", 0, None), "alice acquires") == ["unknown"]
+    assert ended(HistoryBuilder().acquire("alice", "g1", 0, None), "alice acquires") == ["unknown"]
 
 
 def test_work_ends_as_its_first_part_that_does_not_succeed() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).op("alice", "read", 20, 30, key="k", grant_id="g1")
-    story.op("alice", "held", 40, 50, value="no").release("alice", "g1", 60, 70)
-    story.acquire("alice", "g2", 80, 90)
-    assert ended(story, "alice works", "alice acquires") == ["refused", "ok"]
+    builder = (
+        HistoryBuilder().acquire("alice", "g1", 0, 10).op("alice", "read", 20, 30, key="k", grant_id="g1")
+    )
+    builder.op("alice", "held", 40, 50, value="no").release("alice", "g1", 60, 70)
+    builder.acquire("alice", "g2", 80, 90)
+    assert ended(builder, "alice works", "alice acquires") == ["refused", "ok"]
 
 
 def test_work_that_stops_on_its_way_ends_in_two_parts() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).op("alice", "read", 20, 30, key="k", grant_id="g1")
-    story.release("alice", "g1", 60, 70, "fail")
-    assert ended(story, "alice works until before-write", "alice continues") == ["ok", "refused"]
+    builder = (
+        HistoryBuilder().acquire("alice", "g1", 0, 10).op("alice", "read", 20, 30, key="k", grant_id="g1")
+    )
+    builder.release("alice", "g1", 60, 70, "fail")
+    assert ended(builder, "alice works until before-write", "alice continues") == ["ok", "refused"]
 
 
-def test_what_goes_on_unasked_is_no_operation_of_the_story() -> None:
-    story = Story().acquire("alice", "g1", 0, 10)
-    story.op("alice/renewal of g1", "extend", 15, None, key="k", grant_id="g1")
-    assert ended(story.release("alice", "g1", 60, 70), "alice acquires", "alice extends") == ["ok", "skipped"]
+def test_what_goes_on_unasked_is_no_operation_of_the_history() -> None:
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10)
+    builder.op("alice/renewal of g1", "extend", 15, None, key="k", grant_id="g1")
+    assert ended(builder.release("alice", "g1", 60, 70), "alice acquires", "alice extends") == [
+        "ok",
+        "skipped",
+    ]
 
 
 def test_a_new_life_after_an_unknown_outcome_is_the_same_client() -> None:
-    story = Story().acquire("alice", "g1", 0, 10, "info").acquire("alice/2", "g2", 20, 30)
-    assert ended(story, "alice acquires", "alice acquires") == ["unknown", "ok"]
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, "info").acquire("alice/2", "g2", 20, 30)
+    assert ended(builder, "alice acquires", "alice acquires") == ["unknown", "ok"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_a_new_life_after_an_unknown_outcome_is_the_same_client() -> None:
     ],
 )
 def test_what_differs_is_told(expected: object, told: list[tuple[str, str, str]]) -> None:
-    story = Story().acquire("bob", "g1", 0, 10, "fail").acquire("bob", "g2", 20, 30, "fail")
+    builder = HistoryBuilder().acquire("bob", "g1", 0, 10, "fail").acquire("bob", "g2", 20, 30, "fail")
     wanted = scenario("bob acquires", "bob acquires", bob_acquires=expected)
-    compared = compare(Verdict({}), story.history(), wanted)
+    compared = compare(Verdict({}), builder.history(), wanted)
     assert [(m.what, m.expected, m.seen) for m in compared.mismatches] == told

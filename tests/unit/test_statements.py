@@ -22,7 +22,7 @@ from lab.report.terminal import print_result
 from lab.run.result import RunResult
 from lab.scenario.model import Expect
 from lab.store import StoreClient
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 EXCLUSION, DEADLOCK = Property.MUTUAL_EXCLUSION, Property.DEADLOCK_FREEDOM
 
@@ -33,7 +33,7 @@ def judged(
     """The exit code, and what is printed, of a run with these outcomes."""
     properties = {name: PropertyVerdict(name, Outcome(outcome), "why") for name, outcome in seen.items()}
     verdict = Verdict(properties, unknown)
-    result = RunResult(Path(), "story", verdict, compared(verdict, expected))
+    result = RunResult(Path(), "history", verdict, compared(verdict, expected))
     text = io.StringIO()
     print_result(Console(file=text, width=200), result)
     return result.exit_code, text.getvalue()
@@ -68,13 +68,15 @@ def test_a_run_of_which_nothing_is_known_proves_nothing() -> None:
 
 
 def test_a_violation_is_a_headline_with_its_evidence_below() -> None:
-    story = Story().acquire("alice", "a", 0, 10, ttl=10_000).acquire("bob", "b", 20, 30, ttl=10_000)
-    verdict = story.verdict()
+    builder = (
+        HistoryBuilder().acquire("alice", "a", 0, 10, ttl=10_000).acquire("bob", "b", 20, 30, ttl=10_000)
+    )
+    verdict = builder.verdict()
     text = io.StringIO()
-    result = RunResult(Path(), "story", verdict, compared(verdict, {"fencing": "absent"}))
+    result = RunResult(Path(), "history", verdict, compared(verdict, {"fencing": "absent"}))
     print_result(Console(file=text, width=200), result)
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
-    assert lines[0] == "story: NOT as expected"
+    assert lines[0] == "history: NOT as expected"
     at = next(i for i, line in enumerate(lines) if line.startswith("  mutual exclusion"))
     assert lines[at] == "  mutual exclusion   VIOLATED  alice and bob both held 'k' for at least 9.9 s"
     assert lines[at + 1] == (

@@ -25,7 +25,7 @@ def run(code: int = 0, outcomes: dict[str, str] | None = None, **more: object) -
 def cell(scenario: str, lock: str, *runs: Row, survey: bool = True, **more: object) -> Cell:
     label = str(more.get("label", ""))
     name = f"{scenario}/{lock} {label}".strip() + "/sim"
-    item = Item(name, scenario, lock, "sim", title=f"The story of {scenario}")
+    item = Item(name, scenario, lock, "sim", title=f"The scenario of {scenario}")
     item = replace(item, **{"repeat": max(1, len(runs)), **more})
     return Cell(item, tuple(replace(row, item=item.id) for row in runs), survey)
 

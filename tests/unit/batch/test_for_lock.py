@@ -77,9 +77,9 @@ def test_the_reference_decides_what_is_expected(
     lock: str, kind: Kind, scenario: str, expected: dict[str, str]
 ) -> None:
     (item,) = (one for one in plan_for(lock, kind, "sim").items if one.name == scenario)
-    story = load_scenario(scenario, item.settings).scenario
-    assert story.lock.name == lock
-    outcomes = dict(story.expect.outcomes)
+    loaded = load_scenario(scenario, item.settings).scenario
+    assert loaded.lock.name == lock
+    outcomes = dict(loaded.expect.outcomes)
     assert {name: outcomes[name] for name in expected} == expected  # type: ignore[index]
 
 

@@ -91,8 +91,8 @@ def test_the_track_record_is_that_of_the_matrix() -> None:
     assert BEGIN in text
     assert with_record(text, GALLERY) == text, "python -m lab.report.docs writes it"
     table = text.partition(BEGIN)[2].partition(END)[0]
-    stories = {name for name in library_names() if not name.endswith("-control")}
-    assert set(re.findall(r"`lab run ([a-z0-9-]+)`", table)) == stories
+    scenarios = {name for name in library_names() if not name.endswith("-control")}
+    assert set(re.findall(r"`lab run ([a-z0-9-]+)`", table)) == scenarios
 
 
 def test_a_number_that_drifted_is_noticed(tmp_path: Path) -> None:

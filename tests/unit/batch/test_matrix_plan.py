@@ -77,7 +77,9 @@ def test_another_substrate_for_all(small: Path, monkeypatch: pytest.MonkeyPatch)
     assert made.items[0].id == "healthy/redlock/docker"
 
 
-def test_a_story_that_extends_needs_a_lock_that_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_scenario_that_extends_needs_a_lock_that_can(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = tmp_path / "extends.yaml"
     lock = "./my-driver"
     file.write_text(
@@ -95,9 +97,9 @@ def test_a_story_that_extends_needs_a_lock_that_can(monkeypatch: pytest.MonkeyPa
 @pytest.mark.full
 def test_the_file_that_comes_with_the_lab() -> None:
     entries = load_suite(matrix_plan.DEFAULT).items
-    stories = {entry.scenario for entry in entries if entry.own and entry.lock.startswith("driver:")}
-    assert stories == set(library_names()), (
-        "the track record is all stories about libraries, and their controls"
+    scenarios = {entry.scenario for entry in entries if entry.own and entry.lock.startswith("driver:")}
+    assert scenarios == set(library_names()), (
+        "the track record is all scenarios about libraries, and their controls"
     )
     surveyed = {entry.lock.removeprefix("driver:") for entry in entries if not entry.own}
     assert set(rows()) <= surveyed, "every library has a row"

@@ -107,9 +107,9 @@ def test_one_bad_run_of_many_decides_what_is_said() -> None:
 
 
 def test_receipts_of_a_scenario_and_its_control_stand_in_its_line() -> None:
-    story = cell("late", "redlock", run(0, receipts=1, faults=2), survey=False)
+    late = cell("late", "redlock", run(0, receipts=1, faults=2), survey=False)
     control = cell("late-control", "redlock", run(0, receipts=2, faults=2), survey=False, control_of="late")
-    made = Result(replace(survey_of().plan, survey=False), (story, control))
+    made = Result(replace(survey_of().plan, survey=False), (late, control))
     (line,) = (line for line in markdown(made).splitlines() if line.startswith("| late"))
     assert "| 1 of 1 |" in line
     assert "| 3 of 4 | 2.5 |" in line

@@ -313,7 +313,7 @@ def test_a_scenario_is_run_with_its_control(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.full
-def test_all_stories_are_taken_with_their_controls() -> None:
+def test_all_scenarios_are_taken_with_their_controls() -> None:
     known = summaries()
     items = Selection(choice="library").plan().items
     assert {item.name for item in items} == {one.name for one in known}

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 CLIENTS = ["alice", "bob", "carol"]
 NODES = ["A", "B", "C"]
 BREAKS = {"jump": "bounded clock error", "crash": "durable nodes", "pause": "bounded process pauses"}
 
 
-def story(number: int) -> Story:
+def drawn_builder(number: int) -> HistoryBuilder:
     """The history of this number."""
     random = Random(number)
     return FAMILIES[number % len(FAMILIES)](random)
@@ -36,22 +36,22 @@ def _params(random: Random, **more: Any) -> dict[str, Any]:
     }
 
 
-def lease(random: Random) -> Story:
+def lease(random: Random) -> HistoryBuilder:
     """Leases with all that a client can do under one, and faults."""
     params = _params(
         random, store_fences=random.random() < 0.4, lock_fences=random.choice((None, True, False))
     )
     if random.random() < 0.4:
         params["unavailable_ns"] = random.choice((30, 100)) * MS
-    made = Story(**params, single_attempt=random.random() < 0.3)
+    made = HistoryBuilder(**params, single_attempt=random.random() < 0.3)
     _grants(random, made, ttls=(20, 40, 40, 120), keys=("k", "k", "l"))
     _faults(random, made)
     return made
 
 
-def session(random: Random) -> Story:
+def session(random: Random) -> HistoryBuilder:
     """Locks without a TTL, whose holders may die."""
-    made = Story(**_params(random))
+    made = HistoryBuilder(**_params(random))
     _grants(random, made, ttls=(None,), keys=("k",))
     _faults(random, made)
     return made
@@ -59,10 +59,10 @@ def session(random: Random) -> Story:
 
 @dataclass
 class _Play:
-    """A story that is being drawn: until when each client is busy, under which name it goes on."""
+    """A history that is being drawn: until when each client is busy, under which name it goes on."""
 
     random: Random
-    made: Story
+    made: HistoryBuilder
     busy: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CLIENTS, 0.0))
     lives: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLIENTS, 1))
     writes: list[tuple[float, float, str, str, str, str, int]] = field(default_factory=list)
@@ -75,7 +75,9 @@ class _Play:
         return process, call, call + takes
 
 
-def _grants(random: Random, made: Story, ttls: tuple[float | None, ...], keys: tuple[str, ...]) -> None:
+def _grants(
+    random: Random, made: HistoryBuilder, ttls: tuple[float | None, ...], keys: tuple[str, ...]
+) -> None:
     play = _Play(random, made)
     fences = dict.fromkeys(keys, 0)
     free = dict.fromkeys(keys, 0.0)
@@ -149,7 +151,7 @@ def _writes(play: _Play) -> None:
             play.made.read("dave", grant, back + 0.01, back + 0.02, versions[key])
 
 
-def _faults(random: Random, made: Story) -> None:
+def _faults(random: Random, made: HistoryBuilder) -> None:
     for number in range(random.choice((0, 0, 1, 2))):
         f = random.choice(("jump", "crash", "pause", "partition", "drift"))
         targets = [random.choice(CLIENTS)] if f == "pause" else random.sample(NODES, random.choice((1, 1, 2)))
@@ -163,9 +165,9 @@ def _faults(random: Random, made: Story) -> None:
         made.stall(random.choice((*CLIENTS, "lab")), random.randint(0, 60), random.choice((8, 30)))
 
 
-def watched(random: Random) -> Story:
+def watched(random: Random) -> HistoryBuilder:
     """Leases of which the nodes were watched: commands on their keys, and looks at them."""
-    made = Story(**_params(random))
+    made = HistoryBuilder(**_params(random))
     at, look = 0.0, 0
     for number in range(random.randint(2, 5)):
         who, token, ttl = random.choice(CLIENTS), f"t{number}", random.choice((40, 90))
@@ -193,7 +195,7 @@ def watched(random: Random) -> Story:
     return made
 
 
-def _seen(made: Story, f: str, node: str, ran: float, look: int, words: str, **fields: Any) -> None:
+def _seen(made: HistoryBuilder, f: str, node: str, ran: float, look: int, words: str, **fields: Any) -> None:
     command = {"command": words, "seen_ns": round((ran + 1.5) * MS), "after": look - 3}
     command["ran_ns"] = [round(ran * MS), round((ran + 0.5) * MS)]
     value = {"asked_ns": round((ran + 1) * MS), "answered_ns": round((ran + 2) * MS), "look": look}
@@ -202,12 +204,12 @@ def _seen(made: Story, f: str, node: str, ran: float, look: int, words: str, **f
     made._events[-1].process = "node"
 
 
-def mutex(random: Random) -> Story:
+def mutex(random: Random) -> HistoryBuilder:
     """Mutexes as other tools record them: tries, releases, nothing that names a grant."""
     models = ("mutex", "owner-mutex", "reentrant-mutex", "fenced-mutex", "reentrant-fenced-mutex")
     model = random.choice(models)
     more = {"depth": random.choice((1, 2, 3))} if model.startswith("reentrant") else {}
-    made = Story(model=model, clients=CLIENTS, refusals=["taken"], **more)
+    made = HistoryBuilder(model=model, clients=CLIENTS, refusals=["taken"], **more)
     busy, life = dict.fromkeys(CLIENTS, 0.0), dict.fromkeys(CLIENTS, 1)
     depth, fence = dict.fromkeys(CLIENTS, 0), 0
     for _ in range(random.randint(3, 14)):
@@ -234,11 +236,11 @@ def mutex(random: Random) -> Story:
     return made
 
 
-def shared(random: Random) -> Story:
+def shared(random: Random) -> HistoryBuilder:
     """Semaphores and read-write locks."""
     model = random.choice(("semaphore", "read-write-lock"))
     more: dict[str, Any] = {"permits": random.choice((1, 2, 3))} if model == "semaphore" else {}
-    made = Story(**_params(random, model=model, refusals=["taken"], **more))
+    made = HistoryBuilder(**_params(random, model=model, refusals=["taken"], **more))
     wants = (1, 1, 2) if model == "semaphore" else ("read", "read", "write")
     named = random.random() < 0.6
     at = 0.0
@@ -257,9 +259,9 @@ def shared(random: Random) -> Story:
     return made
 
 
-def election(random: Random) -> Story:
+def election(random: Random) -> HistoryBuilder:
     """Leaders of two groups."""
-    made = Story(model="leader-election", clients=CLIENTS, epsilon_ns=random.choice((0, MS)))
+    made = HistoryBuilder(model="leader-election", clients=CLIENTS, epsilon_ns=random.choice((0, MS)))
     term, at = 1, 0.0
     for number in range(random.randint(2, 8)):
         at += random.choice((0, 1, 5))
@@ -271,9 +273,9 @@ def election(random: Random) -> Story:
     return made
 
 
-def queue(random: Random) -> Story:
+def queue(random: Random) -> HistoryBuilder:
     """Locks that promise an order, or to come back in time, or to break circles of waiting clients."""
-    made = Story(
+    made = HistoryBuilder(
         **_params(random, fifo_ns=random.choice((0, 5)) * MS, wait_slack_ns=10 * MS),
         breaks_deadlocks=random.random() < 0.5,
     )
@@ -297,9 +299,9 @@ def queue(random: Random) -> Story:
     return made.op("alice/99", "read", 400, 401)
 
 
-def demand(random: Random) -> Story:
+def demand(random: Random) -> HistoryBuilder:
     """A lock that nobody gets for long: refusals, silence, nodes that are down."""
-    made = Story(**_params(random, unavailable_ns=random.choice((40, 90)) * MS))
+    made = HistoryBuilder(**_params(random, unavailable_ns=random.choice((40, 90)) * MS))
     made.acquire("alice", "g", 0, 2, ttl=random.choice((30, 60, None)))
     if random.random() < 0.5:
         made.release("alice", "g", 10, 12, random.choice(("ok", "info")))
@@ -316,9 +318,9 @@ def demand(random: Random) -> Story:
     return made.op("carol/99", "read", at + random.choice((5, 120, 300)), at + 301)
 
 
-def register(random: Random) -> Story:
+def register(random: Random) -> HistoryBuilder:
     """A register that is read, written, and compared and set."""
-    made = Story(model="cas-register", clients=CLIENTS, initial=random.choice((0, None)))
+    made = HistoryBuilder(model="cas-register", clients=CLIENTS, initial=random.choice((0, None)))
     busy, life = dict.fromkeys(CLIENTS, 0.0), dict.fromkeys(CLIENTS, 1)
     value: int | None = made.params.initial  # type: ignore[assignment]  # always given above
     for number in range(random.randint(3, 12)):
@@ -346,7 +348,7 @@ def register(random: Random) -> Story:
     return made
 
 
-FAMILIES: tuple[Callable[[Random], Story], ...] = (
+FAMILIES: tuple[Callable[[Random], HistoryBuilder], ...] = (
     lease,
     lease,
     lease,

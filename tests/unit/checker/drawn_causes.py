@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from checker.history.events import Event
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 NODES = ("A", "B", "C")
 FAULTS = (
@@ -22,10 +22,10 @@ WORDS = (
 )
 
 
-def caused_story(number: int) -> Story:
+def caused_builder(number: int) -> HistoryBuilder:
     """The history of this number."""
     random = Random(number)
-    made = Story(
+    made = HistoryBuilder(
         nodes=random.choice((3, 3, 3, None)),
         clients=["alice", "bob", "carol"],
         rho=random.choice((0.0, 0.05)),
@@ -48,13 +48,15 @@ def caused_story(number: int) -> Story:
     return made
 
 
-def _node(made: Story, f: str, node: str, at: float, **more: Any) -> None:
+def _node(made: HistoryBuilder, f: str, node: str, at: float, **more: Any) -> None:
     key = None if f.startswith("node") else "k"
     event = Event(time_ns=round(at * MS), process="node", type="info", f=f, node=node, key=key, **more)
     made._events.append(event)
 
 
-def _looks(random: Random, made: Story, node: str, tokens: tuple[str, str | None], most: int) -> None:
+def _looks(
+    random: Random, made: HistoryBuilder, node: str, tokens: tuple[str, str | None], most: int
+) -> None:
     at, number = 2, 0
     while (at := at + random.randrange(1, 6)) < 19:
         number += 1
@@ -78,7 +80,7 @@ def _command(random: Random, at: int, number: int) -> dict[str, Any]:
     return command | ({"ran_ns": ends} if random.random() < 0.9 else {})
 
 
-def _fault(random: Random, made: Story, name: str) -> None:
+def _fault(random: Random, made: HistoryBuilder, name: str) -> None:
     f, at = random.choice(FAULTS), random.randrange(1, 17)
     targets = random.sample(NODES, random.choice((1, 1, 2))) if random.random() < 0.9 else ["alice"]
     until = at + random.choice((1, 3, 6, 12)) if random.random() < 0.5 else None

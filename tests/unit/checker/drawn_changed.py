@@ -14,10 +14,10 @@ import msgspec
 
 from checker.history.events import Event, Params
 from tests.fuzz import renamed
-from tests.unit.checker.drawn import FAMILIES, NODES, story
+from tests.unit.checker.builder import MS, HistoryBuilder
+from tests.unit.checker.drawn import FAMILIES, NODES, drawn_builder
 from tests.unit.checker.drawn_grid import FAMILIES as GRID_FAMILIES
-from tests.unit.checker.drawn_grid import grid_story
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.drawn_grid import grid_builder
 
 _FIELDS: Final = (
     *("client", "key", "grant_id", "token", "fence", "ttl_ns", "claimed_ns", "attempt_ns", "deadline_ns"),
@@ -58,11 +58,11 @@ _PARAMS: Final[dict[str, tuple[Any, ...]]] = {
 }
 
 
-def changed_story(number: int) -> Story:
+def changed_builder(number: int) -> HistoryBuilder:
     """The history of this number."""
     random = Random(number)
-    base = (story if random.random() < 0.6 else grid_story)(random.randrange(100 * len(_BASES)))
-    made = Story()
+    base = (drawn_builder if random.random() < 0.6 else grid_builder)(random.randrange(100 * len(_BASES)))
+    made = HistoryBuilder()
     made.params = _params(random, base.params)
     made._events = [msgspec.structs.replace(event) for event in base.events()]
     for _ in range(random.choice((0, 1, 1, 2, 3, 5))):
@@ -73,12 +73,12 @@ def changed_story(number: int) -> Story:
     return made
 
 
-def numbered_story(number: int) -> Story:
+def numbered_builder(number: int) -> HistoryBuilder:
     """A history in which only process numbers are recorded, of a correct lock or with a change."""
     random = Random(number)
     kinds = get_args(renamed.Kind)
     drawn = renamed.draw(random, kinds[number % len(kinds)], random.choice((8, 16, 30)))
-    made = Story()
+    made = HistoryBuilder()
     made.params = drawn.params
     made._events = [msgspec.structs.replace(event) for event in drawn.events()]
     for _ in range(random.choice((0, 0, 1, 2))):
@@ -172,7 +172,9 @@ def _struck(random: Random, events: list[Event]) -> None:
     who = random.choice((random.sample(NODES, random.choice((1, 2))), ["alice"], ["bob", "carol"]))
     until = None if random.random() < 0.5 else at + random.choice((1, 10, 40))
     breaks = random.choice((None, "bounded clock error", "durable nodes", "bounded process pauses"))
-    made = Story().fault(f, max(0.0, at), who, until=until, breaks=breaks, receipt=random.random() < 0.9)
+    made = HistoryBuilder().fault(
+        f, max(0.0, at), who, until=until, breaks=breaks, receipt=random.random() < 0.9
+    )
     for event in made.events():
         event.fault_id = f"x{len(events)}-{event.fault_id}"
         event.heals = event.heals and f"x{len(events)}-{event.heals}"

@@ -10,13 +10,13 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from tests.unit.checker.builder import MS, HistoryBuilder
 from tests.unit.checker.drawn import CLIENTS, NODES
-from tests.unit.checker.story import MS, Story
 
 STEP = 5
 
 
-def grid_story(number: int) -> Story:
+def grid_builder(number: int) -> HistoryBuilder:
     """The history of this number."""
     return FAMILIES[number % len(FAMILIES)](Random(number))
 
@@ -38,9 +38,11 @@ def _processes(who: str, numbers: Iterator[int]) -> str:
     return f"{who}/{next(numbers)}"
 
 
-def leases(random: Random) -> Story:
+def leases(random: Random) -> HistoryBuilder:
     """Grants, extensions, answers, writes and releases."""
-    made = Story(**_params(random, store_fences=random.random() < 0.5, single_attempt=random.random() < 0.5))
+    made = HistoryBuilder(
+        **_params(random, store_fences=random.random() < 0.5, single_attempt=random.random() < 0.5)
+    )
     numbers, fence = count(), 0
     writes: list[tuple[float, float, str, str, int]] = []
     for number in range(random.randint(2, 5)):
@@ -75,11 +77,11 @@ def leases(random: Random) -> Story:
     return made
 
 
-def permits(random: Random) -> Story:
+def permits(random: Random) -> HistoryBuilder:
     """Semaphores and read-write locks, whose windows touch."""
     model = random.choice(("semaphore", "read-write-lock"))
     more = {"permits": random.choice((1, 2))} if model == "semaphore" else {}
-    made = Story(**_params(random, model=model, refusals=["taken"], **more))
+    made = HistoryBuilder(**_params(random, model=model, refusals=["taken"], **more))
     wants: tuple[int | str, ...] = (1, 1, 2) if model == "semaphore" else ("read", "read", "write")
     wants = wants[: 2 if more.get("permits") == 1 else 3]
     numbers = count()
@@ -99,9 +101,9 @@ def permits(random: Random) -> Story:
     return made
 
 
-def refusals(random: Random) -> Story:
+def refusals(random: Random) -> HistoryBuilder:
     """Tries that are refused for just as long as is allowed, and nodes that come and go."""
-    made = Story(**_params(random, unavailable_ns=4 * STEP * MS))
+    made = HistoryBuilder(**_params(random, unavailable_ns=4 * STEP * MS))
     numbers = count()
     made.acquire("alice", "g", 0, STEP, ttl=random.choice((20, None)))
     if random.random() < 0.6:
@@ -122,9 +124,9 @@ def refusals(random: Random) -> Story:
     return made.op("carol/end", "read", 150, 155)
 
 
-def waits(random: Random) -> Story:
+def waits(random: Random) -> HistoryBuilder:
     """Requests in an order, each with a time-out that it may miss by nothing."""
-    made = Story(**_params(random, fifo_ns=STEP * MS, wait_slack_ns=2 * STEP * MS))
+    made = HistoryBuilder(**_params(random, fifo_ns=STEP * MS, wait_slack_ns=2 * STEP * MS))
     numbers, free = count(), 0.0
     for number in range(random.randint(2, 6)):
         who, call = random.choice(CLIENTS), STEP * random.randint(0, 8)
@@ -141,10 +143,10 @@ def waits(random: Random) -> Story:
     return made
 
 
-def circles(random: Random) -> Story:
+def circles(random: Random) -> HistoryBuilder:
     """Clients that hold one lock each and wait for that of another."""
     size = random.choice((2, 2, 3))
-    made = Story(**_params(random, breaks_deadlocks=random.random() < 0.5))
+    made = HistoryBuilder(**_params(random, breaks_deadlocks=random.random() < 0.5))
     ttl = random.choice((None, None, 60))
     for at, who in enumerate(CLIENTS[:size]):
         made.acquire(who, f"g{at}", STEP * at, STEP * (at + 1), ttl=ttl, key=f"k{at}")
@@ -160,4 +162,4 @@ def circles(random: Random) -> Story:
     return made.op("dave", "read", 100, 105)
 
 
-FAMILIES: tuple[Callable[[Random], Story], ...] = (leases, permits, refusals, waits, circles, leases)
+FAMILIES: tuple[Callable[[Random], HistoryBuilder], ...] = (leases, permits, refusals, waits, circles, leases)

@@ -32,14 +32,14 @@ from checker.live import judge, window
 from checker.live.command import follow
 from checker.live.judge import Judge
 from checker.verdict import Finding, Property, Severity, Verdict
+from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.checker.damaged import DAMAGED
-from tests.unit.checker.drawn import FAMILIES, story
-from tests.unit.checker.drawn_causes import caused_story
-from tests.unit.checker.drawn_changed import changed_story, numbered_story
+from tests.unit.checker.drawn import FAMILIES, drawn_builder
+from tests.unit.checker.drawn_causes import caused_builder
+from tests.unit.checker.drawn_changed import changed_builder, numbered_builder
 from tests.unit.checker.drawn_grid import FAMILIES as GRID_FAMILIES
-from tests.unit.checker.drawn_grid import grid_story
+from tests.unit.checker.drawn_grid import grid_builder
 from tests.unit.checker.recorded_evidence import evidence_of
-from tests.unit.checker.story import Story
 
 COUNT = 24 * len(FAMILIES)
 FILES = 400
@@ -210,7 +210,7 @@ def live_said(text: bytes) -> dict[str, Any]:
 
 def drawn_line(number: int) -> dict[str, Any]:
     """What is recorded of a drawn history."""
-    made = story(number)
+    made = drawn_builder(number)
     line = {"history": number} | said(made.history(), other_model(number))
     if "refused" in line:
         return line
@@ -220,7 +220,7 @@ def drawn_line(number: int) -> dict[str, Any]:
 
 def grid_line(number: int) -> dict[str, Any]:
     """What is recorded of a history on a grid: why each property is what it is as well."""
-    made = grid_story(number)
+    made = grid_builder(number)
     history = made.history()
     line = {"history": f"grid {number}"} | said(history, other_model(number))
     if "refused" in line:
@@ -231,15 +231,15 @@ def grid_line(number: int) -> dict[str, Any]:
 
 def changed_line(number: int) -> dict[str, Any]:
     """What is recorded of a history with changes; of one that is refused the error."""
-    return _changed(f"changed {number}", changed_story(number), number)
+    return _changed(f"changed {number}", changed_builder(number), number)
 
 
 def numbered_line(number: int) -> dict[str, Any]:
     """What is recorded of a history that names no client."""
-    return _changed(f"numbered {number}", numbered_story(number), number)
+    return _changed(f"numbered {number}", numbered_builder(number), number)
 
 
-def _changed(title: str, made: Story, number: int) -> dict[str, Any]:
+def _changed(title: str, made: HistoryBuilder, number: int) -> dict[str, Any]:
     line: dict[str, Any] = {"history": title}
     try:
         line |= said(made.history(), other_model(number))
@@ -250,14 +250,16 @@ def _changed(title: str, made: Story, number: int) -> dict[str, Any]:
 
 def dense_line(number: int) -> dict[str, Any]:
     """Digests of the verdicts on many histories of one kind, none of which is in the other files."""
-    draw = (caused_story, story, grid_story, changed_story, caused_story, numbered_story)[number % 6]
+    draw = (caused_builder, drawn_builder, grid_builder, changed_builder, caused_builder, numbered_builder)[
+        number % 6
+    ]
     return {
         "history": f"dense {number}",
         "digests": [_dense(draw, 10_000 + PER_LINE * number + at) for at in range(PER_LINE)],
     }
 
 
-def _dense(draw: Callable[[int], Story], number: int) -> str:
+def _dense(draw: Callable[[int], HistoryBuilder], number: int) -> str:
     """Of every third the verdict is by another model; of every fourth an argument is taken in."""
     model = None if number % 3 else other_model(number // 3)
     try:
@@ -285,11 +287,11 @@ def _texts(number: int) -> tuple[str, bytes]:
     name = ("jsonl", "jsonl", "edn", "jepsen-log")[number % 4]
     if name == "jepsen-log":
         return name, LOG
-    text = story(number).text()
+    text = drawn_builder(number).text()
     if name == "edn":
         with tempfile.TemporaryDirectory() as place:
             file = Path(place, "history.edn")
-            save(story(number).history(), file)
+            save(drawn_builder(number).history(), file)
             return name, file.read_bytes()
     lines = text.splitlines(keepends=True)
     return name, b"".join(lines[1:-1] if number % 3 == 0 else lines[:-1] if number % 3 == 1 else lines)

@@ -11,7 +11,7 @@ import pytest
 from checker.history.accesses import Accesses, accesses_of, contradictions
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 Pair = tuple[int, int, str]
 
@@ -79,13 +79,17 @@ def test_contradictions_against_loops(first: int) -> None:
 
 
 def test_which_accesses_count() -> None:
-    story = Story().acquire("alice", "g", 0, 1)
-    story.write("alice", "g", 2, 3, 0, 1).write("alice", "g", 4, 5, None, None)
-    story.write("alice/1", "g", 6, 7, 5, 9, "fail").write("alice/2", "g", 8, 9, 5, 9, "info", value="unseen")
-    story.write("alice/3", "g", 10, 11, 1, None, "info", value="seen")
-    story.read("bob", None, 12, 13, 2, value="seen").op("bob", "read", 14, 15)
-    story.op("bob", "read", 16, 17, "fail", version_read=7).op("bob", "read", 18, 19, "info", version_read=7)
-    found = accesses_of(Evidence(story.history()))
+    builder = HistoryBuilder().acquire("alice", "g", 0, 1)
+    builder.write("alice", "g", 2, 3, 0, 1).write("alice", "g", 4, 5, None, None)
+    builder.write("alice/1", "g", 6, 7, 5, 9, "fail").write(
+        "alice/2", "g", 8, 9, 5, 9, "info", value="unseen"
+    )
+    builder.write("alice/3", "g", 10, 11, 1, None, "info", value="seen")
+    builder.read("bob", None, 12, 13, 2, value="seen").op("bob", "read", 14, 15)
+    builder.op("bob", "read", 16, 17, "fail", version_read=7).op(
+        "bob", "read", 18, 19, "info", version_read=7
+    )
+    found = accesses_of(Evidence(builder.history()))
     rows = zip(
         *(getattr(found, name).tolist() for name in ("row", "write", "version", "based_on")),
         (found.call_ns // MS).tolist(),
@@ -97,52 +101,67 @@ def test_which_accesses_count() -> None:
 
 
 def test_a_client_knows_its_own_earlier_writes_under_the_same_grant() -> None:
-    story = Story().acquire("alice", "g", 0, 1).acquire("bob", "h", 0, 1, key="l").acquire("carol", "i", 0, 1)
-    story.write("alice", "g", 2, 3, 0, 4).write("alice", "g", 4, 5, 0, 5).write("alice", "g", 6, 7, 9, 10)
-    story.write("alice", "g", 8, 9, None, 11).write("carol", "i", 8, 9, 0, 6).write("dave", None, 9, 10, 0, 7)
-    story.write("dave", None, 11, 12, 0, 8).write("bob", "h", 13, 14, 0, 12, key="l")
-    story.write("bob", "h", 15, 16, 0, 12, key="l")
-    evidence = Evidence(story.history())
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "g", 0, 1)
+        .acquire("bob", "h", 0, 1, key="l")
+        .acquire("carol", "i", 0, 1)
+    )
+    builder.write("alice", "g", 2, 3, 0, 4).write("alice", "g", 4, 5, 0, 5).write("alice", "g", 6, 7, 9, 10)
+    builder.write("alice", "g", 8, 9, None, 11).write("carol", "i", 8, 9, 0, 6).write(
+        "dave", None, 9, 10, 0, 7
+    )
+    builder.write("dave", None, 11, 12, 0, 8).write("bob", "h", 13, 14, 0, 12, key="l")
+    builder.write("bob", "h", 15, 16, 0, 12, key="l")
+    evidence = Evidence(builder.history())
     assert evidence.based_on.tolist() == [0, 4, 9, MISSING, 0, 0, 0, 0, 12]
 
 
 def test_a_log_of_the_store_shows_that_an_unsure_grant_was_made() -> None:
-    story = (
-        Story()
+    builder = (
+        HistoryBuilder()
         .acquire("alice", "g", 0, 1)
         .acquire("bob", "h", 10, 20, "info")
         .acquire("carol", "i", 11, 21, "info")
     )
     entries = [(1, "x", "g", None), (2, "y", "i", None), (3, "z", None, None), (4, "z", "other", None)]
-    grants = Evidence(story.lab("log", 40, key="k", entries=entries).history()).grants
+    grants = Evidence(builder.lab("log", 40, key="k", entries=entries).history()).grants
     assert (grants.held.tolist(), grants.returned.tolist()) == ([True, False, True], [True, False, False])
     assert grants.acquired_ns[[0, 2]].tolist() == [MS, 40 * MS]
 
 
 def test_a_write_shows_that_an_unsure_grant_was_made_and_moves_no_other() -> None:
-    story = Story().acquire("alice", "g", 0, 50, token="a").acquire("bob", "h", 10, 20, "info", token="b")
-    story.acquire("carol", "i", 11, 21, "info", token="c").acquire(
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "g", 0, 50, token="a")
+        .acquire("bob", "h", 10, 20, "info", token="b")
+    )
+    builder.acquire("carol", "i", 11, 21, "info", token="c").acquire(
         "dave", "j", 12, 22, "info", key="l", token="d"
     )
-    story.write("alice/1", "g", 30, 31, None, 1, token="a")  # before her acquire returned
-    story.write("bob/1", "h", 32, 33, None, 2, token="b").write("bob/1", "h", 34, 35, None, 3, token="b")
-    story.write("eve", None, 36, 37, None, 4, token="c").write("eve", None, 38, 39, None, 5, token="d")
-    story.write("eve", None, 40, 41, None, 6)
-    grants = Evidence(story.history()).grants
+    builder.write("alice/1", "g", 30, 31, None, 1, token="a")  # before her acquire returned
+    builder.write("bob/1", "h", 32, 33, None, 2, token="b").write("bob/1", "h", 34, 35, None, 3, token="b")
+    builder.write("eve", None, 36, 37, None, 4, token="c").write("eve", None, 38, 39, None, 5, token="d")
+    builder.write("eve", None, 40, 41, None, 6)
+    grants = Evidence(builder.history()).grants
     assert grants.held.tolist() == [True, True, True, False]
     assert grants.acquired_ns[:3].tolist() == [50 * MS, 33 * MS, 37 * MS]
 
 
 @pytest.mark.parametrize("version", [None, 7])
 def test_a_write_of_unknown_outcome_counts_from_when_it_was_first_seen(version: int | None) -> None:
-    story = Story().acquire("alice", "g", 0, 1).write("alice", "g", 2, 3, None, version, "info", value="x")
-    story.write("bob", None, 2, 3, None, None, "info", value="x", key="l")
-    assert not len(Evidence(story.history()).writes)
-    story.read("carol", None, 20, 30, 4, value="x").read("dave", None, 5, 25, 3, value="x")
-    story.lab("read", 27, key="k", version_read=5, value="x").lab("read", 28, key="l", value="y")
-    story.lab("log", 29, key="k", entries=[(6, "x", "g", None), (9, "w", "g", None)])
-    story.lab("phase", 1, key="k", value="x").lab("log", 31, key="k", entries=[(2, ["x"], "g", None)])
-    (done,) = Evidence(story.history()).writes.done_ns.tolist()
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "g", 0, 1)
+        .write("alice", "g", 2, 3, None, version, "info", value="x")
+    )
+    builder.write("bob", None, 2, 3, None, None, "info", value="x", key="l")
+    assert not len(Evidence(builder.history()).writes)
+    builder.read("carol", None, 20, 30, 4, value="x").read("dave", None, 5, 25, 3, value="x")
+    builder.lab("read", 27, key="k", version_read=5, value="x").lab("read", 28, key="l", value="y")
+    builder.lab("log", 29, key="k", entries=[(6, "x", "g", None), (9, "w", "g", None)])
+    builder.lab("phase", 1, key="k", value="x").lab("log", 31, key="k", entries=[(2, ["x"], "g", None)])
+    (done,) = Evidence(builder.history()).writes.done_ns.tolist()
     assert done == 25 * MS
-    (number,) = Evidence(story.history()).writes.version_written.tolist()
+    (number,) = Evidence(builder.history()).writes.version_written.tolist()
     assert number == (version or 6)

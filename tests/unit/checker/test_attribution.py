@@ -7,52 +7,52 @@ from typing import Any
 import pytest
 
 from checker.history.events import Event
-from tests.unit.checker.story import MS, TTL, Story
+from tests.unit.checker.builder import MS, TTL, HistoryBuilder
 
 CLOCK, DURABLE, PAUSES = "bounded clock error", "durable nodes", "bounded process pauses"
 
 
-def overlap(**acquired: Any) -> Story:
+def overlap(**acquired: Any) -> HistoryBuilder:
     """Alice is granted the lock until 5000 at the earliest, and Bob at 700."""
-    story = Story(clients=["alice", "bob"])
-    story.acquire("alice", "g1", 100, 110, ttl=5 * TTL, token="ta", **acquired)
-    return story.acquire("bob", "g2", 690, 700, ttl=5 * TTL, token="tb", **acquired)
+    builder = HistoryBuilder(clients=["alice", "bob"])
+    builder.acquire("alice", "g1", 100, 110, ttl=5 * TTL, token="ta", **acquired)
+    return builder.acquire("bob", "g2", 690, 700, ttl=5 * TTL, token="tb", **acquired)
 
 
-def broken(story: Story, name: str = "overlap") -> str:
+def broken(builder: HistoryBuilder, name: str = "overlap") -> str:
     """The sentence about the assumption, without its beginning."""
-    sentence = story.verdict().named(name)[0].broken_assumption
+    sentence = builder.verdict().named(name)[0].broken_assumption
     assert sentence is not None
     return sentence
 
 
-def held(story: Story, node: str, token: str, at: float, key: str = "k") -> Story:
+def held(builder: HistoryBuilder, node: str, token: str, at: float, key: str = "k") -> HistoryBuilder:
     """A node is seen to hold a key."""
-    story._events.append(
+    builder._events.append(
         Event(
             time_ns=round(at * MS), process="node", type="info", f="key-set", node=node, key=key, token=token
         )
     )
-    return story
+    return builder
 
 
 @pytest.mark.parametrize("paused", ["alice", "bob", "C"])
 @pytest.mark.parametrize("breaks", [CLOCK, DURABLE])
 def test_a_node_that_may_have_forgotten_goes_before_a_pause(paused: str, breaks: str) -> None:
-    story = overlap().fault("jump", 300, ["C"], breaks=breaks)
-    story.fault("pause", 400, [paused], breaks=PAUSES)
-    assert broken(story) == f"assumption '{breaks}' was broken by the nemesis at 0.20 s (event 2)"
+    builder = overlap().fault("jump", 300, ["C"], breaks=breaks)
+    builder.fault("pause", 400, [paused], breaks=PAUSES)
+    assert broken(builder) == f"assumption '{breaks}' was broken by the nemesis at 0.20 s (event 2)"
 
 
 def test_a_slow_network_makes_no_node_forget() -> None:
-    story = overlap().fault("drift", 300, ["C"], breaks=CLOCK)
-    story.fault("hold", 400, ["alice", "A"], breaks="bounded network delay")
-    assert CLOCK in broken(story)
+    builder = overlap().fault("drift", 300, ["C"], breaks=CLOCK)
+    builder.fault("hold", 400, ["alice", "A"], breaks="bounded network delay")
+    assert CLOCK in broken(builder)
 
 
 def test_the_clock_of_a_client_makes_no_node_forget() -> None:
-    story = overlap().fault("crash", 300, ["C"], breaks=DURABLE).fault("jump", 400, ["alice"], breaks=CLOCK)
-    assert DURABLE in broken(story)
+    builder = overlap().fault("crash", 300, ["C"], breaks=DURABLE).fault("jump", 400, ["alice"], breaks=CLOCK)
+    assert DURABLE in broken(builder)
 
 
 @pytest.mark.parametrize(
@@ -80,30 +80,30 @@ def test_the_clock_of_a_client_makes_no_node_forget() -> None:
 def test_only_what_happened_while_the_key_was_forgotten_fits(
     f: str, at: float, until: float | None, fits: bool
 ) -> None:
-    story = overlap().release("alice", "g1", 800, 810).fault(f, at, ["C"], breaks=CLOCK, until=until)
-    story.fault("pause", 750, ["alice"], breaks=PAUSES)
-    assert (CLOCK in broken(story)) is fits
-    assert (PAUSES in broken(story)) is not fits
+    builder = overlap().release("alice", "g1", 800, 810).fault(f, at, ["C"], breaks=CLOCK, until=until)
+    builder.fault("pause", 750, ["alice"], breaks=PAUSES)
+    assert (CLOCK in broken(builder)) is fits
+    assert (PAUSES in broken(builder)) is not fits
 
 
 def test_what_lasts_goes_before_what_makes_no_node_forget() -> None:
-    story = overlap().fault("drift", 10, ["C"], breaks=CLOCK).fault("pause", 300, ["C"], breaks=PAUSES)
-    assert CLOCK in broken(story)
+    builder = overlap().fault("drift", 10, ["C"], breaks=CLOCK).fault("pause", 300, ["C"], breaks=PAUSES)
+    assert CLOCK in broken(builder)
 
 
 def test_a_fault_without_targets_fits_no_better() -> None:
-    story = overlap().fault("jump", 200, [], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
-    assert "(event 4), the latest of 2 faults" in broken(story)
+    builder = overlap().fault("jump", 200, [], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
+    assert "(event 4), the latest of 2 faults" in broken(builder)
 
 
 def test_another_clients_pause_goes_after_ones_own_and_after_a_nodes() -> None:
     def put_down_to(*paused: str) -> str:
-        story = Story(clients=["alice", "bob", "carol"]).acquire("alice", "g1", 0, 10)
+        builder = HistoryBuilder(clients=["alice", "bob", "carol"]).acquire("alice", "g1", 0, 10)
         for number, who in enumerate(paused):
-            story.fault("pause", 20 + 10 * number, [who], breaks=f"no pause of {who}")
-        story.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
-        story.write("alice", "g1", 1540, 1550, 0, 2)
-        return broken(story, "stale-write").split("'")[1].removeprefix("no pause of ")
+            builder.fault("pause", 20 + 10 * number, [who], breaks=f"no pause of {who}")
+        builder.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
+        builder.write("alice", "g1", 1540, 1550, 0, 2)
+        return broken(builder, "stale-write").split("'")[1].removeprefix("no pause of ")
 
     assert put_down_to("alice", "carol") == "alice"
     assert put_down_to("A", "carol") == "A"
@@ -112,60 +112,64 @@ def test_another_clients_pause_goes_after_ones_own_and_after_a_nodes() -> None:
 
 
 def test_a_fault_that_was_over_before_the_earlier_grant_was_asked_for_fits_nothing() -> None:
-    story = (
-        Story(clients=["alice", "bob"]).lab("phase", 0).fault("crash", 40, ["C"], breaks=DURABLE, until=60)
+    builder = (
+        HistoryBuilder(clients=["alice", "bob"])
+        .lab("phase", 0)
+        .fault("crash", 40, ["C"], breaks=DURABLE, until=60)
     )
-    story.acquire("alice", "g1", 100, 110, ttl=5 * TTL).fault("pause", 300, ["alice"], breaks=PAUSES)
-    assert PAUSES in broken(story.acquire("bob", "g2", 690, 700))
+    builder.acquire("alice", "g1", 100, 110, ttl=5 * TTL).fault("pause", 300, ["alice"], breaks=PAUSES)
+    assert PAUSES in broken(builder.acquire("bob", "g2", 690, 700))
 
 
 def test_what_lasts_goes_after_what_happens() -> None:
-    story = overlap().fault("crash", 300, ["D"], breaks=DURABLE).fault("drift", 10, ["C"], breaks=CLOCK)
-    assert broken(story).endswith("(event 4)")
-    assert DURABLE in broken(story)
+    builder = overlap().fault("crash", 300, ["D"], breaks=DURABLE).fault("drift", 10, ["C"], breaks=CLOCK)
+    assert broken(builder).endswith("(event 4)")
+    assert DURABLE in broken(builder)
 
 
 def test_several_that_fit_alike_are_all_told() -> None:
-    story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("crash", 300, ["D"], breaks=DURABLE)
-    story.fault("pause", 400, ["bob"], breaks=PAUSES)
-    assert broken(story) == (
+    builder = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("crash", 300, ["D"], breaks=DURABLE)
+    builder.fault("pause", 400, ["bob"], breaks=PAUSES)
+    assert broken(builder) == (
         "assumption 'durable nodes' was broken by the nemesis at 0.20 s (event 4), the latest of 2 faults "
         "that may have led to it (events 2, 4)"
     )
 
 
 def test_a_long_list_of_faults_is_cut() -> None:
-    story = overlap()
+    builder = overlap()
     for at in range(200, 900, 100):
-        story.fault("jump", at - 50, [f"N{at}"], breaks=CLOCK)
-    assert broken(story).endswith("the latest of 6 faults that may have led to it (events 4, 6, 8, 10, 12 …)")
+        builder.fault("jump", at - 50, [f"N{at}"], breaks=CLOCK)
+    assert broken(builder).endswith(
+        "the latest of 6 faults that may have led to it (events 4, 6, 8, 10, 12 …)"
+    )
 
 
 def test_a_node_that_held_both_keys_fits_best() -> None:
-    story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
-    assert "(events 2, 4)" in broken(story)
-    held(held(story, "C", "ta", 105), "D", "tb", 695)
-    assert "(events" in broken(story), "each of them held one of the two"
-    assert broken(held(story, "C", "tb", 695)).endswith("(event 3)")
+    builder = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
+    assert "(events 2, 4)" in broken(builder)
+    held(held(builder, "C", "ta", 105), "D", "tb", 695)
+    assert "(events" in broken(builder), "each of them held one of the two"
+    assert broken(held(builder, "C", "tb", 695)).endswith("(event 3)")
 
 
 def test_another_keys_value_tells_nothing() -> None:
-    story = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
-    held(held(story, "C", "ta", 105, key="other"), "C", "tb", 106, key="other")
-    assert "the latest of 2 faults" in broken(story)
+    builder = overlap().fault("jump", 200, ["C"], breaks=CLOCK).fault("jump", 300, ["D"], breaks=CLOCK)
+    held(held(builder, "C", "ta", 105, key="other"), "C", "tb", 106, key="other")
+    assert "the latest of 2 faults" in broken(builder)
 
 
 def test_an_extension_that_kept_nothing_is_put_down_to_a_node_too() -> None:
-    story = overlap().extend("alice", "g1", 710, 720, ttl=5 * TTL)
-    story.fault("jump", 300, ["C"], breaks=CLOCK).fault("pause", 400, ["alice"], breaks=PAUSES)
-    assert CLOCK in broken(story, "continuity-loss")
+    builder = overlap().extend("alice", "g1", 710, 720, ttl=5 * TTL)
+    builder.fault("jump", 300, ["C"], breaks=CLOCK).fault("pause", 400, ["alice"], breaks=PAUSES)
+    assert CLOCK in broken(builder, "continuity-loss")
 
 
 def test_what_no_node_forgot_is_put_down_to_the_latest_as_before() -> None:
-    story = Story(clients=["alice", "bob"]).acquire("alice", "g1", 0, 10)
-    story.fault("jump", 20, ["C"], breaks=CLOCK).fault("pause", 30, ["alice"], breaks=PAUSES)
-    story.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
-    story.write("alice", "g1", 1540, 1550, 0, 2)
-    assert broken(story, "stale-write") == (
+    builder = HistoryBuilder(clients=["alice", "bob"]).acquire("alice", "g1", 0, 10)
+    builder.fault("jump", 20, ["C"], breaks=CLOCK).fault("pause", 30, ["alice"], breaks=PAUSES)
+    builder.acquire("bob", "g2", 1500, 1510).write("bob", "g2", 1520, 1530, 0, 1)
+    builder.write("alice", "g1", 1540, 1550, 0, 2)
+    assert broken(builder, "stale-write") == (
         "assumption 'bounded process pauses' was broken by the nemesis at 30 ms (event 4)"
     )

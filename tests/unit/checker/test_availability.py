@@ -6,21 +6,21 @@ import pytest
 
 from checker.history.evidence import Interval
 from checker.properties.availability import covers, merged, total, within
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 from tests.unit.checker.test_liveness import CLIENTS, dead_alice, leaked, refused, unavailable, wanting
 
 NS = 1e-6
 
 
-def crashed(**params: object) -> Story:
+def crashed(**params: object) -> HistoryBuilder:
     """Alice's lease is over at 1010 ms; a leak takes refusals of more than 2000 ms after that."""
     return dead_alice(rho=0.0, **params)
 
 
-def tried(story: Story, *times: tuple[int, int], who: str = "bob") -> Story:
+def tried(builder: HistoryBuilder, *times: tuple[int, int], who: str = "bob") -> HistoryBuilder:
     for call, back in times:
-        story.acquire(who, f"{who}-{call}", call, back, "fail", error="held")
-    return story
+        builder.acquire(who, f"{who}-{call}", call, back, "fail", error="held")
+    return builder
 
 
 def test_a_leak_is_longer_than_ttl_and_grace_not_as_long() -> None:
@@ -29,25 +29,27 @@ def test_a_leak_is_longer_than_ttl_and_grace_not_as_long() -> None:
 
 
 def test_the_longest_lease_that_was_asked_for_counts_also_if_it_was_an_extension() -> None:
-    def story(until: int) -> Story:
+    def builder(until: int) -> HistoryBuilder:
         base = (
-            Story(rho=0.0, **CLIENTS).acquire("alice", "g1", 0, 10).extend("alice", "g1", 20, 30, ttl=3_000)
+            HistoryBuilder(rho=0.0, **CLIENTS)
+            .acquire("alice", "g1", 0, 10)
+            .extend("alice", "g1", 20, 30, ttl=3_000)
         )
         return refused(base.release("alice", "g1", 40, 50), 100, until)
 
-    assert not leaked(story(3_900))
-    assert leaked(story(4_400))
+    assert not leaked(builder(3_900))
+    assert leaked(builder(4_400))
 
 
 def test_a_refusal_that_came_back_after_somebody_else_had_asked_proves_nothing() -> None:
-    story = tried(crashed(), *((at, at + 50) for at in range(1_100, 3_000, 100)), (3_050, 3_400))
-    assert leaked(story)
-    assert not leaked(story.acquire("carol", "c", 3_060, 3_070, claimed=900))
+    builder = tried(crashed(), *((at, at + 50) for at in range(1_100, 3_000, 100)), (3_050, 3_400))
+    assert leaked(builder)
+    assert not leaked(builder.acquire("carol", "c", 3_060, 3_070, claimed=900))
 
 
 def test_tries_at_another_key_stand_beside_nobody() -> None:
-    story = tried(crashed(), (4_000, 4_050)).acquire("carol", "c", 4_010, 4_020, key="l")
-    assert leaked(story)
+    builder = tried(crashed(), (4_000, 4_050)).acquire("carol", "c", 4_010, 4_020, key="l")
+    assert leaked(builder)
 
 
 def test_a_late_refusal_is_enough_after_an_early_one() -> None:
@@ -62,10 +64,10 @@ def test_a_single_late_refusal_counts_without_the_time_in_which_its_client_stood
 
 
 def test_several_standstills_of_one_client_count_together() -> None:
-    story = refused(crashed(), 1_100, 3_500)
-    assert leaked(story.stall("bob", 1_500, 100))
-    assert leaked(story.stall("bob", 1_700, 100))
-    assert not leaked(story.stall("lab", 2_000, 400))
+    builder = refused(crashed(), 1_100, 3_500)
+    assert leaked(builder.stall("bob", 1_500, 100))
+    assert leaked(builder.stall("bob", 1_700, 100))
+    assert not leaked(builder.stall("lab", 2_000, 400))
 
 
 def test_a_standstill_before_the_refusals_changes_nothing() -> None:
@@ -102,22 +104,22 @@ def test_a_lease_may_be_over_later_by_as_much_as_stamps_are_uncertain(called: in
 
 @pytest.mark.parametrize(("called", "leak"), [(2_055, False), (2_056, True)])
 def test_a_release_may_be_over_later_by_as_much_as_stamps_are_uncertain(called: int, leak: bool) -> None:
-    story = Story(rho=0.0, epsilon_ns=5 * MS, **CLIENTS).acquire("alice", "g1", 0, 10)
-    assert leaked(tried(story.release("alice", "g1", 20, 50), (called, called + 50))) == leak
+    builder = HistoryBuilder(rho=0.0, epsilon_ns=5 * MS, **CLIENTS).acquire("alice", "g1", 0, 10)
+    assert leaked(tried(builder.release("alice", "g1", 20, 50), (called, called + 50))) == leak
 
 
 def test_a_lock_without_expiry_whose_acquire_timed_out_is_leaked() -> None:
-    story = Story(**CLIENTS).acquire("carol", "g0", 0, 1, ttl=None).release("carol", "g0", 2, 3)
-    story.acquire("alice", "g1", 10, 500, "info", ttl=None, error="timeout")
+    builder = HistoryBuilder(**CLIENTS).acquire("carol", "g0", 0, 1, ttl=None).release("carol", "g0", 2, 3)
+    builder.acquire("alice", "g1", 10, 500, "info", ttl=None, error="timeout")
     for at in range(600, 2_000, 100):
-        story.acquire("bob", f"b{at}", at, at + 50, "fail", ttl=None)
-    assert leaked(story)
+        builder.acquire("bob", f"b{at}", at, at + 50, "fail", ttl=None)
+    assert leaked(builder)
 
 
-def timed_out() -> Story:
+def timed_out() -> HistoryBuilder:
     """Alice's acquire explains refusals until 1500 ms, longer only if her message was held back."""
-    story = Story(rho=0.0, **CLIENTS).acquire("carol", "g0", 0, 1).release("carol", "g0", 2, 3)
-    return story.acquire("alice", "g1", 10, 500, "info", error="timeout")
+    builder = HistoryBuilder(rho=0.0, **CLIENTS).acquire("carol", "g0", 0, 1).release("carol", "g0", 2, 3)
+    return builder.acquire("alice", "g1", 10, 500, "info", error="timeout")
 
 
 def test_only_what_held_back_the_clients_own_message_explains_refusals() -> None:
@@ -130,34 +132,36 @@ def test_only_what_held_back_the_clients_own_message_explains_refusals() -> None
 
 
 def test_a_leak_of_the_second_key() -> None:
-    story = Story(**CLIENTS).acquire("bob", "g0", 0, 5, key="k").acquire("carol", "g1", 6, 10, key="l")
-    story.fault("client_crash", 20, ["carol"])
+    builder = (
+        HistoryBuilder(**CLIENTS).acquire("bob", "g0", 0, 5, key="k").acquire("carol", "g1", 6, 10, key="l")
+    )
+    builder.fault("client_crash", 20, ["carol"])
     for at in range(1_100, 3_400, 100):
-        story.acquire("bob", f"b{at}", at, at + 50, "fail", key="l")
-    assert [f.key for f in story.verdict().named("leak")] == ["l"]
+        builder.acquire("bob", f"b{at}", at, at + 50, "fail", key="l")
+    assert [f.key for f in builder.verdict().named("leak")] == ["l"]
 
 
 def test_faults_of_different_nodes_add_up() -> None:
-    story = dead_alice().fault("crash", 50, ["A", "B"]).fault("crash", 60, ["C"])
-    assert not leaked(refused(story, 100, 5_000))
+    builder = dead_alice().fault("crash", 50, ["A", "B"]).fault("crash", 60, ["C"])
+    assert not leaked(refused(builder, 100, 5_000))
     assert leaked(refused(dead_alice().fault("crash", 50, ["A"]).fault("crash", 60, ["B"]), 100, 5_000))
 
 
 @pytest.mark.parametrize("quorum", [None, 3])
 def test_without_the_number_of_nodes_a_majority_is_not_known(quorum: int | None) -> None:
-    story = refused(dead_alice(nodes=None, quorum=quorum).fault("crash", 50, ["A"]), 100, 5_000)
-    verdict = story.verdict()["deadlock_freedom"]
+    builder = refused(dead_alice(nodes=None, quorum=quorum).fault("crash", 50, ["A"]), 100, 5_000)
+    verdict = builder.verdict()["deadlock_freedom"]
     assert (verdict.outcome, verdict.findings) == ("ok", ())
 
 
 def test_a_client_may_be_killed_twice() -> None:
-    story = crashed().release("alice/2", "g1", 1_100, 1_110).acquire("alice/2", "g2", 1_200, 1_210)
-    assert leaked(refused(story.fault("client_crash", 1_300, ["alice"]), 2_300, 4_500))
+    builder = crashed().release("alice/2", "g1", 1_100, 1_110).acquire("alice/2", "g2", 1_200, 1_210)
+    assert leaked(refused(builder.fault("client_crash", 1_300, ["alice"]), 2_300, 4_500))
 
 
 def test_grants_and_questions_while_no_majority_was_up_prove_nothing() -> None:
-    def down() -> Story:
-        return Story(**CLIENTS).fault("crash", 0, ["A", "B", "C"], until=100)
+    def down() -> HistoryBuilder:
+        return HistoryBuilder(**CLIENTS).fault("crash", 0, ["A", "B", "C"], until=100)
 
     granted = tried(down().acquire("alice", "g1", 20, 30, ttl=5), (200, 210)).verdict()["fault_tolerance"]
     assert granted.outcome == "unknown"

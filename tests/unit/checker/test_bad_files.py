@@ -20,7 +20,7 @@ from checker.formats import edn, jsonl, parquet_table
 from checker.formats.text import PIECE_BYTES, Lines, Text, size_of, told_size
 from checker.history.arrays import largest_before
 from checker.history.events import Event, Params
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 ROOT = Path(__file__).resolve().parents[3]
 CASE = ROOT / "tests" / "golden" / "overlap-accepted.jsonl"
@@ -97,8 +97,8 @@ def test_parameters_beyond_reason_are_refused(name: str, value: int) -> None:
 
 
 def test_the_largest_parameters_crash_no_check() -> None:
-    story = Story().acquire("alice", "g1", 0, 10, claimed=900).release("alice", "g1", 20, 30)
-    events = story.acquire("bob", "g2", 400, 410, claimed=900).history().events()
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, claimed=900).release("alice", "g1", 20, 30)
+    events = builder.acquire("bob", "g2", 400, 410, claimed=900).history().events()
     for model in ("lease", "owner-mutex", "mutex", "fenced-mutex"):
         for most in (0, 10**17):
             params = Params(epsilon_ns=most, delta_ns=most, stall_ns=most, grace_ns=most, unavailable_ns=most)
@@ -129,13 +129,13 @@ def test_what_unpacks_to_more_than_is_allowed_is_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["h.jsonl.gz", "h.edn.gz", "h.log.gz", "h.edn", "h.log", "h.jsonl"])
 def test_bytes_that_are_no_utf8_are_an_error(tmp_path: Path, name: str) -> None:
-    story = Story().acquire("alice", "g1", 0, 10).history()
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).history()
     if ".log" in name:
         data = b"INFO  jepsen.util - 0\t:invoke\t:write\tal\xffce\n"
     elif ".edn" in name:
-        data = b"".join(edn.line_of(e, i).encode() + b"\n" for i, e in enumerate(story.events()))
+        data = b"".join(edn.line_of(e, i).encode() + b"\n" for i, e in enumerate(builder.events()))
     else:
-        data = b"".join(jsonl.event_line(e, i) for i, e in enumerate(story.events()))
+        data = b"".join(jsonl.event_line(e, i) for i, e in enumerate(builder.events()))
     data = data.replace(b"alice", b"al\xffce", 1)
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
@@ -179,7 +179,7 @@ def test_a_long_last_line_is_read_piece_by_piece(tmp_path: Path, monkeypatch: py
 def test_a_reader_of_parquet_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("polars")
     path = tmp_path / "h.parquet"
-    save(Story().acquire("alice", "g1", 0, 10).history(), path)
+    save(HistoryBuilder().acquire("alice", "g1", 0, 10).history(), path)
     path.write_bytes(path.read_bytes().replace(b"lock-lab.sha256", b"lock-lab.sha257"))
     with pytest.raises(HistoryError, match="digest"):
         load(path)
@@ -209,7 +209,7 @@ def test_what_is_no_parquet_of_ours_is_not_given_to_polars(
 def test_parquet_of_more_than_is_allowed_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("polars")
     path = tmp_path / "h.parquet"
-    save(Story().acquire("alice", "g1", 0, 10).history(), path)
+    save(HistoryBuilder().acquire("alice", "g1", 0, 10).history(), path)
     with pytest.raises(HistoryError, match="saw more than 10 B"):
         load(path, max_size=10)
     with pytest.raises(HistoryError, match="saw more than 10 B"):

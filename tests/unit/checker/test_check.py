@@ -21,31 +21,33 @@ from checker.history.evidence import LISTED_MAX, Evidence
 from checker.history.operations import MISSING, NEVER
 from checker.properties import fencing, resource
 from checker.verdict import Outcome, worst
-from tests.unit.checker.story import Story, names, outcomes
+from tests.unit.checker.builder import HistoryBuilder, names, outcomes
 
 
-def overlap() -> Story:
+def overlap() -> HistoryBuilder:
     return (
-        Story(clients=["alice", "bob", "carol"]).acquire("alice", "g1", 0, 10).acquire("bob", "g2", 690, 700)
+        HistoryBuilder(clients=["alice", "bob", "carol"])
+        .acquire("alice", "g1", 0, 10)
+        .acquire("bob", "g2", 690, 700)
     )
 
 
-def broken(story: Story, name: str = "overlap") -> str | None:
-    return story.verdict().named(name)[0].broken_assumption
+def broken(builder: HistoryBuilder, name: str = "overlap") -> str | None:
+    return builder.verdict().named(name)[0].broken_assumption
 
 
 def test_a_violation_names_the_latest_assumption_broken_before_it() -> None:
-    story = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
-    story.fault("crash", 200, ["D"], breaks="durable nodes").fault("jump", 800, ["E"], breaks="too late")
-    assert broken(story) == (
+    builder = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
+    builder.fault("crash", 200, ["D"], breaks="durable nodes").fault("jump", 800, ["E"], breaks="too late")
+    assert broken(builder) == (
         "assumption 'durable nodes' was broken by the nemesis at 0.20 s (event 4), the latest of 2 faults "
         "that may have led to it (events 2, 4)"
     )
 
 
 def test_a_fault_of_a_bystander_is_blamed_last() -> None:
-    story = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
-    assert broken(story.fault("pause", 200, ["carol"], breaks="bounded process pauses")) == (
+    builder = overlap().fault("jump", 100, ["C"], breaks="bounded clock error")
+    assert broken(builder.fault("pause", 200, ["carol"], breaks="bounded process pauses")) == (
         "assumption 'bounded clock error' was broken by the nemesis at 0.10 s (event 2)"
     )
     assert broken(overlap().fault("pause", 200, ["carol"], breaks="pauses")) is not None
@@ -70,33 +72,36 @@ def test_a_definite_violation_stands_whatever_else_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "reason"),
+    ("builder", "reason"),
     [
-        (Story().lab("anchor", 5, "fail", error="alice's 3rd SET"), "an anchor never came: alice's 3rd SET"),
-        (Story().lab("abort", 5, "info", error="disk full"), "the harness failed: disk full"),
-        (Story().fault("pause", 1, ["alice"], receipt=False), "no receipt for pause on alice"),
+        (
+            HistoryBuilder().lab("anchor", 5, "fail", error="alice's 3rd SET"),
+            "an anchor never came: alice's 3rd SET",
+        ),
+        (HistoryBuilder().lab("abort", 5, "info", error="disk full"), "the harness failed: disk full"),
+        (HistoryBuilder().fault("pause", 1, ["alice"], receipt=False), "no receipt for pause on alice"),
     ],
 )
-def test_reasons_to_doubt(story: Story, reason: str) -> None:
-    verdict = story.acquire("alice", "g1", 10, 20, claimed=900).verdict()
+def test_reasons_to_doubt(builder: HistoryBuilder, reason: str) -> None:
+    verdict = builder.acquire("alice", "g1", 10, 20, claimed=900).verdict()
     assert verdict.unknown_reasons[0].startswith(reason)
     assert {p.outcome for p in verdict.properties.values()} == {"unknown"}
 
 
 def test_a_heal_without_a_receipt_is_a_reason_to_doubt() -> None:
-    story = Story().acquire("alice", "g1", 0, 5).fault("cut", 10, ["alice", "D"])
-    story._nemesis("invoke", "heal", 20, fault_id="h", heals="cut-10", target="alice,D")
-    assert story.verdict().unknown_reasons == ("no receipt for heal on alice,D (event 4)",)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 5).fault("cut", 10, ["alice", "D"])
+    builder._nemesis("invoke", "heal", 20, fault_id="h", heals="cut-10", target="alice,D")
+    assert builder.verdict().unknown_reasons == ("no receipt for heal on alice,D (event 4)",)
 
 
 def test_nothing_granted_proves_nothing() -> None:
-    verdict = Story().acquire("alice", "g1", 0, 10, "fail").verdict()
+    verdict = HistoryBuilder().acquire("alice", "g1", 0, 10, "fail").verdict()
     assert verdict.outcome == "unknown"
     assert "nothing was ever granted" in verdict.unknown_reasons[0]
 
 
 def test_operations_under_an_unheard_grant_are_a_reason_to_doubt() -> None:
-    verdict = Story().acquire("alice", "g1", 0, 10).release("bob", "g9", 20, 30).verdict()
+    verdict = HistoryBuilder().acquire("alice", "g1", 0, 10).release("bob", "g9", 20, 30).verdict()
     assert verdict.unknown_reasons == ("1 operations name a grant that no acquire of this history made",)
 
 
@@ -131,124 +136,140 @@ def test_an_unknown_model_is_refused() -> None:
 
 
 def test_findings_are_listed_to_a_limit_and_counted() -> None:
-    story = Story()
+    builder = HistoryBuilder()
     for i in range(LISTED_MAX + 5):
-        story.acquire(f"c{i}", f"g{i}", 0, 10)
-    found = story.verdict().named("overlap")
+        builder.acquire(f"c{i}", f"g{i}", 0, 10)
+    found = builder.verdict().named("overlap")
     assert len(found) == LISTED_MAX
     assert found[0].details["count"] == LISTED_MAX + 4
 
 
 def test_windows_that_touch_do_not_overlap() -> None:
-    def story(last: int) -> Story:
+    def builder(last: int) -> HistoryBuilder:
         base = (
-            Story(rho=0.0).acquire("a", "g1", 0, 10).acquire("b", "g2", 500, 510).release("b", "g2", 600, 610)
+            HistoryBuilder(rho=0.0)
+            .acquire("a", "g1", 0, 10)
+            .acquire("b", "g2", 500, 510)
+            .release("b", "g2", 600, 610)
         )
         return base.acquire("c", "g3", 990, last)
 
-    assert story(1000).verdict().named("overlap")[0].details.get("count", 1) == 1
-    assert len(story(1000).verdict().named("overlap")) == 1
-    assert len(story(999).verdict().named("overlap")) == 2
-    touching = Story(rho=0.0).acquire("a", "g1", 0, 10).acquire("c", "g3", 990, 1000)
+    assert builder(1000).verdict().named("overlap")[0].details.get("count", 1) == 1
+    assert len(builder(1000).verdict().named("overlap")) == 1
+    assert len(builder(999).verdict().named("overlap")) == 2
+    touching = HistoryBuilder(rho=0.0).acquire("a", "g1", 0, 10).acquire("c", "g3", 990, 1000)
     assert "overlap" not in names(touching.verdict())
 
 
 def test_two_grants_of_one_client_may_overlap_too() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("alice/2", "g2", 20, 30)
-    assert "held 'k' twice" in story.verdict().named("overlap")[0].why
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("alice/2", "g2", 20, 30)
+    assert "held 'k' twice" in builder.verdict().named("overlap")[0].why
 
 
 def test_a_reentrant_lock_may_be_taken_again_by_its_holder() -> None:
-    story = (
-        Story(model="reentrant-mutex")
+    builder = (
+        HistoryBuilder(model="reentrant-mutex")
         .acquire("alice", "g1", 0, 10, ttl=None)
         .acquire("alice", "g2", 20, 30, ttl=None)
     )
-    assert story.verdict()["mutual_exclusion"].outcome == "ok"
-    story.acquire("bob", "g3", 40, 50, ttl=None)
-    assert story.verdict()["mutual_exclusion"].outcome == "violated"
+    assert builder.verdict()["mutual_exclusion"].outcome == "ok"
+    builder.acquire("bob", "g3", 40, 50, ttl=None)
+    assert builder.verdict()["mutual_exclusion"].outcome == "violated"
 
 
 def test_a_register_is_judged_as_one() -> None:
     """It has no lock, so there is nothing else to judge; without a word in the header it is recognised."""
 
-    def story(read: int, **params: Any) -> Story:
-        return Story(**params).op("a", "write", 0, 1, asked={"value": 1}).op("b", "read", 2, 3, value=read)
+    def builder(read: int, **params: Any) -> HistoryBuilder:
+        return (
+            HistoryBuilder(**params)
+            .op("a", "write", 0, 1, asked={"value": 1})
+            .op("b", "read", 2, 3, value=read)
+        )
 
-    assert outcomes(story(2, model="cas-register").verdict()) == {"resource": "violated"}
-    assert outcomes(story(2).verdict()) == {"resource": "violated"}
-    assert story(1).verdict().outcome == "ok"
+    assert outcomes(builder(2, model="cas-register").verdict()) == {"resource": "violated"}
+    assert outcomes(builder(2).verdict()) == {"resource": "violated"}
+    assert builder(1).verdict().outcome == "ok"
 
 
 EXACT: dict[str, Any] = {"rho": 0.0, "single_attempt": True, "stall_ns": 0}
 
 
 def test_held_answers_are_claims() -> None:
-    def story(claimed_ms: int) -> Story:
-        base = Story(**EXACT).acquire("alice", "g1", 0, 10, claimed=900)
+    def builder(claimed_ms: int) -> HistoryBuilder:
+        base = HistoryBuilder(**EXACT).acquire("alice", "g1", 0, 10, claimed=900)
         return base.op("alice", "held", 500, 510, grant_id="g1", claimed_ns=claimed_ms * 1_000_000)
 
-    assert "false-validity" not in names(story(511).verdict())
-    assert story(512).verdict()["lease_honesty"].outcome == "violated"
-    extended = story(491).extend("alice/w", "g1", 400, 450)
+    assert "false-validity" not in names(builder(511).verdict())
+    assert builder(512).verdict()["lease_honesty"].outcome == "violated"
+    extended = builder(491).extend("alice/w", "g1", 400, 450)
     assert "false-validity" not in names(extended.verdict())
 
 
 def test_success_after_the_lease_is_a_lie_without_any_claim() -> None:
-    assert Story(**EXACT).acquire("alice", "g1", 0, 1000).verdict()["lease_honesty"].outcome == "ok"
-    assert Story(**EXACT).acquire("alice", "g1", 0, 1001).verdict()["lease_honesty"].outcome == "violated"
-    stalled = Story(**EXACT).acquire("alice", "g1", 0, 1001).stall("lab", 500, 100)
+    assert HistoryBuilder(**EXACT).acquire("alice", "g1", 0, 1000).verdict()["lease_honesty"].outcome == "ok"
+    assert (
+        HistoryBuilder(**EXACT).acquire("alice", "g1", 0, 1001).verdict()["lease_honesty"].outcome
+        == "violated"
+    )
+    stalled = HistoryBuilder(**EXACT).acquire("alice", "g1", 0, 1001).stall("lab", 500, 100)
     assert stalled.verdict()["lease_honesty"].outcome == "ok"
-    elsewhere = Story(**EXACT).acquire("alice", "g1", 0, 1001).stall("bob", 500, 100)
+    elsewhere = HistoryBuilder(**EXACT).acquire("alice", "g1", 0, 1001).stall("bob", 500, 100)
     assert elsewhere.verdict()["lease_honesty"].outcome == "violated"
 
 
 def test_what_nobody_can_know_is_no_lie() -> None:
     """Neither a lock that may try again inside its call, nor a pause that nobody noticed, is a lie."""
-    retried = Story(**{**EXACT, "single_attempt": False}).acquire("alice", "g1", 0, 5000)
+    retried = HistoryBuilder(**{**EXACT, "single_attempt": False}).acquire("alice", "g1", 0, 5000)
     assert retried.verdict()["lease_honesty"].outcome == "ok"
-    unnoticed = Story(**{**EXACT, "stall_ns": 50_000_000}).acquire("alice", "g1", 0, 1050)
+    unnoticed = HistoryBuilder(**{**EXACT, "stall_ns": 50_000_000}).acquire("alice", "g1", 0, 1050)
     assert unnoticed.verdict()["lease_honesty"].outcome == "ok"
-    noticed = Story(**{**EXACT, "stall_ns": 50_000_000}).acquire("alice", "g1", 0, 1051)
+    noticed = HistoryBuilder(**{**EXACT, "stall_ns": 50_000_000}).acquire("alice", "g1", 0, 1051)
     assert noticed.verdict()["lease_honesty"].outcome == "violated"
 
 
 def test_a_store_breaches_only_what_it_claimed() -> None:
-    def story(claims: bool) -> Story:
+    def builder(claims: bool) -> HistoryBuilder:
         both = (
-            Story(store_fences=claims).acquire("alice", "g1", 0, 30, fence=1).release("alice", "g1", 31, 32)
+            HistoryBuilder(store_fences=claims)
+            .acquire("alice", "g1", 0, 30, fence=1)
+            .release("alice", "g1", 31, 32)
         )
         both.acquire("bob", "g2", 5, 40, fence=2).write("bob", "g2", 50, 60, 0, 1, fence=2)
         return both.write("alice", "g1", 70, 80, 1, 2, fence=1)
 
-    assert story(True).verdict().named("fence-breach")
-    assert story(False).verdict()["fencing"].outcome == "unknown"  # either grant may have begun first
+    assert builder(True).verdict().named("fence-breach")
+    assert builder(False).verdict()["fencing"].outcome == "unknown"  # either grant may have begun first
 
 
 def test_fencing_is_unknown_if_promised_and_not_given() -> None:
-    verdict = Story(lock_fences=True).acquire("alice", "g1", 0, 10, claimed=900).verdict()
+    verdict = HistoryBuilder(lock_fences=True).acquire("alice", "g1", 0, 10, claimed=900).verdict()
     assert verdict["fencing"].outcome == "unknown"
-    assert "claims to hand out fences" in fencing.check(Evidence(Story(lock_fences=True).history())).why
+    assert (
+        "claims to hand out fences" in fencing.check(Evidence(HistoryBuilder(lock_fences=True).history())).why
+    )
 
 
 # -- the command line ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("story", "code"),
+    ("builder", "code"),
     [
         (overlap(), 1),
-        (Story().acquire("alice", "g1", 0, 10, claimed=900), 3),
-        (Story().acquire("alice", "g1", 0, 10, claimed=900).write("alice", "g1", 20, 30, 0, 1), 0),
+        (HistoryBuilder().acquire("alice", "g1", 0, 10, claimed=900), 3),
+        (HistoryBuilder().acquire("alice", "g1", 0, 10, claimed=900).write("alice", "g1", 20, 30, 0, 1), 0),
     ],
 )
-def test_exit_codes(story: Story, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_codes(
+    builder: HistoryBuilder, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "h.jsonl"
-    path.write_bytes(story.text())
+    path.write_bytes(builder.text())
     assert main([str(path)]) == code
     assert capsys.readouterr().out.startswith(f"{path}: ")
     assert main([str(path), "--json"]) == code
-    assert json.loads(capsys.readouterr().out) == story.verdict().to_dict()
+    assert json.loads(capsys.readouterr().out) == builder.verdict().to_dict()
 
 
 def test_bad_input_is_code_two_with_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,7 +284,7 @@ def test_bad_input_is_code_two_with_a_hint(tmp_path: Path, capsys: pytest.Captur
 
 def test_a_small_history_imports_nothing_heavy(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
-    path.write_bytes(Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 2_000, 2_010).text())
+    path.write_bytes(HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 2_000, 2_010).text())
     heavy = ("numba", "scipy", "polars", "networkx", "matplotlib", "docker", "lab")
     code = (
         "import sys; from checker.__main__ import main; main([sys.argv[1]]); "
@@ -323,37 +344,42 @@ def test_a_stamp_that_was_not_among_the_items_has_a_code_of_its_own() -> None:
 
 
 def test_a_stall_that_nobody_injected_is_remarked_and_blamed_on_nobody() -> None:
-    quiet = Story().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30)
+    quiet = HistoryBuilder().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30)
     assert quiet.verdict().remarks == ()
-    stalled = Story().acquire("alice", "g1", 0, 10).stall("alice", 12, 300).release("alice", "g1", 400, 410)
+    stalled = (
+        HistoryBuilder()
+        .acquire("alice", "g1", 0, 10)
+        .stall("alice", 12, 300)
+        .release("alice", "g1", 400, 410)
+    )
     (remark,) = stalled.verdict().remarks
     assert "300 ms (alice at" in remark
     assert stalled.verdict().outcome == quiet.verdict().outcome
-    paused = Story().acquire("alice", "g1", 0, 10).fault("pause", 11, ["alice"], until=350)
+    paused = HistoryBuilder().acquire("alice", "g1", 0, 10).fault("pause", 11, ["alice"], until=350)
     paused = paused.stall("alice", 12, 300)
     assert paused.verdict().remarks == ()
 
 
 def test_the_depth_of_a_reentrant_lock_and_the_words_of_a_refusal_come_from_the_header() -> None:
-    def twice(**params: Any) -> Story:
-        story = Story(model="reentrant-mutex", **params).acquire("alice", "g1", 0, 10, ttl=None)
-        return story.acquire("alice", "g2", 20, 30, ttl=None)
+    def twice(**params: Any) -> HistoryBuilder:
+        builder = HistoryBuilder(model="reentrant-mutex", **params).acquire("alice", "g1", 0, 10, ttl=None)
+        return builder.acquire("alice", "g2", 20, 30, ttl=None)
 
     assert twice().verdict()["mutual_exclusion"].outcome == "ok"
     assert twice(depth=2).verdict()["mutual_exclusion"].outcome == "ok"
     assert twice(depth=1).verdict()["mutual_exclusion"].outcome == "violated"
 
-    def refused(**params: Any) -> Story:
-        story = Story(model="owner-mutex", **params).acquire("alice", "g1", 0, 10, ttl=None)
-        story = story.release("alice", "g1", 20, 30)
-        return story.op("bob", "acquire", 40, 50, type="fail", grant_id="g2", error="held")
+    def refused(**params: Any) -> HistoryBuilder:
+        builder = HistoryBuilder(model="owner-mutex", **params).acquire("alice", "g1", 0, 10, ttl=None)
+        builder = builder.release("alice", "g1", 20, 30)
+        return builder.op("bob", "acquire", 40, 50, type="fail", grant_id="g2", error="held")
 
     assert refused().verdict()["mutual_exclusion"].outcome == "ok"
     assert refused(refusals=["held"]).verdict()["mutual_exclusion"].outcome == "violated"
 
 
 def test_a_fence_of_unknown_outcome_is_in_no_order() -> None:
-    story = Story().acquire("alice", "a", 0, 10, fence=5)
-    story.acquire("bob", "b", 2_000, 2_010, "info", fence=3).acquire("carol", "c", 4_000, 4_010, fence=6)
-    assert "fence-order" not in names(story.verdict())
-    assert "fence-order" in names(story.acquire("dave", "d", 6_000, 6_010, fence=4).verdict())
+    builder = HistoryBuilder().acquire("alice", "a", 0, 10, fence=5)
+    builder.acquire("bob", "b", 2_000, 2_010, "info", fence=3).acquire("carol", "c", 4_000, 4_010, fence=6)
+    assert "fence-order" not in names(builder.verdict())
+    assert "fence-order" in names(builder.acquire("dave", "d", 6_000, 6_010, fence=4).verdict())

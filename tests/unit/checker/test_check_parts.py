@@ -15,59 +15,61 @@ from checker.properties.lease_honesty import _held
 from checker.properties.resource import lost_updates
 from checker.properties.waiting import tries_of
 from checker.verdict import Outcome
-from tests.unit.checker.story import MS, TTL, Story
+from tests.unit.checker.builder import MS, TTL, HistoryBuilder
 
 
 def test_a_write_without_a_token_proves_no_acquire() -> None:
-    story = Story().acquire("alice", "g1", 0, 10, "info", token="ta")
-    story.write("bob", None, 20, 30, 0, 1)
-    assert Evidence(story.history()).grants.held.tolist() == [False]
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, "info", token="ta")
+    builder.write("bob", None, 20, 30, 0, 1)
+    assert Evidence(builder.history()).grants.held.tolist() == [False]
 
 
 def test_a_write_with_its_token_proves_an_acquire() -> None:
-    story = Story().acquire("carol", "g0", 0, 5, "info", token="tc")
-    story.acquire("alice", "g1", 0, 10, "info", token="ta").write("bob", None, 20, 30, 0, 1, token="ta")
-    grants = Evidence(story.history()).grants
+    builder = HistoryBuilder().acquire("carol", "g0", 0, 5, "info", token="tc")
+    builder.acquire("alice", "g1", 0, 10, "info", token="ta").write("bob", None, 20, 30, 0, 1, token="ta")
+    grants = Evidence(builder.history()).grants
     assert {g: bool(h) for g, h in zip(("g0", "g1"), grants.held, strict=True)} == {"g0": False, "g1": True}
     assert int(grants.acquired_ns[1]) == 30 * MS
 
 
 def test_another_keys_write_with_its_token_proves_nothing() -> None:
-    story = Story().acquire("alice", "g1", 0, 10, "info", token="ta")
-    story.write("bob", None, 20, 30, 0, 1, token="ta", key="other")
-    assert Evidence(story.history()).grants.held.tolist() == [False]
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, "info", token="ta")
+    builder.write("bob", None, 20, 30, 0, 1, token="ta", key="other")
+    assert Evidence(builder.history()).grants.held.tolist() == [False]
 
 
 def test_just_the_writes_of_lost_updates_are_named() -> None:
-    story = Story().acquire("alice", "g1", 0, 1, ttl=None)
-    story.write("alice", "g1", 10, 11, 0, 1)
-    story.write("alice", "g1", 20, 21, 1, 2).write("bob", None, 22, 23, 1, 3)
-    story.write("alice", "g1", 30, 31, 3, 4).write("alice", "g1", 40, 41, 4, 5)
-    evidence = Evidence(story.history())
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 1, ttl=None)
+    builder.write("alice", "g1", 10, 11, 0, 1)
+    builder.write("alice", "g1", 20, 21, 1, 2).write("bob", None, 22, 23, 1, 3)
+    builder.write("alice", "g1", 30, 31, 3, 4).write("alice", "g1", 40, 41, 4, 5)
+    evidence = Evidence(builder.history())
     findings, rows = lost_updates(evidence)
     assert [finding.clients for finding in findings] == [("alice", "bob")]
     assert [int(evidence.ops.version_written[row]) for row in rows] == [2, 3]
 
 
 def test_nothing_lost_names_no_write() -> None:
-    story = Story().write("alice", None, 10, 11, 0, 1).write("alice", None, 20, 21, 1, 2)
-    findings, rows = lost_updates(Evidence(story.history()))
+    builder = HistoryBuilder().write("alice", None, 10, 11, 0, 1).write("alice", None, 20, 21, 1, 2)
+    findings, rows = lost_updates(Evidence(builder.history()))
     assert (findings, rows.tolist()) == ([], [])
 
 
 def test_what_several_checks_ask_for_is_derived_once_and_not_kept_of_a_long_history(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30, "fail", refused_by=2)
-    short, long = Evidence(story.history()), Evidence(story.history())
+    builder = (
+        HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30, "fail", refused_by=2)
+    )
+    short, long = Evidence(builder.history()), Evidence(builder.history())
     assert tries_of(short) is tries_of(short)
     assert mutual_exclusion.check(short).outcome is Outcome.OK
     assert "guaranteed" in vars(short)
-    verdict = check(story.history()).to_dict()
+    verdict = check(builder.history()).to_dict()
     monkeypatch.setattr("checker.history.evidence.KEPT_MAX", 1)
     assert tries_of(long) is not tries_of(long)
     assert tries_of(long).row.tolist() == tries_of(short).row.tolist() == [0, 1]
-    assert check(story.history()).to_dict() == verdict
+    assert check(builder.history()).to_dict() == verdict
 
 
 def test_codes_are_compared_as_integers_are() -> None:
@@ -85,11 +87,11 @@ def test_codes_are_compared_as_integers_are() -> None:
 
 def answers(*asked: tuple[str, str, int], ttl: float | None = TTL) -> list[tuple[str, int]]:
     """Which answers (status, grant, claimed nanoseconds) are claims, as the client's grant and the claim."""
-    story = Story().acquire("bob", "g0", 0, 5, ttl=ttl).acquire("alice", "g1", 0, 10, ttl=ttl)
+    builder = HistoryBuilder().acquire("bob", "g0", 0, 5, ttl=ttl).acquire("alice", "g1", 0, 10, ttl=ttl)
     for number, (status, grant, claimed_ns) in enumerate(asked):
         at = 100 + 10 * number
-        story.op("alice", "held", at, at + 5, status, grant_id=grant, claimed_ns=claimed_ns)
-    evidence = Evidence(story.history())
+        builder.op("alice", "held", at, at + 5, status, grant_id=grant, claimed_ns=claimed_ns)
+    evidence = Evidence(builder.history())
     rows, grants = _held(evidence)
     claims = evidence.ops.claimed_ns[rows].tolist()
     return list(zip([evidence.holder(int(g)) for g in grants], claims, strict=True))

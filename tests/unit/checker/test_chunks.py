@@ -20,12 +20,12 @@ from checker.formats import chunks, helper, jsonl
 from checker.formats.chunks import Chunk, chunk_of, merge, packed, read_range, spans, unpacked
 from checker.history.events import Event
 from checker.history.pairing import EVENT_CODES, EventColumns, is_client_event
-from tests.unit.checker.drawn import story
+from tests.unit.checker.drawn import drawn_builder
 
 
 def lines_in(path: Path) -> list[bytes]:
     """Write drawn events without header and footer; returns the lines."""
-    lines = story(0).text().splitlines(keepends=True)[1:-1]
+    lines = drawn_builder(0).text().splitlines(keepends=True)[1:-1]
     path.write_bytes(b"".join(lines))
     return lines
 
@@ -205,7 +205,7 @@ def test_parts_must_follow_each_other(tmp_path: Path) -> None:
 
 def test_events_in_parts_are_one_chunk(tmp_path: Path) -> None:
     """Those of clients and others, whichever part they are in."""
-    events = [e for number in (0, 4) for e in story(number).events()]
+    events = [e for number in (0, 4) for e in drawn_builder(number).events()]
     events = [msgspec.structs.replace(event, index=None) for event in events]
     assert 5 < sum(map(is_client_event, events)) < len(events) - 5
     whole = chunk_of([events])
@@ -238,7 +238,7 @@ def test_joined_columns_keep_their_form() -> None:
 def test_a_file_is_read_in_shares_only_if_it_lies_plain_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = story(0).text()
+    text = drawn_builder(0).text()
     (tmp_path / "h.jsonl").write_bytes(text)
     asked: list[tuple[int, int, bool]] = []
 
@@ -248,7 +248,7 @@ def test_a_file_is_read_in_shares_only_if_it_lies_plain_on_the_disk(
 
     monkeypatch.setattr(chunks, "read_chunks", shares)
     monkeypatch.setattr(chunks, "PARALLEL_BYTES", len(text) + 1)
-    assert len(jsonl.load(tmp_path / "h.jsonl").ops) == len(story(0).history().ops)
+    assert len(jsonl.load(tmp_path / "h.jsonl").ops) == len(drawn_builder(0).history().ops)
     assert asked == []
     monkeypatch.setattr(chunks, "PARALLEL_BYTES", len(text))
     assert len(jsonl.load(tmp_path / "h.jsonl").ops) == len(jsonl.parse(text).ops)

@@ -17,7 +17,7 @@ from checker.history.operations import MISSING
 from checker.properties import cycles
 from checker.properties.cycles import components, graph_of, shortest_cycle
 from tests.fuzzing import examples
-from tests.unit.checker.story import Story, names
+from tests.unit.checker.builder import HistoryBuilder, names
 
 FUZZ = settings(max_examples=examples(300), deadline=None)
 
@@ -25,17 +25,17 @@ FUZZ = settings(max_examples=examples(300), deadline=None)
 @st.composite
 def accesses(draw: st.DrawFn, key: str = "k") -> Accesses:
     """Accesses of one key with versions that may well contradict their times."""
-    story = Story()
+    builder = HistoryBuilder()
     versions = draw(st.lists(st.integers(1, 9), unique=True, min_size=1, max_size=6))
     for number, version in enumerate(versions):
         call = draw(st.integers(0, 30))
         based = draw(st.none() | st.integers(max(0, version - 2), version))
-        story.write(f"w{number}", None, call, call + draw(st.integers(1, 10)), based, version, key=key)
+        builder.write(f"w{number}", None, call, call + draw(st.integers(1, 10)), based, version, key=key)
     for number in range(draw(st.integers(0, 4))):
         call = draw(st.integers(0, 30))
         version = draw(st.sampled_from([0, *versions]))
-        story.op(f"r{number}", "read", call, call + draw(st.integers(1, 10)), key=key, version_read=version)
-    return accesses_of(Evidence(story.history()))
+        builder.op(f"r{number}", "read", call, call + draw(st.integers(1, 10)), key=key, version_read=version)
+    return accesses_of(Evidence(builder.history()))
 
 
 def brute_force(a: Accesses, epsilon_ns: int = 0) -> nx.DiGraph[int]:
@@ -97,35 +97,35 @@ def test_scipy_and_networkx_find_the_same_components(a: Accesses) -> None:
 
 
 def test_a_client_knows_its_own_earlier_writes() -> None:
-    story = Story().acquire("alice", "g", 0, 10)
-    story.write("alice", "g", 20, 30, 0, 1).write("alice", "g", 40, 50, 0, 2)
-    evidence = Evidence(story.history())
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10)
+    builder.write("alice", "g", 20, 30, 0, 1).write("alice", "g", 40, 50, 0, 2)
+    evidence = Evidence(builder.history())
     assert evidence.based_on.tolist() == [0, 1]
-    assert names(story.verdict()) == set()
+    assert names(builder.verdict()) == set()
 
 
 def test_a_blind_write_in_between_is_a_cycle_that_is_told_edge_by_edge() -> None:
-    story = Story().write("alice", None, 30, 40, 0, 2).write("bob", None, 10, 20, None, 1)
-    (finding,) = story.verdict().named("cycle")
+    builder = HistoryBuilder().write("alice", None, 30, 40, 0, 2).write("bob", None, 10, 20, None, 1)
+    (finding,) = builder.verdict().named("cycle")
     assert "alice read version 0, bob wrote version 1 without alice seeing it" in finding.why
     assert "alice wrote version 2 after bob's version 1" in finding.why
     assert [edge["kind"] for edge in finding.details["edges"]] == ["rw", "ww"]
 
 
 def test_a_large_cycle_is_told_by_two_steps() -> None:
-    story = Story()
+    builder = HistoryBuilder()
     n = cycles.WINDOW_MAX + 10
     for version in range(1, n + 1):
-        story.write(f"w{version}", None, version, version + 0.5, None, version)
-    story.op("late", "read", n + 10, n + 11, version_read=0)
-    (finding,) = story.verdict().named("cycle")
+        builder.write(f"w{version}", None, version, version + 0.5, None, version)
+    builder.op("late", "read", n + 10, n + 11, version_read=0)
+    (finding,) = builder.verdict().named("cycle")
     assert [edge["kind"] for edge in finding.details["edges"]] == ["real-time", "version"]
     assert finding.evidence[1] == f"w{n} wrote version {n}, later than late's version 0"
 
 
 def test_a_version_that_nobody_on_record_wrote_has_its_place_all_the_same() -> None:
-    story = Story().op("alice", "read", 0, 1, version_read=2).write("bob", None, 10, 11, None, 1)
-    (finding,) = story.verdict().named("cycle")
+    builder = HistoryBuilder().op("alice", "read", 0, 1, version_read=2).write("bob", None, 10, 11, None, 1)
+    (finding,) = builder.verdict().named("cycle")
     assert finding.evidence == (
         "alice had finished (version 2) by 1 ms, before bob began (version 1) at 10 ms",
         "alice read version 2, later than bob's version 1",
@@ -133,41 +133,49 @@ def test_a_version_that_nobody_on_record_wrote_has_its_place_all_the_same() -> N
 
 
 def test_info_writes_count_only_when_seen() -> None:
-    story = Story().write("alice", None, 0, 10, 0, None, "info", value="a").write("bob", None, 20, 30, 0, 2)
-    assert names(story.verdict()) == set()
-    story.op("carol", "read", 12, 15, version_read=1, value="a")
-    assert names(story.verdict()) == {"lost-update"}
+    builder = (
+        HistoryBuilder()
+        .write("alice", None, 0, 10, 0, None, "info", value="a")
+        .write("bob", None, 20, 30, 0, 2)
+    )
+    assert names(builder.verdict()) == set()
+    builder.op("carol", "read", 12, 15, version_read=1, value="a")
+    assert names(builder.verdict()) == {"lost-update"}
 
 
 def test_info_writes_that_the_store_logged_count() -> None:
-    story = Story().write("alice", None, 0, 10, 0, None, "info", value="a").write("bob", None, 20, 30, 0, 2)
-    story.lab("log", 50, key="k", entries=[(1, "a", None, None), (2, "bob-20", None, None)])
-    assert names(story.verdict()) == {"lost-update"}
+    builder = (
+        HistoryBuilder()
+        .write("alice", None, 0, 10, 0, None, "info", value="a")
+        .write("bob", None, 20, 30, 0, 2)
+    )
+    builder.lab("log", 50, key="k", entries=[(1, "a", None, None), (2, "bob-20", None, None)])
+    assert names(builder.verdict()) == {"lost-update"}
 
 
 def test_a_store_that_gives_a_version_twice_proves_nothing() -> None:
-    verdict = Story().write("alice", None, 0, 10, 0, 1).write("bob", None, 20, 30, 1, 1).verdict()
+    verdict = HistoryBuilder().write("alice", None, 0, 10, 0, 1).write("bob", None, 20, 30, 1, 1).verdict()
     assert verdict["resource"].outcome == "unknown" or verdict["resource"].violations
 
 
 def test_stamps_that_are_uncertain_order_nothing() -> None:
-    def story(epsilon_ns: int) -> Story:
+    def builder(epsilon_ns: int) -> HistoryBuilder:
         return (
-            Story(epsilon_ns=epsilon_ns)
+            HistoryBuilder(epsilon_ns=epsilon_ns)
             .write("alice", None, 0, 10, 0, 1)
             .op("bob", "read", 12, 13, version_read=0)
         )
 
-    assert names(story(0).verdict()) == {"cycle"}
-    assert names(story(1_000_000).verdict()) == set()
-    assert np.array_equal(accesses_of(Evidence(story(0).history())).position, [1, 2])
+    assert names(builder(0).verdict()) == {"cycle"}
+    assert names(builder(1_000_000).verdict()) == set()
+    assert np.array_equal(accesses_of(Evidence(builder(0).history())).position, [1, 2])
 
 
 def test_many_lost_updates_are_told_once_each() -> None:
-    story = Story()
+    builder = HistoryBuilder()
     for i in range(25):
-        story.write("alice", None, 100 * i, 100 * i + 10, 2 * i, 2 * i + 1)
-        story.write("bob", None, 100 * i + 5, 100 * i + 20, 2 * i, 2 * i + 2)
-    verdict = story.verdict()
+        builder.write("alice", None, 100 * i, 100 * i + 10, 2 * i, 2 * i + 1)
+        builder.write("bob", None, 100 * i + 5, 100 * i + 20, 2 * i, 2 * i + 2)
+    verdict = builder.verdict()
     assert names(verdict) == {"lost-update"}
     assert verdict.findings[0].details["count"] == 25

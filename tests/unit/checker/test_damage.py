@@ -13,7 +13,7 @@ from checker.check import check
 from checker.formats import edn, jsonl
 from checker.history.completeness import Completeness
 from checker.history.events import Event
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 TEXTS = (".jsonl", ".edn")
 ALL = (*TEXTS, ".parquet")
@@ -24,8 +24,10 @@ PASSED = {Outcome.OK, Outcome.ABSENT}
 
 def small() -> History:
     """A history of which most properties are ok, so that a pass can be told from none."""
-    story = Story().acquire("alice", "g1", 0, 10, claimed=900, fence=1).release("alice", "g1", 20, 30)
-    return story.acquire("bob", "g2", 400, 410, claimed=900, fence=2).history()
+    builder = (
+        HistoryBuilder().acquire("alice", "g1", 0, 10, claimed=900, fence=1).release("alice", "g1", 20, 30)
+    )
+    return builder.acquire("bob", "g2", 400, 410, claimed=900, fence=2).history()
 
 
 def written(path: Path) -> bytes:

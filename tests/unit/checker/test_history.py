@@ -17,26 +17,26 @@ from checker.formats.jsonl import parse
 from checker.history.events import Event
 from checker.history.history import History
 from checker.history.operations import MISSING, NEVER, NONE, F, Operations, Status
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 ACQUIRE = '{"time_ns":1,"process":"a","type":"invoke","f":"acquire","key":"k","grant_id":"g"}'
 ACQUIRED = '{"time_ns":2,"process":"a","type":"ok","f":"acquire","key":"k","grant_id":"g"}'
 
 
-def written(story: Story, path: Path) -> Path:
-    path.write_bytes(story.text())
+def written(builder: HistoryBuilder, path: Path) -> Path:
+    path.write_bytes(builder.text())
     return path
 
 
-def small() -> Story:
-    story = Story().acquire("alice", "g1", 0, 10, claimed=980, fence=3, token="t1")
-    story.write("alice", "g1", 20, 30, 0, 1, fence=3, token="t1").release("alice", "g1", 40, 50)
-    story.acquire("bob", "g2", 60, 70, "info").acquire("bob/2", "g3", 80, 90, "fail", error="held")
-    story.fault("cut", 100, ["alice", "D"], until=200, breaks="x").stall("bob", 110, 70)
-    story.lab("read", 300, key="k", version_read=1, value="x").lab(
+def small() -> HistoryBuilder:
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, claimed=980, fence=3, token="t1")
+    builder.write("alice", "g1", 20, 30, 0, 1, fence=3, token="t1").release("alice", "g1", 40, 50)
+    builder.acquire("bob", "g2", 60, 70, "info").acquire("bob/2", "g3", 80, 90, "fail", error="held")
+    builder.fault("cut", 100, ["alice", "D"], until=200, breaks="x").stall("bob", 110, 70)
+    builder.lab("read", 300, key="k", version_read=1, value="x").lab(
         "log", 310, key="k", entries=[(1, "x", "g1", 3)]
     )
-    return story.acquire("carol", "g4", 400, None)
+    return builder.acquire("carol", "g4", 400, None)
 
 
 def same(one: Operations, two: Operations) -> None:
@@ -168,10 +168,10 @@ def wrong_count(data: bytes) -> bytes:
 def test_an_incomplete_record_is_a_problem_and_never_a_pass(
     damage: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    story = Story().acquire("alice", "g1", 0, 10, claimed=900).release("alice", "g1", 20, 30)
-    story.acquire("carol", "g4", 400, 410, claimed=900)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, claimed=900).release("alice", "g1", 20, 30)
+    builder.acquire("carol", "g4", 400, 410, claimed=900)
     path = tmp_path / "h.jsonl"
-    path.write_bytes(damage(story.text()))
+    path.write_bytes(damage(builder.text()))
     for history in (load(path), parse(path.read_bytes())):
         assert len(history.problems) == 1
         verdict = check(history)
@@ -180,9 +180,9 @@ def test_an_incomplete_record_is_a_problem_and_never_a_pass(
 
 
 def test_a_truncated_record_keeps_its_violations(tmp_path: Path) -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)
     path = tmp_path / "h.jsonl"
-    path.write_bytes(drop_footer(story.text()))
+    path.write_bytes(drop_footer(builder.text()))
     assert check(load(path))["mutual_exclusion"].outcome == "violated"
 
 
@@ -305,9 +305,9 @@ def test_operations_refuse_columns_of_another_length() -> None:
 
 
 def test_acquires_without_grants_get_one_each_and_their_releases_follow() -> None:
-    story = Story(model="owner-mutex")
+    builder = HistoryBuilder(model="owner-mutex")
     for who, at in (("a", 0), ("b", 30), ("a", 60)):
-        story.op(who, "acquire", at, at + 5).op(who, "release", at + 10, at + 15)
-    assert check(story.history())["mutual_exclusion"].outcome == "ok"
-    story.op("c", "acquire", 61, 64)
-    assert check(story.history())["mutual_exclusion"].outcome == "violated"
+        builder.op(who, "acquire", at, at + 5).op(who, "release", at + 10, at + 15)
+    assert check(builder.history())["mutual_exclusion"].outcome == "ok"
+    builder.op("c", "acquire", 61, 64)
+    assert check(builder.history())["mutual_exclusion"].outcome == "violated"

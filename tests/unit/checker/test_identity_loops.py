@@ -15,7 +15,7 @@ from checker.history.history import History
 from checker.history.identity import acquires_by_grant, origins, owners, threaded, unknown_grants
 from checker.history.operations import COLUMNS, MISSING, NEVER, NONE, F, Names, Operations, Status
 from checker.history.pairing import _each, client_of, unknown_kind
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.checker.test_renaming import table
 
 EACH_HUNDRED = pytest.mark.parametrize("first", range(0, 200, 100))
@@ -148,7 +148,7 @@ def test_the_client_of_a_process() -> None:
     assert [client_of("alice"), client_of("alice/2"), client_of("a/b/2"), client_of("7", "bob")] == [
         *("alice", "alice", "a", "bob")
     ]
-    history = Story().acquire("alice", "g", 0, 1, "info").history()
+    history = HistoryBuilder().acquire("alice", "g", 0, 1, "info").history()
     assert history.ops.name("client", 0) == "alice"
 
 
@@ -169,11 +169,11 @@ def test_an_unknown_kind_is_named_with_the_nearest() -> None:
 
 
 def test_a_grant_that_is_made_twice_or_thrice_is_named_with_its_first_acquire() -> None:
-    story = Story().acquire("alice", "f", 0, 1)
+    builder = HistoryBuilder().acquire("alice", "f", 0, 1)
     for at, who in enumerate(("alice", "bob", "carol"), 1):
-        story.acquire(who, "g", 10 * at, 10 * at + 1)
+        builder.acquire(who, "g", 10 * at, 10 * at + 1)
     with pytest.raises(HistoryError) as caught:
-        story.history()
+        builder.history()
     assert str(caught.value) == (
         "field 'grant_id': saw 'g' again, the grant of the acquire in event 2: bob acquire (event 4)\n"
         "hint: give every acquire a grant_id of its own, and repeat it on what is done with that grant"
@@ -181,22 +181,22 @@ def test_a_grant_that_is_made_twice_or_thrice_is_named_with_its_first_acquire() 
 
 
 def test_a_grant_of_another_key_is_named_with_both() -> None:
-    story = Story().acquire("alice", "f", 0, 1, key="j").acquire("alice", "g", 10, 11, key="l")
-    story.acquire("bob", "h", 12, 13, key="k").release("alice", "g", 20, 21, key="k")
+    builder = HistoryBuilder().acquire("alice", "f", 0, 1, key="j").acquire("alice", "g", 10, 11, key="l")
+    builder.acquire("bob", "h", 12, 13, key="k").release("alice", "g", 20, 21, key="k")
     with pytest.raises(HistoryError) as caught:
-        story.release("carol", "f", 30, 31, key="k").history()
+        builder.release("carol", "f", 30, 31, key="k").history()
     assert caught.value.problem == (
         "this grant is of another key: saw 'k', its acquire is of 'l': alice release (event 6)"
     )
 
 
 def test_only_what_is_done_with_a_lock_needs_its_key() -> None:
-    story = Story().acquire("alice", "g", 0, 1).release("alice", "g", 2, 3, key=None)
-    story.op("bob", "release", 4, 5, "fail", key=None)
-    story.read("bob", None, 6, 7, 0).op("bob", "read", 8, 9, key=None)
-    assert story.history().ops.key.tolist() == [0, 0, NONE, 0, NONE]
+    builder = HistoryBuilder().acquire("alice", "g", 0, 1).release("alice", "g", 2, 3, key=None)
+    builder.op("bob", "release", 4, 5, "fail", key=None)
+    builder.read("bob", None, 6, 7, 0).op("bob", "read", 8, 9, key=None)
+    assert builder.history().ops.key.tolist() == [0, 0, NONE, 0, NONE]
     with pytest.raises(HistoryError, match="is absent, as is grant_id"):
-        story.op("bob", "release", 10, 11, key=None).history()
+        builder.op("bob", "release", 10, 11, key=None).history()
 
 
 def test_no_stall_is_an_operation() -> None:

@@ -20,21 +20,28 @@ from checker.live.judge import Judge
 from checker.live.window import HELD_MAX
 from checker.verdict import Severity
 from tests.fuzz.live import NAMES, judged, offline
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 ROOT = Path(__file__).resolve().parents[3]
 STORED = sorted([*(ROOT / "tests" / "golden").glob("*.jsonl"), *(ROOT / "reports").rglob("*.jsonl*")])
 WAIT_S = 60
 
 
-def violated() -> Story:
-    return Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
+def violated() -> HistoryBuilder:
+    return (
+        HistoryBuilder()
+        .acquire("alice", "g1", 0, 10)
+        .acquire("bob", "g2", 20, 30)
+        .write("bob", "g2", 40, 50, 0, 1)
+    )
 
 
-def correct() -> Story:
-    story = Story().acquire("alice", "g1", 0, 10, fence=1).write("alice", "g1", 11, 12, 0, 1, fence=1)
-    story.release("alice", "g1", 13, 14).acquire("bob", "g2", 20, 30, fence=2)
-    return story.write("bob", "g2", 40, 50, 1, 2, fence=2).release("bob", "g2", 60, 70)
+def correct() -> HistoryBuilder:
+    builder = (
+        HistoryBuilder().acquire("alice", "g1", 0, 10, fence=1).write("alice", "g1", 11, 12, 0, 1, fence=1)
+    )
+    builder.release("alice", "g1", 13, 14).acquire("bob", "g2", 20, 30, fence=2)
+    return builder.write("bob", "g2", 40, 50, 1, 2, fence=2).release("bob", "g2", 60, 70)
 
 
 @pytest.mark.full
@@ -55,100 +62,116 @@ def test_agrees_with_the_offline_check_on_every_stored_history() -> None:
     assert compared > 100
 
 
-def told(story: Story) -> list[tuple[int, str]]:
-    judge = Judge(story.params)
-    found = [(at, f.name) for at, event in enumerate(story.events()) for f in judge.feed(event)]
+def told(builder: HistoryBuilder) -> list[tuple[int, str]]:
+    judge = Judge(builder.params)
+    found = [(at, f.name) for at, event in enumerate(builder.events()) for f in judge.feed(event)]
     return found + [(-1, f.name) for f in judge.end()]
 
 
 def test_a_violation_is_reported_with_the_event_after_which_it_is_certain() -> None:
     assert told(violated()) == [(4, "overlap")]
-    assert told(Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)) == [(-1, "overlap")]
+    assert told(HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)) == [
+        (-1, "overlap")
+    ]
 
 
 def test_what_is_released_at_the_moment_of_the_next_grant_is_no_overlap() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30).release("alice", "g1", 30, 31)
-    assert told(story.write("bob", "g2", 40, 50, 0, 1)) == []
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "g1", 0, 10)
+        .acquire("bob", "g2", 20, 30)
+        .release("alice", "g1", 30, 31)
+    )
+    assert told(builder.write("bob", "g2", 40, 50, 0, 1)) == []
 
 
 def test_a_release_that_names_no_grant_may_be_of_any() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).op("alice", "release", 15, 16)
-    story.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
-    judge = Judge(story.params)
-    assert [f for event in story.events() for f in judge.feed(event)] == judge.end() == []
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).op("alice", "release", 15, 16)
+    builder.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
+    judge = Judge(builder.params)
+    assert [f for event in builder.events() for f in judge.feed(event)] == judge.end() == []
     assert judge.doubts.left_out() == ["1 releases or extensions do not name a grant that is known"]
 
 
 def test_a_release_without_a_grant_counts_although_a_named_one_follows() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).op("alice", "release", 15, 16, "info")
-    story.acquire("bob", "g2", 20, 30).release("alice/1", "g1", 200, 210)
-    story.acquire("carol", "g3", 1_021, 1_022).write("carol", "g3", 1_040, 1_050, 0, 1)
-    assert offline(story.history()) == {}
-    assert told(story) == []
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).op("alice", "release", 15, 16, "info")
+    builder.acquire("bob", "g2", 20, 30).release("alice/1", "g1", 200, 210)
+    builder.acquire("carol", "g3", 1_021, 1_022).write("carol", "g3", 1_040, 1_050, 0, 1)
+    assert offline(builder.history()) == {}
+    assert told(builder) == []
 
 
 def test_a_release_of_a_grant_that_nobody_acquired_may_be_of_any_of_its_client() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).release("alice", "g9", 15, 16)
-    story.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
-    assert offline(story.history()) == {}
-    assert told(story) == []
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).release("alice", "g9", 15, 16)
+    builder.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
+    assert offline(builder.history()) == {}
+    assert told(builder) == []
 
 
 def test_a_release_of_nothing_that_is_known_is_over_when_it_returned() -> None:
     """It may have ended what was held when it was called, and nothing that was acquired after its return."""
-    story = Story().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
-    story.release("alice", "g9", 15, 16, key=None).acquire("alice", "g1", 20, 30)
-    assert told(story.acquire("bob", "g2", 40, 50)) == [(-1, "overlap")]
-    late = Story().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
+    builder = HistoryBuilder().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
+    builder.release("alice", "g9", 15, 16, key=None).acquire("alice", "g1", 20, 30)
+    assert told(builder.acquire("bob", "g2", 40, 50)) == [(-1, "overlap")]
+    late = HistoryBuilder().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
     late.release("alice", "g9", 15, 35, key=None).acquire("alice/1", "g1", 20, 30)
     assert told(late.acquire("bob", "g2", 40, 50)) == []
 
 
 def test_an_extension_that_names_no_grant_may_be_of_any() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).op("alice", "extend", 15, 16, asked={"ttl_ns": 20 * MS})
-    story.acquire("bob", "g2", 200, 210).write("bob", "g2", 220, 230, 0, 1)
-    assert offline(story.history()) == {}
-    assert told(story) == []
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "g1", 0, 10)
+        .op("alice", "extend", 15, 16, asked={"ttl_ns": 20 * MS})
+    )
+    builder.acquire("bob", "g2", 200, 210).write("bob", "g2", 220, 230, 0, 1)
+    assert offline(builder.history()) == {}
+    assert told(builder) == []
 
 
 def test_a_short_extension_counts_however_many_follow() -> None:
-    story = Story().acquire("alice", "g1", 0, 1).extend("alice", "g1", 2, 3, ttl=100)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 1).extend("alice", "g1", 2, 3, ttl=100)
     for number in range(100):
-        story.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
-    story.acquire("bob", "g2", 1_200, 1_210).write("bob", "g2", 1_220, 1_230, 0, 1)
-    assert offline(story.history()) == {}
-    assert told(story) == []
+        builder.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
+    builder.acquire("bob", "g2", 1_200, 1_210).write("bob", "g2", 1_220, 1_230, 0, 1)
+    assert offline(builder.history()) == {}
+    assert told(builder) == []
 
 
 def test_a_grant_that_was_just_extended_and_one_that_is_released_do_not_overlap() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 1_100, 1_110)
-    story.extend("alice", "g1", 1_200, 1_300).release("bob", "g2", 1_300, 1_310)
-    assert told(story) == [(5, "continuity-loss")]
-    assert [name for name, _ in offline(story.history())] == ["continuity-loss"]
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 1_100, 1_110)
+    builder.extend("alice", "g1", 1_200, 1_300).release("bob", "g2", 1_300, 1_310)
+    assert told(builder) == [(5, "continuity-loss")]
+    assert [name for name, _ in offline(builder.history())] == ["continuity-loss"]
 
 
 def test_a_write_that_took_a_later_version_is_late_although_it_returned_first() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).write("alice", "g1", 20, 90, None, 2)
-    story.acquire("bob", "g2", 50, 60).write("bob", "g2", 70, 100, None, 1)
-    assert (7, "unfenced-write") in told(story)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).write("alice", "g1", 20, 90, None, 2)
+    builder.acquire("bob", "g2", 50, 60).write("bob", "g2", 70, 100, None, 1)
+    assert (7, "unfenced-write") in told(builder)
 
 
 def test_a_lost_update_waits_for_an_earlier_write_of_the_same_grant() -> None:
-    story = Story().acquire("bob", "g2", 0, 10).write("bob", "g2", 11, 12, 5, 3).release("bob", "g2", 13, 14)
-    story.acquire("alice", "g1", 20, 30).write("alice", "g1", 40, 90, 4, 6)
-    story.write("alice/2", "g1", 50, 60, 5, 7).read("alice/2", "g1", 70, 80, 7)
-    assert told(story) == []
-    assert offline(story.history()) == {}
+    builder = (
+        HistoryBuilder()
+        .acquire("bob", "g2", 0, 10)
+        .write("bob", "g2", 11, 12, 5, 3)
+        .release("bob", "g2", 13, 14)
+    )
+    builder.acquire("alice", "g1", 20, 30).write("alice", "g1", 40, 90, 4, 6)
+    builder.write("alice/2", "g1", 50, 60, 5, 7).read("alice/2", "g1", 70, 80, 7)
+    assert told(builder) == []
+    assert offline(builder.history()) == {}
 
 
 def test_an_early_long_extension_counts_however_many_follow() -> None:
-    story = Story().acquire("alice", "g1", 0, 1).extend("alice", "g1", 1.2, 1.5)
-    story.extend("alice", "g1", 2, 3, ttl=1_000_000)
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 1).extend("alice", "g1", 1.2, 1.5)
+    builder.extend("alice", "g1", 2, 3, ttl=1_000_000)
     for number in range(100):
-        story.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
-    story.acquire("bob", "g2", 5_000, 5_010).write("bob", "g2", 5_020, 5_030, 0, 1)
-    story.write("alice", "g1", 10_000, 10_010, 1, 2)
-    assert "unfenced-write" in {name for _, name in told(story)}
+        builder.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
+    builder.acquire("bob", "g2", 5_000, 5_010).write("bob", "g2", 5_020, 5_030, 0, 1)
+    builder.write("alice", "g1", 10_000, 10_010, 1, 2)
+    assert "unfenced-write" in {name for _, name in told(builder)}
 
 
 def test_a_claim_that_a_later_stall_may_explain_is_not_ok(
@@ -156,7 +179,7 @@ def test_a_claim_that_a_later_stall_may_explain_is_not_ok(
 ) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(
-        Story(single_attempt=True)
+        HistoryBuilder(single_attempt=True)
         .acquire("alice", "g1", 0, 1_500, claimed=500)
         .release("alice", "g1", 1_501, 1_502)
         .text()
@@ -210,7 +233,7 @@ def test_events_that_contradict_each_other_are_an_error(wrong: str) -> None:
         (violated().text(), 1),
         (b'{"history":1}\n{"time_ns":"soon"}\n', 2),
         (b'{"time_ns":0,"process":"a","type":"invoke","f":"acquire"}\n', 2),
-        (Story().text(), 3),
+        (HistoryBuilder().text(), 3),
         (correct().text().replace(b'"events":12', b'"events":13'), 3),
     ],
     ids=["ok", "violated", "damaged", "no header", "nothing granted", "an event is missing"],
@@ -241,7 +264,7 @@ def test_what_is_not_judged_is_named_and_never_ok(tmp_path: Path, capsys: pytest
 
 def test_a_run_without_any_grant_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.jsonl"
-    path.write_bytes(Story().write("bob", None, 0, 1, 0, 1).text())
+    path.write_bytes(HistoryBuilder().write("bob", None, 0, 1, 0, 1).text())
     assert follow(str(path), as_json=True) == 3
     (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert ending["properties"]["resource"] == "unknown"
@@ -349,23 +372,25 @@ def test_grants_that_nobody_releases_are_bounded_and_said_to_be_forgotten() -> N
 
 
 def test_a_long_grant_keeps_a_bounded_number_of_operations() -> None:
-    story = Story().acquire("alice", "g", 0, 1)
+    builder = HistoryBuilder().acquire("alice", "g", 0, 1)
     for number in range(300):
-        story.extend("alice", "g", 10 + 20 * number, 11 + 20 * number)
-        story.write("alice", "g", 15 + 20 * number, 16 + 20 * number, number, number + 1)
-    judge = Judge(story.params)
-    assert [f for event in story.events() for f in judge.feed(event)] == []
+        builder.extend("alice", "g", 10 + 20 * number, 11 + 20 * number)
+        builder.write("alice", "g", 15 + 20 * number, 16 + 20 * number, number, number + 1)
+    judge = Judge(builder.params)
+    assert [f for event in builder.events() for f in judge.feed(event)] == []
     assert judge.size() < 200
     assert not [
-        f for f in check(story.history()).findings if f.severity is Severity.VIOLATION and f.name in NAMES
+        f for f in check(builder.history()).findings if f.severity is Severity.VIOLATION and f.name in NAMES
     ]
 
 
 def test_no_release_is_told_of_that_was_never_called() -> None:
-    story = Story().acquire("alice", "g1", 0, 1, ttl=10_000).acquire("bob", "g2", 500, 501, ttl=10_000)
-    story.op("carol", "read", 600, 601)
-    judge = Judge(story.params)
-    (finding,) = [f for event in story.events() for f in judge.feed(event)]
+    builder = (
+        HistoryBuilder().acquire("alice", "g1", 0, 1, ttl=10_000).acquire("bob", "g2", 500, 501, ttl=10_000)
+    )
+    builder.op("carol", "read", 600, 601)
+    judge = Judge(builder.params)
+    (finding,) = [f for event in builder.events() for f in judge.feed(event)]
     assert "it called release" not in finding.why
     assert "it had not released it so far" in finding.why
     assert finding.evidence[0] in finding.why

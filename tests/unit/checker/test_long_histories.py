@@ -12,8 +12,8 @@ from checker.errors import HistoryError
 from checker.history.evidence import Evidence
 from checker.properties import fencing, lease_honesty, resource
 from checker.verdict import PropertyVerdict
-from tests.unit.checker.drawn import story
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
+from tests.unit.checker.drawn import drawn_builder
 
 MODULE = sys.modules["checker.check"]  # the package's own name `check` is the function
 
@@ -33,16 +33,16 @@ def test_two_properties_are_judged_at_the_same_time(long: None, monkeypatch: pyt
 
     monkeypatch.setattr(lease_honesty, "check", meet)
     monkeypatch.setattr(fencing, "check", meet)
-    verdict = Story().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30).verdict()
+    verdict = HistoryBuilder().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30).verdict()
     assert verdict["fencing"].outcome == verdict["lease_honesty"].outcome == "ok"
 
 
 def test_the_verdict_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = set()
     for number in range(200):
-        alone = story(number).verdict()
+        alone = drawn_builder(number).verdict()
         monkeypatch.setattr(MODULE, "LONG", 0)
-        together = story(number).verdict()
+        together = drawn_builder(number).verdict()
         monkeypatch.undo()
         assert msgspec.json.encode(alone.to_dict()) == msgspec.json.encode(together.to_dict()), number
         outcomes.add(alone.outcome)
@@ -54,7 +54,7 @@ def test_a_check_that_crashes_is_unknown(long: None, monkeypatch: pytest.MonkeyP
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(resource, "check", crash)
-    verdict = Story().acquire("alice", "g1", 0, 10).verdict()
+    verdict = HistoryBuilder().acquire("alice", "g1", 0, 10).verdict()
     assert verdict["resource"].why == "the check crashed: ZeroDivisionError: by nothing"
     assert verdict["mutual_exclusion"].outcome == "ok"
 
@@ -65,4 +65,4 @@ def test_a_record_that_contradicts_itself_is_an_error(long: None, monkeypatch: p
 
     monkeypatch.setattr(resource, "check", refuse)
     with pytest.raises(HistoryError, match="saw nonsense"):
-        Story().acquire("alice", "g1", 0, 10).verdict()
+        HistoryBuilder().acquire("alice", "g1", 0, 10).verdict()

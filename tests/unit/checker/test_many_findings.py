@@ -7,69 +7,69 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 from tests.unit.checker.test_what_was_shown import overlapping
 
 MANY, LISTED = 12, 10
-Twice = Callable[[Story, str, str, float], object]
+Twice = Callable[[HistoryBuilder, str, str, float], object]
 
 
-def loss(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, ttl=5, key=key)
-    story.extend(f"{who}/1", f"{key}a", at + 20, at + 21, ttl=5, key=key)
+def loss(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, ttl=5, key=key)
+    builder.extend(f"{who}/1", f"{key}a", at + 20, at + 21, ttl=5, key=key)
 
 
-def late(story: Story, who: str, key: str, at: float) -> None:
-    story.op(f"{who}/1", "acquire", at, at + 200, "fail", asked={"wait_ns": 10 * MS}, key=key)
+def late(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.op(f"{who}/1", "acquire", at, at + 200, "fail", asked={"wait_ns": 10 * MS}, key=key)
 
 
-def stale(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
-    story.op(f"{who}/1", "read", at + 30, at + 31, key=key, grant_id=f"{key}a")
+def stale(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
+    builder.op(f"{who}/1", "read", at + 30, at + 31, key=key, grant_id=f"{key}a")
 
 
-def believed(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, claimed=20, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, ttl=5, key=key)
+def believed(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, claimed=20, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, ttl=5, key=key)
 
 
-def held_twice(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 1, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, key=key)
+def held_twice(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 1, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 10, at + 11, key=key)
 
 
-def lost(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 40, "fail", ttl=5, key=key)
+def lost(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 1, ttl=5, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 10, at + 40, "fail", ttl=5, key=key)
 
 
-def shared_term(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 5, ttl=None, fence=3, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 1, at + 6, ttl=None, fence=3, key=key)
+def shared_term(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 5, ttl=None, fence=3, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 1, at + 6, ttl=None, fence=3, key=key)
 
 
-def earlier_term(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 5, ttl=None, fence=3, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 6, at + 7, ttl=None, fence=2, key=key)
+def earlier_term(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 5, ttl=None, fence=3, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 6, at + 7, ttl=None, fence=2, key=key)
 
 
-def room(story: Story, who: str, key: str, at: float) -> None:
-    story.op(f"{who}/1", "acquire", at, at + 5, "fail", key=key, error="taken")
+def room(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.op(f"{who}/1", "acquire", at, at + 5, "fail", key=key, error="taken")
 
 
-def overtaking(story: Story, who: str, key: str, at: float) -> None:
-    story.acquire(f"{who}/1", f"{key}a", at, at + 40, ttl=None, key=key)
-    story.acquire(f"{who}b/1", f"{key}b", at + 10, at + 20, ttl=None, key=key)
-    story.release(f"{who}b/1", f"{key}b", at + 25, at + 30, key=key)
+def overtaking(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
+    builder.acquire(f"{who}/1", f"{key}a", at, at + 40, ttl=None, key=key)
+    builder.acquire(f"{who}b/1", f"{key}b", at + 10, at + 20, ttl=None, key=key)
+    builder.release(f"{who}b/1", f"{key}b", at + 25, at + 30, key=key)
 
 
-def circle(story: Story, who: str, key: str, at: float) -> None:
+def circle(builder: HistoryBuilder, who: str, key: str, at: float) -> None:
     a, b = f"{key}x", f"{key}y"
-    story.acquire(f"{who}/1", a, at, at + 1, ttl=None, key=a)
-    story.acquire(f"{who}b/1", b, at, at + 1, ttl=None, key=b)
-    story.acquire(f"{who}/1", f"{a}2", at + 5, at + 50, "fail", ttl=None, key=b)
-    story.acquire(f"{who}b/1", f"{b}2", at + 6, at + 60, "fail", ttl=None, key=a)
+    builder.acquire(f"{who}/1", a, at, at + 1, ttl=None, key=a)
+    builder.acquire(f"{who}b/1", b, at, at + 1, ttl=None, key=b)
+    builder.acquire(f"{who}/1", f"{a}2", at + 5, at + 50, "fail", ttl=None, key=b)
+    builder.acquire(f"{who}b/1", f"{b}2", at + 6, at + 60, "fail", ttl=None, key=a)
 
 
 CASES: dict[str, tuple[Twice, dict[str, Any]]] = {
@@ -91,10 +91,10 @@ CASES: dict[str, tuple[Twice, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_ten_are_listed_and_all_are_counted(name: str) -> None:
     add, params = CASES[name]
-    story = Story(**{"clients": [], **params})
+    builder = HistoryBuilder(**{"clients": [], **params})
     for number in range(MANY):
-        add(story, f"c{number:02}", f"k{number:02}", 100.0 * number)
-    found = story.verdict().named(name)
+        add(builder, f"c{number:02}", f"k{number:02}", 100.0 * number)
+    found = builder.verdict().named(name)
     assert [finding.details["count"] for finding in found] == [MANY] * LISTED
     keys = [f"k{number:02}" for number in range(LISTED)]
     assert [(finding.key or "")[:3] for finding in found] == keys
@@ -120,8 +120,8 @@ def test_ten_are_listed_and_all_are_counted(name: str) -> None:
     ],
 )
 def test_what_a_command_did_to_the_key(command: str, said: str) -> None:
-    story = overlapping().look("ABC", 91, None, command, ran=90)
-    (finding,) = story.verdict().named("overlap")
+    builder = overlapping().look("ABC", 91, None, command, ran=90)
+    (finding,) = builder.verdict().named("overlap")
     assert finding.cause is not None
     word = command.split()[0].upper()
     assert f"{word} {said} the key on A, B and C at 0.08 s" in finding.cause.text
@@ -129,6 +129,6 @@ def test_what_a_command_did_to_the_key(command: str, said: str) -> None:
 
 @pytest.mark.parametrize("command", ["SETNX k other", "SET k other NX PX 5", "EVAL s 1 k"])
 def test_a_command_that_takes_nothing_away_is_no_cause(command: str) -> None:
-    story = overlapping().look("ABC", 91, None, command, ran=90)
-    (finding,) = story.verdict().named("overlap")
+    builder = overlapping().look("ABC", 91, None, command, ran=90)
+    (finding,) = builder.verdict().named("overlap")
     assert finding.cause is None or finding.cause.kind != "command"

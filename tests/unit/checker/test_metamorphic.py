@@ -19,16 +19,16 @@ from checker.history.history import History
 from checker.history.operations import F, Status
 from checker.verdict import Severity, Verdict
 from tests.fuzzing import examples
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 CLIENTS = ("alice", "bob", "carol")
 FUZZ = settings(max_examples=examples(150), deadline=None)
 
 
 @st.composite
-def stories(draw: st.DrawFn, keys: tuple[str, ...] = ("k",)) -> Story:
+def histories(draw: st.DrawFn, keys: tuple[str, ...] = ("k",)) -> HistoryBuilder:
     """Grants at random times, short leases, writes with versions in the order of their returns."""
-    story = Story(store_fences=draw(st.booleans()), epsilon_ns=draw(st.sampled_from((0, MS))))
+    built = HistoryBuilder(store_fences=draw(st.booleans()), epsilon_ns=draw(st.sampled_from((0, MS))))
     busy: dict[str, float] = dict.fromkeys(CLIENTS, 0)
     fences = dict.fromkeys(keys, 0)
     pending: list[tuple[float, str, str, str, int]] = []
@@ -39,7 +39,7 @@ def stories(draw: st.DrawFn, keys: tuple[str, ...] = ("k",)) -> Story:
         grant, fence = f"g{number}", fences[key] + draw(st.sampled_from((1, 1, 1, 0, -1)))
         fences[key] = max(fences[key], fence)
         claimed = draw(st.sampled_from((None, 5.0, 15.0, 40.0)))
-        story.acquire(who, grant, call, back, ttl=20, claimed=claimed, key=key, fence=fence)
+        built.acquire(who, grant, call, back, ttl=20, claimed=claimed, key=key, fence=fence)
         busy[who] = back
         for _ in range(draw(st.integers(0, 2))):
             at = busy[who] + draw(st.integers(1, 20))
@@ -49,16 +49,16 @@ def stories(draw: st.DrawFn, keys: tuple[str, ...] = ("k",)) -> Story:
             at = busy[who] + draw(st.integers(1, 10))
             outcome = draw(st.sampled_from(("ok", "extend", "fail")))
             if outcome == "extend":
-                story.extend(who, grant, at, at + 1, ttl=20, key=key)
+                built.extend(who, grant, at, at + 1, ttl=20, key=key)
             else:
-                story.release(who, grant, at, at + 1, outcome, key=key)
+                built.release(who, grant, at, at + 1, outcome, key=key)
             busy[who] = at + 1
     versions = dict.fromkeys(keys, 0)
     for back, who, key, grant, fence in sorted(pending):
         based = versions[key] - draw(st.sampled_from((0, 0, 0, 1)))
         versions[key] += 1
-        story.write(who, grant, back - 1, back, max(based, 0), versions[key], key=key, fence=fence)
-    return story
+        built.write(who, grant, back - 1, back, max(based, 0), versions[key], key=key, fence=fence)
+    return built
 
 
 def violations(history: History) -> set[tuple[str, str | None]]:
@@ -78,50 +78,50 @@ def told(history: History) -> list[tuple[str, str, tuple[int, ...]]]:
 
 
 @FUZZ
-@given(stories(), st.integers(-(10**12), 10**12))
-def test_shifting_all_times_changes_nothing(story: Story, shift: int) -> None:
-    history = story.history()
-    moved = [event_at(e, e.time_ns + shift) for e in story.events()]
-    shifted = History.from_events(moved, story.params)
+@given(histories(), st.integers(-(10**12), 10**12))
+def test_shifting_all_times_changes_nothing(built: HistoryBuilder, shift: int) -> None:
+    history = built.history()
+    moved = [event_at(e, e.time_ns + shift) for e in built.events()]
+    shifted = History.from_events(moved, built.params)
     assert check(shifted).to_dict() == check(history).to_dict()
 
 
 @FUZZ
-@given(stories(), st.permutations(("x", "y", "z")))
-def test_renaming_processes_changes_nothing(story: Story, new: list[str]) -> None:
+@given(histories(), st.permutations(("x", "y", "z")))
+def test_renaming_processes_changes_nothing(built: HistoryBuilder, new: list[str]) -> None:
     mapping = dict(zip(CLIENTS, new, strict=True))
     renamed = [
         Event(**{**fields(e), "process": mapping[e.process], "client": mapping[e.process]})
-        for e in story.events()
+        for e in built.events()
     ]
-    assert told(History.from_events(renamed, story.params)) == told(story.history())
+    assert told(History.from_events(renamed, built.params)) == told(built.history())
 
 
-def going_on_as_others(story: Story, changes: list[bool], *, named: bool) -> History:
+def going_on_as_others(built: HistoryBuilder, changes: list[bool], *, named: bool) -> History:
     """The same, each client with a new process name after an operation where `changes` says so."""
     lives: dict[str | None, int] = {}
     events = []
-    for at, event in enumerate(story.events()):
+    for at, event in enumerate(built.events()):
         process = f"{event.client}/{lives.get(event.client, 1)}"
         if event.type != "invoke" and changes[at % len(changes)]:
             lives[event.client] = lives.get(event.client, 1) + 1
         events.append(Event(**{**fields(event), "process": process} | ({} if named else {"grant_id": None})))
-    return History.from_events(events, story.params)
+    return History.from_events(events, built.params)
 
 
 @pytest.mark.full
 @FUZZ
 @given(
-    stories(keys=("k", "l")),
+    histories(keys=("k", "l")),
     st.lists(st.booleans(), min_size=1, max_size=9),
     st.booleans(),
     st.sampled_from((None, "owner-mutex", "reentrant-mutex", "fenced-mutex")),
 )
 def test_going_on_under_new_process_names_changes_nothing(
-    story: Story, changes: list[bool], named: bool, model: str | None
+    built: HistoryBuilder, changes: list[bool], named: bool, model: str | None
 ) -> None:
-    same = check(going_on_as_others(story, [False], named=named), model=model)
-    renamed = check(going_on_as_others(story, changes, named=named), model=model)
+    same = check(going_on_as_others(built, [False], named=named), model=model)
+    renamed = check(going_on_as_others(built, changes, named=named), model=model)
     assert found(renamed) == found(same)
 
 
@@ -131,20 +131,20 @@ def found(verdict: Verdict) -> list[tuple[str, str, tuple[int, ...]]]:
 
 @pytest.mark.full
 @FUZZ
-@given(stories(keys=("k", "l", "m")))
-def test_keys_apart_equal_keys_together(story: Story) -> None:
-    together = violations(story.history())
+@given(histories(keys=("k", "l", "m")))
+def test_keys_apart_equal_keys_together(built: HistoryBuilder) -> None:
+    together = violations(built.history())
     apart: set[tuple[str, str | None]] = set()
     for key in ("k", "l", "m"):
-        only = [e for e in story.events() if e.key == key]
+        only = [e for e in built.events() if e.key == key]
         if only:
-            apart |= violations(History.from_events(only, story.params))
+            apart |= violations(History.from_events(only, built.params))
     assert apart == together
 
 
 @FUZZ
-@given(stories(), st.data())
-def test_widening_an_interval_never_creates_a_violation(story: Story, data: st.DataObject) -> None:
+@given(histories(), st.data())
+def test_widening_an_interval_never_creates_a_violation(built: HistoryBuilder, data: st.DataObject) -> None:
     """Sound for every operation whose window is not counted from its own call or return alone.
 
     An earlier call of an acquire moves the guaranteed end earlier, a later return its begin later; an earlier
@@ -152,7 +152,7 @@ def test_widening_an_interval_never_creates_a_violation(story: Story, data: st.D
     or returned later orders less. Lease honesty is about the interval itself and is left out, as are the
     versions of the store, which are no intervals.
     """
-    history = story.history()
+    history = built.history()
     ops = history.ops
     row = data.draw(st.integers(0, len(ops) - 1))
     earlier, later = data.draw(st.integers(0, 10)) * MS, data.draw(st.integers(0, 10)) * MS
@@ -166,10 +166,10 @@ def test_widening_an_interval_never_creates_a_violation(story: Story, data: st.D
 
 
 @FUZZ
-@given(stories(), st.data())
-def test_ok_turned_into_info_never_creates_a_violation(story: Story, data: st.DataObject) -> None:
+@given(histories(), st.data())
+def test_ok_turned_into_info_never_creates_a_violation(built: HistoryBuilder, data: st.DataObject) -> None:
     """What nobody was told proves nothing. (A release counts from its call, so it may be any operation.)"""
-    history = story.history()
+    history = built.history()
     ops = history.ops
     row = data.draw(st.integers(0, len(ops) - 1))
     status, back, info = ops.status.copy(), ops.return_ns.copy(), ops.info_ns.copy()
@@ -181,9 +181,9 @@ def test_ok_turned_into_info_never_creates_a_violation(story: Story, data: st.Da
 
 @pytest.mark.full
 @FUZZ
-@given(stories())
-def test_more_uncertainty_never_creates_a_violation(story: Story) -> None:
-    history = story.history()
+@given(histories())
+def test_more_uncertainty_never_creates_a_violation(built: HistoryBuilder) -> None:
+    history = built.history()
     params = history.params
     found = coarse(history)
     for looser in (
@@ -200,9 +200,9 @@ def test_the_fuzzer_reaches_every_violation_of_windows_fences_and_resource() -> 
     seen: set[str] = set()
 
     @settings(max_examples=400, deadline=None, database=None, derandomize=True)
-    @given(stories())
-    def explore(story: Story) -> None:
-        seen.update(name for name, _ in violations(story.history()))
+    @given(histories())
+    def explore(built: HistoryBuilder) -> None:
+        seen.update(name for name, _ in violations(built.history()))
 
     explore()
     assert seen >= {"overlap", "false-validity", "fence-order", "unfenced-write", "lost-update"}

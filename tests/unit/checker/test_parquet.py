@@ -19,9 +19,9 @@ from checker.formats.seal import BLANK, KEY, footer_of
 from checker.history.completeness import Completeness
 from checker.history.history import History
 from checker.history.operations import COLUMNS
-from tests.unit.checker.drawn import story
+from tests.unit.checker.drawn import drawn_builder
 
-SOME = [story(number).history() for number in (0, 4, 5, 7, 13)]
+SOME = [drawn_builder(number).history() for number in (0, 4, 5, 7, 13)]
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ REWRITTEN: tuple[tuple[Any, str], ...] = (
 def test_a_table_that_is_another_is_named(pl: Any, tmp_path: Path, number: int) -> None:
     change, told = REWRITTEN[number]
     path = tmp_path / "h.parquet"
-    history = story(5).history() if "ttl" not in told else SOME[0]
+    history = drawn_builder(5).history() if "ttl" not in told else SOME[0]
     parquet.save(history, path)
     metadata = {"history": pl.read_parquet_metadata(path)["history"]}
     change(pl, pl.read_parquet(path)).write_parquet(path, metadata=metadata)

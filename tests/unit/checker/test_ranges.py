@@ -12,7 +12,7 @@ from checker.formats.jsonl import event_line, footer_line, header_line, parse
 from checker.history.events import Event, Params
 from checker.history.history import Fault, History, Stall
 from checker.history.operations import NEVER
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 STAMP, DURATION = 2**61, 2**59
 HINT = "leave a duration out that has no end; count time from the start of the recording"
@@ -259,7 +259,7 @@ def test_stalls_of_clients_and_of_the_lab() -> None:
 
 
 def test_what_nodes_report_is_kept_apart() -> None:
-    story = Story().lab("read", 1, value="x").acquire("alice", "g", 2, 3)
-    history = story.history()
+    builder = HistoryBuilder().lab("read", 1, value="x").acquire("alice", "g", 2, 3)
+    history = builder.history()
     assert (history.nodes, len(history.lab), len(history.ops)) == ((), 1, 1)
     assert np.array_equal(history.ops.call_index, [1])

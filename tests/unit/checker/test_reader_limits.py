@@ -13,11 +13,11 @@ from checker.history.operations import NEVER, F, Status
 from checker.linearizability.custom import Operation, load_model
 from checker.live.command import follow
 from checker.properties.linearizable import with_deaths
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 
-def small() -> Story:
-    return Story().acquire("alice", "g", 0, 1)
+def small() -> HistoryBuilder:
+    return HistoryBuilder().acquire("alice", "g", 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_blank_lines_are_no_events(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_client_that_dies_ends_each_lock_that_it_held() -> None:
-    story = Story(clients=["alice", "bob"])
-    story.op("alice", "acquire", 0, 1, key="k").op("alice", "acquire", 2, 3, key="l")
-    story.op("alice", "acquire", 4, 5, key="m").op("alice", "release", 6, 7, key="m")
-    story.op("alice", "acquire", 8, 9, "fail", key="n").op("bob", "acquire", 10, 11, key="o")
-    story.op("alice/2", "acquire", 30, 31, key="p")
-    ops = story.history().ops
+    builder = HistoryBuilder(clients=["alice", "bob"])
+    builder.op("alice", "acquire", 0, 1, key="k").op("alice", "acquire", 2, 3, key="l")
+    builder.op("alice", "acquire", 4, 5, key="m").op("alice", "release", 6, 7, key="m")
+    builder.op("alice", "acquire", 8, 9, "fail", key="n").op("bob", "acquire", 10, 11, key="o")
+    builder.op("alice/2", "acquire", 30, 31, key="p")
+    ops = builder.history().ops
     alice = ops.names.client.index("alice")
     whole = with_deaths(ops, [(alice, 20 * MS)])
     added = [

@@ -17,7 +17,7 @@ from checker.history.history import History
 from checker.history.identity import acquires_by_grant, unknown_grants
 from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
 from checker.history.renaming import Renaming, open_ends, renaming
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 PROCESSES = ("0", "1", "2", "worker-3", "worker-4", "alice", "alice/1")
 CLIENTS = ("0", "1", "2", "worker-3", "worker-4", "alice")
@@ -184,26 +184,29 @@ def test_the_first_call_of_a_successor() -> None:
 HINT = "Record the client, or the grant_id, of every operation"
 
 
-def numbered(story: Story) -> History:
-    """The history of a story whose processes are numbers, without clients and grants."""
-    events = [replace(e, client=None, grant_id=None) for e in story.events()]
-    return History.from_events(events, story.params)
+def numbered(builder: HistoryBuilder) -> History:
+    """The history of a history whose processes are numbers, without clients and grants."""
+    events = [replace(e, client=None, grant_id=None) for e in builder.events()]
+    return History.from_events(events, builder.params)
 
 
-def why(story: Story) -> str | None:
-    return Evidence(numbered(story)).open_why()
+def why(builder: HistoryBuilder) -> str | None:
+    return Evidence(numbered(builder)).open_why()
 
 
 def test_what_is_said_of_a_process_that_may_be_another() -> None:
-    story = Story().acquire("0", "", 10, 20).acquire("1", "", 30, 40, "info")
-    assert why(story) is None
-    assert why(story.extend("2", "", 50, 60)) == (
+    builder = HistoryBuilder().acquire("0", "", 10, 20).acquire("1", "", 30, 40, "info")
+    assert why(builder) is None
+    assert why(builder.extend("2", "", 50, 60)) == (
         "process 2 extended 'k' at 40 ms, and may be the client of process 1 under a new name: 1 used it "
         f"before, its last operation, at 20 ms, has an unknown outcome, and the record names neither clients "
         f"nor grants. {HINT}"
     )
     read = (
-        Story().acquire("0", "", 10, 20, key=None).read("0", None, 25, 26, 1).op("0", "held", 30, 40, "info")
+        HistoryBuilder()
+        .acquire("0", "", 10, 20, key=None)
+        .read("0", None, 25, 26, 1)
+        .op("0", "held", 30, 40, "info")
     )
     read.op("1", "held", 45, 46).release("2", "", 50, 60, key=None)
     assert why(read) == (
@@ -214,17 +217,17 @@ def test_what_is_said_of_a_process_that_may_be_another() -> None:
 
 
 def test_what_is_said_of_a_release_that_may_take_effect_late() -> None:
-    story = Story().release("alice", "", 10, 20, "info").acquire("alice/1", "", 30, 40)
-    assert why(story) == (
+    builder = HistoryBuilder().release("alice", "", 10, 20, "info").acquire("alice/1", "", 30, 40)
+    assert why(builder) == (
         "process alice released 'k' at 0.00 s without naming a grant and with an unknown outcome: that may "
         f"have ended any later grant of the same client. {HINT}"
     )
 
 
 def test_a_grant_that_may_have_been_released_later_was_held_until_then() -> None:
-    story = Story(model="lease").acquire("0", "", 0, 10, ttl=None).op("0", "held", 20, 30, "info")
-    story.acquire("1", "", 40, 50, ttl=None).release("2", "", 60, 70)
-    (finding,) = check(numbered(story)).named("overlap")
+    builder = HistoryBuilder(model="lease").acquire("0", "", 0, 10, ttl=None).op("0", "held", 20, 30, "info")
+    builder.acquire("1", "", 40, 50, ttl=None).release("2", "", 60, 70)
+    (finding,) = check(numbered(builder)).named("overlap")
     assert finding.evidence == (
         "0: guaranteed until 0.06 s (a release or an extension then may have been of it) · "
         "1: acquired at 0.05 s",
@@ -233,11 +236,11 @@ def test_a_grant_that_may_have_been_released_later_was_held_until_then() -> None
 
 def test_what_is_open_is_judged_by_the_model_that_was_asked_for() -> None:
     """Two readers and a writer, if process 2 is none of them; the header names no model."""
-    story = Story()
+    builder = HistoryBuilder()
     for number, (call, value) in enumerate(((0, "read"), (40, "write"))):
-        story.op(str(number), "acquire", call, call + 10, asked={"value": value})
-        story.op(str(number), "held", call + 20, call + 25, "info")
-    story.release("2", "", 30, 35)
-    verdict = check(numbered(story), model="read-write-lock")["mutual_exclusion"]
+        builder.op(str(number), "acquire", call, call + 10, asked={"value": value})
+        builder.op(str(number), "held", call + 20, call + 25, "info")
+    builder.release("2", "", 30, 35)
+    verdict = check(numbered(builder), model="read-write-lock")["mutual_exclusion"]
     assert verdict.outcome == "unknown"
     assert "may be the client of process 0" in verdict.why

@@ -13,7 +13,7 @@ from checker.history.completeness import Completeness, compared, least, stated
 from checker.history.evidence import Evidence
 from checker.verdict import Outcome, Property, Severity, judge, worst
 from checker.words import in_words, instant, listed
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 MS = 1_000_000
 
@@ -108,25 +108,25 @@ def test_count_and_digest_at_the_end_of_a_file() -> None:
 
 
 def test_the_model_that_claims_least() -> None:
-    def likely(story: Story) -> str:
-        return Evidence(story.history()).model
+    def likely(builder: HistoryBuilder) -> str:
+        return Evidence(builder.history()).model
 
-    def locks(*told: dict[str, Any], asked: tuple[dict[str, Any], ...] = ({}, {})) -> Story:
-        story = Story()
+    def locks(*told: dict[str, Any], asked: tuple[dict[str, Any], ...] = ({}, {})) -> HistoryBuilder:
+        builder = HistoryBuilder()
         for number, (one, more) in enumerate(zip(told, asked, strict=False)):
-            story.op(f"a{number}", "acquire", 2 * number, 2 * number + 1, asked=more, **one)
-        return story
+            builder.op(f"a{number}", "acquire", 2 * number, 2 * number + 1, asked=more, **one)
+        return builder
 
     assert likely(locks({}, {})) == "mutex"
     assert likely(locks({"grant_id": "g"}, {})) == "lease"
     assert likely(locks({}, {}, asked=({"ttl_ns": 5}, {}))) == "lease"
     assert likely(locks({}, {}, asked=({}, {"ttl_ns": 5}))) == "lease"
-    assert likely(Story()) == "lease"
-    assert likely(Story().op("a", "release", 0, 1)) == "lease"
+    assert likely(HistoryBuilder()) == "lease"
+    assert likely(HistoryBuilder().op("a", "release", 0, 1)) == "lease"
     for f, value in (("read", None), ("write", 1), ("cas", [1, 2])):
-        assert likely(Story().op("a", f, 0, 1, asked={"value": value})) == "cas-register"
-    assert likely(Story().op("a", "read", 0, 1, version_read=1)) == "lease"
-    assert likely(Story().op("a", "write", 0, 1, asked={"value": 1}, version_written=1)) == "lease"
-    assert likely(Story().op("a", "read", 0, 1).op("a", "release", 2, 3)) == "lease"
+        assert likely(HistoryBuilder().op("a", f, 0, 1, asked={"value": value})) == "cas-register"
+    assert likely(HistoryBuilder().op("a", "read", 0, 1, version_read=1)) == "lease"
+    assert likely(HistoryBuilder().op("a", "write", 0, 1, asked={"value": 1}, version_written=1)) == "lease"
+    assert likely(HistoryBuilder().op("a", "read", 0, 1).op("a", "release", 2, 3)) == "lease"
     assert likely(locks({}).op("b", "read", 5, 6)) == "mutex"
-    assert likely(Story(model="semaphore", permits=1).op("a", "acquire", 0, 1)) == "semaphore"
+    assert likely(HistoryBuilder(model="semaphore", permits=1).op("a", "acquire", 0, 1)) == "semaphore"

@@ -10,7 +10,7 @@ import pytest
 from checker.errors import HistoryError
 from checker.formats import FORMATS, detect, load, save, text
 from checker.formats.text import Lines, Text, size_of, told_size
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 
 def kinds(tmp_path: Path, data: bytes) -> list[Text]:
@@ -121,7 +121,7 @@ def test_the_format_of_a_file(tmp_path: Path, name: str, head: bytes, format: st
 
 
 def test_saving_says_what_it_cannot_do(tmp_path: Path) -> None:
-    history = Story().acquire("alice", "g", 0, 1).history()
+    history = HistoryBuilder().acquire("alice", "g", 0, 1).history()
     save(history, tmp_path / "h")
     save(history, tmp_path / "h.jsonl")
     assert (tmp_path / "h").read_bytes() == (tmp_path / "h.jsonl").read_bytes()
@@ -152,7 +152,7 @@ def test_each_kind_of_file_has_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, limit: str
 ) -> None:
     plain = tmp_path / name.removesuffix(".gz")
-    save(Story().acquire("alice", "g", 0, 1).history(), plain)
+    save(HistoryBuilder().acquire("alice", "g", 0, 1).history(), plain)
     size = plain.stat().st_size
     if name.endswith(".gz"):
         (tmp_path / name).write_bytes(gzip.compress(plain.read_bytes()))

@@ -9,13 +9,13 @@ import pytest
 from checker.history.events import Event
 from checker.history.evidence import Evidence
 from checker.verdict import Verdict
-from tests.unit.checker.story import MS, Story, names
+from tests.unit.checker.builder import MS, HistoryBuilder, names
 
 NODES = "ABCDE"
 
 
-class Watched(Story):
-    """A story with what was seen on five nodes, all of which were watched to the end."""
+class Watched(HistoryBuilder):
+    """A history with what was seen on five nodes, all of which were watched to the end."""
 
     def __init__(self, **params: object) -> None:
         super().__init__(rho=0.0, epsilon_ns=0, clients=["alice", "bob", "carol"], **params)
@@ -72,14 +72,14 @@ class Watched(Story):
 # -- liveness ------------------------------------------------------------------------------------------------
 
 
-def refusals(count: int, every: int, **told: Any) -> Story:
+def refusals(count: int, every: int, **told: Any) -> HistoryBuilder:
     """Alice holds and releases; from 100 ms on Bob is refused, at once each time."""
-    story = Story(unavailable_ns=1_000 * MS, grace_ns=200 * MS)
-    story.acquire("alice", "g1", 0, 10, ttl=10_000).release("alice", "g1", 20, 30)
+    builder = HistoryBuilder(unavailable_ns=1_000 * MS, grace_ns=200 * MS)
+    builder.acquire("alice", "g1", 0, 10, ttl=10_000).release("alice", "g1", 20, 30)
     for number in range(count):
         at = 300 + number * every
-        story.acquire("bob", f"b{number}", at, at + 20, "fail", ttl=10_000, **told)
-    return story
+        builder.acquire("bob", f"b{number}", at, at + 20, "fail", ttl=10_000, **told)
+    return builder
 
 
 @pytest.mark.parametrize(("count", "every"), [(4, 1_120), (6, 1_120)])
@@ -114,26 +114,27 @@ def test_a_later_grant_is_a_pass_only_if_its_try_began_in_time() -> None:
 
 
 def test_a_lock_that_nobody_asked_for_in_time_is_no_pass_on_deadlock_freedom() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30)
-    seen = story.acquire("bob", "g2", 9_000, 9_010).verdict()["deadlock_freedom"]
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30)
+    seen = builder.acquire("bob", "g2", 9_000, 9_010).verdict()["deadlock_freedom"]
     assert seen.outcome == "unknown"
     assert seen.why.startswith("no client tried for 9 s while 'k' was free (from 30 ms)")
     assert (
-        story.acquire("alice", "g3", 9_500, 9_510, "fail").verdict()["deadlock_freedom"].outcome == "unknown"
+        builder.acquire("alice", "g3", 9_500, 9_510, "fail").verdict()["deadlock_freedom"].outcome
+        == "unknown"
     )
 
 
 def test_a_lock_that_was_held_to_the_end_passes_and_says_why() -> None:
-    story = Story().acquire("alice", "g1", 0, 10, ttl=10_000).acquire("bob", "b", 100, 110, "fail")
-    seen = story.verdict()["deadlock_freedom"]
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10, ttl=10_000).acquire("bob", "b", 100, 110, "fail")
+    seen = builder.verdict()["deadlock_freedom"]
     assert seen.outcome == "ok"
     assert "never free while a client asked for it in vain" in seen.why
 
 
 def test_one_proof_among_idle_times_is_enough() -> None:
-    story = Story().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30)
-    story.acquire("bob", "g2", 100, 110).release("bob", "g2", 120, 130).acquire("alice", "g3", 9_000, 9_010)
-    assert story.verdict()["deadlock_freedom"].outcome == "ok"
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30)
+    builder.acquire("bob", "g2", 100, 110).release("bob", "g2", 120, 130).acquire("alice", "g3", 9_000, 9_010)
+    assert builder.verdict()["deadlock_freedom"].outcome == "ok"
 
 
 # -- what the lock says of its own attempt -------------------------------------------------------------------
@@ -141,11 +142,11 @@ def test_one_proof_among_idle_times_is_enough() -> None:
 
 def granted(*, old: str, fresh: str, **params: object) -> Watched:
     """Alice calls at 0, gets some nodes at 5, the others at 600, and says that her attempt began at 590."""
-    story = Watched(**params)
+    builder = Watched(**params)
     told: dict[str, Any] = {"attempt_ns": 590 * MS, "deadline_ns": 1_580 * MS, "token": "t"}
-    story.acquire("alice", "g1", 0, 610, claimed=970, **told)
-    story.sets(old, "t", 5).sets(fresh, "t", 600)
-    return story.look("ABCDE".translate({ord(c): None for c in old + fresh}), 602, None)
+    builder.acquire("alice", "g1", 0, 610, claimed=970, **told)
+    builder.sets(old, "t", 5).sets(fresh, "t", 600)
+    return builder.look("ABCDE".translate({ord(c): None for c in old + fresh}), 602, None)
 
 
 def test_an_attempt_that_counts_earlier_votes_is_held_to_those() -> None:
@@ -167,8 +168,8 @@ def test_earlier_votes_beside_a_fresh_majority_are_no_lie() -> None:
 
 
 def test_a_token_that_was_undone_and_set_again_is_no_lie() -> None:
-    story = granted(old="", fresh="ABC").sets("AB", "t", 5).look("AB", 300, None, "DEL k", ran=299)
-    assert not story.verdict().named("false-validity")
+    builder = granted(old="", fresh="ABC").sets("AB", "t", 5).look("AB", 300, None, "DEL k", ran=299)
+    assert not builder.verdict().named("false-validity")
 
 
 def test_a_lock_of_one_node_is_not_held_to_a_majority() -> None:
@@ -177,13 +178,13 @@ def test_a_lock_of_one_node_is_not_held_to_a_majority() -> None:
 
 def test_a_node_whose_clock_was_moved_proves_nothing() -> None:
     assert granted(old="A", fresh="BC").verdict().named("false-validity")
-    story = granted(old="A", fresh="BC").fault("jump", 300, ["A"])
-    assert not story.verdict().named("false-validity")
+    builder = granted(old="A", fresh="BC").fault("jump", 300, ["A"])
+    assert not builder.verdict().named("false-validity")
 
 
 def test_success_after_the_lease_is_no_validity_below_zero() -> None:
-    story = Story(single_attempt=True).acquire("alice", "g", 0, 9_600, claimed=-8_591)
-    (finding,) = story.verdict().named("false-validity")
+    builder = HistoryBuilder(single_attempt=True).acquire("alice", "g", 0, 9_600, claimed=-8_591)
+    (finding,) = builder.verdict().named("false-validity")
     assert finding.headline == "alice's acquire returned success 8.6 s after its lease was over"
     assert "of validity" not in finding.why
 
@@ -193,14 +194,14 @@ def test_success_after_the_lease_is_no_validity_below_zero() -> None:
 
 def overtaken(*, watched: bool, fences: bool = True) -> Watched:
     """Alice asks first and draws fence 2; Bob gets 3 and is done; only then do nodes have Alice's token."""
-    story = Watched(lock_fences=fences)
+    builder = Watched(lock_fences=fences)
     told: list[dict[str, Any]] = [{"fence": 3}, {"fence": 2}] if fences else [{}, {}]
-    story.acquire("bob", "b", 10, 20, token="b", **told[0]).release("bob", "b", 40, 45)
-    story.acquire("alice", "a", 0, 80, token="a", **told[1])
+    builder.acquire("bob", "b", 10, 20, token="b", **told[0]).release("bob", "b", 40, 45)
+    builder.acquire("alice", "a", 0, 80, token="a", **told[1])
     if watched:
-        story.sets("ABC", "b", 15).look("DE", 16, None).look("ABC", 50, None, "DEL k", ran=44)
-        story.sets("ABC", "a", 70).look("DE", 71, None)
-    return story
+        builder.sets("ABC", "b", 15).look("DE", 16, None).look("ABC", 50, None, "DEL k", ran=44)
+        builder.sets("ABC", "a", 70).look("DE", 71, None)
+    return builder
 
 
 def test_a_fence_drawn_before_the_grant_goes_backwards() -> None:
@@ -210,9 +211,9 @@ def test_a_fence_drawn_before_the_grant_goes_backwards() -> None:
 
 
 def test_a_stale_write_is_seen_once_the_grants_are_in_order() -> None:
-    story = overtaken(watched=True, fences=False)
-    story.write("alice", "a", 90, 95, 0, 1).write("bob", "b", 100, 105, 0, 2)
-    assert "unfenced-write" in names(story.verdict())
+    builder = overtaken(watched=True, fences=False)
+    builder.write("alice", "a", 90, 95, 0, 1).write("bob", "b", 100, 105, 0, 2)
+    assert "unfenced-write" in names(builder.verdict())
 
 
 def test_where_either_order_is_possible_nothing_is_said_of_fences() -> None:
@@ -223,57 +224,59 @@ def test_where_either_order_is_possible_nothing_is_said_of_fences() -> None:
 
 
 def test_where_either_order_is_possible_nothing_is_said_of_a_late_write() -> None:
-    story = overtaken(watched=False, fences=False)
-    assert story.verdict()["fencing"].outcome == "absent"
-    story.write("alice", "a", 90, 95, 0, 1).write("bob", "b", 100, 105, 0, 2)
-    seen = story.verdict()["fencing"]
-    assert (seen.outcome, "unfenced-write" in names(story.verdict())) == ("unknown", False)
+    builder = overtaken(watched=False, fences=False)
+    assert builder.verdict()["fencing"].outcome == "absent"
+    builder.write("alice", "a", 90, 95, 0, 1).write("bob", "b", 100, 105, 0, 2)
+    seen = builder.verdict()["fencing"]
+    assert (seen.outcome, "unfenced-write" in names(builder.verdict())) == ("unknown", False)
 
 
 def test_grants_of_a_contended_lock_that_grow_as_they_return_pass() -> None:
-    story = Story().acquire("alice", "a", 0, 20, fence=1).release("alice", "a", 30, 35)
-    story.acquire("bob", "b", 10, 50, fence=2)
-    assert story.verdict()["fencing"].outcome == "ok"
+    builder = HistoryBuilder().acquire("alice", "a", 0, 20, fence=1).release("alice", "a", 30, 35)
+    builder.acquire("bob", "b", 10, 50, fence=2)
+    assert builder.verdict()["fencing"].outcome == "ok"
 
 
 # -- belief --------------------------------------------------------------------------------------------------
 
 
-def believed(story: Story) -> list[tuple[float, float]]:
-    segments = Evidence(story.history()).believed
+def believed(builder: HistoryBuilder) -> list[tuple[float, float]]:
+    segments = Evidence(builder.history()).believed
     pairs = zip(segments.start_ns.tolist(), segments.end_ns.tolist(), strict=True)
     return [(start / MS, end / MS) for start, end in sorted(pairs)]
 
 
-def held(story: Story, call: float, back: float, answer: str, claimed: float | None = None) -> Story:
+def held(
+    builder: HistoryBuilder, call: float, back: float, answer: str, claimed: float | None = None
+) -> HistoryBuilder:
     told: dict[str, Any] = {} if claimed is None else {"claimed_ns": round(claimed * MS)}
-    return story.op("alice", "held", call, back, grant_id="g", value=answer, **told)
+    return builder.op("alice", "held", call, back, grant_id="g", value=answer, **told)
 
 
 def test_a_client_that_says_held_after_a_failed_extension_believes_on() -> None:
-    story = Story().acquire("alice", "g", 0, 10, claimed=900)
-    assert believed(story.extend("alice", "g", 100, 110, "fail")) == [(10, 110)]
-    assert believed(held(story, 200, 210, "yes")) == [(10, 910)]
-    assert believed(held(story, 300, 310, "no")) == [(10, 310)]
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=900)
+    assert believed(builder.extend("alice", "g", 100, 110, "fail")) == [(10, 110)]
+    assert believed(held(builder, 200, 210, "yes")) == [(10, 910)]
+    assert believed(held(builder, 300, 310, "no")) == [(10, 310)]
 
 
 def test_a_client_that_says_held_after_its_deadline_believes_on() -> None:
-    story = held(Story().acquire("alice", "g", 0, 10, claimed=900), 1_500, 1_510, "yes")
-    assert believed(story) == [(10, 1_510)]
-    assert believed(held(story, 2_000, 2_010, "yes", claimed=500)) == [(10, 2_510)]
-    assert believed(story.release("alice", "g", 2_100, 2_110)) == [(10, 2_100)]
+    builder = held(HistoryBuilder().acquire("alice", "g", 0, 10, claimed=900), 1_500, 1_510, "yes")
+    assert believed(builder) == [(10, 1_510)]
+    assert believed(held(builder, 2_000, 2_010, "yes", claimed=500)) == [(10, 2_510)]
+    assert believed(builder.release("alice", "g", 2_100, 2_110)) == [(10, 2_100)]
 
 
 def test_what_a_client_believes_after_a_failed_extension_counts() -> None:
-    story = Story().acquire("alice", "g", 0, 10, claimed=900)
-    story.extend("alice", "g", 100, 110, "fail", value="yes")
-    assert believed(story) == [(10, 910)]
-    assert believed(story.extend("alice", "g", 200, 210, "fail", value="no")) == [(10, 210)]
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=900)
+    builder.extend("alice", "g", 100, 110, "fail", value="yes")
+    assert believed(builder) == [(10, 910)]
+    assert believed(builder.extend("alice", "g", 200, 210, "fail", value="no")) == [(10, 210)]
 
 
 def test_answers_after_a_release_are_no_belief() -> None:
-    story = Story().acquire("alice", "g", 0, 10, claimed=900).release("alice", "g", 50, 60)
-    assert believed(held(story, 200, 210, "yes")) == [(10, 50)]
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=900).release("alice", "g", 50, 60)
+    assert believed(held(builder, 200, 210, "yes")) == [(10, 50)]
 
 
 # -- causes --------------------------------------------------------------------------------------------------
@@ -281,18 +284,18 @@ def test_answers_after_a_release_are_no_belief() -> None:
 
 def overlapping(carol: str = "ABC") -> Watched:
     """Bob holds from 20 on; Carol is granted at 120, by some nodes."""
-    story = Watched().acquire("bob", "b", 10, 20, token="b").sets("ABC", "b", 15).look("DE", 16, None)
-    story.acquire("carol", "c", 110, 120, token="c").sets(carol, "c", 115)
-    return story
+    builder = Watched().acquire("bob", "b", 10, 20, token="b").sets("ABC", "b", 15).look("DE", 16, None)
+    builder.acquire("carol", "c", 110, 120, token="c").sets(carol, "c", 115)
+    return builder
 
 
 def test_an_overlap_names_the_command_and_whose_it_was() -> None:
-    story = (
+    builder = (
         overlapping()
         .acquire("alice", "a", 0, 5, ttl=5)
         .op("alice", "release", 70, 95, "info", grant_id="a", error="timeout")
     )
-    (finding,) = story.look("ABC", 91, None, "DEL k", ran=90).verdict().named("overlap")
+    (finding,) = builder.look("ABC", 91, None, "DEL k", ran=90).verdict().named("overlap")
     cause = finding.cause
     assert cause is not None
     assert (cause.kind, cause.actor, cause.nodes, cause.command) == (
@@ -305,7 +308,7 @@ def test_an_overlap_names_the_command_and_whose_it_was() -> None:
     assert finding.evidence[1].startswith(
         "cause: alice's DEL deleted the key on A, B and C at 0.09 s (event "
     )
-    assert story.events()[cause.event].f == "key-deleted"
+    assert builder.events()[cause.event].f == "key-deleted"
 
 
 @pytest.mark.parametrize(
@@ -326,37 +329,37 @@ def test_what_a_command_did_is_told_in_words(did: str, commands: tuple[str, ...]
 
 
 def test_the_arguments_of_a_script_tell_whose_its_commands_were() -> None:
-    story = overlapping().acquire("alice", "a", 0, 5, ttl=5, token="a")
-    story.look("ABC", 91, None, "EVALSHA 1 k a", "DEL k", ran=90)
-    (finding,) = story.verdict().named("overlap")
+    builder = overlapping().acquire("alice", "a", 0, 5, ttl=5, token="a")
+    builder.look("ABC", 91, None, "EVALSHA 1 k a", "DEL k", ran=90)
+    (finding,) = builder.verdict().named("overlap")
     assert finding.cause is not None
     assert finding.cause.actor == "alice"
 
 
 def test_a_key_may_be_deleted_before_its_holder_knows_of_the_grant() -> None:
-    story = overlapping().acquire("alice", "a", 0, 5, ttl=5).release("alice", "a", 12, 25)
-    (finding,) = story.look("ABC", 18, None, "DEL k", ran=17.5).verdict().named("overlap")
+    builder = overlapping().acquire("alice", "a", 0, 5, ttl=5).release("alice", "a", 12, 25)
+    (finding,) = builder.look("ABC", 18, None, "DEL k", ran=17.5).verdict().named("overlap")
     assert finding.cause is not None
     assert (finding.cause.kind, finding.cause.actor) == ("command", "alice")
 
 
 def test_an_overlap_names_the_clock_that_was_moved() -> None:
-    story = overlapping("CDE").fault("jump", 60, ["C"], breaks="bounded clock error")
-    (finding,) = story.look("C", 80, None).verdict().named("overlap")
+    builder = overlapping("CDE").fault("jump", 60, ["C"], breaks="bounded clock error")
+    (finding,) = builder.look("C", 80, None).verdict().named("overlap")
     assert finding.cause is not None
     assert (finding.cause.kind, finding.cause.nodes) == ("clock", ("C",))
-    assert story.events()[finding.cause.event].f == "jump"
+    assert builder.events()[finding.cause.event].f == "jump"
 
 
 def test_a_clock_that_had_jumped_before_is_no_cause() -> None:
-    story = overlapping("CDE").fault("jump", 1, ["C"], breaks="bounded clock error")
-    (finding,) = story.look("C", 80, None).verdict().named("overlap")
+    builder = overlapping("CDE").fault("jump", 1, ["C"], breaks="bounded clock error")
+    (finding,) = builder.look("C", 80, None).verdict().named("overlap")
     assert finding.cause is None
 
 
 def test_an_overlap_names_a_node_that_went_down() -> None:
-    story = overlapping("CDE").fault("power_cut", 60, ["C"], until=70).look("C", 80, None)
-    (finding,) = story.verdict().named("overlap")
+    builder = overlapping("CDE").fault("power_cut", 60, ["C"], until=70).look("C", 80, None)
+    (finding,) = builder.verdict().named("overlap")
     assert finding.cause is not None
     assert finding.cause.text.startswith("C lost the key in a power cut at 0.05 s (event ")
 
@@ -372,8 +375,8 @@ def test_an_overlap_says_that_a_grant_never_had_a_majority() -> None:
 
 
 def test_nothing_seen_is_no_cause_and_a_cause_is_in_the_json_form() -> None:
-    story = Story().acquire("alice", "a", 0, 10).acquire("bob", "b", 20, 30)
-    (finding,) = story.verdict().named("overlap")
+    builder = HistoryBuilder().acquire("alice", "a", 0, 10).acquire("bob", "b", 20, 30)
+    (finding,) = builder.verdict().named("overlap")
     assert finding.cause is None
     seen = overlapping("DE").look("ABC", 118, "b", left=897).verdict()
     (overlap,) = (finding for finding in seen.findings if finding.name == "overlap")

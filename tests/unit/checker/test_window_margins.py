@@ -7,15 +7,15 @@ import pytest
 from checker.history.evidence import Evidence
 from checker.history.operations import NEVER
 from checker.history.windows import possible
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 from tests.unit.checker.test_windows import believed, guaranteed, possibly
 
 EXACT = {"rho": 0.0}
 
 
-def held(**params: object) -> Story:
+def held(**params: object) -> HistoryBuilder:
     """Alice holds from 0 to 10 ms on, for a second, with a clock that does not drift."""
-    return Story(**EXACT, **params).acquire("alice", "g", 0, 10)
+    return HistoryBuilder(**EXACT, **params).acquire("alice", "g", 0, 10)
 
 
 def test_the_margin_of_the_lock_is_taken_off_an_extension_too() -> None:
@@ -23,50 +23,52 @@ def test_the_margin_of_the_lock_is_taken_off_an_extension_too() -> None:
 
 
 def test_a_lock_without_expiry_has_no_deadline_to_take_a_margin_off() -> None:
-    story = Story(**EXACT, delta_ns=2 * MS).acquire("alice", "g", 0, 10, ttl=None)
-    assert guaranteed(story) == [(0, 10, float("inf"))]
-    assert guaranteed(story.extend("alice/w", "g", 0, 20, ttl=None)) == [(0, 10, float("inf"))]
+    builder = HistoryBuilder(**EXACT, delta_ns=2 * MS).acquire("alice", "g", 0, 10, ttl=None)
+    assert guaranteed(builder) == [(0, 10, float("inf"))]
+    assert guaranteed(builder.extend("alice/w", "g", 0, 20, ttl=None)) == [(0, 10, float("inf"))]
 
 
 def test_uncertain_stamps_narrow_belief_and_widen_what_is_possible() -> None:
-    story = held(epsilon_ns=3 * MS)
-    assert believed(story) == [(0, 13, 1007)]
-    assert possibly(story) == [(0, -3, 1013)]
-    endless = Evidence(Story(epsilon_ns=3 * MS).acquire("alice", "g", 0, 10, ttl=None).history())
+    builder = held(epsilon_ns=3 * MS)
+    assert believed(builder) == [(0, 13, 1007)]
+    assert possibly(builder) == [(0, -3, 1013)]
+    endless = Evidence(HistoryBuilder(epsilon_ns=3 * MS).acquire("alice", "g", 0, 10, ttl=None).history())
     assert possible(endless.grants, endless.params).end_ns.tolist() == [NEVER]
 
 
 def test_belief_follows_what_an_extension_was_told() -> None:
-    told = Story().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, claimed=300)
+    told = (
+        HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, claimed=300)
+    )
     assert believed(told) == [(0, 10, 410)]
-    asked = Story().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, ttl=700)
+    asked = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, ttl=700)
     assert believed(asked) == [(0, 10, 810)]
 
 
 def test_an_extension_lengthens_its_own_grant_only() -> None:
-    story = held().release("alice", "g", 20, 30).acquire("bob", "h", 40, 50)
-    assert possibly(story.extend("bob", "h", 500, 510)) == [(0, 0, 30), (1, 40, 1510)]
+    builder = held().release("alice", "g", 20, 30).acquire("bob", "h", 40, 50)
+    assert possibly(builder.extend("bob", "h", 500, 510)) == [(0, 0, 30), (1, 40, 1510)]
     lost = held().acquire("bob", "h", 40, 50).extend("bob", "h", 500, 510)
     assert possibly(lost) == [(0, 0, 1010), (1, 40, 1510)]
 
 
 def test_a_shorter_extension_may_still_reach_a_node_after_a_longer_one() -> None:
-    story = held().extend("alice", "g", 100, 150, ttl=200).extend("alice", "g", 150, 160)
-    assert guaranteed(story) == [(0, 10, 350)]
-    assert guaranteed(story.extend("alice", "g", 200, 210, ttl=300)) == [(0, 10, 400)]
+    builder = held().extend("alice", "g", 100, 150, ttl=200).extend("alice", "g", 150, 160)
+    assert guaranteed(builder) == [(0, 10, 350)]
+    assert guaranteed(builder.extend("alice", "g", 200, 210, ttl=300)) == [(0, 10, 400)]
 
 
 def test_a_shorter_extension_takes_nothing_from_the_longer_one_before_it() -> None:
-    story = held().extend("alice", "g", 100, 150, ttl=2_000)
-    assert guaranteed(story) == [(0, 10, 2_100)]
-    late = story.extend("alice", "g", 2_090, 2_099, ttl=200)
+    builder = held().extend("alice", "g", 100, 150, ttl=2_000)
+    assert guaranteed(builder) == [(0, 10, 2_100)]
+    late = builder.extend("alice", "g", 2_090, 2_099, ttl=200)
     assert guaranteed(late) == [(0, 10, 2_290)]
 
 
 def test_extensions_of_another_grant_take_nothing() -> None:
-    story = held().extend("alice", "g", 100, 150, ttl=200).release("alice", "g", 160, 170)
-    story.acquire("bob", "h", 200, 210).extend("bob", "h", 300, 310, ttl=2_000)
-    assert guaranteed(story) == [(0, 10, 160), (1, 210, 2_300)]
+    builder = held().extend("alice", "g", 100, 150, ttl=200).release("alice", "g", 160, 170)
+    builder.acquire("bob", "h", 200, 210).extend("bob", "h", 300, 310, ttl=2_000)
+    assert guaranteed(builder) == [(0, 10, 160), (1, 210, 2_300)]
 
 
 def test_a_shorter_extension_of_unknown_outcome_may_have_been_the_last() -> None:
@@ -75,20 +77,20 @@ def test_a_shorter_extension_of_unknown_outcome_may_have_been_the_last() -> None
 
 
 def test_a_shorter_extension_that_failed_does_not_count() -> None:
-    story = held().extend("alice", "g", 100, 300, ttl=500).extend("alice/w", "g", 200, 250)
-    assert guaranteed(story) == [(0, 10, 700)]
-    assert guaranteed(story.extend("alice", "g", 310, 320, "fail", ttl=5)) == [(0, 10, 700)]
+    builder = held().extend("alice", "g", 100, 300, ttl=500).extend("alice/w", "g", 200, 250)
+    assert guaranteed(builder) == [(0, 10, 700)]
+    assert guaranteed(builder.extend("alice", "g", 310, 320, "fail", ttl=5)) == [(0, 10, 700)]
 
 
 def test_extensions_whose_order_is_open_may_all_be_shorter_than_the_lease() -> None:
-    story = held().extend("alice", "g", 20, 40, ttl=50).extend("alice/w", "g", 30, 35, ttl=50)
-    assert guaranteed(story) == [(0, 10, 80)]
+    builder = held().extend("alice", "g", 20, 40, ttl=50).extend("alice/w", "g", 30, 35, ttl=50)
+    assert guaranteed(builder) == [(0, 10, 80)]
 
 
 @pytest.mark.parametrize("first", ["alice", "bob"])
 def test_only_the_grant_whose_extensions_overlap_is_cut_short(first: str) -> None:
     second = "bob" if first == "alice" else "alice"
-    story = Story(**EXACT).acquire(first, "g", 0, 10).extend(first, "g", 20, 30, ttl=900)
-    story.acquire(second, "h", 2_000, 2_010, ttl=900)
-    story.extend(second, "h", 2_100, 2_300, ttl=500).extend(f"{second}/w", "h", 2_200, 2_250, ttl=900)
-    assert guaranteed(story) == [(0, 10, 920), (1, 2_010, 2_700)]
+    builder = HistoryBuilder(**EXACT).acquire(first, "g", 0, 10).extend(first, "g", 20, 30, ttl=900)
+    builder.acquire(second, "h", 2_000, 2_010, ttl=900)
+    builder.extend(second, "h", 2_100, 2_300, ttl=500).extend(f"{second}/w", "h", 2_200, 2_250, ttl=900)
+    assert guaranteed(builder) == [(0, 10, 920), (1, 2_010, 2_700)]

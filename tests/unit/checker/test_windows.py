@@ -16,7 +16,7 @@ from checker.history.operations import NEVER
 from checker.history.windows import Segments, possible
 from checker.properties import mutual_exclusion
 from tests.fuzzing import examples
-from tests.unit.checker.story import MS, Story, names
+from tests.unit.checker.builder import MS, HistoryBuilder, names
 
 
 def intervals(segments: Segments) -> list[tuple[int, float, float]]:
@@ -26,146 +26,158 @@ def intervals(segments: Segments) -> list[tuple[int, float, float]]:
     )
 
 
-def guaranteed(story: Story) -> list[tuple[int, float, float]]:
-    return intervals(Evidence(story.history()).guaranteed)
+def guaranteed(builder: HistoryBuilder) -> list[tuple[int, float, float]]:
+    return intervals(Evidence(builder.history()).guaranteed)
 
 
-def believed(story: Story) -> list[tuple[int, float, float]]:
-    return intervals(Evidence(story.history()).believed)
+def believed(builder: HistoryBuilder) -> list[tuple[int, float, float]]:
+    return intervals(Evidence(builder.history()).believed)
 
 
-def possibly(story: Story) -> list[tuple[int, float, float]]:
-    evidence = Evidence(story.history())
+def possibly(builder: HistoryBuilder) -> list[tuple[int, float, float]]:
+    evidence = Evidence(builder.history())
     return intervals(possible(evidence.grants, evidence.params))
 
 
 def test_guaranteed_counts_from_the_call_and_shrinks_by_drift_margin_and_uncertainty() -> None:
-    story = Story(rho=0.01, delta_ns=2 * MS, epsilon_ns=3 * MS).acquire("alice", "g", 100, 110)
-    ((grant, start, end),) = guaranteed(story)
+    builder = HistoryBuilder(rho=0.01, delta_ns=2 * MS, epsilon_ns=3 * MS).acquire("alice", "g", 100, 110)
+    ((grant, start, end),) = guaranteed(builder)
     assert (grant, start) == (0, 113)
     assert end == pytest.approx(100 + 1000 * 0.99 / 1.01 - 2 - 3, abs=1e-5)
 
 
 def test_guaranteed_ends_at_the_release_call_whatever_the_outcome() -> None:
     for outcome in ("ok", "fail", "info"):
-        story = Story().acquire("alice", "g", 0, 10).release("alice", "g", 50, 60, outcome)
-        assert guaranteed(story) == [(0, 10, 50)]
+        builder = HistoryBuilder().acquire("alice", "g", 0, 10).release("alice", "g", 50, 60, outcome)
+        assert guaranteed(builder) == [(0, 10, 50)]
 
 
 def test_an_extension_before_the_deadline_moves_it() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 999, 1005)
-    assert guaranteed(story) == [(0, 10, 1999)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 999, 1005)
+    assert guaranteed(builder) == [(0, 10, 1999)]
 
 
 def test_an_extension_after_the_deadline_opens_a_new_segment() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 1000, 1005)
-    assert guaranteed(story) == [(0, 10, 1000), (0, 1005, 2000)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 1000, 1005)
+    assert guaranteed(builder) == [(0, 10, 1000), (0, 1005, 2000)]
 
 
 def test_an_extension_may_shorten_a_lease() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110, ttl=50)
-    assert guaranteed(story) == [(0, 10, 150)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110, ttl=50)
+    assert guaranteed(builder) == [(0, 10, 150)]
 
 
 def test_extensions_whose_order_is_open_count_with_the_shortest_ttl() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10)
-    story.extend("alice", "g", 100, 300, ttl=50).extend("alice/watchdog", "g", 200, 250, ttl=1000)
-    assert guaranteed(story) == [(0, 10, 150)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10)
+    builder.extend("alice", "g", 100, 300, ttl=50).extend("alice/watchdog", "g", 200, 250, ttl=1000)
+    assert guaranteed(builder) == [(0, 10, 150)]
 
 
 def test_an_extension_of_unknown_outcome_may_shorten_a_lease_from_its_call_on() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110, "info", ttl=50)
-    assert guaranteed(story) == [(0, 10, 150)]
-    story.extend("alice/2", "g", 120, 130)  # the node may execute the shorter one last
-    assert guaranteed(story) == [(0, 10, 170)]
+    builder = (
+        HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110, "info", ttl=50)
+    )
+    assert guaranteed(builder) == [(0, 10, 150)]
+    builder.extend("alice/2", "g", 120, 130)  # the node may execute the shorter one last
+    assert guaranteed(builder) == [(0, 10, 170)]
 
 
 def test_an_extension_takes_nothing_back_that_was_guaranteed_before_its_call() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510)
-    story.extend("alice", "g", 1400, 1410, "info", ttl=20)
-    assert guaranteed(story) == [(0, 10, 1420)]
-    over = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 1400, 1410, "info", ttl=20)
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510)
+    builder.extend("alice", "g", 1400, 1410, "info", ttl=20)
+    assert guaranteed(builder) == [(0, 10, 1420)]
+    over = (
+        HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 1400, 1410, "info", ttl=20)
+    )
     assert guaranteed(over) == [(0, 10, 1000)]
 
 
 @pytest.mark.parametrize("outcome", ["fail", "info"])
 def test_an_extension_that_did_not_succeed_guarantees_nothing(outcome: str) -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510, outcome)
-    assert guaranteed(story) == [(0, 10, 1000)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 500, 510, outcome)
+    assert guaranteed(builder) == [(0, 10, 1000)]
 
 
 def test_an_acquire_of_unknown_outcome_is_possible_for_ever_and_nothing_else() -> None:
-    story = Story().acquire("alice", "g", 5, 10, "info")
-    assert (guaranteed(story), believed(story)) == ([], [])
-    assert possibly(story) == [(0, 5, float("inf"))]
+    builder = HistoryBuilder().acquire("alice", "g", 5, 10, "info")
+    assert (guaranteed(builder), believed(builder)) == ([], [])
+    assert possibly(builder) == [(0, 5, float("inf"))]
 
 
 def test_a_token_in_an_accepted_write_promotes_an_acquire() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10, "info")
-    story.write("alice/2", "g", 20, 30, 0, 1, token="t")
-    assert guaranteed(story) == [(0, 30, 1000)]
-    assert believed(story) == []
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10, "info")
+    builder.write("alice/2", "g", 20, 30, 0, 1, token="t")
+    assert guaranteed(builder) == [(0, 30, 1000)]
+    assert believed(builder) == []
 
 
 def test_a_write_that_was_not_accepted_promotes_nothing() -> None:
-    story = (
-        Story().acquire("alice", "g", 0, 10, "info").write("alice/2", "g", 20, 30, 0, 1, "fail", token="t")
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "g", 0, 10, "info")
+        .write("alice/2", "g", 20, 30, 0, 1, "fail", token="t")
     )
-    assert guaranteed(story) == []
+    assert guaranteed(builder) == []
 
 
 def test_a_write_without_a_token_promotes_nothing() -> None:
-    story = Story().acquire("alice", "g", 0, 10, "info").write("alice/2", "g", 20, 30, 0, 1)
-    assert guaranteed(story) == []
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10, "info").write("alice/2", "g", 20, 30, 0, 1)
+    assert guaranteed(builder) == []
 
 
 def test_the_store_log_promotes_an_acquire() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10, "info")
-    story.lab("log", 40, key="k", entries=[(1, "x", "g", None)])
-    assert guaranteed(story) == [(0, 40, 1000)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10, "info")
+    builder.lab("log", 40, key="k", entries=[(1, "x", "g", None)])
+    assert guaranteed(builder) == [(0, 40, 1000)]
 
 
 def test_possible_lasts_to_the_end_of_release_or_lease() -> None:
-    assert possibly(Story(rho=0.0).acquire("alice", "g", 5, 10)) == [(0, 5, 1010)]
-    released = Story(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30)
+    assert possibly(HistoryBuilder(rho=0.0).acquire("alice", "g", 5, 10)) == [(0, 5, 1010)]
+    released = HistoryBuilder(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30)
     assert possibly(released) == [(0, 5, 30)]
-    unsure = Story(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30, "info")
+    unsure = HistoryBuilder(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30, "info")
     assert possibly(unsure) == [(0, 5, 1010)]
-    lost = Story(rho=0.0).acquire("alice", "g", 5, 10).release("alice", "g", 20, 30, "fail", error="not-held")
+    lost = (
+        HistoryBuilder(rho=0.0)
+        .acquire("alice", "g", 5, 10)
+        .release("alice", "g", 20, 30, "fail", error="not-held")
+    )
     assert possibly(lost) == [(0, 5, 30)]
 
 
 def test_an_extension_of_unknown_outcome_lengthens_what_is_possible() -> None:
-    story = Story().acquire("alice", "g", 5, 10).extend("alice", "g", 100, 110, "info")
-    assert possibly(story) == [(0, 5, float("inf"))]
+    builder = HistoryBuilder().acquire("alice", "g", 5, 10).extend("alice", "g", 100, 110, "info")
+    assert possibly(builder) == [(0, 5, float("inf"))]
 
 
 def test_belief_ends_at_release_claim_failed_extension_or_death() -> None:
-    start = Story().acquire("alice", "g", 0, 10, claimed=500)
+    start = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500)
     assert believed(start) == [(0, 10, 510)]
-    assert believed(Story().acquire("alice", "g", 0, 10)) == [(0, 10, 1010)]
+    assert believed(HistoryBuilder().acquire("alice", "g", 0, 10)) == [(0, 10, 1010)]
     assert believed(start.extend("alice", "g", 100, 120, "fail")) == [(0, 10, 120)]
-    dead = Story().acquire("alice", "g", 0, 10, claimed=500).fault("client_crash", 200, ["alice"])
+    dead = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).fault("client_crash", 200, ["alice"])
     assert believed(dead) == [(0, 10, 200)]
-    released = Story().acquire("alice", "g", 0, 10, claimed=500).release("alice", "g", 50, 60)
+    released = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).release("alice", "g", 50, 60)
     assert believed(released) == [(0, 10, 50)]
 
 
 def test_a_pause_does_not_shorten_belief() -> None:
-    story = Story().acquire("alice", "g", 0, 10, claimed=500).fault("pause", 20, ["alice"], until=400)
-    assert believed(story) == [(0, 10, 510)]
+    builder = (
+        HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).fault("pause", 20, ["alice"], until=400)
+    )
+    assert believed(builder) == [(0, 10, 510)]
 
 
 def test_a_lock_without_expiry_is_held_until_released() -> None:
-    story = Story().acquire("alice", "g", 0, 10, ttl=None)
-    assert guaranteed(story) == [(0, 10, float("inf"))]
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10, ttl=None)
+    assert guaranteed(builder) == [(0, 10, float("inf"))]
 
 
 def test_many_extensions_are_one_segment() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10)
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10)
     for i in range(1, 50):
-        story.extend("alice", "g", i * 500, i * 500 + 5)
-    assert guaranteed(story) == [(0, 10, 49 * 500 + 1000)]
+        builder.extend("alice", "g", i * 500, i * 500 + 5)
+    assert guaranteed(builder) == [(0, 10, 49 * 500 + 1000)]
 
 
 # -- the oracle: could nodes and a recorder whose clocks err by ρ have given these grants? -------------------
@@ -212,14 +224,14 @@ def feasible(grants: list[Grant]) -> bool:
 
 
 def told(grants: list[Grant]) -> set[str]:
-    story = Story(rho=RHO)
+    builder = HistoryBuilder(rho=RHO)
     for i, grant in enumerate(grants):
-        story.acquire(f"c{i}", f"g{i}", *grant.acquire, ttl=TTL)
+        builder.acquire(f"c{i}", f"g{i}", *grant.acquire, ttl=TTL)
         if grant.extend is not None:
-            story.extend(f"c{i}", f"g{i}", *grant.extend, ttl=TTL)
+            builder.extend(f"c{i}", f"g{i}", *grant.extend, ttl=TTL)
         if grant.release is not None:
-            story.release(f"c{i}", f"g{i}", grant.release, None)
-    return names(story.verdict())
+            builder.release(f"c{i}", f"g{i}", grant.release, None)
+    return names(builder.verdict())
 
 
 @st.composite
@@ -269,13 +281,17 @@ def test_the_oracle_meets_both_answers() -> None:
 
 def test_a_session_ends_by_itself_when_its_client_is_killed_and_a_lease_does_not() -> None:
     for ttl, end in ((None, 60), (1000, 1000)):
-        story = Story(rho=0.0).acquire("alice", "g", 0, 10, ttl=ttl).fault("client_crash", 60, ["alice"])
-        assert guaranteed(story) == [(0, 10, end)]
-        assert believed(story) == [(0, 10, 60)]
-        later = story.acquire("alice", "h", 70, 80, ttl=ttl, key="l")
+        builder = (
+            HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10, ttl=ttl).fault("client_crash", 60, ["alice"])
+        )
+        assert guaranteed(builder) == [(0, 10, end)]
+        assert believed(builder) == [(0, 10, 60)]
+        later = builder.acquire("alice", "h", 70, 80, ttl=ttl, key="l")
         later.release("alice", "h", 90, 95, key="l")
         assert guaranteed(later) == [(0, 10, end), (1, 80, 90)]
-    mixed = Story(rho=0.0).acquire("alice", "g", 0, 10, ttl=None).acquire("alice", "h", 20, 30, key="l")
+    mixed = (
+        HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10, ttl=None).acquire("alice", "h", 20, 30, key="l")
+    )
     mixed.acquire("bob", "i", 40, 50, ttl=None, key="m")
     mixed.fault("client-crash", 60, ["alice"]).fault("client_crash", 55, ["alice"]).fault(
         "crash", 51, ["bob"]
@@ -284,43 +300,45 @@ def test_a_session_ends_by_itself_when_its_client_is_killed_and_a_lease_does_not
 
 
 def test_an_answer_counts_only_if_it_was_given_and_is_about_a_grant() -> None:
-    def answered(type: str, grant: str, value: str = "no") -> Story:
-        story = Story(rho=0.0).acquire("alice", "g", 0, 10, claimed=500)
-        return story.op("alice", "held", 100, 110, type, grant_id=grant, value=value)
+    def answered(type: str, grant: str, value: str = "no") -> HistoryBuilder:
+        builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10, claimed=500)
+        return builder.op("alice", "held", 100, 110, type, grant_id=grant, value=value)
 
     assert believed(answered("ok", "g")) == [(0, 10, 110)]
     for type, grant in (("fail", "g"), ("info", "g"), ("ok", "other")):
         assert believed(answered(type, grant)) == [(0, 10, 510)]
     assert believed(answered("ok", "g", "perhaps")) == [(0, 10, 510)]
-    assert believed(Story(rho=0.0).acquire("alice", "g", 0, 10).op("bob", "held", 20, 30, value="no")) == [
-        (0, 10, 1010)
-    ]
+    assert believed(
+        HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).op("bob", "held", 20, 30, value="no")
+    ) == [(0, 10, 1010)]
 
 
 def test_what_a_client_believes_that_lost_an_extension() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10, claimed=500)
-    story.extend("alice", "g", 100, 110, "info", value="no")
-    assert believed(story) == [(0, 10, 110)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10, claimed=500)
+    builder.extend("alice", "g", 100, 110, "info", value="no")
+    assert believed(builder) == [(0, 10, 110)]
 
 
 def test_an_extension_that_failed_prolongs_nothing_and_another_does() -> None:
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10)
-    assert possibly(story.extend("alice", "g", 20, 30, "fail", ttl=5000)) == [(0, 0, 1010)]
-    assert possibly(story.extend("alice", "g", 40, 50, ttl=2000)) == [(0, 0, 2050)]
-    assert possibly(story.extend("alice", "g", 60, 70, "info")) == [(0, 0, float("inf"))]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10)
+    assert possibly(builder.extend("alice", "g", 20, 30, "fail", ttl=5000)) == [(0, 0, 1010)]
+    assert possibly(builder.extend("alice", "g", 40, 50, ttl=2000)) == [(0, 0, 2050)]
+    assert possibly(builder.extend("alice", "g", 60, 70, "info")) == [(0, 0, float("inf"))]
 
 
 def test_extensions_of_unknown_outcome_among_certain_ones() -> None:
     """The second may have set the end back to 500; what follows is of the others alone."""
-    story = Story(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110)
-    story.acquire("bob", "h", 0, 10, key="l").extend("bob", "h", 100, 110, key="l")
-    story.extend("alice", "g", 200, 210, "info", ttl=300)
-    assert guaranteed(story) == [(0, 10, 500), (1, 10, 1100)]
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g", 0, 10).extend("alice", "g", 100, 110)
+    builder.acquire("bob", "h", 0, 10, key="l").extend("bob", "h", 100, 110, key="l")
+    builder.extend("alice", "g", 200, 210, "info", ttl=300)
+    assert guaranteed(builder) == [(0, 10, 500), (1, 10, 1100)]
 
 
 def test_windows_of_a_long_history_are_counted_and_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checker.history.evidence.KEPT_MAX", 1)
-    evidence = Evidence(Story().acquire("alice", "g", 0, 10).acquire("bob", "h", 0, 10, key="l").history())
+    evidence = Evidence(
+        HistoryBuilder().acquire("alice", "g", 0, 10).acquire("bob", "h", 0, 10, key="l").history()
+    )
     assert (len(evidence.guaranteed), len(evidence.believed)) == (2, 2)
     assert {"guaranteed", "believed"} <= set(vars(evidence))
     mutual_exclusion.check(evidence)
@@ -328,13 +346,13 @@ def test_windows_of_a_long_history_are_counted_and_freed(monkeypatch: pytest.Mon
 
 
 def test_who_stood_still_and_when() -> None:
-    story = Story().acquire("alice", "g", 0, 10).fault("pause", 20, ["alice", "bob"], until=30)
-    story.fault("stop", 5, ["alice"]).fault("cut", 6, ["alice"]).stall("alice", 1, 2).stall("bob", 3, 4)
+    builder = HistoryBuilder().acquire("alice", "g", 0, 10).fault("pause", 20, ["alice", "bob"], until=30)
+    builder.fault("stop", 5, ["alice"]).fault("cut", 6, ["alice"]).stall("alice", 1, 2).stall("bob", 3, 4)
     healing = Event(
         time_ns=40 * MS, process="nemesis", type="invoke", f="pause", targets=["alice"], heals="x"
     )
-    story._events.append(healing)
-    evidence = Evidence(story.stall("lab", 7, 2).history())
+    builder._events.append(healing)
+    evidence = Evidence(builder.stall("lab", 7, 2).history())
     spans = {name: [(i.start_ns, i.end_ns) for i in found] for name, found in evidence.pauses().items()}
     assert spans == {"alice": [(5 * MS, NEVER), (20 * MS, 30 * MS)], "bob": [(20 * MS, 30 * MS)]}
     still = [(i.start_ns // MS, i.end_ns // MS) for i in evidence.standstills(("bob", "lab"))]

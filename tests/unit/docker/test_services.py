@@ -145,12 +145,12 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
 
 
 @pytest.mark.parametrize("name", ["etcd-leader-cut-off", "zookeeper-leader-cut-off"])
-def test_a_story_that_cuts_servers_off_from_each_other_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_scenario_that_cuts_servers_off_from_each_other_is_refused(tmp_path: Path, name: str) -> None:
     """They share a network namespace, and nothing lies between them."""
-    story = load_scenario(name)
-    run = Run(Plan(story, 1, "docker", "", tmp_path, ""))
+    loaded = load_scenario(name)
+    run = Run(Plan(loaded, 1, "docker", "", tmp_path, ""))
     with pytest.raises(LabError) as caught:
-        run._refuse_impossible(story.scenario, story.scenario.steps)
+        run._refuse_impossible(loaded.scenario, loaded.scenario.steps)
     assert (
         caught.value.seen == "the substrate docker cannot cut the servers of one service off from each other"
     )

@@ -46,11 +46,11 @@ def test_every_language_that_the_page_lists_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.modelled])
-def test_what_a_row_is_modelled_by_is_a_lock_with_stories(name: str) -> None:
+def test_what_a_row_is_modelled_by_is_a_lock_with_scenarios(name: str) -> None:
     assert ROWS[name].modelled in BUILT_IN
     assert ROWS[name].unavailable, "what is driven needs no model"
-    stories = [one for one in summaries().values() if one.lock == ROWS[name].modelled and one.control]
-    assert len(stories) >= 3
+    scenarios = [one for one in summaries().values() if one.lock == ROWS[name].modelled and one.control]
+    assert len(scenarios) >= 3
 
 
 def test_the_library_that_a_text_about_redlock_introduces_is_the_one_in_its_row() -> None:

@@ -20,7 +20,7 @@ from checker.formats import load
 from checker.history.evidence import Evidence
 from checker.verdict import Severity
 from lab.report.meanings import FINDINGS
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 VIOLATED = sorted(path.name.removesuffix(".jsonl") for path in GOLDEN.glob("*-violated.jsonl"))
@@ -37,24 +37,24 @@ def test_a_witness_is_violated_for_the_same_reason(case: str) -> None:
             assert set(witness.ops.call_index) <= set(history.ops.call_index)
 
 
-def noise(story: Story, random: Random, sessions: int) -> Story:
+def noise(builder: HistoryBuilder, random: Random, sessions: int) -> HistoryBuilder:
     """Sessions of others on the same key, before and after, and on another key meanwhile."""
     for number in range(sessions):
         who, at = f"client-{random.randrange(5)}", 20_000 + 100 * number
-        story.acquire(who, f"n{number}", at, at + 5, ttl=None).op(
+        builder.acquire(who, f"n{number}", at, at + 5, ttl=None).op(
             who, "release", at + 50, at + 60, grant_id=f"n{number}"
         )
         other = f"other-{number % 3}"
-        story.acquire(other, f"o{number}", at, at + 5, ttl=None, key=f"k{number % 3}")
-        story.op(other, "release", at + 50, at + 60, grant_id=f"o{number}", key=f"k{number % 3}")
-    return story
+        builder.acquire(other, f"o{number}", at, at + 5, ttl=None, key=f"k{number % 3}")
+        builder.op(other, "release", at + 50, at + 60, grant_id=f"o{number}", key=f"k{number % 3}")
+    return builder
 
 
 def test_two_grants_are_left_of_a_long_history() -> None:
-    story = noise(Story(), Random(1), 200)
-    story.acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510)
-    story.read("alice", "a", 20, 21, 0).write("alice", "a", 30, 31, 0, 1)
-    history = story.history()
+    builder = noise(HistoryBuilder(), Random(1), 200)
+    builder.acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510)
+    builder.read("alice", "a", 20, 21, 0).write("alice", "a", 30, 31, 0, 1)
+    history = builder.history()
     (finding,) = check(history).named("overlap")
     witness = shortest_witness(history, finding)
     assert sorted(witness.ops.name("grant", row) for row in range(len(witness.ops))) == ["a", "b"]
@@ -66,11 +66,11 @@ def test_two_grants_are_left_of_a_long_history() -> None:
 
 
 def test_nothing_can_be_left_out_of_a_witness() -> None:
-    story = noise(Story(), Random(2), 20)
-    story.acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510).op(
+    builder = noise(HistoryBuilder(), Random(2), 20)
+    builder.acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510).op(
         "alice", "release", 600, 610, grant_id="a"
     )
-    history = story.history()
+    history = builder.history()
     (finding,) = check(history).named("overlap")
     witness = shortest_witness(history, finding)
     grants = witness.ops.grant
@@ -92,15 +92,19 @@ def test_who_may_have_held_the_lock_stays_when_refusals_are_the_point() -> None:
 
 
 def test_an_earlier_grant_stays_that_may_explain_a_leak_away_and_one_of_another_key_goes() -> None:
-    story = Story(grace_ns=1_000 * MS).acquire("carol", "earlier", 0, 10).release("carol", "earlier", 20, 30)
-    story.acquire("carol", "other", 40, 50, key="other").op(
+    builder = (
+        HistoryBuilder(grace_ns=1_000 * MS)
+        .acquire("carol", "earlier", 0, 10)
+        .release("carol", "earlier", 20, 30)
+    )
+    builder.acquire("carol", "other", 40, 50, key="other").op(
         "carol", "release", 60, 70, grant_id="other", key="other"
     )
-    story.acquire("alice", "lost", 100, 110)
+    builder.acquire("alice", "lost", 100, 110)
     for number in range(50):
         at = 200 + 100 * number
-        story.acquire("bob", f"b{number}", at, at + 50, "fail", error="held")
-    history = story.history()
+        builder.acquire("bob", f"b{number}", at, at + 50, "fail", error="held")
+    history = builder.history()
     (finding,) = check(history).named("leak")
     rows = np.arange(len(history.ops))
     without = rows[[history.ops.name("grant", int(row)) not in ("earlier", "other") for row in rows]]
@@ -112,13 +116,13 @@ def test_an_earlier_grant_stays_that_may_explain_a_leak_away_and_one_of_another_
 
 
 def test_values_of_a_register_go_together() -> None:
-    story = Story(model="cas-register")
+    builder = HistoryBuilder(model="cas-register")
     for number in range(10):
-        story.op("bob", "write", 10 * number, 10 * number + 1, value=number)
-        story.op("bob", "read", 10 * number + 2, 10 * number + 3, value=number)
-    story.op("alice", "write", 200, 201, value="x").op("bob", "write", 202, 203, value="y")
-    story.op("alice", "read", 204, 205, value="x")
-    history = story.history()
+        builder.op("bob", "write", 10 * number, 10 * number + 1, value=number)
+        builder.op("bob", "read", 10 * number + 2, 10 * number + 3, value=number)
+    builder.op("alice", "write", 200, 201, value="x").op("bob", "write", 202, 203, value="y")
+    builder.op("alice", "read", 204, 205, value="x")
+    history = builder.history()
     (finding,) = check(history).named("not-linearizable")
     witness = shortest_witness(history, finding)
     assert {witness.ops.name("value", row) for row in range(len(witness.ops))} == {"x", "y"}
@@ -140,13 +144,13 @@ def test_the_command_line_explains(tmp_path: Path) -> None:
 
 
 def test_nothing_is_explained_where_nothing_was_found() -> None:
-    history = Story().acquire("alice", "a", 0, 10).history()
+    history = HistoryBuilder().acquire("alice", "a", 0, 10).history()
     assert list(explanations(history, check(history))) == []
 
 
 def test_what_is_not_needed_is_left_out_of_a_larger_part() -> None:
-    story = noise(Story(), Random(3), 5).acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510)
-    history = story.history()
+    builder = noise(HistoryBuilder(), Random(3), 5).acquire("alice", "a", 0, 10).acquire("bob", "b", 500, 510)
+    history = builder.history()
     (finding,) = check(history).named("overlap")
     evidence = Evidence(history)
     rows = np.arange(len(history.ops))

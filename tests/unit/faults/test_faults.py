@@ -27,7 +27,7 @@ def step(body: dict[str, Any]) -> Any:
     return steps()[key].model_validate({key: value})
 
 
-def test_each_step_is_of_a_story_or_a_fault_or_ends_one_and_has_the_file_of_its_name() -> None:
+def test_each_step_is_of_a_scenario_or_a_fault_or_ends_one_and_has_the_file_of_its_name() -> None:
     told = {key for key, step in steps().items() if step.__module__ == OWN}
     ends = {key for key, step in steps().items() if issubclass(step, End)}
     injected = {fault.KEY for fault in all_faults()}

@@ -13,7 +13,7 @@ from checker.linearizability.adapter import lock_columns, register_ops, without_
 from checker.linearizability.columns import ACQUIRE, REFUSED, RELEASE, OpColumns
 from checker.linearizability.lease import may_end_by_itself
 from checker.linearizability.model import Op
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 NAMES = Names(process=("a", "b", "c"), key=("k", "l"), error=("held", "mismatch", "late"), value=(1, (1, 2)))
 
@@ -158,20 +158,20 @@ def test_which_leases_may_end_by_themselves(delta: int) -> None:
 
 @pytest.mark.parametrize(("epsilon", "left"), [(0, 2), (4, 2), (5, 0), (6, 0)])
 def test_a_session_within_the_uncertainty_claims_nothing(epsilon: int, left: int) -> None:
-    story = Story(model="owner-mutex")
-    story.op("a", "acquire", 0, 10e-6).op("a", "release", 20e-6, 30e-6)
-    ops = story.history().ops
+    builder = HistoryBuilder(model="owner-mutex")
+    builder.op("a", "acquire", 0, 10e-6).op("a", "release", 20e-6, 30e-6)
+    ops = builder.history().ops
     assert len(without_empty_cores(lock_columns(ops, (), epsilon), ops, epsilon)) == left
 
 
 def test_what_a_session_without_an_instant_takes_with_it() -> None:
     """The refusals on its key, and in the next round the session that it parted."""
-    story = Story(model="owner-mutex", refusals=["held"])
+    builder = HistoryBuilder(model="owner-mutex", refusals=["held"])
     for key in "kl":
-        story.op(f"b{key}", "acquire", 1e-6, 5e-6, "fail", error="held", key=key)
-    story.op("a", "acquire", 10e-6, 20e-6, "info", key="k").op("c", "acquire", 40e-6, 50e-6, key="k")
-    story.op("c", "release", 51e-6, 60e-6, key="k").op("a", "release", 70e-6, 80e-6, key="l")
-    ops = story.history().ops
+        builder.op(f"b{key}", "acquire", 1e-6, 5e-6, "fail", error="held", key=key)
+    builder.op("a", "acquire", 10e-6, 20e-6, "info", key="k").op("c", "acquire", 40e-6, 50e-6, key="k")
+    builder.op("c", "release", 51e-6, 60e-6, key="k").op("a", "release", 70e-6, 80e-6, key="l")
+    ops = builder.history().ops
     kept = without_empty_cores(lock_columns(ops, ("held",), 2), ops, 2)
     assert kept.call_index is None
     assert [(ops.name("process", r), ops.name("key", r)) for r in kept.row.tolist()] == [

@@ -13,13 +13,15 @@ from checker.linearizability import Assumptions, Result, check_linearizability
 MS = 1_000_000
 
 
-class Story:
+class HistoryBuilder:
     """Events told one by one; every event is one millisecond after the one before unless said otherwise."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def __call__(self, process: str, f: str, type: str, at: int | None = None, **fields: Any) -> Story:
+    def __call__(
+        self, process: str, f: str, type: str, at: int | None = None, **fields: Any
+    ) -> HistoryBuilder:
         time_ms = len(self.events) if at is None else at
         event: dict[str, Any] = {
             "time_ns": time_ms * MS,
@@ -31,7 +33,7 @@ class Story:
         self.events.append(Event(**(event | fields)))
         return self
 
-    def whole(self, process: str, f: str, type: str = "ok", **fields: Any) -> Story:
+    def whole(self, process: str, f: str, type: str = "ok", **fields: Any) -> HistoryBuilder:
         """An invocation and its completion in one."""
         return self(process, f, "invoke", **fields)(process, f, type, **fields)
 
@@ -43,8 +45,8 @@ class Story:
 
 
 def test_two_holders_in_one_plain_sentence() -> None:
-    story = Story().whole("alice", "acquire").whole("bob", "acquire").whole("alice", "release")
-    (result,) = story.check("owner-mutex")
+    builder = HistoryBuilder().whole("alice", "acquire").whole("bob", "acquire").whole("alice", "release")
+    (result,) = builder.check("owner-mutex")
     assert (result.outcome, result.witness, result.key) == ("violated", (0, 1), "k")
     assert result.why == (
         "bob's acquire returned at 3 ms while alice held the lock (since 1 ms) "
@@ -53,48 +55,48 @@ def test_two_holders_in_one_plain_sentence() -> None:
 
 
 def test_an_unowned_mutex_allows_a_release_by_anybody_an_owned_one_does_not() -> None:
-    story = Story().whole("alice", "acquire").whole("bob", "release").whole("carol", "acquire")
-    assert [r.outcome for r in story.check("mutex")] == ["ok"]
-    (result,) = story.check("owner-mutex")
+    builder = HistoryBuilder().whole("alice", "acquire").whole("bob", "release").whole("carol", "acquire")
+    assert [r.outcome for r in builder.check("mutex")] == ["ok"]
+    (result,) = builder.check("owner-mutex")
     assert (result.outcome, result.witness) == ("violated", (0, 1))
 
 
 def test_keys_are_decided_apart() -> None:
-    story = Story().whole("alice", "acquire", key="a").whole("bob", "acquire", key="b")
-    story.whole("carol", "acquire", key="a")
-    assert [(r.key, r.outcome) for r in story.check("owner-mutex")] == [("a", "violated"), ("b", "ok")]
+    builder = HistoryBuilder().whole("alice", "acquire", key="a").whole("bob", "acquire", key="b")
+    builder.whole("carol", "acquire", key="a")
+    assert [(r.key, r.outcome) for r in builder.check("owner-mutex")] == [("a", "violated"), ("b", "ok")]
 
 
 def test_where_no_acquire_has_a_key_there_is_one_lock() -> None:
-    story = Story().whole("alice", "acquire", key=None).whole("bob", "acquire", key=None)
-    assert [(r.key, r.outcome) for r in story.check("owner-mutex")] == [(None, "violated")]
+    builder = HistoryBuilder().whole("alice", "acquire", key=None).whole("bob", "acquire", key=None)
+    assert [(r.key, r.outcome) for r in builder.check("owner-mutex")] == [(None, "violated")]
 
 
 def test_a_failed_acquire_says_nothing_unless_its_error_is_a_refusal() -> None:
-    story = Story().whole("alice", "acquire", "fail", error="held")
-    assert [r.outcome for r in story.check("owner-mutex")] == []
+    builder = HistoryBuilder().whole("alice", "acquire", "fail", error="held")
+    assert [r.outcome for r in builder.check("owner-mutex")] == []
     for model in ("mutex", "owner-mutex"):
-        (result,) = story.check(model, refusals=("held",))
+        (result,) = builder.check(model, refusals=("held",))
         assert (result.outcome, result.witness) == ("violated", (0,))
-    assert story.check("owner-mutex", refusals=("timeout",)) == []
+    assert builder.check("owner-mutex", refusals=("timeout",)) == []
 
 
 def test_a_failed_release_had_no_effect() -> None:
-    story = Story().whole("alice", "acquire").whole("bob", "release", "fail", error="not-held")
-    assert [r.outcome for r in story.check("owner-mutex")] == ["ok"]
+    builder = HistoryBuilder().whole("alice", "acquire").whole("bob", "release", "fail", error="not-held")
+    assert [r.outcome for r in builder.check("owner-mutex")] == ["ok"]
 
 
 def test_reentrant_locks_are_as_deep_as_said() -> None:
-    story = Story().whole("alice", "acquire").whole("alice", "acquire").whole("alice", "acquire")
-    outcomes = [story.check("reentrant-mutex", depth=depth)[0].outcome for depth in (2, 3, None)]
+    builder = HistoryBuilder().whole("alice", "acquire").whole("alice", "acquire").whole("alice", "acquire")
+    outcomes = [builder.check("reentrant-mutex", depth=depth)[0].outcome for depth in (2, 3, None)]
     assert outcomes == ["violated", "ok", "ok"]
-    assert story.check("owner-mutex")[0].outcome == "violated"
+    assert builder.check("owner-mutex")[0].outcome == "violated"
 
 
 def test_fences_count_only_in_fenced_models() -> None:
-    story = Story().whole("alice", "acquire", fence=7).whole("alice", "release")
-    story.whole("bob", "acquire", fence=7)
-    verdicts = {m: story.check(m)[0] for m in ("owner-mutex", "fenced-mutex", "reentrant-fenced-mutex")}
+    builder = HistoryBuilder().whole("alice", "acquire", fence=7).whole("alice", "release")
+    builder.whole("bob", "acquire", fence=7)
+    verdicts = {m: builder.check(m)[0] for m in ("owner-mutex", "fenced-mutex", "reentrant-fenced-mutex")}
     assert [r.outcome for r in verdicts.values()] == ["ok", "violated", "violated"]
     assert verdicts["fenced-mutex"].why == (
         "bob acquired at 5 ms with fence 7, not greater than fence 7, with which alice had acquired before."
@@ -102,79 +104,79 @@ def test_fences_count_only_in_fenced_models() -> None:
 
 
 def test_a_process_that_goes_on_after_an_unknown_outcome_is_searched() -> None:
-    story = Story()("alice", "acquire", "invoke")("alice", "acquire", "info")
-    story.whole("alice", "release").whole("bob", "acquire")
-    (result,) = story.check("owner-mutex")
+    builder = HistoryBuilder()("alice", "acquire", "invoke")("alice", "acquire", "info")
+    builder.whole("alice", "release").whole("bob", "acquire")
+    (result,) = builder.check("owner-mutex")
     assert (result.outcome, result.algorithm) == ("ok", "search")
-    (result,) = story.check("owner-mutex", budget_steps=1)
+    (result,) = builder.check("owner-mutex", budget_steps=1)
     assert result.outcome == "unknown"
-    (result,) = story.whole("carol", "acquire").check("owner-mutex")
+    (result,) = builder.whole("carol", "acquire").check("owner-mutex")
     assert (result.outcome, result.witness) == ("violated", (2, 3))
 
 
 def test_equal_stamps_are_ordered_by_position() -> None:
-    release_first = Story().whole("alice", "acquire", at=1)("alice", "release", "invoke", at=5)
+    release_first = HistoryBuilder().whole("alice", "acquire", at=1)("alice", "release", "invoke", at=5)
     release_first("bob", "acquire", "invoke", at=5)("bob", "acquire", "ok", at=5)
-    acquire_first = Story().whole("alice", "acquire", at=1)("bob", "acquire", "invoke", at=5)
+    acquire_first = HistoryBuilder().whole("alice", "acquire", at=1)("bob", "acquire", "invoke", at=5)
     acquire_first("bob", "acquire", "ok", at=5)("alice", "release", "invoke", at=5)
-    outcomes = [story.check("owner-mutex")[0].outcome for story in (release_first, acquire_first)]
+    outcomes = [builder.check("owner-mutex")[0].outcome for builder in (release_first, acquire_first)]
     assert outcomes == ["ok", "violated"]
 
 
 @pytest.mark.parametrize("model", ["mutex", "owner-mutex"])
 def test_uncertain_stamps_accuse_nobody_of_less_than_their_uncertainty(model: str) -> None:
-    story = Story().whole("alice", "acquire", at=10).whole("bob", "acquire", at=20)
-    story.whole("alice", "release", at=24)
-    outcomes = [story.check(model, epsilon_ns=ms * MS)[0].outcome for ms in (0, 1, 2, 3)]
+    builder = HistoryBuilder().whole("alice", "acquire", at=10).whole("bob", "acquire", at=20)
+    builder.whole("alice", "release", at=24)
+    outcomes = [builder.check(model, epsilon_ns=ms * MS)[0].outcome for ms in (0, 1, 2, 3)]
     assert outcomes == ["violated", "violated", "ok", "ok"]
 
 
 def test_a_session_shorter_than_the_uncertainty_claims_nothing() -> None:
-    story = Story().whole("alice", "acquire", at=10).whole("bob", "acquire", at=20)
-    story.whole("bob", "release", at=21).whole("alice", "release", at=40)
-    outcomes = [story.check("owner-mutex", epsilon_ns=epsilon)[0].outcome for epsilon in (0, MS)]
+    builder = HistoryBuilder().whole("alice", "acquire", at=10).whole("bob", "acquire", at=20)
+    builder.whole("bob", "release", at=21).whole("alice", "release", at=40)
+    outcomes = [builder.check("owner-mutex", epsilon_ns=epsilon)[0].outcome for epsilon in (0, MS)]
     assert outcomes == ["violated", "ok"]
 
 
 def test_a_lease_given_back_in_time_is_decided_exactly() -> None:
-    story = (
-        Story()
+    builder = (
+        HistoryBuilder()
         .whole("alice", "acquire", at=0, ttl_ns=100 * MS)
         .whole("bob", "acquire", at=50, ttl_ns=100 * MS)
     )
-    story.whole("alice", "release", at=90).whole("bob", "release", at=95)
-    (result,) = story.check("lease")
+    builder.whole("alice", "release", at=90).whole("bob", "release", at=95)
+    (result,) = builder.check("lease")
     assert (result.outcome, result.exact, result.witness) == ("violated", True, (0, 1))
 
 
 @pytest.mark.parametrize("release", ["too late", "never", "failed", "after an extension"])
 def test_a_lease_that_may_have_ended_by_itself_is_left_to_the_windows(release: str) -> None:
-    story = Story().whole("alice", "acquire", at=0, ttl_ns=100 * MS)
+    builder = HistoryBuilder().whole("alice", "acquire", at=0, ttl_ns=100 * MS)
     if release == "after an extension":
-        story.whole("alice", "extend", at=10, ttl_ns=100 * MS)
+        builder.whole("alice", "extend", at=10, ttl_ns=100 * MS)
     if release != "never":
         at = 101 if release == "too late" else 90
-        story.whole("alice", "release", "fail" if release == "failed" else "ok", at=at)
-    (result,) = story.check("lease")
+        builder.whole("alice", "release", "fail" if release == "failed" else "ok", at=at)
+    (result,) = builder.check("lease")
     assert (result.outcome, result.exact, result.algorithm) == ("ok", False, "cores")
 
 
 def test_registers_by_key_with_refused_compare_and_set() -> None:
-    story = Story().whole("a", "write", key="x", value=1).whole("b", "read", key="y", value=3)
-    story.whole("a", "cas", "fail", key="x", value=[1, 2], error="mismatch")
-    story.whole("c", "cas", "fail", key="y", value=[3, 2], error="timeout").whole(
+    builder = HistoryBuilder().whole("a", "write", key="x", value=1).whole("b", "read", key="y", value=3)
+    builder.whole("a", "cas", "fail", key="x", value=[1, 2], error="mismatch")
+    builder.whole("c", "cas", "fail", key="y", value=[3, 2], error="timeout").whole(
         "c", "read", key="y", value=3
     )
-    found = {r.key: (r.outcome, r.witness) for r in story.check("cas-register")}
+    found = {r.key: (r.outcome, r.witness) for r in builder.check("cas-register")}
     assert found == {"x": ("violated", (0, 2)), "y": ("ok", ())}
 
 
 def test_a_result_is_neither_true_nor_false() -> None:
-    (result,) = Story().whole("alice", "acquire").check("mutex")
+    (result,) = HistoryBuilder().whole("alice", "acquire").check("mutex")
     with pytest.raises(TypeError, match="outcome"):
         bool(result)
 
 
 def test_an_unknown_model_is_named_with_those_that_exist() -> None:
     with pytest.raises(ValueError, match=r"saw model 'mutx', expected one of .*owner-mutex"):
-        Story().check("mutx")
+        HistoryBuilder().check("mutx")

@@ -11,14 +11,14 @@ from checker.check import check
 from checker.history.history import History
 from checker.properties.linearizable import WINDOWED
 from checker.verdict import Property
+from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.checker.drawn import mutex, register
-from tests.unit.checker.story import Story
 
 JUDGED = (Property.MUTUAL_EXCLUSION, Property.RESOURCE)
 TIMELESS = ("mutex", "owner-mutex", "reentrant-mutex", "fenced-mutex", "reentrant-fenced-mutex")
 
 
-def compare(made: Story, model: str | None, together: int) -> set[str]:
+def compare(made: HistoryBuilder, model: str | None, together: int) -> set[str]:
     """The outcomes of a history with a stamp for each event, which those with one for several must be."""
     answers = []
     for several in (1, together):

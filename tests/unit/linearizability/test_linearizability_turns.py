@@ -17,7 +17,7 @@ from checker.linearizability.turns import in_turns
 from checker.linearizability.unowned import check_unowned, scan_unowned
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import mutex
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.linearizability.pictures import picture
 from tests.unit.linearizability.test_linearizability_owned import ACCEPTED, REJECTED
 
@@ -185,8 +185,8 @@ def test_what_takes_turns_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> No
         return np.zeros(columns.keys, np.bool_)
 
     monkeypatch.setattr("checker.linearizability.check.to_be_searched", note)
-    story = Story(model="owner-mutex", clients=["alice"])
-    story.acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30, "info")
-    story.acquire("alice", "g2", 40, 50).release("alice", "g2", 60, 70)
-    results = check_linearizability(story.history().ops, "owner-mutex")
+    builder = HistoryBuilder(model="owner-mutex", clients=["alice"])
+    builder.acquire("alice", "g1", 0, 10).release("alice", "g1", 20, 30, "info")
+    builder.acquire("alice", "g2", 40, 50).release("alice", "g2", 60, 70)
+    results = check_linearizability(builder.history().ops, "owner-mutex")
     assert ([result.outcome for result in results], looked) == (["ok"], [0])

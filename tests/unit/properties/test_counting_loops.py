@@ -13,12 +13,12 @@ from checker.errors import HistoryError
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING, NEVER, NONE, F, Status
 from checker.properties.counting import ROOM, guaranteed_holds, levels, refused_with_room, weights
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 MARGINS = {"rho": 0.0, "delta_ns": 2 * MS, "epsilon_ns": MS, "refusals": ["taken"]}
 
 
-def drawn(number: int) -> Story:
+def drawn(number: int) -> HistoryBuilder:
     """A lock of which grants have no names, or some; what is released may be more than was taken."""
     random = Random(number)
     shared = random.random() < 0.4
@@ -27,7 +27,7 @@ def drawn(number: int) -> Story:
         if shared
         else {"model": "semaphore", "permits": random.choice((1, 2, 3))}
     )
-    made = Story(**{**MARGINS, **model, "delta_ns": random.choice((0, 2)) * MS})
+    made = HistoryBuilder(**{**MARGINS, **model, "delta_ns": random.choice((0, 2)) * MS})
     wants: tuple[Any, ...] = ("read", "read", "write", None) if shared else (1, 1, 2, None)
     for at in range(random.choice((2, 4, 6, 9))):
         call, who, key = random.randrange(20), random.choice(("alice", "alice", "bob")), random.choice("kkl")
@@ -87,9 +87,9 @@ class Loops:
         return found
 
 
-def proper(story: Story) -> Evidence | None:
+def proper(builder: HistoryBuilder) -> Evidence | None:
     try:
-        return Evidence(story.history())
+        return Evidence(builder.history())
     except HistoryError:
         return None
 
@@ -126,8 +126,12 @@ def test_what_was_held_for_certain(first: int) -> None:
 
 def test_weights_of_what_is_asked_for() -> None:
     def asked(value: Any, **model: Any) -> int:
-        story = Story(**model).op("alice", "release", 0, 1).op("bob", "acquire", 2, 3, asked={"value": value})
-        return int(weights(Evidence(story.history()))[1])
+        builder = (
+            HistoryBuilder(**model)
+            .op("alice", "release", 0, 1)
+            .op("bob", "acquire", 2, 3, asked={"value": value})
+        )
+        return int(weights(Evidence(builder.history()))[1])
 
     assert [asked(value, model="semaphore", permits=3) for value in (None, 1, 7, ROOM)] == [1, 1, 7, ROOM]
     words = [asked(value, model="read-write-lock") for value in (None, "read", "write")]
@@ -144,20 +148,20 @@ def test_weights_of_what_is_asked_for() -> None:
     ("permits", "fine"), [(None, False), (0, False), (1, True), (ROOM - 1, True), (ROOM, False)]
 )
 def test_how_many_permits_a_semaphore_may_have(permits: int | None, fine: bool) -> None:
-    story = Story(model="semaphore", permits=permits).acquire("alice", "g", 0, 1)
+    builder = HistoryBuilder(model="semaphore", permits=permits).acquire("alice", "g", 0, 1)
     if fine:
-        assert story.verdict()["mutual_exclusion"].outcome == "ok"
+        assert builder.verdict()["mutual_exclusion"].outcome == "ok"
     else:
         with pytest.raises(HistoryError, match="expected a positive number"):
-            check(story.history())
+            check(builder.history())
 
 
 # -- tries that were refused ---------------------------------------------------------------------------------
 
 
-def refused(story: Story) -> list[int]:
+def refused(builder: HistoryBuilder) -> list[int]:
     """The events that called a try which was refused although there was room."""
-    evidence = Evidence(story.history())
+    evidence = Evidence(builder.history())
     capacity = evidence.params.permits or ROOM
     found = refused_with_room(evidence, weights(evidence), capacity)
     return [finding.witnesses[0] for finding in found]
@@ -165,12 +169,12 @@ def refused(story: Story) -> list[int]:
 
 def tried(
     call: float, back: float, error: str = "taken", *, held: tuple[float, float] | None, **more: Any
-) -> Story:
+) -> HistoryBuilder:
     """Alice tries from `call` to `back`; Bob may hold the lock from 8 until he has given it back."""
-    story = Story(**{**MARGINS, "model": "semaphore", "permits": 1, "epsilon_ns": 0, **more})
+    builder = HistoryBuilder(**{**MARGINS, "model": "semaphore", "permits": 1, "epsilon_ns": 0, **more})
     if held is not None:
-        story.acquire("bob", "b", 8, 10, ttl=None).release("bob", "b", *held)
-    return story.op("alice", "acquire", call, back, "fail", error=error)
+        builder.acquire("bob", "b", 8, 10, ttl=None).release("bob", "b", *held)
+    return builder.op("alice", "acquire", call, back, "fail", error=error)
 
 
 def test_only_errors_that_say_so_are_refusals() -> None:
@@ -195,8 +199,8 @@ def test_only_errors_that_say_so_are_refusals() -> None:
 def test_a_try_is_refused_rightly_while_another_may_hold_the_lock(
     call: float, back: float, fine: bool
 ) -> None:
-    story = tried(call, back, held=(20, 30))
-    assert bool(refused(story)) is not fine
+    builder = tried(call, back, held=(20, 30))
+    assert bool(refused(builder)) is not fine
     other = tried(call, back, held=(20, 30)).acquire("carol", "c", 0, 50, key="l")
     assert bool(refused(other)) is not fine
     two = tried(call, back, held=(20, 30), permits=2)
@@ -211,7 +215,7 @@ def test_stamps_are_uncertain_on_both_sides() -> None:
 
 
 def test_a_writer_that_waits_explains_why_a_reader_is_refused() -> None:
-    reader = Story(**{**MARGINS, "model": "read-write-lock"})
+    reader = HistoryBuilder(**{**MARGINS, "model": "read-write-lock"})
     reader.op("alice", "acquire", 2, 4, "fail", asked={"value": "read"}, error="taken")
     assert refused(reader) == [0]
     assert refused(reader.op("bob", "acquire", 1, 2, "fail", asked={"value": "write"}, error="taken")) == []
@@ -222,19 +226,19 @@ def test_a_writer_that_waits_explains_why_a_reader_is_refused() -> None:
     [("ok", 30, False), ("info", 30, True), ("fail", 30, True), ("ok", 39, True)],
 )
 def test_what_was_given_back_without_a_name(outcome: str, back: float, explained: bool) -> None:
-    story = Story(**{**MARGINS, "model": "semaphore", "permits": 1, "epsilon_ns": 0})
-    story.op("bob", "acquire", 8, 10).op("bob", "release", 20, back, outcome)
-    story.op("alice", "acquire", 38, 45, "fail", error="taken")
-    assert bool(refused(story)) is not explained
+    builder = HistoryBuilder(**{**MARGINS, "model": "semaphore", "permits": 1, "epsilon_ns": 0})
+    builder.op("bob", "acquire", 8, 10).op("bob", "release", 20, back, outcome)
+    builder.op("alice", "acquire", 38, 45, "fail", error="taken")
+    assert bool(refused(builder)) is not explained
 
 
 def test_of_grants_without_names_that_weigh_differently_nothing_is_known() -> None:
     def gave_back(*weights: int) -> list[int]:
-        story = Story(**{**MARGINS, "model": "semaphore", "permits": 2, "epsilon_ns": 0})
+        builder = HistoryBuilder(**{**MARGINS, "model": "semaphore", "permits": 2, "epsilon_ns": 0})
         for at, weight in enumerate(weights):
-            story.op("bob", "acquire", 4 * at, 4 * at + 1, asked={"value": weight})
-            story.op("bob", "release", 4 * at + 2, 4 * at + 3)
-        return refused(story.op("alice", "acquire", 38, 45, "fail", error="taken"))
+            builder.op("bob", "acquire", 4 * at, 4 * at + 1, asked={"value": weight})
+            builder.op("bob", "release", 4 * at + 2, 4 * at + 3)
+        return refused(builder.op("alice", "acquire", 38, 45, "fail", error="taken"))
 
     assert gave_back(1, 1)
     assert gave_back(2, 2)

@@ -18,7 +18,7 @@ from checker.linearizability.custom import (
     load_model,
     operations_of,
 )
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 MODEL = """
 from checker.linearizability.custom import IMPOSSIBLE, CustomModel
@@ -104,7 +104,7 @@ def test_an_exception_of_the_model_is_named() -> None:
 
 
 def test_recorded_histories_become_operations() -> None:
-    history = Story().op("alice", "write", 0, 1, value="x").op("bob", "read", 2, 3, "fail").history()
+    history = HistoryBuilder().op("alice", "write", 0, 1, value="x").op("bob", "read", 2, 3, "fail").history()
     (write,) = operations_of(history)
     assert (write.f, write.input, write.process, write.returned) == ("write", "x", "alice", 1_000_000)
     assert [o.status for o in operations_of(history, failed=True)] == ["ok", "fail"]
@@ -120,9 +120,9 @@ def test_what_is_no_model_is_bad_input(name: str) -> None:
 def test_the_command_line_takes_a_model(tmp_path: Path) -> None:
     (tmp_path / "my_models.py").write_text(MODEL)
     for value, code in ((1, 0), (2, 1)):
-        story = Story().op("alice", "write", 0, 1, value=1).op("bob", "read", 2, 3, value=value)
+        builder = HistoryBuilder().op("alice", "write", 0, 1, value=1).op("bob", "read", 2, 3, value=value)
         path = tmp_path / f"{value}.jsonl"
-        path.write_bytes(story.text())
+        path.write_bytes(builder.text())
         command = [sys.executable, "-m", "checker", str(path), "--model", "my_models:Register"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == code, done

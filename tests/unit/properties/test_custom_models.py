@@ -17,7 +17,7 @@ from checker.linearizability.custom import (
     violations,
 )
 from checker.verdict import Outcome, Property
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 
 class Held(CustomModel):
@@ -39,11 +39,11 @@ class AllOrNothing(Held):
         return IMPOSSIBLE if operation.status == "fail" else super().step(state, operation)
 
 
-def twice() -> Story:
+def twice() -> HistoryBuilder:
     """Alice, on one key, then Bob and Carol, one after the other, on a second one."""
-    story = Story(clients=["alice", "bob", "carol"]).op("alice", "acquire", 0, 1, key="first")
-    story.op("alice", "acquire", 2, 3, "fail", key="k").op("bob", "acquire", 4, 5)
-    return story.op("carol", "acquire", 6, 7.5)
+    builder = HistoryBuilder(clients=["alice", "bob", "carol"]).op("alice", "acquire", 0, 1, key="first")
+    builder.op("alice", "acquire", 2, 3, "fail", key="k").op("bob", "acquire", 4, 5)
+    return builder.op("carol", "acquire", 6, 7.5)
 
 
 def test_the_operation_that_no_order_explains() -> None:
@@ -66,27 +66,27 @@ def test_an_operation_that_failed_is_looked_at_where_the_model_asks_for_it() -> 
 
 
 def test_without_a_lock_it_is_the_resource_that_is_judged() -> None:
-    story = Story().op("alice", "write", 0, 1, asked={"value": 1})
-    assert list(check(story.history(), model=Held()).properties) == [Property.RESOURCE]
+    builder = HistoryBuilder().op("alice", "write", 0, 1, asked={"value": 1})
+    assert list(check(builder.history(), model=Held()).properties) == [Property.RESOURCE]
 
 
 def test_what_is_explained_is_ok_and_doubts_make_it_unknown() -> None:
-    story = Story().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3).stall("bob", 1, 400)
-    verdict = check(story.history(), model=Held())
+    builder = HistoryBuilder().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3).stall("bob", 1, 400)
+    verdict = check(builder.history(), model=Held())
     assert verdict[Property.MUTUAL_EXCLUSION].outcome is Outcome.OK
     assert verdict[Property.MUTUAL_EXCLUSION].why == (
         "the operations on each of 1 objects can be put in one order (Held)"
     )
     assert len(verdict.remarks) == 1
-    verdict = check(replace(story.history(), problems=("torn",)), model=Held())
+    verdict = check(replace(builder.history(), problems=("torn",)), model=Held())
     assert verdict.unknown_reasons == ("torn",)
     assert verdict.outcome is Outcome.UNKNOWN
 
 
 def test_operations_as_a_model_sees_them() -> None:
-    story = Story().op("alice", "acquire", 1, 2, fence=7, asked={"ttl_ns": 5 * MS})
-    story.op("bob", "write", 3, 4, "info", asked={"value": "x"}).op("carol", "read", 5, 6, value="x")
-    acquired, written, read = operations_of(story.history())
+    builder = HistoryBuilder().op("alice", "acquire", 1, 2, fence=7, asked={"ttl_ns": 5 * MS})
+    builder.op("bob", "write", 3, 4, "info", asked={"value": "x"}).op("carol", "read", 5, 6, value="x")
+    acquired, written, read = operations_of(builder.history())
     assert acquired == Operation("alice", "acquire", 1 * MS, 2 * MS, 5 * MS, 7, "k", "ok")
     assert written == Operation("bob", "write", 3 * MS, None, "x", None, "k", "info")
     assert read == Operation("carol", "read", 5 * MS, 6 * MS, None, "x", "k", "ok")
@@ -95,8 +95,8 @@ def test_operations_as_a_model_sees_them() -> None:
 def test_a_search_that_ended_without_an_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [CustomResult("ok", "a", 7, ()), CustomResult("unknown", "b", 1234, ())]
     monkeypatch.setattr("checker.check.check_model", lambda *_: found)
-    story = Story().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3)
-    verdict = check(story.history(), model=Held())[Property.MUTUAL_EXCLUSION]
+    builder = HistoryBuilder().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3)
+    verdict = check(builder.history(), model=Held())[Property.MUTUAL_EXCLUSION]
     assert verdict.outcome is Outcome.UNKNOWN
     assert verdict.why == "the search ended after 1,234 steps without an answer for 'b'"
 

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 from checker.verdict import Outcome, Property
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 
 EXCLUSION = Property.MUTUAL_EXCLUSION
 
 
-def group() -> Story:
-    return Story(model="leader-election", clients=["alice", "bob"])
+def group() -> HistoryBuilder:
+    return HistoryBuilder(model="leader-election", clients=["alice", "bob"])
 
 
 def test_leaders_of_different_terms_may_overlap() -> None:
-    story = (
+    builder = (
         group().acquire("alice", "a", 0, 1, ttl=None, fence=1).acquire("bob", "b", 10, 11, ttl=None, fence=2)
     )
-    assert story.verdict()[EXCLUSION].outcome is Outcome.OK
+    assert builder.verdict()[EXCLUSION].outcome is Outcome.OK
 
 
 def test_a_term_is_never_shared() -> None:
-    story = (
+    builder = (
         group().acquire("alice", "a", 0, 9, ttl=None, fence=3).acquire("bob", "b", 2, 11, ttl=None, fence=3)
     )
-    (finding,) = story.verdict().named("shared-term")
+    (finding,) = builder.verdict().named("shared-term")
     assert finding.clients == ("alice", "bob")
 
 
 def test_one_client_may_hear_of_its_term_twice() -> None:
-    story = (
+    builder = (
         group().acquire("alice", "a", 0, 1, ttl=None, fence=3).acquire("alice", "b", 2, 3, ttl=None, fence=3)
     )
-    assert story.verdict()[EXCLUSION].outcome is Outcome.OK
+    assert builder.verdict()[EXCLUSION].outcome is Outcome.OK
 
 
 def test_a_later_election_has_a_later_term() -> None:
-    story = (
+    builder = (
         group().acquire("alice", "a", 0, 1, ttl=None, fence=3).acquire("bob", "b", 2, 3, ttl=None, fence=2)
     )
-    assert [f.name for f in story.verdict()[EXCLUSION].violations] == ["term-order"]
+    assert [f.name for f in builder.verdict()[EXCLUSION].violations] == ["term-order"]
     together = (
         group().acquire("alice", "a", 0, 5, ttl=None, fence=3).acquire("bob", "b", 2, 6, ttl=None, fence=2)
     )
@@ -46,11 +46,11 @@ def test_a_later_election_has_a_later_term() -> None:
 
 
 def test_unknown_elections_and_other_groups_claim_nothing() -> None:
-    story = (
+    builder = (
         group()
         .acquire("alice", "a", 0, 1, ttl=None, fence=3)
         .acquire("bob", "b", 2, 3, "info", ttl=None, fence=3)
     )
-    story.acquire("carol", "c", 4, 5, ttl=None, fence=1, key="another")
-    assert story.verdict()[EXCLUSION].outcome is Outcome.OK
+    builder.acquire("carol", "c", 4, 5, ttl=None, fence=1, key="another")
+    assert builder.verdict()[EXCLUSION].outcome is Outcome.OK
     assert group().verdict()[EXCLUSION].outcome is Outcome.UNKNOWN

@@ -7,18 +7,18 @@ import numpy as np
 from checker.history.evidence import Evidence
 from checker.properties.fairness import overtaken, starvation
 from checker.verdict import Outcome, Property
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 
-def queue(**params: object) -> Story:
-    story = Story(clients=["alice", "bob", "carol"], fifo_ns=5 * MS, **params)
-    return story.acquire("carol", "c", 0, 1, ttl=None).op("carol", "release", 50, 52, grant_id="c")
+def queue(**params: object) -> HistoryBuilder:
+    builder = HistoryBuilder(clients=["alice", "bob", "carol"], fifo_ns=5 * MS, **params)
+    return builder.acquire("carol", "c", 0, 1, ttl=None).op("carol", "release", 50, 52, grant_id="c")
 
 
 def test_a_later_request_that_is_granted_first_is_overtaking() -> None:
-    story = queue().acquire("alice", "a", 10, 90, ttl=None)
-    story.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
-    verdict = story.verdict()
+    builder = queue().acquire("alice", "a", 10, 90, ttl=None)
+    builder.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    verdict = builder.verdict()
     assert verdict[Property.FAIRNESS].outcome is Outcome.VIOLATED
     (finding,) = verdict.named("overtaken")
     assert finding.clients == ("alice", "bob")
@@ -26,23 +26,23 @@ def test_a_later_request_that_is_granted_first_is_overtaking() -> None:
 
 
 def test_requests_that_may_have_been_queued_in_either_order_are_not() -> None:
-    story = queue().acquire("alice", "a", 10, 90, ttl=None)
-    story.acquire("bob", "b", 14, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
-    assert story.verdict()[Property.FAIRNESS].outcome is Outcome.OK
+    builder = queue().acquire("alice", "a", 10, 90, ttl=None)
+    builder.acquire("bob", "b", 14, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    assert builder.verdict()[Property.FAIRNESS].outcome is Outcome.OK
 
 
 def test_a_reply_that_came_after_the_lease_says_nothing_about_the_order() -> None:
-    story = queue().acquire(
+    builder = queue().acquire(
         "alice", "a", 10, 700, ttl=200
     )  # may have been granted, and over, before Bob asked
-    story.acquire("bob", "b", 500, 501, ttl=None).op("bob", "release", 510, 511, grant_id="b")
-    assert story.verdict()[Property.FAIRNESS].outcome is not Outcome.VIOLATED
+    builder.acquire("bob", "b", 500, 501, ttl=None).op("bob", "release", 510, 511, grant_id="b")
+    assert builder.verdict()[Property.FAIRNESS].outcome is not Outcome.VIOLATED
 
 
 def test_an_order_that_nobody_promised_is_not_judged() -> None:
-    story = Story().acquire("alice", "a", 10, 90, ttl=None)
-    story.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
-    assert Property.FAIRNESS not in story.verdict().properties
+    builder = HistoryBuilder().acquire("alice", "a", 10, 90, ttl=None)
+    builder.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    assert Property.FAIRNESS not in builder.verdict().properties
 
 
 def test_without_two_that_wait_nothing_is_known() -> None:
@@ -50,24 +50,24 @@ def test_without_two_that_wait_nothing_is_known() -> None:
 
 
 def test_the_longest_wait_and_who_passed_by() -> None:
-    story = queue().acquire("alice", "a", 10, 90, ttl=None)
-    story.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
-    wait = starvation(Evidence(story.history()))
+    builder = queue().acquire("alice", "a", 10, 90, ttl=None)
+    builder.acquire("bob", "b", 20, 53, ttl=None).op("bob", "release", 60, 61, grant_id="b")
+    wait = starvation(Evidence(builder.history()))
     assert wait is not None
     assert (wait.client, wait.waited_ns, wait.passed) == ("alice", 80 * MS, 1)
 
 
 def test_only_what_surely_came_first_is_counted() -> None:
     """Twelve pairs whose returns lie within the clocks' error hid the one that does not, and were counted."""
-    story = Story(clients=["alice", "bob"], fifo_ns=MS, epsilon_ns=MS, model="owner-mutex")
+    builder = HistoryBuilder(clients=["alice", "bob"], fifo_ns=MS, epsilon_ns=MS, model="owner-mutex")
     for number in range(13):
         begin, apart = 100 * number, 1 if number < 12 else 20
-        story.acquire(f"alice/{number}", f"a{number}", begin, begin + 40 + apart, ttl=None)
-        story.acquire(f"bob/{number}", f"b{number}", begin + 30, begin + 40, ttl=None)
+        builder.acquire(f"alice/{number}", f"a{number}", begin, begin + 40 + apart, ttl=None)
+        builder.acquire(f"bob/{number}", f"b{number}", begin + 30, begin + 40, ttl=None)
         for who in "ab":
             process = f"{'alice' if who == 'a' else 'bob'}/{number}"
-            story.release(process, f"{who}{number}", begin + 70, begin + 71)
-    evidence = Evidence(story.history(), "owner-mutex")
+            builder.release(process, f"{who}{number}", begin + 70, begin + 71)
+    evidence = Evidence(builder.history(), "owner-mutex")
     (finding,) = overtaken(evidence, np.arange(len(evidence.grants.row)))
     assert "count" not in finding.details
     assert finding.details["waited_ns"] == 60 * MS

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 Try = tuple[str, float, float]
 
 
-def story(*tries: Try, ttl: float = 1000, **params: Any) -> Story:
+def builder(*tries: Try, ttl: float = 1000, **params: Any) -> HistoryBuilder:
     """Refusals by three of five nodes, after Alice gave the lock back; clocks are exact."""
     clients = ["alice", "bob", "carol"]
-    made = Story(**{"rho": 0.0, "grace_ns": 100 * MS, "clients": clients, **params})
+    made = HistoryBuilder(**{"rho": 0.0, "grace_ns": 100 * MS, "clients": clients, **params})
     made.acquire("alice", "g", 0, 10, ttl=ttl).release("alice", "g", 20, 30)
     for number, (who, call, back) in enumerate(tries):
         made.acquire(f"{who}/{number}", f"t{number}", call, back, "fail")
     return made.lab("phase", 4000)
 
 
-def leaked(made: Story) -> int | None:
+def leaked(made: HistoryBuilder) -> int | None:
     """For how long the lock was lost, in ms; None if nothing proves that it was."""
     found = made.verdict().named("leak")
     return round(found[0].details["refused_ns"] / MS) if found else None
@@ -34,44 +34,44 @@ ONE, TWO = ("bob", 200, 700), ("bob", 800, 1301)
 
 
 def test_a_series_of_refusals_is_a_leak_if_it_lasts_longer_than_ttl_and_grace() -> None:
-    assert leaked(story(ONE, TWO)) == 1101
-    assert leaked(story(ONE, ("bob", 800, 1300))) is None
-    assert leaked(story(ONE, ("carol", 800, 1301))) == 1101
-    assert leaked(story(ONE, ("bob", 750, 760), TWO)) == 1101
-    assert leaked(story(ONE, TWO, ("bob", 1310, 1320))) == 1101  # with the first that proves it
+    assert leaked(builder(ONE, TWO)) == 1101
+    assert leaked(builder(ONE, ("bob", 800, 1300))) is None
+    assert leaked(builder(ONE, ("carol", 800, 1301))) == 1101
+    assert leaked(builder(ONE, ("bob", 750, 760), TWO)) == 1101
+    assert leaked(builder(ONE, TWO, ("bob", 1310, 1320))) == 1101  # with the first that proves it
 
 
 def test_refusals_more_than_the_grace_apart_are_no_series() -> None:
-    assert leaked(story(ONE, ("bob", 801, 1302))) is None
-    assert leaked(story(("bob", 200, 210), ("carol", 205, 700), ("bob", 800, 1301))) == 1101
-    assert leaked(story(("carol", 205, 700), ("bob", 210, 220), ("bob", 800, 1306))) == 1101
-    assert leaked(story(("bob", 40, 45), ("bob", 200, 700), TWO)) == 1101  # from the second on
+    assert leaked(builder(ONE, ("bob", 801, 1302))) is None
+    assert leaked(builder(("bob", 200, 210), ("carol", 205, 700), ("bob", 800, 1301))) == 1101
+    assert leaked(builder(("carol", 205, 700), ("bob", 210, 220), ("bob", 800, 1306))) == 1101
+    assert leaked(builder(("bob", 40, 45), ("bob", 200, 700), TWO)) == 1101  # from the second on
 
 
 def test_only_refusals_by_nodes_count() -> None:
     for told in (0, None):
-        silent = story(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=told)
+        silent = builder(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=told)
         assert leaked(silent) is None
-    assert leaked(story(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=1)) == 1101
-    assert leaked(story(ONE).acquire("bob/7", "u", 800, 1301, "info")) is None
-    other = story(ONE).acquire("bob/7", "u", 800, 1301, "fail", key="l")
+    assert leaked(builder(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=1)) == 1101
+    assert leaked(builder(ONE).acquire("bob/7", "u", 800, 1301, "info")) is None
+    other = builder(ONE).acquire("bob/7", "u", 800, 1301, "fail", key="l")
     assert leaked(other) is None
 
 
 def test_the_longest_lease_that_was_asked_for_counts() -> None:
-    assert leaked(story(ONE, TWO, ttl=1001)) is None
-    assert leaked(story(ONE, TWO).acquire("alice", "o", 2000, 2010, "fail", ttl=1001, key="l")) == 1101
-    assert leaked(story(ONE, TWO, ttl=1000).extend("alice", "g", 12, 14, "fail", ttl=1001)) is None
-    assert leaked(story(ONE, ("bob", 800, 1302)).extend("alice", "g", 12, 14, "fail", ttl=1001)) == 1102
-    assert leaked(story(ONE, TWO, rho=0.01)) is None
+    assert leaked(builder(ONE, TWO, ttl=1001)) is None
+    assert leaked(builder(ONE, TWO).acquire("alice", "o", 2000, 2010, "fail", ttl=1001, key="l")) == 1101
+    assert leaked(builder(ONE, TWO, ttl=1000).extend("alice", "g", 12, 14, "fail", ttl=1001)) is None
+    assert leaked(builder(ONE, ("bob", 800, 1302)).extend("alice", "g", 12, 14, "fail", ttl=1001)) == 1102
+    assert leaked(builder(ONE, TWO, rho=0.01)) is None
 
 
 def test_standing_still_does_not_count() -> None:
-    assert leaked(story(ONE, TWO).stall("bob", 720, 1)) is None
-    assert leaked(story(ONE, TWO).stall("lab", 720, 1)) is None
-    assert leaked(story(ONE, TWO).stall("carol", 720, 1)) == 1101
-    assert leaked(story(ONE, ("bob", 800, 1311)).stall("bob", 720, 5)) == 1106
-    assert leaked(story(ONE, ("bob", 800, 1311)).stall("bob", 195, 10)) == 1106
+    assert leaked(builder(ONE, TWO).stall("bob", 720, 1)) is None
+    assert leaked(builder(ONE, TWO).stall("lab", 720, 1)) is None
+    assert leaked(builder(ONE, TWO).stall("carol", 720, 1)) == 1101
+    assert leaked(builder(ONE, ("bob", 800, 1311)).stall("bob", 720, 5)) == 1106
+    assert leaked(builder(ONE, ("bob", 800, 1311)).stall("bob", 195, 10)) == 1106
 
 
 @pytest.mark.parametrize(
@@ -86,33 +86,33 @@ def test_standing_still_does_not_count() -> None:
     ],
 )
 def test_a_majority_is_up_all_the_while(at: float, until: float, proven: bool) -> None:
-    made = story(ONE, TWO).fault("crash", at, ["A", "B", "C"], until=until)
+    made = builder(ONE, TWO).fault("crash", at, ["A", "B", "C"], until=until)
     assert (leaked(made) is not None) is proven
-    assert leaked(story(ONE, TWO).fault("crash", at, ["A", "B"], until=until)) == 1101
+    assert leaked(builder(ONE, TWO).fault("crash", at, ["A", "B"], until=until)) == 1101
     assert (
-        leaked(story(ONE, TWO).fault("cut", at, ["bob", "A", "B", "C"], until=until)) is not None
+        leaked(builder(ONE, TWO).fault("cut", at, ["bob", "A", "B", "C"], until=until)) is not None
     ) is proven
-    assert leaked(story(ONE, TWO).fault("cut", at, ["carol", "A", "B", "C"], until=until)) == 1101
+    assert leaked(builder(ONE, TWO).fault("cut", at, ["carol", "A", "B", "C"], until=until)) == 1101
 
 
 def test_both_ends_of_a_series_were_served_throughout() -> None:
     """Carol cannot be served between Bob's refusal and hers: then his prove nothing about hers."""
-    made = story(ONE, ("carol", 800, 1301)).fault("cut", 720, ["carol", "A", "B", "C"], until=730)
+    made = builder(ONE, ("carol", 800, 1301)).fault("cut", 720, ["carol", "A", "B", "C"], until=730)
     assert leaked(made) is None
-    made = story(ONE, ("carol", 800, 1301)).fault("cut", 720, ["bob", "A", "B", "C"], until=730)
+    made = builder(ONE, ("carol", 800, 1301)).fault("cut", 720, ["bob", "A", "B", "C"], until=730)
     assert leaked(made) is None
 
 
 def test_a_series_lies_in_one_time_in_which_nobody_can_hold_the_lock() -> None:
-    taken = story(ONE, TWO).acquire("carol", "h", 710, 715, ttl=10).release("carol", "h", 716, 718)
+    taken = builder(ONE, TWO).acquire("carol", "h", 710, 715, ttl=10).release("carol", "h", 716, 718)
     assert leaked(taken) is None
-    at_the_end = story(ONE, TWO).acquire("carol", "h", 1301, 1310)
+    at_the_end = builder(ONE, TWO).acquire("carol", "h", 1301, 1310)
     assert leaked(at_the_end) == 1101
-    assert leaked(story(ONE, TWO).acquire("carol", "h", 1300, 1310)) is None
+    assert leaked(builder(ONE, TWO).acquire("carol", "h", 1300, 1310)) is None
 
 
-def lone(*tries: Try, call: float = 1131, **params: Any) -> Story:
-    return story(("bob", call, call + 9), *tries, **params)
+def lone(*tries: Try, call: float = 1131, **params: Any) -> HistoryBuilder:
+    return builder(("bob", call, call + 9), *tries, **params)
 
 
 def test_one_refusal_long_after_the_last_holder_is_a_leak() -> None:
@@ -128,7 +128,7 @@ def test_one_refusal_long_after_the_last_holder_is_a_leak() -> None:
 
 def test_each_lock_is_judged_alone_and_one_without_a_name_as_well() -> None:
     for key in ("l", None):
-        made = Story(rho=0.0, grace_ns=100 * MS, unavailable_ns=2000 * MS, clients=["alice", "bob"])
+        made = HistoryBuilder(rho=0.0, grace_ns=100 * MS, unavailable_ns=2000 * MS, clients=["alice", "bob"])
         if key is not None:
             made.acquire("alice/1", "h", 0, 5).acquire("alice/2", "i", 1131, 1140)
         made.acquire("alice", "g", 0, 10, key=key).release("alice", "g", 20, 30, key=key)
@@ -168,9 +168,11 @@ def test_one_refusal_was_served_from_a_grace_before_it_on(at: float, until: floa
 
 
 def test_a_lone_refusal_at_the_beginning_of_a_record() -> None:
-    made = Story(rho=0.0, grace_ns=100 * MS, clients=["bob"]).acquire("bob", "t", 0, 5, "fail", ttl=None)
+    made = HistoryBuilder(rho=0.0, grace_ns=100 * MS, clients=["bob"]).acquire(
+        "bob", "t", 0, 5, "fail", ttl=None
+    )
     assert leaked(made.lab("phase", 10)) is None
-    short = Story(rho=0.0, grace_ns=100 * MS, clients=["bob"]).lab("phase", 0)
+    short = HistoryBuilder(rho=0.0, grace_ns=100 * MS, clients=["bob"]).lab("phase", 0)
     assert leaked(short.acquire("bob", "t", 101, 105, "fail", ttl=None)) == 101
     assert leaked(short.acquire("bob/2", "u", 106, 107, "fail", ttl=None)) == 101
     assert leaked(short.acquire("bob/3", "v", 90, 91, "fail", ttl=None)) is None
@@ -179,16 +181,16 @@ def test_a_lone_refusal_at_the_beginning_of_a_record() -> None:
 # -- unavailability ------------------------------------------------------------------------------------------
 
 
-def missed(made: Story) -> list[int]:
+def missed(made: HistoryBuilder) -> list[int]:
     """For how long clients could not get the lock, in ms."""
     return [round(f.details["waited_ns"] / MS) for f in made.verdict().named("unavailable")]
 
 
-def bounded(*tries: Try, **params: Any) -> Story:
-    return story(*tries, unavailable_ns=500 * MS, **params)
+def bounded(*tries: Try, **params: Any) -> HistoryBuilder:
+    return builder(*tries, unavailable_ns=500 * MS, **params)
 
 
-def in_vain(*tries: Try, **params: Any) -> Story:
+def in_vain(*tries: Try, **params: Any) -> HistoryBuilder:
     """Tries that no node refused."""
     made = bounded(**params)
     for number, (who, call, back) in enumerate(tries):
@@ -205,7 +207,7 @@ def test_who_asks_without_a_break_for_longer_than_the_bound_was_not_served() -> 
     assert missed(in_vain(("bob", 200, 702)).stall("bob", 300, 1)) == [501]
     assert missed(in_vain(("bob", 200, 701)).stall("bob", 300, 1)) == []
     assert missed(in_vain(("bob", 200, 701)).stall("carol", 300, 1)) == [501]
-    assert missed(story(("bob", 200, 3000))) == []  # without a bound
+    assert missed(builder(("bob", 200, 3000))) == []  # without a bound
 
 
 def test_demand_counts_from_when_the_lock_was_free() -> None:

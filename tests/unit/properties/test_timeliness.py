@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from checker.verdict import Outcome, Property, Severity
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 
-def tried(back: float | None, kind: str = "fail", **params: object) -> Story:
-    story = Story(stall_ns=20 * MS, wait_slack_ns=30 * MS, **params)
-    story.acquire("bob", "b", 0, 1, ttl=None)
-    return story.op("alice", "acquire", 10, back, kind, asked={"wait_ns": 100 * MS}).op(
+def tried(back: float | None, kind: str = "fail", **params: object) -> HistoryBuilder:
+    builder = HistoryBuilder(stall_ns=20 * MS, wait_slack_ns=30 * MS, **params)
+    builder.acquire("bob", "b", 0, 1, ttl=None)
+    return builder.op("alice", "acquire", 10, back, kind, asked={"wait_ns": 100 * MS}).op(
         "bob", "read", 2_000, 2_001
     )
 
@@ -28,8 +28,8 @@ def test_how_it_came_back_makes_no_difference() -> None:
 
 
 def test_time_in_which_the_client_stood_still_does_not_count() -> None:
-    story = tried(500).stall("alice", 90, 390)
-    assert story.verdict()[Property.TIMELINESS].outcome is Outcome.OK
+    builder = tried(500).stall("alice", 90, 390)
+    assert builder.verdict()[Property.TIMELINESS].outcome is Outcome.OK
     other = tried(500).stall("bob", 90, 390)
     assert other.verdict()[Property.TIMELINESS].outcome is Outcome.VIOLATED
 
@@ -40,4 +40,4 @@ def test_a_try_that_never_came_back_is_a_warning() -> None:
 
 
 def test_without_a_time_out_nothing_is_judged() -> None:
-    assert Property.TIMELINESS not in Story().acquire("bob", "b", 0, 1).verdict().properties
+    assert Property.TIMELINESS not in HistoryBuilder().acquire("bob", "b", 0, 1).verdict().properties

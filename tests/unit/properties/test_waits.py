@@ -5,20 +5,22 @@ from __future__ import annotations
 import pytest
 
 from checker.verdict import Outcome, Property, Severity
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 DEADLOCK = Property.DEADLOCK_FREEDOM
 
 
-def circle(size: int, *, ttl: float | None = None, until: float | None = 900, **params: object) -> Story:
+def circle(
+    size: int, *, ttl: float | None = None, until: float | None = 900, **params: object
+) -> HistoryBuilder:
     names = ["alice", "bob", "carol", "dave"][:size]
-    story = Story(clients=names, **params)
+    builder = HistoryBuilder(clients=names, **params)
     for at, who in enumerate(names):
-        story.acquire(who, who, at, at + 0.5, ttl=ttl, key=f"lock of {who}")
+        builder.acquire(who, who, at, at + 0.5, ttl=ttl, key=f"lock of {who}")
     for at, who in enumerate(names):
         wanted = f"lock of {names[(at + 1) % size]}"
-        story.acquire(who, f"{who} again", 100 + at, until, "fail", ttl=ttl, key=wanted)
-    return story.op("alice/2", "read", 1_000, 1_001)
+        builder.acquire(who, f"{who} again", 100 + at, until, "fail", ttl=ttl, key=wanted)
+    return builder.op("alice/2", "read", 1_000, 1_001)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
@@ -47,29 +49,31 @@ def test_a_lock_that_breaks_deadlocks_must_do_so_in_time() -> None:
 
 
 def test_locks_taken_in_one_order_make_no_circle() -> None:
-    story = (
-        Story()
+    builder = (
+        HistoryBuilder()
         .acquire("alice", "a1", 0, 1, ttl=None, key="x")
         .acquire("alice", "a2", 2, 3, ttl=None, key="y")
     )
-    story.acquire("bob", "b1", 4, 900, "fail", ttl=None, key="x").op("bob", "read", 950, 951)
-    assert story.verdict().named("deadlock") == ()
+    builder.acquire("bob", "b1", 4, 900, "fail", ttl=None, key="x").op("bob", "read", 950, 951)
+    assert builder.verdict().named("deadlock") == ()
 
 
 def test_a_lock_given_back_before_the_other_waits_makes_no_circle() -> None:
-    story = (
-        Story().acquire("alice", "a1", 0, 1, ttl=None, key="x").acquire("bob", "b1", 0, 1, ttl=None, key="y")
+    builder = (
+        HistoryBuilder()
+        .acquire("alice", "a1", 0, 1, ttl=None, key="x")
+        .acquire("bob", "b1", 0, 1, ttl=None, key="y")
     )
-    story.acquire("alice", "a2", 10, 90, "fail", ttl=None, key="y").op(
+    builder.acquire("alice", "a2", 10, 90, "fail", ttl=None, key="y").op(
         "alice", "release", 95, 96, key="x", grant_id="a1"
     )
-    story.acquire("bob", "b2", 91, 200, ttl=None, key="x")
-    assert story.verdict().named("deadlock") == ()
+    builder.acquire("bob", "b2", 91, 200, ttl=None, key="x")
+    assert builder.verdict().named("deadlock") == ()
 
 
 def test_a_circle_of_unknown_grants_is_no_circle() -> None:
-    story = Story().acquire("alice", "a1", 0, 1, ttl=None, key="x")
-    story.acquire("bob", "b1", 0, 1, "info", ttl=None, key="y")
-    story.acquire("alice", "a2", 10, 90, "fail", ttl=None, key="y")
-    story.acquire("bob/1", "b2", 10, 90, "fail", ttl=None, key="x")
-    assert story.verdict().named("deadlock") == ()
+    builder = HistoryBuilder().acquire("alice", "a1", 0, 1, ttl=None, key="x")
+    builder.acquire("bob", "b1", 0, 1, "info", ttl=None, key="y")
+    builder.acquire("alice", "a2", 10, 90, "fail", ttl=None, key="y")
+    builder.acquire("bob/1", "b2", 10, 90, "fail", ttl=None, key="x")
+    assert builder.verdict().named("deadlock") == ()

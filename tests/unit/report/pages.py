@@ -17,7 +17,7 @@ from lab.scenario.load import LoadedScenario, load_scenario, load_text
 from tests.unit.report.conftest import DATA
 
 GALLERY = Path(__file__).resolve().parents[3] / "reports" / "gallery"
-STORIES = sorted(path.parent.name for path in GALLERY.glob("*/history.jsonl"))
+SCENARIOS = sorted(path.parent.name for path in GALLERY.glob("*/history.jsonl"))
 
 SCRIPT = "</script><script>window.harmed=1</script>"
 IMAGE = "\"'><img src=x onerror=harmed=1>"
@@ -51,7 +51,7 @@ def _with(result: RunResult, history: History, loaded: LoadedScenario) -> RunRes
 
 
 def harmful(directory: Path) -> RunResult:
-    """The hand-written story with texts that mean harm wherever a user, or a client, can write one."""
+    """The hand-written scenario with texts that mean harm wherever a user, or a client, can write one."""
     harm = Harm()
     text = (DATA / "partition-clockjump.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line, object_hook=lambda part: _spoilt(part, harm)) for line in text.splitlines()]

@@ -21,12 +21,12 @@ POINTS_PER_MM = 72 / 25.4
 
 
 @cache
-def drawn(kind: str, story: str, suffix: str = "svg") -> bytes:
-    return drawn_anew(kind, story, suffix)
+def drawn(kind: str, name: str, suffix: str = "svg") -> bytes:
+    return drawn_anew(kind, name, suffix)
 
 
-def drawn_anew(kind: str, story: str, suffix: str = "svg") -> bytes:
-    run = read_run(GALLERY / story)
+def drawn_anew(kind: str, name: str, suffix: str = "svg") -> bytes:
+    run = read_run(GALLERY / name)
     return figure(kind, run.history, run.verdict, run.loaded.scenario.title, suffix)
 
 
@@ -92,9 +92,9 @@ def test_windows_may_begin_before_the_first_call() -> None:
     assert windows(call, end, granted, start_ns=0, window_ns=10) == "--.#.."
 
 
-@pytest.mark.parametrize("story", ["partition-clockjump", "gc-pause-after-acquire", "power-cut-everysec"])
-def test_the_graph_of_a_lost_update_names_the_writes_rightly(story: str) -> None:
-    run = read_run(GALLERY / story)
+@pytest.mark.parametrize("name", ["partition-clockjump", "gc-pause-after-acquire", "power-cut-everysec"])
+def test_the_graph_of_a_lost_update_names_the_writes_rightly(name: str) -> None:
+    run = read_run(GALLERY / name)
     shown = views_of(run.history, run.verdict).graph
     (lost,) = run.verdict.named("lost-update")
     vertices = {one.id: one for one in shown.vertices}

@@ -15,7 +15,7 @@ import pytest
 from lab.report.page import write_page
 from lab.report.page.build import page
 from tests.unit.report.conftest import history_of, verdict_of
-from tests.unit.report.pages import STORIES, Harm, by_hand, harmful, stored
+from tests.unit.report.pages import SCENARIOS, Harm, by_hand, harmful, stored
 from tests.unit.report.test_timeline_picture import NAMES
 
 
@@ -48,7 +48,7 @@ class Read(HTMLParser):
         return read
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_the_page_of_a_run_tells_all(name: str, tmp_path: Path) -> None:
     subject = stored(name)
     path = write_page(subject, tmp_path)

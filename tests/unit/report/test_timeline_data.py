@@ -17,23 +17,23 @@ from lab.report.timeline.faults import receipt_words
 from lab.report.timeline.marks import scene_of
 from lab.report.timeline.model import ClientLane, NodeLane, Promotion, Span, Timeline
 from lab.report.timeline.signs import signs_in
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.report.conftest import event_index, finding, history_of, verdict_of
 
 MS = 1_000_000
 
 
-def client(story: Timeline, name: str) -> ClientLane:
-    return next(lane for lane in story.clients if lane.name == name)
+def client(builder: Timeline, name: str) -> ClientLane:
+    return next(lane for lane in builder.clients if lane.name == name)
 
 
-def node(story: Timeline, name: str) -> NodeLane:
-    return next(lane for lane in story.nodes if lane.name == name)
+def node(builder: Timeline, name: str) -> NodeLane:
+    return next(lane for lane in builder.nodes if lane.name == name)
 
 
 def test_windows_are_those_of_the_checker(clockjump: tuple[History, Verdict]) -> None:
-    story = extract(*clockjump, "story")
-    (alice,) = client(story, "alice").grants
+    builder = extract(*clockjump, "history")
+    (alice,) = client(builder, "alice").grants
     # TTL 10 s called at 58 ms, every clock within 0.1 %: guaranteed for 10 s * 0.999 / 1.001; told 9845.
     assert alice.guaranteed == (Span(111 * MS, 10_038_019_980),)
     assert alice.belief == (Span(111 * MS, 9_956 * MS),)
@@ -41,36 +41,36 @@ def test_windows_are_those_of_the_checker(clockjump: tuple[History, Verdict]) ->
 
 
 def test_overlap_becomes_a_band_between_both_clients(clockjump: tuple[History, Verdict]) -> None:
-    (band,) = extract(*clockjump, "story").bands
+    (band,) = extract(*clockjump, "history").bands
     assert band.clients == ("alice", "bob")
     assert band.span == Span(237 * MS, 10_038_019_980)
     assert band.words == "both hold the lock for 9 801 ms"
 
 
 def test_key_lives_until_the_clock_jump_cuts_it(clockjump: tuple[History, Verdict]) -> None:
-    story = extract(*clockjump, "story")
-    first, second = node(story, "C").lives
+    builder = extract(*clockjump, "history")
+    first, second = node(builder, "C").lives
     assert (first.owner, first.ended_by) == ("alice", "jump")
     assert first.span == Span(59_500_000, 120 * MS)
     assert first.promised_ns == 10_059_500_000
     assert (second.owner, second.span.start_ns) == ("bob", 185_200_000)
-    (life,) = node(story, "A").lives
+    (life,) = node(builder, "A").lives
     assert life.span == Span(59_100_000, 10_059_100_000)
     assert life.promised_ns is None
-    assert [jump.by_ns for jump in node(story, "C").jumps] == [11_000_008_000]
+    assert [jump.by_ns for jump in node(builder, "C").jumps] == [11_000_008_000]
 
 
 def test_cut_links_and_lost_requests(clockjump: tuple[History, Verdict]) -> None:
-    story = extract(*clockjump, "story")
-    (link,) = node(story, "D").links
+    builder = extract(*clockjump, "history")
+    (link,) = node(builder, "D").links
     assert (link.peer, link.words, link.lossy, link.fault) == ("alice", "cut off", True, 1)
     assert link.span == Span(2 * MS, 349 * MS)
-    assert {missed.node for missed in client(story, "alice").cut_tries} == {"D", "E"}
-    assert {missed.node for missed in client(story, "bob").cut_tries} == {"A", "B"}
+    assert {missed.node for missed in client(builder, "alice").cut_tries} == {"D", "E"}
+    assert {missed.node for missed in client(builder, "bob").cut_tries} == {"A", "B"}
 
 
 def test_faults_are_numbered_and_healings_are_not(clockjump: tuple[History, Verdict]) -> None:
-    faults = extract(*clockjump, "story").faults
+    faults = extract(*clockjump, "history").faults
     assert [(fault.number, fault.name) for fault in faults] == [(1, "cut"), (2, "jump"), (3, "cut")]
     assert faults[1].receipt is not None
     assert "moved 11 s" in faults[1].receipt
@@ -78,28 +78,28 @@ def test_faults_are_numbered_and_healings_are_not(clockjump: tuple[History, Verd
 
 
 def test_the_late_write_is_the_guilty_one(clockjump: tuple[History, Verdict]) -> None:
-    story = extract(*clockjump, "story")
-    assert [(w.client, w.version, w.guilty) for w in story.writes] == [
+    builder = extract(*clockjump, "history")
+    assert [(w.client, w.version, w.guilty) for w in builder.writes] == [
         ("bob", 1, ()),
         ("alice", 2, ("unfenced-write", "lost-update")),
     ]
-    assert all(w.asked_ns <= w.at_ns for w in story.writes)
+    assert all(w.asked_ns <= w.at_ns for w in builder.writes)
 
 
 def test_a_pause_lasts_until_the_confirmed_resume_and_covers_its_stall() -> None:
     history = history_of("gc-pause-after-acquire")
-    story = extract(history, verdict_of(), "story")
-    (pause,) = client(story, "alice").pauses
+    builder = extract(history, verdict_of(), "history")
+    (pause,) = client(builder, "alice").pauses
     assert (pause.kind, pause.span) == ("pause", Span(15 * MS, 1_196 * MS))
 
 
 def test_what_happens_to_a_node_is_drawn_in_its_lane() -> None:
-    story = Story(clients=["alice"], nodes=2).acquire("alice", "g1", 0, 10)
-    story.lab("phase", 1).fault("pause", 20, ["A"], until=40, breaks="bounded process pauses")
-    story.fault("promote", 50, ["B"], breaks="durable nodes")
+    builder = HistoryBuilder(clients=["alice"], nodes=2).acquire("alice", "g1", 0, 10)
+    builder.lab("phase", 1).fault("pause", 20, ["A"], until=40, breaks="bounded process pauses")
+    builder.fault("promote", 50, ["B"], breaks="durable nodes")
     held = Event(time_ns=5 * MS, process="node", type="info", f="key-set", node="A", key="k", token="t")
-    story._events += [held, structs.replace(held, node="B")]
-    drawn = extract(story.history(), verdict_of(), "story")
+    builder._events += [held, structs.replace(held, node="B")]
+    drawn = extract(builder.history(), verdict_of(), "history")
     (pause,) = node(drawn, "A").pauses
     assert (pause.kind, pause.span, pause.fault) == ("pause", Span(20 * MS, 40 * MS), 1)
     assert node(drawn, "B").promotions == [Promotion(50 * MS, 2)]
@@ -110,11 +110,11 @@ def test_what_happens_to_a_node_is_drawn_in_its_lane() -> None:
 
 
 def test_refused_released_and_not_held() -> None:
-    story = extract(history_of("gc-pause-after-acquire"), verdict_of(), "story")
-    bob = client(story, "bob")
+    builder = extract(history_of("gc-pause-after-acquire"), verdict_of(), "history")
+    bob = client(builder, "bob")
     outcomes = [(attempt.kind, attempt.outcome) for attempt in bob.attempts]
     assert outcomes == [("acquire", "fail"), ("acquire", "ok"), ("release", "ok")]
-    assert [(a.kind, a.outcome) for a in client(story, "alice").attempts][-1] == ("release", "fail")
+    assert [(a.kind, a.outcome) for a in client(builder, "alice").attempts][-1] == ("release", "fail")
     # Given back before the deadline: the deadline means nothing any more.
     assert bob.grants[0].claimed_ns == ()
 
@@ -122,34 +122,36 @@ def test_refused_released_and_not_held() -> None:
 def test_a_rejected_write_is_no_version_and_a_warning_is_no_guilt() -> None:
     history = history_of("pause-fenced")
     warning = finding("stale-use", history, ("alice", "write", "fail"), severity=Severity.WARNING)
-    story = extract(history, verdict_of(warning), "story")
-    assert [(w.client, w.accepted, w.version, w.fence) for w in story.writes] == [
+    builder = extract(history, verdict_of(warning), "history")
+    assert [(w.client, w.accepted, w.version, w.fence) for w in builder.writes] == [
         ("bob", True, 1, 34),
         ("alice", False, None, 33),
     ]
-    (late,) = client(story, "alice").uses
+    (late,) = client(builder, "alice").uses
     assert (late.guilty, late.warned) == ((), ("stale-use",))
 
 
 def test_findings_about_acquires_are_flags() -> None:
     history = history_of("pause-fenced")
-    story = extract(history, verdict_of(finding("false-validity", history, ("alice", "acquire", "ok"))), "t")
-    (flag,) = story.flags
+    builder = extract(
+        history, verdict_of(finding("false-validity", history, ("alice", "acquire", "ok"))), "t"
+    )
+    (flag,) = builder.flags
     assert (flag.lane, flag.names, flag.at_ns) == ("alice", ("false-validity",), 4 * MS)
 
 
 def test_empty_history_says_so() -> None:
-    story = extract(history_of("empty"), verdict_of(), "story")
-    assert story.notes == ["The history holds no operation of any client."]
-    assert [lane.name for lane in story.clients] == ["alice", "bob"]
+    builder = extract(history_of("empty"), verdict_of(), "history")
+    assert builder.notes == ["The history holds no operation of any client."]
+    assert [lane.name for lane in builder.clients] == ["alice", "bob"]
 
 
 def test_truncated_history_and_a_fault_without_a_receipt() -> None:
-    story = extract(history_of("truncated"), verdict_of(unknown=("the history is truncated",)), "story")
-    assert story.faults[0].receipt is None
-    assert story.reasons == ["the history is truncated"]
-    assert any("incomplete" in note for note in story.notes)
-    (write,) = client(story, "alice").uses
+    builder = extract(history_of("truncated"), verdict_of(unknown=("the history is truncated",)), "history")
+    assert builder.faults[0].receipt is None
+    assert builder.reasons == ["the history is truncated"]
+    assert any("incomplete" in note for note in builder.notes)
+    (write,) = client(builder, "alice").uses
     assert (write.outcome, write.span.end_ns) == ("info", None)
 
 
@@ -168,15 +170,15 @@ def test_a_long_history_becomes_an_excerpt_around_the_violation(
     history = write_history(lines)
     bad = finding("fence-order", history, ("a", "acquire", "ok"))
     middle = bad.__class__(**{**{n: getattr(bad, n) for n in bad.__slots__}, "witnesses": (5001,)})
-    story = extract(history, verdict_of(middle), "story")
-    drawn = [a.span.start_ns for lane in story.clients for a in lane.attempts]
+    builder = extract(history, verdict_of(middle), "history")
+    drawn = [a.span.start_ns for lane in builder.clients for a in lane.attempts]
     assert len(drawn) < MOST_OPS
     assert min(drawn) == 0
     assert max(drawn) == 4999 * 10 * MS
     assert 2500 * 10 * MS in drawn
-    assert len(story.gaps) == 2
-    assert story.notes[0].startswith("Excerpt: ")
-    assert "of 5 000 operations" in story.notes[0]
+    assert len(builder.gaps) == 2
+    assert builder.notes[0].startswith("Excerpt: ")
+    assert "of 5 000 operations" in builder.notes[0]
 
 
 def test_only_the_key_of_the_violation_is_drawn(write_history: Callable[[list[str]], History]) -> None:
@@ -189,12 +191,12 @@ def test_only_the_key_of_the_violation_is_drawn(write_history: Callable[[list[st
         )
     lines.append('{"end": true, "events": 6}')
     history = write_history(lines)
-    calm = extract(history, verdict_of(), "story")
+    calm = extract(history, verdict_of(), "history")
     assert len(calm.clients[0].attempts) == 2
     assert "other" in calm.notes[0]
     bad = finding("false-validity", history, ("a", "acquire", "ok"))
     accused = bad.__class__(**{**{n: getattr(bad, n) for n in bad.__slots__}, "key": "other"})
-    assert len(extract(history, verdict_of(accused), "story").clients[0].attempts) == 1
+    assert len(extract(history, verdict_of(accused), "history").clients[0].attempts) == 1
 
 
 @pytest.mark.parametrize(
@@ -221,23 +223,25 @@ def test_event_index_finds_the_last(clockjump: tuple[History, Verdict]) -> None:
 
 def test_a_pause_ends_at_the_latest_when_its_client_acts_again() -> None:
     """The lab confirms the resumption later than the client receives its refusal."""
-    story = Story(clients=["alice"], nodes=1).acquire("alice", "a", 10, 99, "fail", error="too late")
-    story.lab("phase", 0).fault("pause", 20, ["alice"], until=99.25)
-    drawn = extract(story.history(), verdict_of(), "story")
+    builder = HistoryBuilder(clients=["alice"], nodes=1).acquire(
+        "alice", "a", 10, 99, "fail", error="too late"
+    )
+    builder.lab("phase", 0).fault("pause", 20, ["alice"], until=99.25)
+    drawn = extract(builder.history(), verdict_of(), "history")
     (pause,) = client(drawn, "alice").pauses
     assert pause.span == Span(20 * MS, 99 * MS)
 
 
 def test_a_grant_given_back_within_the_uncertainty_of_stamps_is_drawn() -> None:
-    story = Story(clients=["alice"], nodes=1, epsilon_ns=MS).acquire("alice", "a", 0, 10)
-    story.release("alice", "a", 11, 12)
-    (grant,) = client(extract(story.history(), verdict_of(), "story"), "alice").grants
+    builder = HistoryBuilder(clients=["alice"], nodes=1, epsilon_ns=MS).acquire("alice", "a", 0, 10)
+    builder.release("alice", "a", 11, 12)
+    (grant,) = client(extract(builder.history(), verdict_of(), "history"), "alice").grants
     assert (grant.belief, grant.guaranteed) == ((Span(10 * MS, 11 * MS),), ())
 
 
 def test_a_warning_is_not_red_on_the_page() -> None:
     history = history_of("pause-fenced")
     warning = finding("stale-use", history, ("alice", "write", "fail"), severity=Severity.WARNING)
-    scene = scene_of(extract(history, verdict_of(warning), "story"))
+    scene = scene_of(extract(history, verdict_of(warning), "history"))
     (late,) = [mark for mark in scene.marks if mark.warnings]
     assert (late.kind, late.findings, late.warnings) == ("write", (), ("stale-use",))

@@ -7,7 +7,7 @@ from typing import Any
 from checker.history.events import Event
 from lab.report.timeline.data import extract
 from lab.report.timeline.model import KeyLife
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 from tests.unit.report.conftest import verdict_of
 
 TTL_MS = 1_000
@@ -47,12 +47,14 @@ def look(
 
 def lives(*events: Event, jump: bool = False) -> list[KeyLife]:
     """What is drawn of node A; Bob asks at 95 ms under the token ``bob``, Alice at 0 ms under ``alice``."""
-    story = Story(clients=["alice", "bob"], nodes=1).acquire("alice", "a", 0, 10, token="alice", ttl=TTL_MS)
-    story.acquire("bob", "b", 95, 110, token="bob", ttl=TTL_MS).release("bob", "b", 112, 130)
+    builder = HistoryBuilder(clients=["alice", "bob"], nodes=1).acquire(
+        "alice", "a", 0, 10, token="alice", ttl=TTL_MS
+    )
+    builder.acquire("bob", "b", 95, 110, token="bob", ttl=TTL_MS).release("bob", "b", 112, 130)
     if jump:
-        story.fault("jump", 50, ["A"], breaks="bounded clock error")
-    story._events += events
-    (node,) = extract(story.history(), verdict_of(), "story").nodes
+        builder.fault("jump", 50, ["A"], breaks="bounded clock error")
+    builder._events += events
+    (node,) = extract(builder.history(), verdict_of(), "history").nodes
     return node.lives
 
 
@@ -122,12 +124,14 @@ def test_a_key_that_outlived_a_restart_was_not_there_while_the_node_was_down() -
 
 
 def test_a_token_that_all_clients_share_is_that_of_the_last_who_asked() -> None:
-    story = Story(clients=["alice", "bob"], nodes=1).acquire("alice", "a", 0, 10, token="same", ttl=50)
-    story.acquire("bob", "b", 95, 110, token="same", ttl=TTL_MS)
+    builder = HistoryBuilder(clients=["alice", "bob"], nodes=1).acquire(
+        "alice", "a", 0, 10, token="same", ttl=50
+    )
+    builder.acquire("bob", "b", 95, 110, token="same", ttl=TTL_MS)
     words = f"SET k same NX PX {TTL_MS}"
-    story._events += [
+    builder._events += [
         look(1, 5, "same", [command(f"SET k same NX PX {50}", 4)], left_ms=49),
         look(2, 102, "same", [command(words, 100)], left_ms=TTL_MS - 3),
     ]
-    (node,) = extract(story.history(), verdict_of(), "story").nodes
+    (node,) = extract(builder.history(), verdict_of(), "history").nodes
     assert [life.owner for life in node.lives] == ["alice", "bob"]

@@ -21,7 +21,7 @@ from lab.report.timeline import draw_timeline
 from lab.report.timeline.axis import build_axis
 from lab.report.timeline.metrics import Occupied, text_width, wrapped
 from lab.report.timeline.words import clean, duration
-from tests.unit.checker.story import Story
+from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.report.conftest import history_of, verdict_of
 
 MS = 1_000_000
@@ -74,18 +74,18 @@ def test_the_picture_names_lanes_faults_and_findings(
 
 
 def test_a_paused_and_a_promoted_node_are_drawn(tmp_path: Path) -> None:
-    story = Story(clients=["alice"], nodes=2).acquire("alice", "g1", 0, 100)
-    story.fault("pause", 20, ["A"], until=900, breaks="bounded process pauses")
-    story.fault("promote", 300, ["B"], breaks="durable nodes").read("alice", "g1", 950, 960, 0)
+    builder = HistoryBuilder(clients=["alice"], nodes=2).acquire("alice", "g1", 0, 100)
+    builder.fault("pause", 20, ["A"], until=900, breaks="bounded process pauses")
+    builder.fault("promote", 300, ["B"], breaks="durable nodes").read("alice", "g1", 950, 960, 0)
     held = Event(time_ns=5 * MS, process="node", type="info", f="key-set", node="A", key="k", token="t")
-    story._events += [held, structs.replace(held, node="B")]
-    (svg,) = draw_timeline(story.history(), verdict_of(), "Nodes", tmp_path, formats=("svg",))
+    builder._events += [held, structs.replace(held, node="B")]
+    (svg,) = draw_timeline(builder.history(), verdict_of(), "Nodes", tmp_path, formats=("svg",))
     texts = svg_texts(svg)
     assert "① paused 880 ms" in texts
     assert "② becomes master" in texts
 
 
-def test_the_same_story_gives_the_same_bytes(clockjump: tuple[History, Verdict], tmp_path: Path) -> None:
+def test_the_same_history_gives_the_same_bytes(clockjump: tuple[History, Verdict], tmp_path: Path) -> None:
     first = [p.read_bytes() for p in draw_timeline(*clockjump, "t", tmp_path / "1")]
     second = [p.read_bytes() for p in draw_timeline(*clockjump, "t", tmp_path / "2")]
     assert first == second
@@ -147,7 +147,7 @@ def test_matplotlib_is_imported_only_when_drawing_and_pyplot_never() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_short_story_with_long_leases_gets_a_break() -> None:
+def test_a_short_history_with_long_leases_gets_a_break() -> None:
     axis = build_axis([0, 100 * MS, 200 * MS, 300 * MS], [9_900 * MS, 10_000 * MS], 50, 390)
     (gap,) = axis.breaks()
     assert axis.x(300 * MS) <= gap.x0

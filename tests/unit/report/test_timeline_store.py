@@ -16,23 +16,27 @@ from lab.report.timeline.marks import scene_of
 from lab.report.timeline.metrics import side_by_side
 from lab.report.timeline.model import Announcement, Span, StoreWrite, Timeline
 from lab.report.timeline.style import VIOLATION
-from tests.unit.checker.story import MS, Story
+from tests.unit.checker.builder import MS, HistoryBuilder
 
 HELD = (30.0, 2_300.0)
 """Alice's write is called early in her lease, and returns long after it: the network held it."""
 
 
-def delayed_write(executed: list[dict[str, Any]] | None = None) -> Story:
+def delayed_write(executed: list[dict[str, Any]] | None = None) -> HistoryBuilder:
     """Alice's write is called first and carried out last; Bob works in between, under a later grant."""
-    story = (
-        Story(clients=["alice", "bob"]).acquire("alice", "a", 0, 10, ttl=1000).read("alice", "a", 12, 13, 0)
+    builder = (
+        HistoryBuilder(clients=["alice", "bob"])
+        .acquire("alice", "a", 0, 10, ttl=1000)
+        .read("alice", "a", 12, 13, 0)
     )
-    story.write("alice", "a", *HELD, based=0, version=2, value="alice:1")
-    story.acquire("bob", "b", 2_000, 2_010).read("bob", "b", 2_020, 2_030, 0)
-    story.write("bob", "b", 2_040, 2_100, based=0, version=1, value="bob:1").release("bob", "b", 2_110, 2_120)
+    builder.write("alice", "a", *HELD, based=0, version=2, value="alice:1")
+    builder.acquire("bob", "b", 2_000, 2_010).read("bob", "b", 2_020, 2_030, 0)
+    builder.write("bob", "b", 2_040, 2_100, based=0, version=1, value="bob:1").release(
+        "bob", "b", 2_110, 2_120
+    )
     if executed is not None:
-        story.lab("executed", 2_400, key="k", value=executed)
-    return story
+        builder.lab("executed", 2_400, key="k", value=executed)
+    return builder
 
 
 def ran(grant: str, value: str, at_ms: float, **more: Any) -> dict[str, Any]:
@@ -41,8 +45,8 @@ def ran(grant: str, value: str, at_ms: float, **more: Any) -> dict[str, Any]:
     return {"f": "write", "grant_id": grant, "value": value, "ran_ns": [at_ns, at_ns + 1000], **more}
 
 
-def told(story: Story) -> Timeline:
-    return extract(story.history(), story.verdict(), "story")
+def told(builder: HistoryBuilder) -> Timeline:
+    return extract(builder.history(), builder.verdict(), "history")
 
 
 def by_client(timeline: Timeline) -> dict[str, StoreWrite]:
@@ -88,21 +92,21 @@ def test_what_is_no_list_of_executions_is_passed_over(value: Any) -> None:
 
 
 def test_a_rejected_write_that_was_held_is_not_drawn_inside_the_lease() -> None:
-    story = Story(store_fences=True).acquire("alice", "a", 0, 10, fence=1)
-    story.write("alice", "a", *HELD, based=0, version=None, type="fail", value="alice:1", fence=1)
-    (write,) = told(story).writes
+    builder = HistoryBuilder(store_fences=True).acquire("alice", "a", 0, 10, fence=1)
+    builder.write("alice", "a", *HELD, based=0, version=None, type="fail", value="alice:1", fence=1)
+    (write,) = told(builder).writes
     assert write.at_ns == 2_300 * MS, "known to be over when it returned, after the lease"
-    story.lab("executed", 2_400, key="k", value=[ran("a", "alice:1", 2_250)])
-    (write,) = told(story).writes
+    builder.lab("executed", 2_400, key="k", value=[ran("a", "alice:1", 2_250)])
+    (write,) = told(builder).writes
     assert (round(write.at_ns / MS), write.accepted, write.between) == (2_250, False, None)
 
 
 def test_an_announced_token_is_drawn_where_it_was_announced_with_its_client() -> None:
-    story = Story().acquire("alice", "a", 0, 40, token="t1")
+    builder = HistoryBuilder().acquire("alice", "a", 0, 40, token="t1")
     at_ns = 30 * MS
     executed = [{"f": "announce", "token": "t1", "ran_ns": [at_ns, at_ns]}]
-    story.lab("executed", 90, key="k", value=executed).lab("executed", 91, key="other", value=executed)
-    timeline = told(story)
+    builder.lab("executed", 90, key="k", value=executed).lab("executed", 91, key="other", value=executed)
+    timeline = told(builder)
     assert timeline.announcements == [Announcement("alice", 30 * MS)]
     (mark,) = [mark for mark in scene_of(timeline).marks if mark.kind == "announced"]
     assert (mark.lane, mark.label) == ("store", "alice announces its token")
@@ -119,23 +123,23 @@ def test_the_later_of_two_close_versions_does_not_cover_the_earlier() -> None:
 
 
 def test_both_fences_are_named_where_both_writes_are_close() -> None:
-    story = (
-        Story(store_fences=True)
+    builder = (
+        HistoryBuilder(store_fences=True)
         .acquire("alice", "a", 0, 10, fence=33)
         .acquire("bob", "b", 2_000, 2_001, fence=34)
     )
-    story.write("bob", "b", 2_010, 2_012, based=0, version=1, fence=34)
-    story.write("alice", "a", 2_013, 2_015, based=0, version=None, type="fail", fence=33)
-    drawn = svg(told(story))
+    builder.write("bob", "b", 2_010, 2_012, based=0, version=1, fence=34)
+    builder.write("alice", "a", 2_013, 2_015, based=0, version=None, type="fail", fence=33)
+    drawn = svg(told(builder))
     assert text_places(drawn, "bob, fence 34")
     assert text_places(drawn, "alice: rejected (fence 33)")
 
 
 def test_the_number_in_the_picture_is_the_number_in_the_text() -> None:
-    story = Story().acquire("alice", "a", 0, 10).acquire("bob", "b", 200, 210)
-    verdict = story.verdict()
+    builder = HistoryBuilder().acquire("alice", "a", 0, 10).acquire("bob", "b", 200, 210)
+    verdict = builder.verdict()
     (overlap,) = verdict.named("overlap")
-    (band,) = extract(story.history(), verdict, "story").bands
+    (band,) = extract(builder.history(), verdict, "history").bands
     assert band.span.end_ns is not None
     assert band.span.end_ns - band.span.start_ns == overlap.details["overlap_ns"]
     assert f"{overlap.details['overlap_ns'] / MS:.0f} ms" in band.words
@@ -152,8 +156,8 @@ def test_boxes_side_by_side_stay_in_order_and_near_their_wishes() -> None:
 
 
 def test_red_is_the_wrong_write_alone(tmp_path: Path) -> None:
-    story = delayed_write([ran("b", "bob:1", 2_090, version=1), ran("a", "alice:1", 2_280, version=2)])
-    path, *_ = draw_timeline(story.history(), story.verdict(), "story", tmp_path, ["svg"])
+    builder = delayed_write([ran("b", "bob:1", 2_090, version=1), ran("a", "alice:1", 2_280, version=2)])
+    path, *_ = draw_timeline(builder.history(), builder.verdict(), "history", tmp_path, ["svg"])
     drawn = path.read_text(encoding="utf-8")
     assert VIOLATION in style_of(drawn, "write v2")
     assert VIOLATION not in style_of(drawn, "write v1")

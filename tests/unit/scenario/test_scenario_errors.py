@@ -12,20 +12,20 @@ from lab.errors import ExitCode, LabError
 from lab.scenario.load import load_text
 
 DATA = yaml.safe_load((Path(__file__).parent / "mistakes.yaml").read_text(encoding="utf-8"))
-STORY: str = DATA["story"]
+SCENARIO: str = DATA["scenario"]
 MISTAKES: dict[str, dict[str, str]] = DATA["mistakes"]
 
 
 def error(old: str, new: str) -> LabError:
-    assert STORY.count(old) == 1, old
+    assert SCENARIO.count(old) == 1, old
     with pytest.raises(LabError) as caught:
-        load_text(STORY.replace(old, new), "s.yaml")
+        load_text(SCENARIO.replace(old, new), "s.yaml")
     assert caught.value.exit_code == ExitCode.USAGE
     return caught.value
 
 
-def test_the_story_itself_is_fine() -> None:
-    assert load_text(STORY, "stories/s.yaml").name == "s"
+def test_the_scenario_itself_is_fine() -> None:
+    assert load_text(SCENARIO, "scenarios/s.yaml").name == "s"
 
 
 @pytest.mark.parametrize("case", MISTAKES.values(), ids=MISTAKES.keys())
@@ -63,7 +63,7 @@ def test_all_problems_survive_the_way_from_another_process() -> None:
 
 
 def test_a_misspelt_key_is_shown_before_the_key_that_is_missing_for_it() -> None:
-    found = error("title: A story", "titel: A story")
+    found = error("title: A scenario", "titel: A scenario")
     assert seen_of(found) == ['unknown key "titel"', 'the key "title" is missing']
     assert found.hint == 'did you mean "title"?'
 

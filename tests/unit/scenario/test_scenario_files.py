@@ -128,9 +128,9 @@ def test_documents_are_bounded(text: str, bound: str) -> None:
 
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(LabError) as caught:
-        load_scenario("nowhere/story.yaml")
+        load_scenario("nowhere/scenario.yaml")
     assert caught.value.seen == "the scenario can't be read: No such file or directory"
-    assert caught.value.where == "nowhere/story.yaml"
+    assert caught.value.where == "nowhere/scenario.yaml"
     assert caught.value.hint == "`lab list` shows the scenarios that come with the lab"
 
 
@@ -204,8 +204,8 @@ def test_the_library_lists_names_and_controls() -> None:
     assert tuple(summaries) == ordinary_names()
     assert {"late-set", "two-minorities", "partition-clockjump"} <= set(summaries)
     assert (summaries["late-set"].control, summaries["late-set"].control_of) == (None, None)
-    story = summaries["partition-clockjump"]
-    assert (story.control, story.control_of) == ("partition-clockjump-control", None)
-    assert story.expected["mutual_exclusion"] == "violated"
+    summary = summaries["partition-clockjump"]
+    assert (summary.control, summary.control_of) == ("partition-clockjump-control", None)
+    assert summary.expected["mutual_exclusion"] == "violated"
     control = summaries["partition-clockjump-control"]
     assert (control.control, control.control_of) == (None, "partition-clockjump")

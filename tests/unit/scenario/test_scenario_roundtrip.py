@@ -148,7 +148,7 @@ ORDERED: tuple[list[dict[str, Any]], ...] = (
     ],
     [{"do": f"alice works until {point}"} for point in POINTS] + [{"do": "alice continues"}],
 )
-stories = st.builds(
+step_lists = st.builds(
     lambda before, ordered: [*before, *ordered],
     st.lists(one_step, min_size=1, max_size=5),
     st.sampled_from([*ORDERED, []]),
@@ -174,7 +174,7 @@ scenarios = fields(
             },
             {"base_port": st.integers(1024, 65000)},
         ),
-        "steps": stories,
+        "steps": step_lists,
         "expect": fields(
             {"resource": st.sampled_from(["ok", "violated", "unknown"])},
             {
@@ -228,7 +228,7 @@ def test_a_tricky_text_survives(text: str) -> None:
 
 
 def test_every_step_is_generated() -> None:
-    assert {*bodies, *(key for story in ORDERED for step in story for key in step)} == set(steps())
+    assert {*bodies, *(key for listed in ORDERED for step in listed for key in step)} == set(steps())
 
 
 def test_every_property_can_be_expected() -> None:

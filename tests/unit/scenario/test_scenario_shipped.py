@@ -1,4 +1,4 @@
-"""The scenarios that come with the lab: they load, say why they exist, and each story has its control."""
+"""The scenarios that come with the lab: they load, say why they exist, and each scenario has its control."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def scenario(name: str) -> Scenario:
 
 @cache
 def controls() -> dict[str, str]:
-    """Control → its story."""
+    """Control → its scenario."""
     return {name: str(scenario(name).control_of) for name in NAMES if scenario(name).control_of}
 
 
-def test_the_stories_that_must_exist_do() -> None:
-    stories = {"partition-clockjump", "gc-pause-after-acquire", "gc-pause-in-flight", "pause-before-write"}
-    assert {"healthy", *stories, *(f"{story}-control" for story in stories)} <= set(NAMES)
+def test_the_scenarios_that_must_exist_do() -> None:
+    scenarios = {"partition-clockjump", "gc-pause-after-acquire", "gc-pause-in-flight", "pause-before-write"}
+    assert {"healthy", *scenarios, *(f"{of}-control" for of in scenarios)} <= set(NAMES)
 
 
 def test_each_says_what_it_is() -> None:
@@ -48,9 +48,9 @@ def test_each_says_what_it_is() -> None:
         assert all(1 <= claim <= 21 for claim in told.claims), name
 
 
-def test_each_story_has_one_control_of_its_name() -> None:
-    stories = {name for name in NAMES if name not in controls() and name != "healthy"}
-    assert controls() == {f"{story}-control": story for story in stories}
+def test_each_scenario_has_one_control_of_its_name() -> None:
+    scenarios = {name for name in NAMES if name not in controls() and name != "healthy"}
+    assert controls() == {f"{of}-control": of for of in scenarios}
 
 
 def test_what_must_be_clean_expects_nothing_else() -> None:
@@ -61,7 +61,7 @@ def test_what_must_be_clean_expects_nothing_else() -> None:
         assert set(expect.outcomes) >= JUDGED, name
 
 
-def test_a_story_about_a_defect_has_a_lock_as_its_control() -> None:
+def test_a_scenario_about_a_defect_has_a_lock_as_its_control() -> None:
     """A correct lock passes it; that one with the defect does not is tried with each lock that has it."""
     shown = {mutant.scenario for mutant in SHOWN_BY_SCENARIO.values()}
     for name in DEFECTS:
@@ -75,10 +75,10 @@ def test_a_story_about_a_defect_has_a_lock_as_its_control() -> None:
 
 def test_a_control_differs_in_its_steps_only() -> None:
     for name, of in controls().items():
-        control, story = scenario(name), scenario(of)
+        control, disturbed = scenario(name), scenario(of)
         for part in ("cluster", "lock", "store", "clients", "key", "workload"):
-            assert getattr(control, part) == getattr(story, part), (name, part)
-        assert (control.steps, control.faults) != (story.steps, story.faults), name
+            assert getattr(control, part) == getattr(disturbed, part), (name, part)
+        assert (control.steps, control.faults) != (disturbed.steps, disturbed.faults), name
 
 
 def test_what_is_stored_of_a_run_loads_again() -> None:

@@ -1,4 +1,4 @@
-"""Stories whose verdict alone does not say that they came about as they are told."""
+"""Scenarios whose verdict alone does not say that they came about as they are told."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_an_old_holder_sends_is_rejected_whatever_it_is(tmp_path: Path) -> 
     assert of(run, "alice", "write", "fail")[0]["index"] < write["index"]
 
 
-def test_with_writes_fenced_alone_the_same_story_loses_an_update(tmp_path: Path) -> None:
+def test_with_writes_fenced_alone_the_same_scenario_loses_an_update(tmp_path: Path) -> None:
     run = run_in_simulation("fence-on-all-accesses", 1, tmp_path, ["store.fencing=true"])
     assert outcome(run, "resource") == "violated"
     assert not of(run, "alice", "write", "fail")
@@ -49,9 +49,9 @@ def test_with_writes_fenced_alone_the_same_story_loses_an_update(tmp_path: Path)
 @pytest.mark.parametrize(("clock", "exclusion"), [("monotonic", "ok"), ("wall", "violated")])
 def test_which_clock_measures_the_delay_decides(tmp_path: Path, clock: str, exclusion: str) -> None:
     text = Path("scenarios/restart-delayed-monotonic.yaml").read_text()
-    story = tmp_path / "story.yaml"
+    scenario = tmp_path / "scenario.yaml"
     # By the wall clock C comes back at once, and Bob's one attempt is waited for.
-    story.write_text(
+    scenario.write_text(
         text.replace("clock: monotonic", f"clock: {clock}").replace("and C is not there yet", "")
         if clock == "monotonic"
         else text.replace("clock: monotonic", "clock: wall")
@@ -60,7 +60,7 @@ def test_which_clock_measures_the_delay_decides(tmp_path: Path, clock: str, excl
         )
         .replace("bob acquires: [refused, ok]", "bob acquires: ok")
     )
-    run = run_in_simulation(str(story), 1, tmp_path)
+    run = run_in_simulation(str(scenario), 1, tmp_path)
     (back,) = of(run, "nemesis", "restart", "ok")
     assert back["receipt"]["C"]["down_by_E_clock_ms"] > 6000
     assert outcome(run, "mutual_exclusion") == exclusion

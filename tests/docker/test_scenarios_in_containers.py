@@ -1,4 +1,4 @@
-"""The stories come out on containers as they do on processes, side by side with their controls."""
+"""The scenarios come out on containers as they do on processes, side by side with their controls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.docker.conftest import can_make_namespaces
 from tests.lab_process import Ended, Lab
-from tests.shipped import STORIES, summaries
+from tests.shipped import SCENARIOS, summaries
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -21,7 +21,7 @@ ALWAYS = [
 """The others run on demand: together they take a quarter of an hour."""
 
 
-def story_and_control(lab: Lab, name: str) -> list[Ended]:
+def scenario_and_control(lab: Lab, name: str) -> list[Ended]:
     """Both at once: two labs side by side don't collide."""
     control = summaries()[name].control
     names = [name, *([control] if control else [])]
@@ -33,16 +33,16 @@ def story_and_control(lab: Lab, name: str) -> list[Ended]:
 
 
 @pytest.mark.parametrize("name", ALWAYS)
-def test_a_story_and_its_control(docker_lab: Lab, name: str) -> None:
-    for run in story_and_control(docker_lab, name):
+def test_a_scenario_and_its_control(docker_lab: Lab, name: str) -> None:
+    for run in scenario_and_control(docker_lab, name):
         assert run.code == 0, run.out + run.err
         assert run.verdict["environment"]["substrate"] == "docker"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in STORIES if name not in ALWAYS])
-def test_every_other_story_and_its_control(docker_lab: Lab, name: str) -> None:
-    for run in story_and_control(docker_lab, name):
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in ALWAYS])
+def test_every_other_scenario_and_its_control(docker_lab: Lab, name: str) -> None:
+    for run in scenario_and_control(docker_lab, name):
         assert run.code == 0, run.out + run.err
 
 

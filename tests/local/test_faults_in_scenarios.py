@@ -1,4 +1,4 @@
-"""Faults and anchors as a story tells them, through the command line: what comes out, what is recorded."""
+"""Faults and anchors as a scenario tells them, through the command line: what comes out, what is recorded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ HEAD = "title: t\nsource: s\nwhy: w\nclients: [alice, bob]\nexpect: {mutual_excl
 
 
 def run(lab: Lab, tmp_path: Path, expect: str, *lines: str) -> Ended:
-    """Run a story; the last line that begins a block of steps is the caller's."""
-    (tmp_path / "story.yaml").write_text(HEAD % expect + "\n".join(lines) + "\n")
-    return lab("run", "story.yaml", "--seed", "1")
+    """Run a scenario; the last line that begins a block of steps is the caller's."""
+    (tmp_path / "scenario.yaml").write_text(HEAD % expect + "\n".join(lines) + "\n")
+    return lab("run", "scenario.yaml", "--seed", "1")
 
 
 def node_events(ended: Ended, node: str) -> list[str]:
@@ -193,7 +193,7 @@ def test_a_moment_that_never_comes_is_unknown(
     assert "NEVER OBSERVED" in ended.err
 
 
-def test_everything_is_ended_when_the_story_is_over(lab: Lab, tmp_path: Path) -> None:
+def test_everything_is_ended_when_the_scenario_is_over(lab: Lab, tmp_path: Path) -> None:
     ended = run(
         lab,
         tmp_path,

@@ -1,4 +1,4 @@
-"""Stories that can't be told are refused where they go wrong, not by a time-out."""
+"""Scenarios that can't be told are refused where they go wrong, not by a time-out."""
 
 from __future__ import annotations
 

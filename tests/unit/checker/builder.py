@@ -14,7 +14,7 @@ MS = 1_000_000
 TTL = 1_000
 
 
-class Story:
+class HistoryBuilder:
     """Collects events in any order; they are sorted by time, an invocation before its completion."""
 
     def __init__(self, **params: Any) -> None:
