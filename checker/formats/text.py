@@ -141,7 +141,7 @@ def require_size(size: int, allowed: int) -> None:
     """Raises `HistoryError`: a history of more bytes than are allowed."""
     if size > allowed:
         raise HistoryError(
-            f"saw more than {told_size(allowed)} of text, which is the most that is read",
+            f"saw more than {size_text(allowed)} of text, which is the most that is read",
             hint="if the file is what it should be: allow more with --max-size (or load(…, max_size=…))",
         )
 
@@ -149,7 +149,7 @@ def require_size(size: int, allowed: int) -> None:
 _UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-def told_size(size: int) -> str:
+def size_text(size: int) -> str:
     """A number of bytes in words."""
     unit = next(u for u in reversed(_UNITS) if size >= _UNITS[u] or u == "B")
     return f"{size / _UNITS[unit]:.3g} {unit}"

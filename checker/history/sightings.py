@@ -87,7 +87,7 @@ class Node:
 
     name: str
     looks: list[Look] = field(default_factory=list)
-    untold: list[Command] = field(default_factory=list)
+    unordered: list[Command] = field(default_factory=list)
     downs: list[tuple[int, int]] = field(default_factory=list)
     left: bool = False
     hit: bool = False
@@ -125,7 +125,7 @@ class Node:
         """Every command that was seen."""
         for look in self.looks:
             yield from look.commands
-        yield from self.untold
+        yield from self.unordered
 
     def appeared_ns(self, token: str, since_ns: int) -> int:
         """Before which instant the token surely was not there, if it was not before `since_ns`."""
@@ -139,7 +139,7 @@ class Node:
 
     def never_had(self, token: str) -> bool:
         """Whether the token surely never was there: all was seen, and it was not."""
-        watched = self.left and not self.downs and not self.hit and not self.untold
+        watched = self.left and not self.downs and not self.hit and not self.unordered
         return watched and token not in self._may_have_gone_unseen()
 
 
@@ -176,7 +176,7 @@ class Sightings:
             number = int(value.get("look", 0))
             node.looks.append(Look(number, asked_ns, answered_ns, token, event.ttl_left_ns, commands, index))
         elif event.f == TOUCHED:
-            node.untold.extend(commands)
+            node.unordered.extend(commands)
         elif event.f == "node-down":
             node.downs.append((event.time_ns, index))
         elif event.f == "node-left":

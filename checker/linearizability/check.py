@@ -91,47 +91,47 @@ def check_linearizability(
         raise ValueError(f"saw model {model!r}, expected one of {', '.join(MODELS)}")
     assume = assume or Assumptions()
     first = int(ops.call_ns.min()) if len(ops) else 0
-    tell = Narrator(ops, first if start_ns is None else start_ns)
+    words = Narrator(ops, first if start_ns is None else start_ns)
     if model == "cas-register":
-        return _registers(tell, assume)
-    return _locks(tell, model, assume)
+        return _registers(words, assume)
+    return _locks(words, model, assume)
 
 
-def _registers(tell: Narrator, assume: Assumptions) -> list[Result]:
-    ops = tell.ops
+def _registers(words: Narrator, assume: Assumptions) -> list[Result]:
+    ops = words.ops
     rows = np.flatnonzero((ops.f == F.READ) | (ops.f == F.WRITE) | (ops.f == F.CAS))
     model = cas_register(assume.initial)
     found = register_ops(ops, rows)
     by_key: dict[int, list[Op]] = {int(key): [] for key in np.unique(ops.key[rows])}
     for op in found:
         by_key[int(ops.key[op.row])].append(op)
-    return [_searched(tell, some, model, model.name, key, assume) for key, some in by_key.items()]
+    return [_searched(words, some, model, model.name, key, assume) for key, some in by_key.items()]
 
 
-def _locks(tell: Narrator, model: str, assume: Assumptions) -> list[Result]:
-    columns = lock_columns(tell.ops, assume.refusals, assume.epsilon_ns)
+def _locks(words: Narrator, model: str, assume: Assumptions) -> list[Result]:
+    columns = lock_columns(words.ops, assume.refusals, assume.epsilon_ns)
     if not len(columns):
         return []
     owned = model != "mutex"
     if owned:
-        columns = by_owner(columns, tell.ops)
+        columns = by_owner(columns, words.ops)
     if owned and assume.epsilon_ns:
-        columns = without_empty_cores(columns, tell.ops, assume.epsilon_ns)
+        columns = without_empty_cores(columns, words.ops, assume.epsilon_ns)
     present = np.bincount(columns.key, minlength=columns.keys) > 0
     results: dict[int, Result] = {}
     aside = np.zeros(columns.keys, np.bool_)
     if model == "lease":
-        aside |= may_end_by_itself(by_client(tell.ops), columns.keys, assume.rho, assume.delta_ns)
-        results |= {int(key): _left_to_windows(tell, int(key)) for key in np.flatnonzero(aside & present)}
+        aside |= may_end_by_itself(by_client(words.ops), columns.keys, assume.rho, assume.delta_ns)
+        results |= {int(key): _left_to_windows(words, int(key)) for key in np.flatnonzero(aside & present)}
     if bool(aside.any()):
         columns = columns.select(~aside[columns.key])
-    results |= _decided(tell, columns, model, assume)
+    results |= _decided(words, columns, model, assume)
     if owned and len(columns):
-        results |= _reconsidered(tell, columns, results, model, assume)
+        results |= _reconsidered(words, columns, results, model, assume)
     return [results[key] for key in sorted(results)]
 
 
-def _decided(tell: Narrator, columns: OpColumns, model: str, assume: Assumptions) -> dict[int, Result]:
+def _decided(words: Narrator, columns: OpColumns, model: str, assume: Assumptions) -> dict[int, Result]:
     """One result per key, taking `columns.process` for the owners."""
     if not len(columns):
         return {}
@@ -141,43 +141,43 @@ def _decided(tell: Narrator, columns: OpColumns, model: str, assume: Assumptions
         # What takes turns has an order, whoever its owners are; few keys are left, as a rule.
         columns = columns.select(~in_turns(columns, fenced="fenced" in model)[columns.key])
         searched[: columns.keys] = to_be_searched(columns, _depth(model, assume), fenced="fenced" in model)
-    results = _fallback(tell, columns, searched, model, assume)
+    results = _fallback(words, columns, searched, model, assume)
     if bool(searched.any()):
         columns = columns.select(~searched[columns.key])
-    return results | _scanned(tell, columns, present & ~searched, model, assume)
+    return results | _scanned(words, columns, present & ~searched, model, assume)
 
 
 def _reconsidered(
-    tell: Narrator, columns: OpColumns, results: dict[int, Result], model: str, assume: Assumptions
+    words: Narrator, columns: OpColumns, results: dict[int, Result], model: str, assume: Assumptions
 ) -> dict[int, Result]:
     """Results of keys on which a process may have gone on for the client of another, where that matters.
 
     A violation stands if it was there before the first such operation, or if a plain mutex is violated
     whoever releases it. Else it is unknown, as is that a reentrant lock refused nobody who held it.
     """
-    depth, renamed = _depth(model, assume), renaming(tell.ops)
+    depth, renamed = _depth(model, assume), renaming(words.ops)
     if renamed is None:
         return {}
     columns = columns.ranked()
-    since, first, refused = doubts(columns, tell.ops, renamed, depth)
+    since, first, refused = doubts(columns, words.ops, renamed, depth)
     found: dict[int, Result] = {}
     for key in np.flatnonzero(since < NEVER).tolist():
         mine = columns.select(columns.key == key)
         open_ok = depth > 1 and bool(refused[key])
         if results[key].outcome == "unknown" or (results[key].outcome == "ok" and not open_ok):
             continue
-        definite = _decided(tell, before(mine, int(since[key])), model, assume)
+        definite = _decided(words, before(mine, int(since[key])), model, assume)
         if depth == 1 and all(result.outcome != "violated" for result in definite.values()):
-            definite = _decided(tell, mine, "mutex", assume)
+            definite = _decided(words, mine, "mutex", assume)
         violated = [result for result in definite.values() if result.outcome == "violated"]
-        why = in_doubt(tell.ops, renamed, int(first[key]), tell.at)
+        why = in_doubt(words.ops, renamed, int(first[key]), words.at)
         unknown = Result("unknown", model, results[key].algorithm, why, key=results[key].key)
         found[key] = replace(violated[0], model=model) if violated else unknown
     return found
 
 
 def _scanned(
-    tell: Narrator, columns: OpColumns, keys: NDArray[np.bool_], model: str, assume: Assumptions
+    words: Narrator, columns: OpColumns, keys: NDArray[np.bool_], model: str, assume: Assumptions
 ) -> dict[int, Result]:
     depth = _depth(model, assume)
     if model == "mutex":
@@ -187,24 +187,24 @@ def _scanned(
         algorithm, violations = "cores", check_owned(columns, depth=depth, fenced="fenced" in model)
         why = "no two sessions held the lock at one time, and every process took its turns properly."
     found = {
-        int(key): Result("ok", model, algorithm, why, key=_key_name(tell.ops, int(key)))
+        int(key): Result("ok", model, algorithm, why, key=_key_name(words.ops, int(key)))
         for key in np.flatnonzero(keys)
     }
     for violation in violations:
         earlier, later = _rows(columns, violation)
         sentence = (
-            unowned_sentence(tell, violation.reason, earlier, later)
+            unowned_sentence(words, violation.reason, earlier, later)
             if model == "mutex"
-            else owned_sentence(tell, violation.reason, earlier, later, depth)
+            else owned_sentence(words, violation.reason, earlier, later, depth)
         )
         witness = tuple(row for row in (earlier, later) if row >= 0)
-        name = _key_name(tell.ops, violation.key)
+        name = _key_name(words.ops, violation.key)
         found[violation.key] = Result("violated", model, algorithm, sentence, witness, name)
     return found
 
 
 def _fallback(
-    tell: Narrator, columns: OpColumns, keys: NDArray[np.bool_], model: str, assume: Assumptions
+    words: Narrator, columns: OpColumns, keys: NDArray[np.bool_], model: str, assume: Assumptions
 ) -> dict[int, Result]:
     if not bool(keys.any()):
         return {}
@@ -213,14 +213,14 @@ def _fallback(
     by_key: dict[int, list[Op]] = {}
     for key, op in zip(chosen.key.tolist(), lock_ops(chosen), strict=True):
         by_key.setdefault(key, []).append(op)
-    return {key: _searched(tell, some, sequential, model, key, assume) for key, some in by_key.items()}
+    return {key: _searched(words, some, sequential, model, key, assume) for key, some in by_key.items()}
 
 
 def _searched(
-    tell: Narrator, found: list[Op], sequential: Model, model: str, key: int, assume: Assumptions
+    words: Narrator, found: list[Op], sequential: Model, model: str, key: int, assume: Assumptions
 ) -> Result:
     answer = search(found, sequential, assume.budget_steps)
-    name = _key_name(tell.ops, key)
+    name = _key_name(words.ops, key)
     if answer.outcome == "ok":
         return Result("ok", model, "search", "the search found an order.", key=name)
     if answer.outcome == "unknown":
@@ -228,12 +228,12 @@ def _searched(
         return Result("unknown", model, "search", why, key=name)
     blocked = found[answer.blocked].row
     witness = (*(found[at].row for at in answer.order[-1:]), blocked)
-    return Result("violated", model, "search", blocked_sentence(tell, model, blocked), witness, name)
+    return Result("violated", model, "search", blocked_sentence(words, model, blocked), witness, name)
 
 
-def _left_to_windows(tell: Narrator, key: int) -> Result:
+def _left_to_windows(words: Narrator, key: int) -> Result:
     why = "a lease on this key may have ended by itself: only its guaranteed windows can tell."
-    return Result("ok", "lease", "cores", why, key=_key_name(tell.ops, key), exact=False)
+    return Result("ok", "lease", "cores", why, key=_key_name(words.ops, key), exact=False)
 
 
 def _depth(model: str, assume: Assumptions) -> int:

@@ -46,52 +46,51 @@ class Narrator:
         return f"{self.who(row)}'s {refused}{f}{shown} ({self.called(row)} to {until})"
 
 
-def unowned_sentence(tell: Narrator, reason: int, earlier: int, later: int) -> str:
+def unowned_sentence(words: Narrator, reason: int, earlier: int, later: int) -> str:
     """Why the scan of `unowned` stopped; rows of the table, `earlier` -1 when there was nothing before."""
-    end = tell.returned(later)
+    end = words.returned(later)
     if reason == unowned.NEVER_HELD:
-        return f"{tell.what(later)} says that the lock was held, but it was free during the whole of it."
+        return f"{words.what(later)} says that the lock was held, but it was free during the whole of it."
     kind = "release" if reason == unowned.NO_RELEASE else "acquire"
     if earlier < 0:
-        return (
-            f"{tell.what(later)} needs the lock to be held, but no acquire called by {end} can have taken it."
-        )
+        needs = f"{words.what(later)} needs the lock to be held"
+        return f"{needs}, but no acquire called by {end} can have taken it."
     room = _NO_ROOM.format(kind=kind, end=end)
-    return f"{tell.what(later)} has to take effect after {tell.what(earlier)}, {room}."
+    return f"{words.what(later)} has to take effect after {words.what(earlier)}, {room}."
 
 
-def owned_sentence(tell: Narrator, reason: int, earlier: int, later: int, depth: int) -> str:
+def owned_sentence(words: Narrator, reason: int, earlier: int, later: int, depth: int) -> str:
     """Why the scan of `owned` stopped; rows of the table, `earlier` -1 when there was nothing before."""
-    who, end = tell.who(later), tell.returned(later)
+    who, end = words.who(later), words.returned(later)
     if reason == owned.CORES_OVERLAP:
         return (
-            f"{who}'s acquire returned at {end} while {tell.who(earlier)} held the lock (since "
-            f"{tell.returned(earlier)}) and had not yet called a release."
+            f"{who}'s acquire returned at {end} while {words.who(earlier)} held the lock (since "
+            f"{words.returned(earlier)}) and had not yet called a release."
         )
     if reason == owned.TOO_DEEP:
         times = "" if depth == 1 else f", deeper than the {depth} times that it may"
         return (
-            f"{who} acquired again at {end} while it held the lock (since {tell.returned(earlier)}){times}."
+            f"{who} acquired again at {end} while it held the lock (since {words.returned(earlier)}){times}."
         )
     if reason == owned.NOT_HELD:
-        return f"{who}'s release (called at {tell.called(later)}) succeeded although {who} held no lock."
+        return f"{who}'s release (called at {words.called(later)}) succeeded although {who} held no lock."
     if reason == owned.FREE_ALL_THE_TIME:
-        return f"{tell.what(later)} says that the lock was held, but it was free during the whole of it."
+        return f"{words.what(later)} says that the lock was held, but it was free during the whole of it."
     if reason == owned.REFUSED_TO_HOLDER:
         return (
             f"{who}'s acquire was refused at {end} although {who} held the lock "
-            f"(since {tell.returned(earlier)}) and may hold it once more."
+            f"(since {words.returned(earlier)}) and may hold it once more."
         )
-    fences = int(tell.ops.fence[later]), int(tell.ops.fence[earlier])
+    fences = int(words.ops.fence[later]), int(words.ops.fence[earlier])
     return (
         f"{who} acquired at {end} with fence {fences[0]}, not greater than fence {fences[1]}, with which "
-        f"{tell.who(earlier)} had acquired before."
+        f"{words.who(earlier)} had acquired before."
     )
 
 
-def blocked_sentence(tell: Narrator, model: str, blocked: int) -> str:
+def blocked_sentence(words: Narrator, model: str, blocked: int) -> str:
     """Why a search ended without an order."""
     return (
-        f"no order of the operations explains {tell.what(blocked)} by the {model} model: all that returned "
+        f"no order of the operations explains {words.what(blocked)} by the {model} model: all that returned "
         "before it can be put in order, it cannot."
     )

@@ -59,7 +59,7 @@ def follow(name: str, *, as_json: bool = False) -> int:
     if as_json:
         say(json.dumps(_as_json(ending), ensure_ascii=False))
     else:
-        _tell(title, judge, ending, say)
+        _print_ending(title, judge, ending, say)
     return EXIT[ending.outcome]
 
 
@@ -79,11 +79,11 @@ def _read(reader: Reader, lines: Iterable[bytes], say: Say, as_json: bool) -> Ju
             except HistoryError as error:
                 raise reader.at(error) from None
             for finding in found:
-                say(_told(finding, judge, as_json))
+                say(_as_line(finding, judge, as_json))
     if judge is None:
         raise HistoryError("saw nothing, expected a header", line=1)
     for finding in judge.end():
-        say(_told(finding, judge, as_json))
+        say(_as_line(finding, judge, as_json))
     return judge
 
 
@@ -113,7 +113,7 @@ def _otherwise(judge: Judge, property: Property) -> Outcome:
     return Outcome.OK if met else Outcome.UNKNOWN
 
 
-def _told(finding: Finding, judge: Judge, as_json: bool) -> str:
+def _as_line(finding: Finding, judge: Judge, as_json: bool) -> str:
     if as_json:
         return json.dumps({"event": judge.events - 1, "finding": finding.to_dict()}, ensure_ascii=False)
     events = ", ".join(map(str, finding.witnesses))
@@ -123,7 +123,7 @@ def _told(finding: Finding, judge: Judge, as_json: bool) -> str:
     )
 
 
-def _tell(title: str, judge: Judge, ending: Ending, say: Say) -> None:
+def _print_ending(title: str, judge: Judge, ending: Ending, say: Say) -> None:
     say(f"{title}: {ending.outcome} (judged live, {judge.events} events)")
     for reason in ending.reasons:
         say(f"  unknown because: {reason}")

@@ -64,7 +64,7 @@ class Judge:
         self._suspects: dict[str | None, int] = {}
         self._others: deque[tuple[int, Event]] = deque(maxlen=OTHERS_MAX)
         self._nodes: deque[tuple[int, Event]] = deque(maxlen=OTHERS_MAX)
-        self._told: set[tuple[str, str | None]] = set()
+        self._reported: set[tuple[str, str | None]] = set()
         self._again: dict[tuple[Property, str | None], int] = {}
 
     def size(self) -> int:
@@ -338,8 +338,8 @@ class Judge:
             self.doubts.count("claims were too long, unless a stall explains them")
         fresh = []
         for finding in found:
-            if (finding.name, finding.key) not in self._told:
-                self._told.add((finding.name, finding.key))
+            if (finding.name, finding.key) not in self._reported:
+                self._reported.add((finding.name, finding.key))
                 fresh.append(finding)
         if again or fresh:
             self._again[property, key] = again + 1

@@ -67,7 +67,7 @@ def cause_of(evidence: Evidence, g: int, h: int) -> Cause | None:
         pairs = ((node, lost_between(node, old, until_ns)) for node in nodes)
         losses = [loss for node, pair in pairs if pair and (loss := _loss(evidence, node, pair))]
         if losses:
-            return _told(evidence, losses, later)
+            return _as_cause(evidence, losses, later)
         enough = _never_enough(evidence, nodes, (g, old), (h, new))
         if enough is not None:
             return enough
@@ -85,10 +85,10 @@ def cause_of(evidence: Evidence, g: int, h: int) -> Cause | None:
         for f in evidence.history.faults
         if f.f in TAKEOVERS and f.heals is None and since_ns <= f.start_ns <= until_ns
     ]
-    return _told(evidence, unseen, later) if unseen else None
+    return _as_cause(evidence, unseen, later) if unseen else None
 
 
-def _told(evidence: Evidence, losses: Sequence[_Loss], later: Iterable[str]) -> Cause:
+def _as_cause(evidence: Evidence, losses: Sequence[_Loss], later: Iterable[str]) -> Cause:
     """The most telling loss, and all nodes that lost it alike; first those that made the later grant."""
     counted = [loss for loss in losses if loss.node in set(later)] or list(losses)
     best = min(counted, key=lambda loss: (KINDS.index(loss.kind), loss.time_ns))

@@ -138,16 +138,16 @@ def _claims(evidence: Evidence) -> Claims:
     )
 
 
-def _seen_over(evidence: Evidence, grants_told: Index, stated: Bools) -> I64:
+def _seen_over(evidence: Evidence, told_grants: Index, stated: Bools) -> I64:
     """When the leases of grants whose attempt the lock stated were over, by what nodes said of their keys."""
-    over = np.full(grants_told.size, NEVER, np.int64)
+    over = np.full(told_grants.size, NEVER, np.int64)
     grants, ops = evidence.grants, evidence.ops
     if not evidence.history.nodes:
         return over
     prolonged = np.full(len(grants), NEVER, np.int64)
     np.minimum.at(prolonged, grants.extensions.grant, grants.extensions.call_ns)
-    for at in np.flatnonzero(stated & (grants.token[grants_told] != NONE)).tolist():
-        g = int(grants_told[at])
+    for at in np.flatnonzero(stated & (grants.token[told_grants] != NONE)).tolist():
+        g = int(told_grants[at])
         over[at] = evidence.sightings.over_by(
             evidence.key(int(grants.key[g])),
             str(ops.names.token[int(grants.token[g])]),

@@ -77,7 +77,7 @@ class Report:
         }
 
 
-async def check_driver(command: str, options: OptionValues, tell: Callable[[str], None]) -> Report:
+async def check_driver(command: str, options: OptionValues, say: Callable[[str], None]) -> Report:
     """Check the driver that ``command`` means (as ``--lock`` does), telling each result in a line.
 
     Raises:
@@ -86,11 +86,11 @@ async def check_driver(command: str, options: OptionValues, tell: Callable[[str]
     words = launch_of(command)
     report = Report(command)
     with tempfile.TemporaryFile() as log:
-        await _check(words, options, tell, report, log.fileno())
+        await _check(words, options, say, report, log.fileno())
         if report.exit_code != ExitCode.EXPECTED:
             log.seek(0)
             for line in shown_of_log(log.read().decode(errors="replace").splitlines()):
-                tell(f"its log:  {line}")
+                say(f"its log:  {line}")
     return report
 
 
@@ -103,7 +103,7 @@ def shown_of_log(lines: Sequence[str]) -> list[str]:
 
 
 async def _check(
-    words: Sequence[str], options: OptionValues, tell: Callable[[str], None], report: Report, log: int
+    words: Sequence[str], options: OptionValues, say: Callable[[str], None], report: Report, log: int
 ) -> None:
     async with _nodes() as looker:
         alice, bob = DriverProcess(words, own_group=True), DriverProcess(words, own_group=True)
@@ -114,9 +114,9 @@ async def _check(
             for title, check in checks.all():
                 result = await _outcome(title, check)
                 report.results.append(result)
-                tell(_in_words(result))
+                say(_in_words(result))
                 if result.outcome == "FAILED" and checks.is_hopeless:
-                    tell("the rest was not checked")
+                    say("the rest was not checked")
                     break
         finally:
             await asyncio.gather(alice.close(), bob.close())

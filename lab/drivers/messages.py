@@ -62,7 +62,7 @@ class Held(msgspec.Struct, frozen=True):
     claimed_ms: float | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class WallTime(msgspec.Struct, frozen=True):
     """The driver's wall clock, in ms of Unix time."""
 
     wall_ms: float
@@ -87,7 +87,7 @@ class Failed(msgspec.Struct, frozen=True):
         return words if len(words) <= SHOWN_MAX else words[: SHOWN_MAX - 1] + "…"
 
 
-Success = Hello | Granted | Extended | Held | Told | Done
+Success = Hello | Granted | Extended | Held | WallTime | Done
 _ANSWERS: Final[dict[str, type[Success]]] = {
     "hello": Hello,
     "open": Done,
@@ -95,7 +95,7 @@ _ANSWERS: Final[dict[str, type[Success]]] = {
     "extend": Extended,
     "release": Done,
     "held": Held,
-    "clock": Told,
+    "clock": WallTime,
 }
 _EXAMPLES: Final = {
     "hello": '{"id":1,"ok":true,"lib":"redlock","version":"4.2.0","caps":["extend","validity"]}',
@@ -195,6 +195,6 @@ def _problem(what: Success | Failed) -> str | None:
             return "`fence` is too large"
         case Granted(claimed_ms=float(claim)) | Extended(claimed_ms=float(claim)) if abs(claim) > TIME_MS_MAX:
             return "`claimed_ms` is too large"
-        case Told(wall_ms=wall) if abs(wall) > TIME_MS_MAX:
+        case WallTime(wall_ms=wall) if abs(wall) > TIME_MS_MAX:
             return "`wall_ms` is too large"
     return None

@@ -24,7 +24,7 @@ from lab.drivers.messages import (
     Hello,
     Op,
     Success,
-    Told,
+    WallTime,
     broken,
     read_line,
 )
@@ -140,9 +140,9 @@ class DriverProcess:
         """Ask what the library believes."""
         return _either(await self.ask("held", {"lease": lease}, timeout_s), Held)
 
-    async def clock(self, timeout_s: float | None = None) -> Told | Failed:
+    async def clock(self, timeout_s: float | None = None) -> WallTime | Failed:
         """Ask for the wall clock."""
-        return _either(await self.ask("clock", {}, timeout_s), Told)
+        return _either(await self.ask("clock", {}, timeout_s), WallTime)
 
     async def ask(
         self, op: Op, fields: Mapping[str, Any], timeout_s: float | None = None

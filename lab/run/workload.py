@@ -87,7 +87,7 @@ class WorkloadPlayer:
             await faults
             for name, loop in zip(self._cluster.clients, loops, strict=True):
                 if not loop.done():
-                    await self._cluster.clients[name].tell(Command(0, "stop"))
+                    await self._cluster.clients[name].send(Command(0, "stop"))
             await _wait(loops, loops, DRAIN_S)
             if late := [n for n, loop in zip(self._cluster.clients, loops, strict=True) if not loop.done()]:
                 raise UnknownOutcome(f"{', '.join(late)} did not end the last round within {DRAIN_S:.0f} s")

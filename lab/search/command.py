@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from lab.scenario.model import Scenario
+from lab.search.as_scenario import candidate_scenarios, text_of
 from lab.search.confirm import Confirmation, Replay, replayed
 from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
-from lab.search.relevant import CannotBeTold
+from lab.search.relevant import NotExpressible
 from lab.search.replay import MARK
 from lab.search.runner import Wire, trials
 from lab.search.space import NOTHING_SAID, Drawn, one_of, parse_duration, space_of
 from lab.search.suspicion import LOOKS
-from lab.search.tell import tellings, text_of
 from lab.search.trial import OptionValue, Trial
 
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
@@ -91,8 +91,8 @@ def keep(trial: Trial, finding: str, path: Path, *, command: str, wire: Wire = "
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with trials(wire):
-            candidates = tellings(trial, finding, command=command, wire=wire)
-    except CannotBeTold as error:
+            candidates = candidate_scenarios(trial, finding, command=command, wire=wire)
+    except NotExpressible as error:
         return Saved(keep_trial(trial, path), None, why_not=str(error))
     scenario, replay = replayed(candidates, path.stem, REPLAYS)
     scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})

@@ -102,7 +102,7 @@ class DirectConnection(Connection):
                 reply = refusal(ErrorOnTheWire(str(reply)))
             self._loop.on_reply(self._waiting, reply)
 
-    def _tell_near(self, reset: bool) -> None:
+    def _notify_near(self, reset: bool) -> None:
         if not self.near_closed:
             self.near_closed = True
             self._loop.on_io(self._ended)

@@ -19,7 +19,7 @@ THINNED_NS: Final = 800_000_000
 UNATTENDED: Final = "/renewal of "
 
 
-class CannotBeTold(ValueError):
+class NotExpressible(ValueError):
     """A trial that has no scenario in directed steps; its text says why. The trial itself can be kept."""
 
 
@@ -40,18 +40,18 @@ def relevant(outcome: Outcome, finding: str) -> Proven:
     """What of a history shows the finding.
 
     Raises:
-        CannotBeTold: the history does not show it, or as an observation only, which violates nothing.
+        NotExpressible: the history does not show it, or as an observation only, which violates nothing.
     """
     hits = [each for each in _found(outcome, outcome.events, finding) if each.severity == "violation"]
     if not hits:
-        raise CannotBeTold(f"the trial does not show {finding}")
+        raise NotExpressible(f"the trial does not show {finding}")
     events = [event for event in outcome.events if UNATTENDED not in event["process"]]
 
     def shows(part: list[Event]) -> bool:
         return any(each.severity == "violation" for each in _found(outcome, part, finding))
 
     if not shows(events):
-        raise CannotBeTold("the lock extends its leases unasked, and the finding needs that")
+        raise NotExpressible("the lock extends its leases unasked, and the finding needs that")
     events = _shortest(events, shows, beyond_ns=MARGIN_NS if finding in WAITS else 0)
     whole = events
     if finding in WAITS:

@@ -103,7 +103,7 @@ def scenario_of(name: str) -> Scenario:
     return load_scenario(name).scenario
 
 
-def told_in_steps() -> tuple[str, ...]:
+def written_in_steps() -> tuple[str, ...]:
     """The scenarios that come with the lab, can be simulated and are no workloads, by name."""
     return tuple(name for name in names() if scenario_of(name).steps)
 

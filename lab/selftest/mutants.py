@@ -221,10 +221,10 @@ def _clean(scenario: str, lock: str, seed: int) -> tuple[str, ...]:
 
 def by_search(mutant: Mutant, seed: int) -> Catch:
     """Search for its finding, and for the same with the real lock."""
+    from lab.search.as_scenario import scenario_of as found_scenario
     from lab.search.find import Budget, Search
     from lab.search.runner import trials
     from lab.search.space import parse_kinds
-    from lab.search.tell import scenario_of as found_scenario
 
     kinds = parse_kinds(",".join(mutant.search))
     words = ["lab", "search", "--lock", mutant.lock, "--find", mutant.finding, "--faults", ",".join(kinds)]

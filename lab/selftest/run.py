@@ -22,7 +22,7 @@ from lab.search.draw import Space
 from lab.search.schedule_task import ScheduleTask
 from lab.search.space import WITHIN_ASSUMPTIONS
 from lab.selftest.change_task import ChangeTask
-from lab.selftest.changes import scenario_of, told_in_steps
+from lab.selftest.changes import scenario_of, written_in_steps
 from lab.selftest.mutants import SelftestTask
 from lab.selftest.pages import changes_page, mutants_page
 from lab.substrates import AUTO, choose
@@ -100,7 +100,7 @@ def of_scenarios(only: Sequence[str]) -> Selftest:
     Raises:
         LabError: one of them is no such scenario.
     """
-    names = chosen("the scenario", only, told_in_steps())
+    names = chosen("the scenario", only, written_in_steps())
     task = ChangeTask(names)
     locks = {name: scenario_of(name).lock.name for name in names}
     items = tuple(Item(f"{name}/{lock}/sim", name, lock, "sim") for name, lock in locks.items())

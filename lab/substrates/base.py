@@ -298,7 +298,7 @@ class Client(Machine, Protocol):
         """Send one command and wait for its answer. Raises ``UnknownOutcome`` if the client died."""
         ...
 
-    async def tell(self, command: Command) -> None:
+    async def send(self, command: Command) -> None:
         """Send one command that has no answer, like ``stop``."""
         ...
 

@@ -14,7 +14,7 @@ from lab.paths import state_dir
 from lab.substrates.run_files import Swept, boot_id, kill_all, pid_namespace, started_at
 
 
-def _cannot_be_told(record: Mapping[str, Any]) -> bool:
+def _start_is_unknown(record: Mapping[str, Any]) -> bool:
     """Whether a run's process id means nothing here: its lab counts them in another namespace."""
     return record.get("boot") == boot_id() and record.get("pid_namespace") not in (None, pid_namespace())
 
@@ -36,7 +36,7 @@ def sweep(*, everywhere: bool = False) -> list[Swept]:
         except (OSError, ValueError, KeyError, TypeError):
             # Damaged by a full disk, perhaps: the id still finds processes and containers.
             pid, since, scratch, record = -1, "", None, {"containers": True, "damaged": True}
-        if pid > 0 and (started_at(pid) == since or _cannot_be_told(record)):
+        if pid > 0 and (started_at(pid) == since or _start_is_unknown(record)):
             continue
         swept[path.stem] = Swept(path.stem, tuple(kill_all(path.stem)))
         dead = _Dead(path, scratch, damaged="damaged" in record)

@@ -63,15 +63,15 @@ def started_at(pid: int) -> str | None:
 
 def boot_id() -> str:
     """What tells one boot of this machine from another: process ids count from the beginning after each."""
-    return _told(lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+    return _read_or_unknown(lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip())
 
 
 def pid_namespace() -> str:
     """What tells one view of process ids from another: the same id means another process in each."""
-    return _told(lambda: os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - it names no file
+    return _read_or_unknown(lambda: os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - it names no file
 
 
-def _told(ask: Callable[[], str]) -> str:
+def _read_or_unknown(ask: Callable[[], str]) -> str:
     with contextlib.suppress(OSError):
         return ask()
     return ""

@@ -98,8 +98,8 @@ def test_a_driver_of_ones_own_runs_from_the_directory_one_is_in(docker_lab: Lab)
         *("--set", "cluster.nodes=1", "--picture", "unexpected"),
     )
     assert run.code in (0, 1), run.out + run.err
-    told = [event for event in run.events if event["f"] == "acquire" and event["type"] == "ok"]
-    assert told, "a toy, but its client holds what it says that it holds"
+    reported = [event for event in run.events if event["f"] == "acquire" and event["type"] == "ok"]
+    assert reported, "a toy, but its client holds what it says that it holds"
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,9 @@ def test_ports_are_published_only_if_they_are_asked_for(docker_lab: Lab, engine:
     assert [port for one in containers for port in one["Ports"] if "PublicPort" in port] == []
     assert networks[0]["Internal"] is True
     for one in containers:
-        told = engine.inspect_container(one["Id"])
-        assert told["HostConfig"]["Privileged"] is False
-        assert told["HostConfig"]["CapDrop"] == ["ALL"]
-        assert "docker.sock" not in str(told["Mounts"])
+        reported = engine.inspect_container(one["Id"])
+        assert reported["HostConfig"]["Privileged"] is False
+        assert reported["HostConfig"]["CapDrop"] == ["ALL"]
+        assert "docker.sock" not in str(reported["Mounts"])
     process.send_signal(signal.SIGINT)
     assert docker_lab.ended(process).code == 130

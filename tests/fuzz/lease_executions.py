@@ -160,7 +160,7 @@ class World:
         """How long a message takes, or a client stands still: mostly short, at times longer than a lease."""
         return self.random.choice([1e5, 1e6, 1e7, 3e8]) * self.random.random() * self.random.choice([1, 1, 5])
 
-    def record(self, client: str, type: Any, f: str, grant: str, **told: Any) -> None:
+    def record(self, client: str, type: Any, f: str, grant: str, **reported: Any) -> None:
         """Stamp an event within ε on the recorder's clock."""
         stamp = self.now * self.recorder_rate + self.random.uniform(-EPSILON_NS, EPSILON_NS)
         mine = [e for e in self.execution.events if e.client == client]
@@ -174,7 +174,7 @@ class World:
             f=f,
             key=self.key,
             grant_id=grant,
-            **told,
+            **reported,
         )
         self.execution.events.append(event)
 

@@ -37,10 +37,10 @@ def offline(history: History) -> Told:
 
 
 def _by_name(findings: Sequence[Finding]) -> Told:
-    told: Told = {}
+    reported: Told = {}
     for finding in findings:
-        told.setdefault((finding.name, finding.key), []).append(finding)
-    return told
+        reported.setdefault((finding.name, finding.key), []).append(finding)
+    return reported
 
 
 @dataclass(slots=True)
@@ -129,19 +129,19 @@ class _Drawn:
         if named is not None:
             grant = named
         outcome = random.choice(["ok"] * 6 + ["fail"] + ["info"] * (not self.certain))
-        told: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
         if call.f == "acquire" and outcome == "ok":
             client.grants.append((grant, key))
             self.fence += random.choice([1, 1, 1, 1, 0, -1])
-            told = {"fence": self.fence, "claimed_ns": TTL_NS + random.choice([-20, -5, -5, 20]) * MS}
+            reported = {"fence": self.fence, "claimed_ns": TTL_NS + random.choice([-20, -5, -5, 20]) * MS}
         elif call.f == "write" and outcome == "ok":
             self.version[key] += 1
-            told = {"version_written": self.version[key] - random.choice([0] * 9 + [1])}
+            reported = {"version_written": self.version[key] - random.choice([0] * 9 + [1])}
         elif call.f == "held" and outcome == "ok":
-            told = {"claimed_ns": random.choice([50, 100, 300, 400]) * MS}
+            reported = {"claimed_ns": random.choice([50, 100, 300, 400]) * MS}
         elif call.f == "release" and random.random() < 0.8:
             client.grants.remove((grant, key))
-        self._event(client, type=outcome, f=call.f, key=key, grant_id=call.grant_id, **told)
+        self._event(client, type=outcome, f=call.f, key=key, grant_id=call.grant_id, **reported)
         if outcome == "info":
             client.lives += 1
             client.process = f"{client.name}/{client.lives}"

@@ -146,8 +146,8 @@ class Drawing:
         self.at(now_ns + random.choice([1, 3, 30, 90]) * MS, effect)
         self.at(now_ns + random.choice([4, 40, 100]) * MS, back)
 
-    def _record(self, process: str, type: Any, f: str, now_ns: int, **told: Any) -> None:
-        self.events.append(Event(time_ns=now_ns, process=process, type=type, f=f, key="k", **told))
+    def _record(self, process: str, type: Any, f: str, now_ns: int, **reported: Any) -> None:
+        self.events.append(Event(time_ns=now_ns, process=process, type=type, f=f, key="k", **reported))
 
 
 def draw(random: Random, kind: Kind, length: int = 30, prefix: str = "") -> History:

@@ -136,11 +136,11 @@ def read(data: bytes, suffix: str) -> History | None:
             verdict = check(history)
             assert not [one.why for one in verdict.properties.values() if "the check crashed" in one.why]
         except HistoryError as error:
-            told = str(error)
+            reported = str(error)
         else:
             return kept(history)
-    told.encode()
-    assert str(file) in told
+    reported.encode()
+    assert str(file) in reported
     return None
 
 

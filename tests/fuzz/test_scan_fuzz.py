@@ -45,7 +45,7 @@ def by(way: str, piece: int) -> Iterator[None]:
         yield
 
 
-def told(history: History) -> Reading:
+def reported(history: History) -> Reading:
     """All that a history says."""
     ops = history.ops
     columns = {name: getattr(ops, name).tolist() for name in COLUMNS}
@@ -58,7 +58,7 @@ def outcome(file: Path, way: str, piece: int) -> Reading:
     """What comes of a file: all that its history says, or the whole error."""
     with by(way, piece):
         try:
-            return told(load(file))
+            return reported(load(file))
         except HistoryError as error:
             return (str(error), error.line, error.field, error.hint)
 
@@ -266,7 +266,7 @@ def test_blanks_without_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_columns_are_paired_alike_by_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for path in GOLDEN:
-        alone = told(load(path))
+        alone = reported(load(path))
         with monkeypatch.context() as patch:
             patch.setattr(pairing, "_THREADS_FROM_ROWS", 0)
-            assert told(load(path)) == alone
+            assert reported(load(path)) == alone

@@ -170,14 +170,14 @@ def test_the_command_tells_it_all(lab: Lab) -> None:
         *("--simulated", "12", "--json", "--markdown", "table.md"),
     )
     assert run.code == 0, run.out + run.err
-    told = json.loads(run.out)
-    facts = [row["facts"] for cell in told["cells"][:3] for row in cell["rows"]]
+    reported = json.loads(run.out)
+    facts = [row["facts"] for cell in reported["cells"][:3] for row in cell["rows"]]
     assert [(one["by"], one["result"]) for one in facts] == [
         ("search: delay", "caught"),
         ("second-comer", "caught"),
         ("late-set", "caught"),
     ]
-    assert (told["cells"][3]["id"], told["cells"][3]["runs"]) == ("schedules/redlock/sim", 12)
+    assert (reported["cells"][3]["id"], reported["cells"][3]["runs"]) == ("schedules/redlock/sim", 12)
     table = (lab.directory / "table.md").read_text()
     assert "| late-set-not-undone |" in table
     assert "accused in 0 of 12 runs" in table

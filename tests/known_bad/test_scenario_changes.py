@@ -21,7 +21,7 @@ from lab.selftest.change_task import (
     judged,
     try_change,
 )
-from lab.selftest.changes import Change, changes, scenario_of, told_in_steps
+from lab.selftest.changes import Change, changes, scenario_of, written_in_steps
 from tests.lab_process import ROOT, Lab
 from tests.shipped import TEXTS
 
@@ -43,7 +43,7 @@ def test_all_of_it_makes_a_difference_or_has_its_reason(name: str) -> None:
 
 
 def test_all_that_can_be_changed_are_tried() -> None:
-    assert tuple(NAMES) == told_in_steps()
+    assert tuple(NAMES) == written_in_steps()
 
 
 def test_the_page_that_is_kept_has_every_line() -> None:
@@ -111,8 +111,8 @@ def test_a_file_that_is_changed_is_loaded_as_such() -> None:
 def test_the_command_tells_it_all(lab: Lab) -> None:
     run = lab("suite", "--selftest", "--scenarios", "--only", "healthy", "--json", "--markdown", "page.md")
     assert run.code == 0, run.out + run.err
-    told = json.loads(run.out)
-    (cell,) = told["cells"]
+    reported = json.loads(run.out)
+    (cell,) = reported["cells"]
     assert cell["id"] == "healthy/redlock/sim"
     assert [one["result"] for one in cell["rows"][0]["facts"]["changes"]] == ["noticed"] * 3
     assert "# What can go from the scenarios" in (lab.directory / "page.md").read_text()

@@ -46,7 +46,7 @@ def trial(lock: str, clients: Clients = TURNS, **more: Any) -> Trial:
     return Trial(lock, clients, nodes=more.pop("nodes", 1), ttl_ns=5 * S_NS, **more)
 
 
-def told(outcome: Outcome, f: str = "acquire") -> list[tuple[str, str]]:
+def reported(outcome: Outcome, f: str = "acquire") -> list[tuple[str, str]]:
     """How the calls of an operation ended."""
     return [
         (event["process"], event["type"])
@@ -73,7 +73,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RealProcess]]:
 
 def test_a_driver_that_closes_is_used_again(kept: list[RealProcess]) -> None:
     outcomes = [run_trial(trial(toy("closes"), seed=seed)) for seed in (1, 2, 1)]
-    assert [told(outcome) for outcome in outcomes] == [[("alice", "ok"), ("bob", "ok")]] * 3
+    assert [reported(outcome) for outcome in outcomes] == [[("alice", "ok"), ("bob", "ok")]] * 3
     assert (SESSION.started, len(kept)) == (2, 6)
     assert len({process.popen.pid for process in kept}) == 2
     assert outcomes[0].digest() == outcomes[2].digest(), "as by a driver that was started anew"
@@ -93,7 +93,7 @@ def test_a_driver_that_is_not_as_good_as_new_is_started_anew(
     mode: str, why: str, kept: list[RealProcess]
 ) -> None:
     for seed in (1, 2):
-        assert told(run_trial(trial(toy(mode), seed=seed))) == [("alice", "ok"), ("bob", "ok")]
+        assert reported(run_trial(trial(toy(mode), seed=seed))) == [("alice", "ok"), ("bob", "ok")]
     assert (SESSION.started, kept) == (4, []), why
 
 
@@ -111,15 +111,15 @@ def test_a_driver_of_a_client_that_was_hit_is_used_again_if_it_lives(
     """One that waits for a silent node loses its connections, and is waited for."""
     hit = trial(lock, faults=(fault,), options={"answer_within": "2s"})
     first = run_trial(hit)
-    assert ("alice", ended) in told(first)
-    assert told(run_trial(trial(lock))) == [("alice", "ok"), ("bob", "ok")]
+    assert ("alice", ended) in reported(first)
+    assert reported(run_trial(trial(lock))) == [("alice", "ok"), ("bob", "ok")]
     assert SESSION.started == started
     assert run_trial(hit).digest() == first.digest()
 
 
 def test_a_driver_that_dies_ends_no_more_than_its_operation(kept: list[RealProcess]) -> None:
     outcome = run_trial(trial(toy("dies")))
-    assert told(outcome) == [("alice", "info"), ("bob", "info")]
+    assert reported(outcome) == [("alice", "info"), ("bob", "info")]
     assert [failure.f for failure in outcome.failures] == ["acquire", "acquire"]
     assert "toy_driver.py dies" in outcome.failures[0].error
     assert kept == []
@@ -128,7 +128,7 @@ def test_a_driver_that_dies_ends_no_more_than_its_operation(kept: list[RealProce
 def test_a_driver_that_does_not_answer_leaves_the_outcome_open(kept: list[RealProcess]) -> None:
     options: dict[str, Any] = {"answer_within": "2s"}
     outcome = run_trial(trial(toy("mute"), options=options))
-    assert told(outcome) == [("alice", "info"), ("bob", "info")]
+    assert reported(outcome) == [("alice", "info"), ("bob", "info")]
     asked, open_end = (event["time_ns"] for event in outcome.events[:3:2] if event["process"] == "alice")
     assert open_end - asked == pytest.approx(2 * S_NS, abs=MS_NS)
     assert kept == [], "it owes an answer"
@@ -138,7 +138,7 @@ def test_a_driver_that_computes_without_end_when_it_closes_is_ended(
     kept: list[RealProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(VirtualTime.settle, "__defaults__", (0.5,))
-    assert told(run_trial(trial(toy("closes-spinning")))) == [("alice", "ok"), ("bob", "ok")]
+    assert reported(run_trial(trial(toy("closes-spinning")))) == [("alice", "ok"), ("bob", "ok")]
     assert kept == []
 
 

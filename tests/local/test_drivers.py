@@ -47,14 +47,14 @@ async def test_what_is_wrong_with_a_driver_is_told(
         monkeypatch.setattr(process, "READY_TIMEOUT_S", 0.2)
     if mode == "stays":
         monkeypatch.setattr(process, "END_TIMEOUT_S", 0.2)
-    told: list[str] = []
-    report = await check_driver(toy(mode), {}, told.append)
+    reported: list[str] = []
+    report = await check_driver(toy(mode), {}, reported.append)
     (failed,) = [result for result in report.results if result.outcome == "FAILED"]
     assert failed.title.startswith(check)
     for word in words:
         assert word in failed.detail
     assert report.exit_code == 1
-    assert any(line.startswith("FAILED") for line in told)
+    assert any(line.startswith("FAILED") for line in reported)
 
 
 def test_a_driver_that_keeps_to_the_protocol_passes(lab: Lab) -> None:
@@ -144,8 +144,8 @@ def test_a_driver_that_says_rubbish_in_a_run_is_named(lab: Lab) -> None:
 @pytest.mark.parametrize(("many", "shown"), [(60, 60), (61, 61), (200, 61)])
 def test_of_a_long_log_the_beginning_is_shown_as_well(many: int, shown: int) -> None:
     lines = [f"line {number}" for number in range(many)]
-    told = shown_of_log(lines)
-    assert len(told) == shown
-    assert told[0] == lines[0]
-    assert told[-1] == lines[-1]
-    assert (f"({many - 60} lines left out)" in told) == (many > 60)
+    reported = shown_of_log(lines)
+    assert len(reported) == shown
+    assert reported[0] == lines[0]
+    assert reported[-1] == lines[-1]
+    assert (f"({many - 60} lines left out)" in reported) == (many > 60)

@@ -97,12 +97,12 @@ def test_a_disk_that_is_full_already(lab: Lab, disk: Path) -> None:
 def test_events_that_are_lost_make_no_history(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, {})
     recorder.write("lab", "info", "phase", value="up")
-    told: list[str] = []
-    recorder.on_loss = lambda: told.append("lost")
+    reported: list[str] = []
+    recorder.on_loss = lambda: reported.append("lost")
     recorder._log._file = Path("/dev/full").open("ab", buffering=0)  # noqa: SIM115 - the recorder closes it
     recorder.write("lab", "info", "phase", value="steps")
     recorder.write("lab", "info", "phase", value="down")
-    assert told == ["lost"]
+    assert reported == ["lost"]
     with pytest.raises(UnknownOutcome, match="No space left on device"):
         recorder.finish()
     assert not (tmp_path / HISTORY).exists()

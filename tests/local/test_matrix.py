@@ -75,8 +75,8 @@ def test_what_was_interrupted_is_gone_on_with(lab: Lab, tmp_path: Path) -> None:
     again = lab("suite", "--resume", str(directory), "--json")
     assert again.code == 0, again.out + again.err
     assert "1 runs to go" in again.err
-    told = json.loads(again.out)
-    assert [(cell["state"], cell["runs"]) for cell in told["cells"]] == [("known", 1), ("known", 1)]
+    reported = json.loads(again.out)
+    assert [(cell["state"], cell["runs"]) for cell in reported["cells"]] == [("known", 1), ("known", 1)]
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ def test_power_can_be_cut_in_a_cluster_that_did_not_know_of_it(python_lab: Lab) 
     with python_lab.cluster(ttl="60s", scenario={"cluster": {"persistence": "aof-everysec"}}) as cluster:
         cluster.do("alice acquires")
         cluster.inject(power_cut={"nodes": ["A"]})
-    told = [event["type"] for event in cluster.result.events if event["f"] == "power_cut"]
-    assert told == ["invoke", "ok"], "the second is its receipt"
+    reported = [event["type"] for event in cluster.result.events if event["f"] == "power_cut"]
+    assert reported == ["invoke", "ok"], "the second is its receipt"
 
 
 def test_a_cluster_in_which_a_moment_never_comes_is_unknown(python_lab: Lab) -> None:

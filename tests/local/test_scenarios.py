@@ -73,9 +73,9 @@ expect: {mutual_exclusion: ok}
 def test_a_scenario_and_its_control_in_one_line(lab: Lab) -> None:
     run = lab("suite", "partition-clockjump", "--jobs", "2", "--json", "--markdown", "table.md")
     assert run.code == 0, run.err
-    told = json.loads(run.out)
-    assert told["exit_code"] == 0
-    rows = {cell["scenario"]: cell["rows"][0] for cell in told["cells"]}
+    reported = json.loads(run.out)
+    assert reported["exit_code"] == 0
+    rows = {cell["scenario"]: cell["rows"][0] for cell in reported["cells"]}
     assert set(rows) == {"partition-clockjump", "partition-clockjump-control"}
     scenario = rows["partition-clockjump"]
     assert scenario["outcomes"]["mutual_exclusion"] == "violated"

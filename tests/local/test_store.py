@@ -165,7 +165,7 @@ class Client:
         return await self.worker.run(Command(1, verb, until))
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def reported(self) -> list[tuple[str, str]]:
         return [(event["type"], event["f"]) for event in self.events]
 
 
@@ -195,7 +195,9 @@ async def test_an_announced_token_prevents_the_lost_update(nodes: list[RealNode]
         assert late.outcome is Outcome.FAIL
         rejected = next(event for event in alice.events if event["f"] == "write" and event["type"] == "fail")
         assert rejected["error"].startswith("token: ")
-        assert alice.told[:2] == [("invoke", "acquire"), ("ok", "acquire")], "announcing is part of acquiring"
+        assert alice.reported[:2] == [("invoke", "acquire"), ("ok", "acquire")], (
+            "announcing is part of acquiring"
+        )
         assert (await bob.store.read("k")).value == "bob:1"
 
 
@@ -219,18 +221,18 @@ async def test_a_late_announcement_overtakes_the_rightful_holder(nodes: list[Rea
         assert (await bob("work", "before-write")).outcome is Outcome.HELD
         alice.leap_ns = 61 * S
         assert (await alice("continue")).outcome is Outcome.FAIL
-        assert alice.told == [("invoke", "acquire"), ("fail", "acquire")]
+        assert alice.reported == [("invoke", "acquire"), ("fail", "acquire")]
         assert "no time was left" in alice.events[-1]["error"]
         assert (await bob("continue")).outcome is Outcome.FAIL
-        assert ("fail", "write") in bob.told
-        assert ("ok", "release") in bob.told, "alice's clean-up must not touch bob's lock"
+        assert ("fail", "write") in bob.reported
+        assert ("ok", "release") in bob.reported, "alice's clean-up must not touch bob's lock"
 
 
 async def test_an_unanswered_announcement_leaves_the_grant_in_doubt(nodes: list[RealNode]) -> None:
     nodes[4].kill()
     async with clients("redlock-cas", nodes) as (alice, _):
         assert (await alice("acquire")).outcome is Outcome.INFO
-        assert alice.told == [("invoke", "acquire"), ("info", "acquire")]
+        assert alice.reported == [("invoke", "acquire"), ("info", "acquire")]
         assert alice.events[-1]["error"].startswith("announce: ")
         assert (await alice("write")).outcome is Outcome.SKIPPED
         await alice("acquire")
@@ -258,15 +260,15 @@ async def test_the_store_tells_when_it_carried_out_each_write_and_announcement(n
         assert not (await write(store, "c", fence=3, token="other")).accepted
         assert not (await write(store, "d")).accepted
         after_us = time.time_ns() // 1000
-        told = await store.executions("k")
-        assert [(one.verb, one.whose, one.value, one.version) for one in told] == [
+        reported = await store.executions("k")
+        assert [(one.verb, one.whose, one.value, one.version) for one in reported] == [
             ("write", "g", "a", 1),
             ("announce", "mine", "", 1),
             ("write", "g", "b", 0),
             ("write", "g", "c", 0),
             ("write", "g", "d", 0),
         ]
-        stamps = [one.at_us for one in told]
+        stamps = [one.at_us for one in reported]
         assert stamps == sorted(stamps)
         assert before_us <= stamps[0]
         assert stamps[-1] <= after_us

@@ -30,8 +30,8 @@ def test_each_ends_as_it_should_and_every_report_says_so(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     run = lab("suite", "mixed.yaml", "--json", "--junit", "out/junit.xml", "--markdown", "table.md")
     assert run.code == 1, run.out + run.err
-    told = json.loads(run.out)
-    assert [cell["exit_code"] for cell in told["cells"]] == [0, 1, 3]
+    reported = json.loads(run.out)
+    assert [cell["exit_code"] for cell in reported["cells"]] == [0, 1, 3]
     root = ElementTree.parse(tmp_path / "out" / "junit.xml").getroot()
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "1", "1")
     assert (tmp_path / "summary.md").read_text() == "before\n" + (tmp_path / "table.md").read_text() + "\n"

@@ -275,7 +275,7 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
                 ("linearizability/columns", "np.full(n, NO_FENCE, np.int64)"),
                 ("linearizability/columns", "np.full(len(call_ns), NEVER, np.int64)"),
                 ("linearizability/owned", "np.full(len(columns), NO_FENCE, np.int64)"),
-                ("properties/lease_honesty", "np.full(grants_told.size, NEVER, np.int64)"),
+                ("properties/lease_honesty", "np.full(told_grants.size, NEVER, np.int64)"),
                 ("properties/lease_honesty", "np.full(len(grants), NEVER, np.int64)"),
                 ("properties/fencing", "np.full(len(writes), MISSING, np.int64)"),
                 ("properties/counting", "np.full(len(ops), ROOM if shared else 1, np.int64)"),

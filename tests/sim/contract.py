@@ -50,8 +50,8 @@ CASES = read_cases()
 
 def recorded() -> dict[str, list[Shown]]:
     """What the reference answered, by case."""
-    told: dict[str, list[Shown]] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return told
+    reported: dict[str, list[Shown]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return reported
 
 
 class Player:
@@ -117,8 +117,8 @@ def normalised(mark: str, reply: Shown) -> Shown:
     if kind == "~shape":
         return _shape(reply)
     if kind == "~info":
-        told = fields(reply)
-        return {name: told.get(name) for name in more.split(",")}
+        reported = fields(reply)
+        return {name: reported.get(name) for name in more.split(",")}
     if kind == "~calls":
         return fields(reply)[more].partition(",")[0]
     if kind == "~line":

@@ -30,9 +30,9 @@ def main() -> int:
         if arm.version != REFERENCE:
             sys.stderr.write(f"error: this is redis-server {arm.version}, not {REFERENCE}\n")
             return 2
-        told = {case.name: Player(fresh(arm)).play(case) for case in CASES}
+        reported = {case.name: Player(fresh(arm)).play(case) for case in CASES}
     RECORDED.parent.mkdir(exist_ok=True)
-    RECORDED.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    RECORDED.write_text(json.dumps(reported, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
 
 

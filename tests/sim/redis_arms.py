@@ -262,8 +262,8 @@ class RealArm:
         self._wires: list[RealWire] = []
         self.port = 0
         self._start()
-        told = self._info("server")["redis_version"]
-        self.version = tuple(int(part) for part in told.split("."))
+        reported = self._info("server")["redis_version"]
+        self.version = tuple(int(part) for part in reported.split("."))
 
     def _start(self) -> None:
         """Start it; a race for its port that was lost is run again."""
@@ -291,9 +291,9 @@ class RealArm:
         assert self._process is not None
         with contextlib.suppress(OSError):
             wire = RealWire(self.port)
-            told = fields(ask(wire, "INFO", "server")) if ask(wire, "PING") == "+PONG" else {}
+            reported = fields(ask(wire, "INFO", "server")) if ask(wire, "PING") == "+PONG" else {}
             wire.close()
-            return told.get("process_id") == str(self._process.pid)
+            return reported.get("process_id") == str(self._process.pid)
         return False
 
     def _info(self, section: str) -> dict[str, str]:
@@ -352,9 +352,9 @@ def until(condition: Any, what: str) -> None:
         time.sleep(0.005)
 
 
-def fields(told: Shown) -> dict[str, str]:
+def fields(reported: Shown) -> dict[str, str]:
     """The fields of an answer to INFO."""
-    lines = str(told)[1:].removeprefix("txt:").splitlines()
+    lines = str(reported)[1:].removeprefix("txt:").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 

@@ -155,15 +155,15 @@ def test_seeds_that_are_none_are_refused(text: str) -> None:
 def test_the_tally_does_not_depend_on_the_order_of_results() -> None:
     results = [Plain().result(seed) for seed in range(50)]
     results += [Row(99, 3, reasons=("lost",), lost=True), Row(98, 3, {"resource": "unknown"})]
-    told = set()
+    reported = set()
     for shuffle in range(5):
         random.Random(shuffle).shuffle(results)
         tally = Tally()
         for result in results:
             tally.add(result)
-        told.add(json.dumps(tally.to_dict()))
-    assert len(told) == 1
-    (text,) = told
+        reported.add(json.dumps(tally.to_dict()))
+    assert len(reported) == 1
+    (text,) = reported
     shown = json.loads(text)
     assert shown["properties"]["resource"]["of"] == 0, "an unknown is not counted as a pass"
     assert shown["findings"]["overlap"]["of"] == 51, "a lost seed is not counted as a pass"

@@ -35,16 +35,16 @@ def differences(case: Case, simulated: list[Shown], reference: list[Shown]) -> l
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_simulated_node_answers_as_the_reference_did(case: Case) -> None:
-    told = differences(case, Player(SimArm()).play(case), recorded()[case.name])
-    assert not told, "\n" + "".join(told)
+    reported = differences(case, Player(SimArm()).play(case), recorded()[case.name])
+    assert not reported, "\n" + "".join(reported)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_simulated_node_answers_as_the_server_at_hand_does(case: Case, real: RealArm) -> None:
     if real.version < case.since:
         pytest.skip(f"redis-server {'.'.join(map(str, real.version))} says it in other words")
-    told = differences(case, Player(SimArm()).play(case), Player(fresh(real)).play(case))
-    assert not told, "\n" + "".join(told)
+    reported = differences(case, Player(SimArm()).play(case), Player(fresh(real)).play(case))
+    assert not reported, "\n" + "".join(reported)
 
 
 def test_no_case_is_left_out_of_the_record() -> None:

@@ -200,8 +200,8 @@ def test_both_write_the_same_file(tmp_path: Path) -> None:
         theirs = b"".join(path.read_bytes() for path in real.files.glob("appendonlydir/*.incr.aof"))
     assert ours is not None
     last = ["DEL", "c", "none"]
-    for told in (written := commands(ours)), (expected := commands(theirs)):
+    for reported in (written := commands(ours)), (expected := commands(theirs)):
         # Whether these keys expire one by one or together, and which goes first, is chance.
-        expired = sorted(told[told.index(last) + 1 :])
+        expired = sorted(reported[reported.index(last) + 1 :])
         assert [words for words in expired if words[0] == "DEL"] == [["DEL", key] for key in "abey"]
     assert written[: written.index(last)] == expected[: expected.index(last)]

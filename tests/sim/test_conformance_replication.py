@@ -69,8 +69,12 @@ def test_both_say_what_they_are(pair: Any) -> None:
     assert (role, len(feeds), feeds[0][0]) == ("$master", 1, "$127.0.0.1")
     role, host, _, state, _ = ask(replica, "ROLE")
     assert (role, host, state) == ("$slave", "$127.0.0.1", "$connected")
-    told = info(replica)
-    assert (told["role"], told["master_link_status"], told["slave_read_only"]) == ("slave", "up", "1")
+    reported = info(replica)
+    assert (reported["role"], reported["master_link_status"], reported["slave_read_only"]) == (
+        "slave",
+        "up",
+        "1",
+    )
     assert info(master)["connected_slaves"] == "1"
     assert ask(replica, "HELLO")[11] == "$replica"
 

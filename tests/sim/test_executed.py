@@ -23,9 +23,9 @@ def test_each_answered_write_was_carried_out_once_between_call_and_return(name: 
     directory = run_in_simulation(name, 7, tmp_path).directory
     evidence = Evidence(load(directory / "history.jsonl"))
     ops = evidence.ops
-    told = [one for _, one in executions(evidence) if one["f"] == "write"]
-    stamps = {(one["grant_id"], one["value"]): one for one in told}
-    assert len(stamps) == len(told)
+    reported = [one for _, one in executions(evidence) if one["f"] == "write"]
+    stamps = {(one["grant_id"], one["value"]): one for one in reported}
+    assert len(stamps) == len(reported)
     answered = [row for row in ops.rows(F.WRITE).tolist() if ops.status[row] != Status.INFO]
     assert answered
     for row in answered:

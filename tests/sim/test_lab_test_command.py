@@ -61,8 +61,8 @@ def test_a_broken_lock_is_explained_kept_and_replayed(
     assert out.startswith("1 defect in mutant:bare-del, compared with redlock\n")
     assert f"lab test --replay {defect.scenario}" in out
     assert "reproduced with each of 8 seeds" in defect.replays
-    told = [line.partition(": ")[2] for line in defect.happened]
-    assert told[:4] == [
+    reported = [line.partition(": ")[2] for line in defect.happened]
+    assert reported[:4] == [
         "Alice acquires: granted (its key is on A, B and C)",
         "Bob acquires: granted (its key is on A, B and C)",
         "Alice releases",
@@ -120,9 +120,9 @@ def test_what_happens_in_a_trial_is_told_with_its_faults() -> None:
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 2 * s_ns),), "bob": (Round(s_ns, s_ns),)}
     trial = Trial("redlock", clients, faults, nodes=3, options={"retry_count": 1})
     with trials():
-        told = [line.partition(": ")[2] for line in narrate(trial, "overlap")]
+        reported = [line.partition(": ")[2] for line in narrate(trial, "overlap")]
         whole = [line.partition(": ")[2] for line in narrate(trial, "lost-update")]
-    assert told == [
+    assert reported == [
         "Alice acquires: granted (its key is on A, B and C)",
         "fault: the clock of A jumps forward by 11s",
         "fault: the packets between Bob and B and C are lost",
@@ -153,7 +153,7 @@ def test_the_same_seed_gives_the_same_answer(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["rdlock"], "did you mean 'redlock'?"),
         (["redlock", "--budget", "5"], "'5' has no unit"),
@@ -168,11 +168,11 @@ def test_the_same_seed_gives_the_same_answer(capsys: pytest.CaptureFixture[str])
         (["--replay", "x.json"], "cannot read it"),
     ],
 )
-def test_bad_input_is_one_error(words: list[str], told: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_error(words: list[str], reported: str, tmp_path: Path) -> None:
     with pytest.raises(LabError) as caught:
         call(["test", *words])
     assert caught.value.exit_code == 2
-    assert told in caught.value.render()
+    assert reported in caught.value.render()
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 

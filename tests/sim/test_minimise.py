@@ -14,7 +14,7 @@ from lab.search.runner import run_trial, trials
 from lab.search.simplify import plainer_cluster, plainer_faults, plainer_rounds, renamed
 from lab.search.suspicion import named
 from lab.search.trial import KINDS, Fault, Round, Trial, When
-from tests.sim.told_trials import MS_NS, OPTIONS, S_NS
+from tests.sim.shown_trials import MS_NS, OPTIONS, S_NS
 
 EVERYTHING = (deletions, shortenings, plainer_rounds, plainer_faults, plainer_cluster, renamed)
 

@@ -227,7 +227,7 @@ print(model.durable(False))
 
 
 def test_two_processes_with_other_hash_seeds_do_the_same() -> None:
-    told = {
+    reported = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
@@ -236,7 +236,7 @@ def test_two_processes_with_other_hash_seeds_do_the_same() -> None:
         ).stdout
         for seed in ("0", "1", "77")
     }
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_the_random_source_is_the_only_one() -> None:

@@ -16,6 +16,7 @@ from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
+from lab.search.as_scenario import scenario_of, text_of
 from lab.search.command import REPLAYS
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.find import VARIANTS, Budget, Ended, First, Progress, Search, variant
@@ -23,7 +24,6 @@ from lab.search.minimise import deletions, minimise, places
 from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import found
-from lab.search.tell import scenario_of, text_of
 from lab.search.trial import CLASSIC_KINDS, KINDS, Fault, Kind, Round, Trial, When
 from tests.sim.simulated import run_in_simulation
 
@@ -337,10 +337,10 @@ def test_whether_the_scenario_comes_out_as_the_search_saw_it_is_said(
     monkeypatch.setattr(Search, "run", lambda self: ended)
     words = ["search", "--lock", trial.lock, "--find", finding, "--out", str(tmp_path / "found.yaml")]
     assert call([*words, "--json"]) == 1
-    told = msgspec.json.decode(capfdbinary.readouterr().out)
-    assert told["replays"] is replays
-    seeds = told["replayed"]["reproduced_with_seeds"]
-    assert told["replayed"]["of"] == REPLAYS
+    reported = msgspec.json.decode(capfdbinary.readouterr().out)
+    assert reported["replays"] is replays
+    seeds = reported["replayed"]["reproduced_with_seeds"]
+    assert reported["replayed"]["of"] == REPLAYS
     assert (len(seeds) == REPLAYS) is replays
     assert call(words) == 1
     said = capfdbinary.readouterr().out.decode()

@@ -15,8 +15,8 @@ from lab.search.command import Asked, save, search_of
 from lab.search.replay import read_trial, replay, trial_of
 from lab.search.runner import run_trial, trials
 from lab.search.trial import START_NS
+from tests.sim.shown_trials import TOLD
 from tests.sim.test_search_runner import drawn
-from tests.sim.told_trials import TOLD
 
 FINDING, TRIAL = TOLD["a client stands still as it sends"]
 
@@ -37,10 +37,10 @@ def test_what_a_search_saves_is_read_again(tmp_path: Path) -> None:
     assert saved.scenario is not None
     assert read_trial(saved.path) == TRIAL
     cancelled = msgspec.structs.replace(TRIAL, demand_ns=0)
-    untold = save(asked, cancelled, search_of(Asked(TRIAL.lock)))
-    assert (untold.path.suffix, untold.scenario) == (".json", None)
-    assert "does not show unavailable" in untold.why_not
-    assert read_trial(untold.path) == cancelled
+    unordered = save(asked, cancelled, search_of(Asked(TRIAL.lock)))
+    assert (unordered.path.suffix, unordered.scenario) == (".json", None)
+    assert "does not show unavailable" in unordered.why_not
+    assert read_trial(unordered.path) == cancelled
 
 
 def changed(*path: str | int, to: Any) -> bytes:

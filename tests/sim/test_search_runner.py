@@ -57,7 +57,7 @@ with trials():
 
 
 def test_the_same_trial_gives_the_same_history_in_another_process() -> None:
-    told = {
+    reported = {
         subprocess.run(
             [sys.executable, "-c", PRINT_DIGESTS],
             capture_output=True,
@@ -67,7 +67,7 @@ def test_the_same_trial_gives_the_same_history_in_another_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize("name", ["host/alice", "phase"])

@@ -50,8 +50,8 @@ class Watched(HistoryBuilder):
             self.looks[node] += 1
             span = {"asked_ns": round(at * MS), "answered_ns": round((until or at + 2) * MS)}
             value = {"look": self.looks[node], **span, **command}
-            told = {"token": token, "ttl_left_ns": round(left * MS)} if token else {}
-            self.node("key-set" if token else "key-deleted", at, node, value=value, **told)
+            reported = {"token": token, "ttl_left_ns": round(left * MS)} if token else {}
+            self.node("key-set" if token else "key-deleted", at, node, value=value, **reported)
         return self
 
     def command(self, node: str, seen: float, ran: float, words: str = "DEL k") -> dict[str, object]:
@@ -129,9 +129,9 @@ def test_a_clock_that_jumps_parts_them_between_the_bounds() -> None:
     )
     assert (held.sure_ns, held.possible_ns) == ((480 - 103) * MS, (480 - 100) * MS)
     assert [(loss.node, loss.why) for loss in held.losses] == [("C", "its clock was moved by a jump")]
-    told = words(builder)
-    assert "DIFFER: alice believed in a from 10 ms to 0.48 s, the end of the steps" in told
-    assert "until 0.10 s (C: its clock was moved by a jump): 377 ms to 380 ms of belief" in told
+    reported = words(builder)
+    assert "DIFFER: alice believed in a from 10 ms to 0.48 s, the end of the steps" in reported
+    assert "until 0.10 s (C: its clock was moved by a jump): 377 ms to 380 ms of belief" in reported
 
 
 def test_a_node_that_is_left_with_a_majority_changes_nothing() -> None:

@@ -55,8 +55,8 @@ TOLD = [
 
 def scenarios() -> list[Summary]:
     """Those with a control; the others are held against locks (``tests/known_bad``)."""
-    told = (summary for summary in summaries().values() if summary.control_of is None)
-    return [summary for summary in told if summary.name not in defect_names()]
+    reported = (summary for summary in summaries().values() if summary.control_of is None)
+    return [summary for summary in reported if summary.name not in defect_names()]
 
 
 def controls() -> list[Summary]:
@@ -74,9 +74,9 @@ def test_the_scenarios_that_others_name_are_there() -> None:
 
 def test_every_scenario_has_a_control_of_its_name() -> None:
     assert [one.name for one in scenarios()] == SCENARIOS
-    told = {one.name: one.control for one in scenarios() if one.name != "healthy"}
-    assert told == {name: f"{name}-control" for name in told}
-    assert {one.name: one.control_of for one in controls()} == {f"{name}-control": name for name in told}
+    reported = {one.name: one.control for one in scenarios() if one.name != "healthy"}
+    assert reported == {name: f"{name}-control" for name in reported}
+    assert {one.name: one.control_of for one in controls()} == {f"{name}-control": name for name in reported}
 
 
 def test_a_control_expects_something_and_nothing_bad() -> None:
@@ -98,17 +98,17 @@ def test_a_claim_is_tested_or_says_what_it_lacks() -> None:
 
 @pytest.mark.parametrize(("number", "scenario"), [(1, "pause"), (2, "delayed-write"), (3, "pause")])
 def test_claims_about_every_lock_service_are_tested_on_some(number: int, scenario: str) -> None:
-    told = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
+    reported = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
     for service in ("etcd", "zookeeper", "postgres"):
-        assert told[f"{service}-{scenario}-fenced"] == "clean, fenced"
+        assert reported[f"{service}-{scenario}-fenced"] == "clean, fenced"
 
 
 @pytest.mark.parametrize(("number", "service"), [(1, "etcd"), (1, "zookeeper"), (20, "etcd")])
 def test_that_no_lock_service_prevents_it_is_shown_where_the_store_checks_nothing(
     number: int, service: str
 ) -> None:
-    told = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
-    assert told[f"{service}-pause"].startswith("fencing, resource violated")
+    reported = {one.scenario: words_of(one) for one in rows_by_number()[number].tested}
+    assert reported[f"{service}-pause"].startswith("fencing, resource violated")
 
 
 def test_a_claim_has_a_conclusion_and_promises_no_later_work() -> None:
@@ -147,12 +147,12 @@ def test_claims_that_rest_on_benchmarks_quote_their_tables() -> None:
 
 def test_what_comes_out_is_told_from_the_files() -> None:
     rows = rows_by_number()
-    told = {one.scenario: words_of(one) for row in rows.values() for one in row.tested}
-    assert told["partition-clockjump"] == (
+    reported = {one.scenario: words_of(one) for row in rows.values() for one in row.tested}
+    assert reported["partition-clockjump"] == (
         "exclusion, fencing, resource violated (overlap, unfenced-write, lost-update)"
     )
-    assert told["gc-pause-in-flight"] == "clean, no fence"
-    assert "partition-clockjump-control" not in told, "a control tests no claim by itself"
+    assert reported["gc-pause-in-flight"] == "clean, no fence"
+    assert "partition-clockjump-control" not in reported, "a control tests no claim by itself"
     page = claims_page(rows.values(), "")
     assert all(row.claim.claim in page for row in rows.values())
 

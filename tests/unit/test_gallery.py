@@ -41,8 +41,8 @@ def test_the_page_shows_what_the_history_says(run: Path) -> None:
     verdict = stored.verdict
     kept = Read((run / PAGE).read_text(encoding="utf-8"))
     anew = f"lab report {run} writes it anew"
-    told = " ".join(" ".join(kept.texts).split())
-    assert headline(verdict) in told, anew
+    reported = " ".join(" ".join(kept.texts).split())
+    assert headline(verdict) in reported, anew
     outcomes = [value for tag, name, value in kept.attributes if (tag, name) == ("td", "class")]
     seen = [value.removeprefix("outcome ") for value in outcomes if value.startswith("outcome ")]
     assert seen == [str(one.outcome) for one in verdict.properties.values()], anew

@@ -158,7 +158,7 @@ def test_down_does_not_say_that_nothing_is_left_if_it_could_not_ask(
     assert "nothing was left running" in capsys.readouterr().out
     monkeypatch.setenv("DOCKER_HOST", silent_engine)
     assert call(["down"]) == ExitCode.UNKNOWN
-    told = capsys.readouterr()
-    assert "whether containers were left is not known" in told.out
-    assert "nothing was left running" not in told.out
-    assert "repeat lab down" in told.err
+    reported = capsys.readouterr()
+    assert "whether containers were left is not known" in reported.out
+    assert "nothing was left running" not in reported.out
+    assert "repeat lab down" in reported.err

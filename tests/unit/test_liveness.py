@@ -115,10 +115,10 @@ def test_what_is_usual_is_told_beside_what_a_fault_costs() -> None:
     )
     console = Console(record=True, width=400, file=io.StringIO())
     print_measures(console, measures)
-    told = console.export_text()
-    assert "after a grant that was released the next one came within 30.0 ms (median)" in told
-    assert "1 grant could not be released because of a fault; the next one came 1000 ms (median)" in told
-    assert "with a TTL of 1000 ms: each cost 970 ms more than usual (median)" in told
+    reported = console.export_text()
+    assert "after a grant that was released the next one came within 30.0 ms (median)" in reported
+    assert "1 grant could not be released because of a fault; the next one came 1000 ms (median)" in reported
+    assert "with a TTL of 1000 ms: each cost 970 ms more than usual (median)" in reported
 
 
 def test_whoever_gives_the_lock_back_costs_nothing() -> None:

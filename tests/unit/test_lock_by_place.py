@@ -38,16 +38,16 @@ def hint_for(name: str) -> str:
 
 
 def test_a_class_that_is_misspelt(held: Path) -> None:
-    told = hint_for("held_for_a_test:Mylock")
-    assert "the module held_for_a_test has no 'Mylock'" in told
-    assert "did you mean 'MyLock'? its classes are MyLock (" in told
-    assert "PYTHONPATH" not in told
+    reported = hint_for("held_for_a_test:Mylock")
+    assert "the module held_for_a_test has no 'Mylock'" in reported
+    assert "did you mean 'MyLock'? its classes are MyLock (" in reported
+    assert "PYTHONPATH" not in reported
 
 
 def test_a_class_that_is_not_there(held: Path) -> None:
-    told = hint_for("held_for_a_test:Nope")
-    assert "its classes are MyLock" in told
-    assert str(held) in told
+    reported = hint_for("held_for_a_test:Nope")
+    assert "its classes are MyLock" in reported
+    assert str(held) in reported
 
 
 def test_a_module_that_is_not_there() -> None:
@@ -65,10 +65,10 @@ def test_a_module_that_is_not_there() -> None:
 )
 def test_a_module_that_fails(held: Path, line: str, what: str) -> None:
     held.write_text(f"{MODULE}{line}\n")
-    told = hint_for("held_for_a_test:MyLock")
-    assert f"cannot be imported: {what}" in told
-    assert "the module itself fails: python -c 'import held_for_a_test' shows where" in told
-    assert "PYTHONPATH" not in told
+    reported = hint_for("held_for_a_test:MyLock")
+    assert f"cannot be imported: {what}" in reported
+    assert "the module itself fails: python -c 'import held_for_a_test' shows where" in reported
+    assert "PYTHONPATH" not in reported
 
 
 def test_a_class_that_lacks_a_part_of_a_lock(held: Path) -> None:

@@ -28,7 +28,7 @@ def test_an_old_name_says_the_new_one(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["healthy", "--library"], "a file or a scenario together with --library"),
         (["--claims", "--libraries"], "--claims together with --libraries"),
@@ -47,11 +47,11 @@ def test_an_old_name_says_the_new_one(name: str) -> None:
     ],
 )
 def test_options_that_do_not_go_together(
-    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LabError) as caught:
         call(["suite", *words])
     assert caught.value.exit_code == 2
-    assert told in caught.value.render()
+    assert reported in caught.value.render()
     assert list(tmp_path.iterdir()) == [], "nothing was begun"

@@ -72,7 +72,7 @@ def test_a_new_life_after_an_unknown_outcome_is_the_same_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "told"),
+    ("expected", "reported"),
     [
         ("refused", []),
         (["refused", "refused"], []),
@@ -80,8 +80,8 @@ def test_a_new_life_after_an_unknown_outcome_is_the_same_client() -> None:
         (["refused", "unknown"], [("bob acquires (2 of 2)", "unknown", "refused")]),
     ],
 )
-def test_what_differs_is_told(expected: object, told: list[tuple[str, str, str]]) -> None:
+def test_what_differs_is_told(expected: object, reported: list[tuple[str, str, str]]) -> None:
     builder = HistoryBuilder().acquire("bob", "g1", 0, 10, "fail").acquire("bob", "g2", 20, 30, "fail")
     wanted = scenario("bob acquires", "bob acquires", bob_acquires=expected)
     compared = compare(Verdict({}), builder.history(), wanted)
-    assert [(m.what, m.expected, m.seen) for m in compared.mismatches] == told
+    assert [(m.what, m.expected, m.seen) for m in compared.mismatches] == reported

@@ -15,7 +15,7 @@ Bad directive or wrong number of arguments
 
 
 @pytest.mark.parametrize(
-    ("told", "product"),
+    ("reported", "product"),
     [
         ({"redis_version": "7.0.15", "redis_mode": "standalone"}, ("redis-server", "7.0.15")),
         (
@@ -27,8 +27,8 @@ Bad directive or wrong number of arguments
         ({}, ("redis-server", "?")),
     ],
 )
-def test_a_server_is_recorded_under_its_own_name(told: dict[str, str], product: tuple[str, str]) -> None:
-    assert product_of(told) == product
+def test_a_server_is_recorded_under_its_own_name(reported: dict[str, str], product: tuple[str, str]) -> None:
+    assert product_of(reported) == product
 
 
 @pytest.mark.parametrize(("words", "who"), [(" (Redis 6.0.16)", "Redis 6.0.16"), ("", "this server")])

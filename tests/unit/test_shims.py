@@ -300,7 +300,7 @@ assert libc.sem_timedwait(semaphore, ctypes.byref(pair)) == -1
 print(ctypes.get_errno(), 0)
 """
     clock.set(shift_ns)
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-ISc", script],
         env={**os.environ, "LD_PRELOAD": preload(shims["clock-shim"]), CLOCK_VARIABLE: str(clock.path)},
         capture_output=True,
@@ -308,7 +308,7 @@ print(ctypes.get_errno(), 0)
         check=True,
         timeout=60,
     )
-    (code, waited_ns), (bad, _) = (tuple(map(int, line.split())) for line in told.stdout.splitlines())
+    (code, waited_ns), (bad, _) = (tuple(map(int, line.split())) for line in reported.stdout.splitlines())
     assert code == errno.ETIMEDOUT
     assert waited_ns >= 290_000_000
     assert bad == errno.EINVAL

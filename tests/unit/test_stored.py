@@ -42,8 +42,8 @@ def test_a_history_that_was_changed_is_noticed(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run, tmp_path / run.name))
     lines = (copy / "history.jsonl").read_text().splitlines(keepends=True)
     bob = next(at for at, line in enumerate(lines) if '"f":"acquire"' in line and '"client":"bob"' in line)
-    told = [line for line in lines[bob:] if '"client":"bob"' not in line]
-    (copy / "history.jsonl").write_text("".join([*lines[:bob], *told]))
+    reported = [line for line in lines[bob:] if '"client":"bob"' not in line]
+    (copy / "history.jsonl").write_text("".join([*lines[:bob], *reported]))
     code = ExitCode.USAGE
     with contextlib.suppress(LabError):  # refused as damaged, or judged: a pass it must not be
         code = read_run(copy).exit_code

@@ -174,6 +174,6 @@ class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
         if proxy.by_signal:
             return  # its processes are processes of this kernel
         before_ns = time.monotonic_ns()
-        _, shown_ns = await witness.tell()
+        _, shown_ns = await witness.read()
         if not before_ns <= shown_ns <= time.monotonic_ns():
             raise LabError(REMOTE.format(host=endpoint().host), hint="choose another substrate with --on")

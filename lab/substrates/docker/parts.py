@@ -39,7 +39,7 @@ class ContainerClock(WallClock):
     async def witness(self) -> ClockReading:
         """Start a process with this clock and ask it for the time. Raises ``UnknownOutcome``."""
         before_ns = time.time_ns()
-        shown_ns, _ = await self._witness.tell(self.path.name)
+        shown_ns, _ = await self._witness.read(self.path.name)
         return reading(shown_ns, before_ns, time.time_ns())
 
 
@@ -50,7 +50,7 @@ class Witness:
         self._engine = engine
         self.where: Container | None = None
 
-    async def tell(self, clock: str | None = None) -> tuple[int, int]:
+    async def read(self, clock: str | None = None) -> tuple[int, int]:
         """What the wall clock of that name and the monotonic clock show, in nanoseconds.
 
         Raises:
@@ -59,7 +59,7 @@ class Witness:
         if self.where is None:
             raise UnknownOutcome("nobody can be asked for the time yet")
         container = self.where.id
-        output = await self._engine.call(lambda api: _tell(api, container, clock))
+        output = await self._engine.call(lambda api: _read_clock(api, container, clock))
         try:
             wall, monotonic = output.split()
             return int(wall), int(monotonic)
@@ -67,7 +67,7 @@ class Witness:
             raise UnknownOutcome(f"a container asked for the time said {output[:200]!r}") from error
 
 
-def _tell(api: APIClient, container: str, clock: str | None) -> bytes:
+def _read_clock(api: APIClient, container: str, clock: str | None) -> bytes:
     environment = clock_environment(clock) if clock is not None else {}
     made: dict[str, Any] = api.exec_create(container, WITNESS, environment=environment)
     output: bytes = api.exec_start(made["Id"])

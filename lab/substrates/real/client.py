@@ -42,7 +42,7 @@ class ProcessClient(RealMachine[B]):
         """Send one command and wait for its answer, for as long as it takes."""
         return await self._exchange(command.id, msgspec.json.encode(command))
 
-    async def tell(self, command: Command) -> None:
+    async def send(self, command: Command) -> None:
         """Send a command that has no answer of its own; a client that is gone hears nothing."""
         with contextlib.suppress(ConnectionError):
             await self._say(msgspec.json.encode(command) + b"\n")
@@ -59,7 +59,7 @@ class ProcessClient(RealMachine[B]):
         """Read a line from its stdout; one without its end if there is no more."""
         raise NotImplementedError
 
-    async def _told_time(self) -> ClockReading:
+    async def _reported_time(self) -> ClockReading:
         """Ask the process what time it is; it answers whatever else it is doing."""
         self._clock_questions += 1
         question = Command(-self._clock_questions, "clock")

@@ -121,9 +121,9 @@ class RealMachine(Generic[B]):
         """Ask the process itself; if it can't answer, another one that has the same clock."""
         if not self.alive or "T" in self.states().values():
             return await self.clock.witness()
-        return await self._told_time()
+        return await self._reported_time()
 
-    async def _told_time(self) -> ClockReading:
+    async def _reported_time(self) -> ClockReading:
         raise NotImplementedError
 
     @property

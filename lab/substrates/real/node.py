@@ -133,7 +133,7 @@ class RedisNode(AskedNode, RealMachine[B], OnDisk):
         """Measure time by the wall clock that its processes see, or by the monotonic clock, which is ours."""
         return Stopwatch(time.monotonic_ns if monotonic else self.clock.now_ns)
 
-    async def _told_time(self) -> ClockReading:
+    async def _reported_time(self) -> ClockReading:
         """Ask for TIME; the answer was made somewhere between the question and now."""
         before_ns = time.time_ns()
         node_ns = await self.now_ns()

@@ -91,13 +91,13 @@ class SimClient(SimMachine):
     async def order(self, command: Command) -> Answer:
         """Send one command and wait for its answer, for as long as it takes."""
         answered = self._answer_to(command.id)
-        await self.tell(command)
+        await self.send(command)
         try:
             return await answered
         finally:
             self._waiting.pop(command.id, None)
 
-    async def tell(self, command: Command) -> None:
+    async def send(self, command: Command) -> None:
         """Send a command that has no answer of its own; a client that is gone hears nothing."""
         self.host.world.after(HAND_OVER_NS, self._give, command)
 
@@ -107,7 +107,7 @@ class SimClient(SimMachine):
         self._end()
         self._give_up(f"client {self.name} died")
 
-    async def told_time_ns(self) -> int:
+    async def reported_time_ns(self) -> int:
         """Ask the process what time it is; it answers whatever else it is doing."""
         self._clock_questions += 1
         return int((await self.order(Command(-self._clock_questions, "clock"))).text)

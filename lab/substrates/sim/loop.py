@@ -137,11 +137,11 @@ class HostLoop(asyncio.AbstractEventLoop):
         """The same for a reply: who waits longest is told, and must not raise."""
         host = self.host
         if self._awake or host.paused or self._closed:
-            self._io.append(Callback(_tell, (waiting, reply), None))
+            self._io.append(Callback(_deliver, (waiting, reply), None))
             return
         self._awake = True
         if self._armed_ns <= self._world.now_ns:  # timers are due as well
-            self._io.append(Callback(_tell, (waiting, reply), None))
+            self._io.append(Callback(_deliver, (waiting, reply), None))
             self._step()
         else:
             self._step(waiting, reply)
@@ -348,7 +348,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         """There is none."""
 
 
-def _tell(waiting: Waiting, reply: Any) -> None:
+def _deliver(waiting: Waiting, reply: Any) -> None:
     if waiting:  # or the connection was closed in the meantime
         waiting.popleft()[0](reply)
 

@@ -79,13 +79,13 @@ class SimMachine(Acts):
         """Ask the machine itself; one that can't answer has its clock looked at."""
         before_ns = time.time_ns()
         if self.alive and not self.host.paused:
-            return reading(await self.told_time_ns(), before_ns, time.time_ns())
+            return reading(await self.reported_time_ns(), before_ns, time.time_ns())
         await asyncio.sleep(ACT_S / 2)
         shown_ns = self.host.clock.wall_ns()
         await asyncio.sleep(ACT_S / 2)
         return reading(shown_ns, before_ns, time.time_ns())
 
-    async def told_time_ns(self) -> int:
+    async def reported_time_ns(self) -> int:
         """What the machine says its wall clock shows."""
         raise NotImplementedError
 

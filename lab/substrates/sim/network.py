@@ -191,7 +191,7 @@ class Connection:
         """The near end closes; the far end learns of it after what is still on its way."""
         if not self.near_closed:
             self.near_closed = True
-            self._tells_nobody()
+            self._drop_near()
             self.up.send(0, self._hang_up)
 
     def close_far(self, *, reset: bool = False) -> None:
@@ -204,13 +204,13 @@ class Connection:
             self.over = True
             self.way.connections.pop(self.number, None)
             self.way.listener.hung_up(self)
-            self._tell_near(reset)
+            self._notify_near(reset)
 
     def forget(self) -> None:
         """Refer to nobody any more."""
-        self._tells_nobody()
+        self._drop_near()
 
-    def _tells_nobody(self) -> None:
+    def _drop_near(self) -> None:
         """The near end is told nothing any more."""
         self.near_data = self.near_end = _nothing
 
@@ -232,13 +232,13 @@ class Connection:
         if not self.over:
             self.over = True
             self.way.connections.pop(self.number, None)
-            self._tell_near(reset)
+            self._notify_near(reset)
 
-    def _tell_near(self, reset: bool) -> None:
+    def _notify_near(self, reset: bool) -> None:
         if not self.near_closed:
             self.near_closed = True
             near_end = self.near_end
-            self._tells_nobody()
+            self._drop_near()
             near_end(reset)
 
 
@@ -281,7 +281,7 @@ class Network:
             if connection.number not in way.connections:
                 # The link was connected to, and found nobody behind it.
                 connection.over = True
-                connection._tell_near(False)
+                connection._notify_near(False)
 
         self.world.after(CONNECT_NS, arrive)
 

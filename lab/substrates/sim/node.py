@@ -290,7 +290,7 @@ class SimNode(AskedNode, SimMachine):
             raise UnknownOutcome(f"node {self.name} does not answer the lab: {answer}")
         return answer
 
-    async def told_time_ns(self) -> int:
+    async def reported_time_ns(self) -> int:
         """What TIME says."""
         return await self.now_ns()
 

@@ -24,7 +24,7 @@ class SimTransport(asyncio.Transport):
         self._protocol: asyncio.BaseProtocol | None = None
         self._received = bytearray()
         self._end: bool | None = None
-        self._told = False
+        self._notified = False
         self._closing = False
         self._reads = True
 
@@ -41,8 +41,8 @@ class SimTransport(asyncio.Transport):
     def arrived(self, data: bytes) -> None:
         """Bytes have reached this machine."""
         self._received += data
-        if self._protocol is not None and not self._told and not self._loop.is_closed():
-            self._told = True
+        if self._protocol is not None and not self._notified and not self._loop.is_closed():
+            self._notified = True
             self._loop.at_once(self._deliver)
 
     def ended(self, reset: bool) -> None:
@@ -51,12 +51,12 @@ class SimTransport(asyncio.Transport):
         self._notify()
 
     def _notify(self) -> None:
-        if self._protocol is not None and not self._told and not self._loop.is_closed():
-            self._told = True
+        if self._protocol is not None and not self._notified and not self._loop.is_closed():
+            self._notified = True
             self._loop.on_io(self._deliver)
 
     def _deliver(self) -> None:
-        self._told = False
+        self._notified = False
         protocol = self._protocol
         if self._closing or protocol is None:
             return
@@ -75,9 +75,9 @@ class SimTransport(asyncio.Transport):
     def _lose(self, error: Exception | None) -> None:
         if not self._closing:
             self._closing = True
-            self._loop.call_soon(self._tell_lost, error)
+            self._loop.call_soon(self._notify_lost, error)
 
-    def _tell_lost(self, error: Exception | None) -> None:
+    def _notify_lost(self, error: Exception | None) -> None:
         self._loop.transports.pop(self, None)
         protocol = self._protocol
         if protocol is not None:

@@ -133,9 +133,9 @@ class ProcessTransport(asyncio.SubprocessTransport):
 
     def _on_exit(self) -> None:
         if not self._loop.is_closed():
-            self._loop.on_io(self._tell_exit)
+            self._loop.on_io(self._notify_exit)
 
-    def _tell_exit(self) -> None:
+    def _notify_exit(self) -> None:
         self._returncode = self._process.popen.returncode
         self._stdin.forget()
         self._protocol.process_exited()

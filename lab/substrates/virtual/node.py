@@ -235,7 +235,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         """Ask the node who it is; its process id is a number of the world's own, the same in each run."""
         return dataclasses.replace(await super().life(), process_id=self.process_id)
 
-    async def told_time_ns(self) -> int:
+    async def reported_time_ns(self) -> int:
         """What TIME says."""
         return await self.now_ns()
 

@@ -32,14 +32,16 @@ def chosen(plan: Plan) -> list[str]:
 def test_each_scenario_is_taken_or_left_out_with_a_reason() -> None:
     plan = plan_for("redlock", REDLOCK, "sim")
     assert sorted([*chosen(plan), *reasons(plan)]) == sorted(ordinary_names())
-    told = reasons(plan)
+    reported = reasons(plan)
     assert (
-        told["redlock-fenced"] == told["delayed-write-fenced-control"] == "needs a lock that hands out fences"
+        reported["redlock-fenced"]
+        == reported["delayed-write-fenced-control"]
+        == "needs a lock that hands out fences"
     )
-    assert "announces its token" in told["redlock-cas"]
-    assert "follows a failover" in told["failover-race"]
-    assert "at the point between-setnx-and-expire" in told["crash-between-setnx-and-expire"]
-    assert set(told).isdisjoint(
+    assert "announces its token" in reported["redlock-cas"]
+    assert "follows a failover" in reported["failover-race"]
+    assert "at the point between-setnx-and-expire" in reported["crash-between-setnx-and-expire"]
+    assert set(reported).isdisjoint(
         {"partition-clockjump", "late-release", "extension-limit", "chaos", "late-set"}
     )
 
@@ -55,13 +57,13 @@ def test_a_control_is_left_out_with_its_scenario() -> None:
 
 def test_what_a_lock_cannot_do_is_said() -> None:
     bare = Kind("redlock", fences=False, extends=False, nodes=FIVE, at_once=False)
-    told = reasons(plan_for("redlock-hyperf", bare, "sim"))
-    assert told["extend-across-partition"] == "needs a lock that can extend a lease"
-    assert told["split-vote-control"] == "needs a lock that asks all nodes at once"
+    reported = reasons(plan_for("redlock-hyperf", bare, "sim"))
+    assert reported["extend-across-partition"] == "needs a lock that can extend a lease"
+    assert reported["split-vote-control"] == "needs a lock that asks all nodes at once"
     elsewhere = Kind("single", fences=False, nodes=("E",))
-    told = reasons(plan_for("single", elsewhere, "sim"))
-    assert told["healthy"] == "is for a lock on node A, and this one asks node E"
-    assert "late-release" not in told
+    reported = reasons(plan_for("single", elsewhere, "sim"))
+    assert reported["healthy"] == "is for a lock on node A, and this one asks node E"
+    assert "late-release" not in reported
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,10 @@ def test_junit_counts_and_tells() -> None:
 
 
 def test_markdown_says_how_to_repeat() -> None:
-    told = markdown(result(0, 3))
-    assert "0 of 1 as expected, 0 not, 1 unknown" in told
-    assert "`lab run healthy --seed 7`" in told
-    assert "1 of 2 (" in told
+    reported = markdown(result(0, 3))
+    assert "0 of 1 as expected, 0 not, 1 unknown" in reported
+    assert "`lab run healthy --seed 7`" in reported
+    assert "1 of 2 (" in reported
 
 
 def test_one_bad_run_of_many_decides_what_is_said() -> None:

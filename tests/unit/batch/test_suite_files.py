@@ -119,10 +119,10 @@ def test_the_suite_that_comes_with_the_lab() -> None:
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, words: list[str]) -> None:
     with pytest.raises(LabError) as caught:
         loaded(tmp_path, text)
-    told = caught.value.render()
+    reported = caught.value.render()
     assert caught.value.exit_code == 2
     for word in words:
-        assert word in told, told
+        assert word in reported, reported
 
 
 pieces = st.sampled_from(

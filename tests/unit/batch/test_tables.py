@@ -104,9 +104,9 @@ def test_runs_come_to_their_items() -> None:
 
 
 def test_every_row_and_every_reason_is_told() -> None:
-    told = io.StringIO()
-    print_result(Console(file=told, width=160), MATRIX)
-    for text in (told.getvalue(), markdown(MATRIX).replace("\\", "")):
+    reported = io.StringIO()
+    print_result(Console(file=reported, width=160), MATRIX)
+    for text in (reported.getvalue(), markdown(MATRIX).replace("\\", "")):
         for word in ("driver:pottery tuned", "MF", "skipped: driver:redlock-rb: a driver in Ruby"):
             assert word in text
         assert "2 of 3 (21% … 94%)" in text, text
@@ -156,8 +156,15 @@ def test_csv_reads_back(tmp_path: Path) -> None:
 
 
 def test_json_says_what_the_tables_say() -> None:
-    told = json.loads(json.dumps(MATRIX.to_dict()))
-    assert [one["state"] for one in told["cells"]] == ["known", "known", "unknown", "n/a", "known", "known"]
-    assert told["cells"][4]["as_expected"] == 2
-    assert "as_expected" not in told["cells"][1]
-    assert told["skipped"] == [{"lock": "driver:redlock-rb", "reason": "a driver in Ruby"}]
+    reported = json.loads(json.dumps(MATRIX.to_dict()))
+    assert [one["state"] for one in reported["cells"]] == [
+        "known",
+        "known",
+        "unknown",
+        "n/a",
+        "known",
+        "known",
+    ]
+    assert reported["cells"][4]["as_expected"] == 2
+    assert "as_expected" not in reported["cells"][1]
+    assert reported["skipped"] == [{"lock": "driver:redlock-rb", "reason": "a driver in Ruby"}]

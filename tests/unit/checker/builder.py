@@ -31,10 +31,12 @@ class HistoryBuilder:
         type: Any = "ok",
         *,
         asked: dict[str, Any] | None = None,
-        **told: Any,
+        **reported: Any,
     ) -> Self:
         """One operation from `call` to `back`; without `back` it never returned."""
-        shared: dict[str, Any] = {name: told.pop(name) for name in ("key", "grant_id") if name in told}
+        shared: dict[str, Any] = {
+            name: reported.pop(name) for name in ("key", "grant_id") if name in reported
+        }
         common: dict[str, Any] = {
             "process": who,
             "client": who.partition("/")[0],
@@ -44,7 +46,7 @@ class HistoryBuilder:
         }
         self._events.append(Event(time_ns=round(call * MS), type="invoke", **common, **(asked or {})))
         if back is not None:
-            self._events.append(Event(time_ns=round(back * MS), type=type, **common, **told))
+            self._events.append(Event(time_ns=round(back * MS), type=type, **common, **reported))
         return self
 
     def acquire(
@@ -57,14 +59,14 @@ class HistoryBuilder:
         *,
         ttl: float | None = TTL,
         claimed: float | None = None,
-        **told: Any,
+        **reported: Any,
     ) -> Self:
         asked = {} if ttl is None else {"ttl_ns": round(ttl * MS)}
         if claimed is not None:
-            told["claimed_ns"] = round(claimed * MS)
+            reported["claimed_ns"] = round(claimed * MS)
         if type == "fail":
-            told.setdefault("refused_by", 3)
-        return self.op(who, "acquire", call, back, type, asked=asked, grant_id=grant, **told)
+            reported.setdefault("refused_by", 3)
+        return self.op(who, "acquire", call, back, type, asked=asked, grant_id=grant, **reported)
 
     def extend(
         self,
@@ -76,17 +78,17 @@ class HistoryBuilder:
         *,
         ttl: float | None = TTL,
         claimed: float | None = None,
-        **told: Any,
+        **reported: Any,
     ) -> Self:
         asked = {} if ttl is None else {"ttl_ns": round(ttl * MS)}
         if claimed is not None:
-            told["claimed_ns"] = round(claimed * MS)
-        return self.op(who, "extend", call, back, type, asked=asked, grant_id=grant, **told)
+            reported["claimed_ns"] = round(claimed * MS)
+        return self.op(who, "extend", call, back, type, asked=asked, grant_id=grant, **reported)
 
     def release(
-        self, who: str, grant: str, call: float, back: float | None, type: str = "ok", **told: Any
+        self, who: str, grant: str, call: float, back: float | None, type: str = "ok", **reported: Any
     ) -> Self:
-        return self.op(who, "release", call, back, type, grant_id=grant, **told)
+        return self.op(who, "release", call, back, type, grant_id=grant, **reported)
 
     def read(
         self, who: str, grant: str | None, call: float, back: float, version: int, value: Any = None
@@ -109,8 +111,8 @@ class HistoryBuilder:
         key: str = "k",
     ) -> Self:
         asked = {"value": value or f"{who}-{call}", "version_read": based, "fence": fence, "token": token}
-        told = {} if version is None else {"version_written": version}
-        return self.op(who, "write", call, back, type, asked=asked, grant_id=grant, key=key, **told)
+        reported = {} if version is None else {"version_written": version}
+        return self.op(who, "write", call, back, type, asked=asked, grant_id=grant, key=key, **reported)
 
     def fault(
         self,

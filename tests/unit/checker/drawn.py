@@ -88,20 +88,20 @@ def _grants(
         if random.random() < 0.5:  # a lock that waits for its turn
             wait = max(wait, free[key] + random.choice((0, 0, 3, -4)) - play.busy[who])
         process, call, back = play.turn(who, wait, random.choice((1, 2, 6, 30)), kind)
-        told: dict[str, Any] = {"key": key, "token": f"t{number}"}
+        reported: dict[str, Any] = {"key": key, "token": f"t{number}"}
         if kind == "ok":
             fence = fences[key] + random.choice((1, 1, 1, 1, 0, -1))
             fences[key] = max(fences[key], fence)
-            told["fence"] = fence
+            reported["fence"] = fence
             if ttl is not None:
-                told["claimed"] = random.choice((None, ttl * 0.5, ttl - 1, ttl * 1.3))
-                told |= {"attempt_ns": round((call + 1) * MS)} if random.random() < 0.2 else {}
-                told |= {"deadline_ns": round((call + ttl) * MS)} if random.random() < 0.2 else {}
+                reported["claimed"] = random.choice((None, ttl * 0.5, ttl - 1, ttl * 1.3))
+                reported |= {"attempt_ns": round((call + 1) * MS)} if random.random() < 0.2 else {}
+                reported |= {"deadline_ns": round((call + ttl) * MS)} if random.random() < 0.2 else {}
         elif kind == "fail":
-            told["refused_by"] = random.choice((0, 2, 3))
-            told["error"] = random.choice(("taken", "timeout"))
+            reported["refused_by"] = random.choice((0, 2, 3))
+            reported["error"] = random.choice(("taken", "timeout"))
         never = kind == "info" and random.random() < 0.5
-        made.acquire(process, f"g{number}", call, None if never else back, kind, ttl=ttl, **told)
+        made.acquire(process, f"g{number}", call, None if never else back, kind, ttl=ttl, **reported)
         if kind == "ok":
             _under(play, who, f"g{number}", key, fences[key], ttl)
             free[key] = play.busy[who]
@@ -247,15 +247,15 @@ def shared(random: Random) -> HistoryBuilder:
     for number in range(random.randint(3, 9)):
         who, at = random.choice(CLIENTS), at + random.choice((0.5, 4, 9))
         kind = random.choices(("ok", "fail", "info"), (8, 2, 1))[0]
-        told: dict[str, Any] = {"error": "taken"} if kind == "fail" else {}
-        told |= {"grant_id": f"g{number}"} if named else {}
+        reported: dict[str, Any] = {"error": "taken"} if kind == "fail" else {}
+        reported |= {"grant_id": f"g{number}"} if named else {}
         ttl = random.choice((None, 20)) if named else None
         asked: dict[str, Any] = {"value": random.choice(wants)} | ({"ttl_ns": ttl * MS} if ttl else {})
         key = random.choice(("k", "k", "l"))
-        made.op(f"{who}/{number}", "acquire", at, at + 3, kind, asked=asked, key=key, **told)
+        made.op(f"{who}/{number}", "acquire", at, at + 3, kind, asked=asked, key=key, **reported)
         if kind == "ok" and random.random() < 0.7:
             over = at + random.choice((4, 10, 25))
-            made.op(f"{who}/{number}", "release", over, over + 1, key=key, **told)
+            made.op(f"{who}/{number}", "release", over, over + 1, key=key, **reported)
     return made
 
 
@@ -310,9 +310,9 @@ def demand(random: Random) -> HistoryBuilder:
         who = random.choice(CLIENTS[1:])
         at += random.choice((4, 9, 30))
         kind = random.choices(("fail", "info", "ok"), (8, 1, 1))[0]
-        told = {"refused_by": random.choice((0, 2, 3, None))} if kind == "fail" else {}
+        reported = {"refused_by": random.choice((0, 2, 3, None))} if kind == "fail" else {}
         made.acquire(
-            f"{who}/{number}", f"h{number}", at, at + random.choice((2, 8, 20)), kind, ttl=40, **told
+            f"{who}/{number}", f"h{number}", at, at + random.choice((2, 8, 20)), kind, ttl=40, **reported
         )
     _faults(random, made)
     return made.op("carol/99", "read", at + random.choice((5, 120, 300)), at + 301)

@@ -65,8 +65,8 @@ def _looks(
         value: dict[str, Any] = {"asked_ns": at * MS, "answered_ns": (at + 1) * MS, "look": number}
         value["commands"] = [_command(random, at, number) for _ in range(random.randint(0, most))]
         left = random.choice((1, 2, 5, 50, None))
-        told = {"token": token, "ttl_left_ns": left and left * MS} if token else {}
-        _node(made, "key-set" if token else "key-deleted", node, at + 1, value=value, **told)
+        reported = {"token": token, "ttl_left_ns": left and left * MS} if token else {}
+        _node(made, "key-set" if token else "key-deleted", node, at + 1, value=value, **reported)
     if random.random() < 0.2:
         _node(made, "node-down", node, random.randrange(3, 15))
     if random.random() < 0.8:

@@ -50,11 +50,11 @@ def leases(random: Random) -> HistoryBuilder:
         call = STEP * random.randint(0, 14)
         back = call + STEP * random.randint(0, 2)
         fence += random.choice((1, 1, 1, 0, -1))
-        told: dict[str, Any] = {"fence": fence, "token": f"t{number}"}
-        told["claimed"] = random.choice((None, ttl - STEP, ttl, ttl + STEP))
+        reported: dict[str, Any] = {"fence": fence, "token": f"t{number}"}
+        reported["claimed"] = random.choice((None, ttl - STEP, ttl, ttl + STEP))
         if random.random() < 0.3:
-            told["deadline_ns"] = (call + random.choice((ttl, ttl + STEP))) * MS
-        made.acquire(_processes(who, numbers), grant, call, back, ttl=ttl, **told)
+            reported["deadline_ns"] = (call + random.choice((ttl, ttl + STEP))) * MS
+        made.acquire(_processes(who, numbers), grant, call, back, ttl=ttl, **reported)
         for _ in range(random.randint(0, 3)):
             at = back + STEP * random.randint(0, 9)
             process, kind = _processes(who, numbers), random.choice(("extend", "write", "held", "write"))
@@ -111,10 +111,10 @@ def refusals(random: Random) -> HistoryBuilder:
     for number in range(random.randint(2, 7)):
         call = STEP * random.randint(2, 20)
         kind = random.choice(("fail", "fail", "fail", "ok"))
-        told = {"refused_by": random.choice((0, 2, 3))} if kind == "fail" else {}
+        reported = {"refused_by": random.choice((0, 2, 3))} if kind == "fail" else {}
         who = random.choice(CLIENTS[1:])
         back = call + STEP * random.randint(0, 5)
-        made.acquire(_processes(who, numbers), f"h{number}", call, back, kind, ttl=20, **told)
+        made.acquire(_processes(who, numbers), f"h{number}", call, back, kind, ttl=20, **reported)
     for number in range(random.choice((0, 1, 2))):
         f = random.choice(("crash", "partition", "pause"))
         targets = [random.choice(CLIENTS)] if f == "pause" else random.sample(NODES, random.choice((1, 2)))

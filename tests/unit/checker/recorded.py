@@ -202,8 +202,10 @@ def live_said(text: bytes) -> dict[str, Any]:
     lines, whole = watched(text)
     if not lines[-1].startswith("{"):
         return {"refused": lines[-1], "digest": whole}
-    *told, ending = map(json.loads, lines)
-    found = [[line["event"], *(line["finding"][n] for n in ("name", "key", "witnesses"))] for line in told]
+    *reported, ending = map(json.loads, lines)
+    found = [
+        [line["event"], *(line["finding"][n] for n in ("name", "key", "witnesses"))] for line in reported
+    ]
     said = {"found": found, "outcomes": ending["properties"], "doubts": ending["unknown_reasons"]}
     return said | {"digest": whole}
 
@@ -268,17 +270,17 @@ def _dense(draw: Callable[[int], HistoryBuilder], number: int) -> str:
     except HistoryError as error:
         return digest(str(error))
     assert not any("the check crashed" in p.why for p in verdict.properties.values()), number
-    told = [f for f in verdict.findings if f.severity is not Severity.INFORMATION and number % 4 == 0]
-    return digest(verdict.to_dict(), [list(explain(history, f, model).lines()) for f in told[:1]])
+    reported = [f for f in verdict.findings if f.severity is not Severity.INFORMATION and number % 4 == 0]
+    return digest(verdict.to_dict(), [list(explain(history, f, model).lines()) for f in reported[:1]])
 
 
 def golden_line(case: str) -> dict[str, Any]:
     """What is recorded of a golden history: every sentence as well."""
     history = load(GOLDEN / f"{case}.jsonl")
     verdict = check(history)
-    told = [line for one in explanations(history, verdict) for line in one.lines()]
+    reported = [line for one in explanations(history, verdict) for line in one.lines()]
     live = followed((GOLDEN / f"{case}.jsonl").read_bytes(), as_json=False)
-    line = {"history": case, "verdict": verdict.to_dict(), "explained": told, "live": live}
+    line = {"history": case, "verdict": verdict.to_dict(), "explained": reported, "live": live}
     return json.loads(json.dumps(line))  # type: ignore[no-any-return]
 
 

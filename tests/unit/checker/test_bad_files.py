@@ -17,7 +17,7 @@ from checker import History, HistoryError, load, save
 from checker.__main__ import main
 from checker.check import check
 from checker.formats import edn, jsonl, parquet_table
-from checker.formats.text import PIECE_BYTES, Lines, Text, size_of, told_size
+from checker.formats.text import PIECE_BYTES, Lines, Text, size_of, size_text
 from checker.history.arrays import largest_before
 from checker.history.events import Event, Params
 from tests.unit.checker.builder import HistoryBuilder
@@ -28,11 +28,11 @@ CASE = ROOT / "tests" / "golden" / "overlap-accepted.jsonl"
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: ")
-    assert "Traceback" not in told
+    reported = capsys.readouterr().err
+    assert reported.startswith("error: ")
+    assert "Traceback" not in reported
     for word in words:
-        assert word in told
+        assert word in reported
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +225,7 @@ def test_sizes_in_words(text: str, size: int) -> None:
 
 
 def test_sizes_are_told_as_they_are_written() -> None:
-    assert [told_size(n) for n in (5, 1 << 20, 3 << 29)] == ["5 B", "1 MiB", "1.5 GiB"]
+    assert [size_text(n) for n in (5, 1 << 20, 3 << 29)] == ["5 B", "1 MiB", "1.5 GiB"]
     for text in ("", "x", "0", "1e99999", "2XiB", "nan", "inf"):
         with pytest.raises(HistoryError):
             size_of(text)

@@ -190,12 +190,12 @@ def test_parts_must_follow_each_other(tmp_path: Path) -> None:
     one, two = read_range(tmp_path / "h", 0, cut, False), read_range(tmp_path / "h", cut, size, False)
     assert merge([one, two])[2] == len(lines)
     assert merge([one])[2] == 2
-    for wrong, told in (
+    for wrong, reported in (
         ([two], "saw 2, expected 0"),
         ([one, one], "saw 0, expected 2"),
         ([two, one], "saw 2"),
     ):
-        with pytest.raises(HistoryError, match=told):
+        with pytest.raises(HistoryError, match=reported):
             merge(wrong)
     (tmp_path / "h").write_bytes(b"".join(line.replace(b'"index"', b'"value"') for line in lines[:2]))
     bare = read_range(tmp_path / "h", 0, (tmp_path / "h").stat().st_size, False)

@@ -72,9 +72,9 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, kind: str, capsys: pytest.Ca
         assert {p.outcome for p in check(load(path)).properties.values()} == {"unknown"}
         return
     assert main([str(path)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"error: {path}: this is no whole gzip file: ")
-    assert "hint: " in told
+    reported = capsys.readouterr().err
+    assert reported.startswith(f"error: {path}: this is no whole gzip file: ")
+    assert "hint: " in reported
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,8 +52,8 @@ def test_guarantees_that_touch_do_not_hide_that_both_believed() -> None:
     )
     finding = only(builder, "belief-overlap")
     assert "both believed to hold 'k' for 500 ms" in finding.why
-    told = {name: finding.details[name] for name in ("overlap_ns", "start_offset_ns", "end_offset_ns")}
-    assert told == {
+    reported = {name: finding.details[name] for name in ("overlap_ns", "start_offset_ns", "end_offset_ns")}
+    assert reported == {
         "overlap_ns": 500 * MS,
         "start_offset_ns": 1_000 * MS,
         "end_offset_ns": 1_500 * MS,
@@ -121,10 +121,10 @@ def test_one_fence_given_twice_at_once_is_told_by_its_own_key() -> None:
 @pytest.mark.parametrize("apart", [0, 100])
 def test_a_fence_given_many_times_is_counted_once_each(apart: int) -> None:
     def builder(grants: int) -> HistoryBuilder:
-        told = HistoryBuilder(**EXACT)
+        reported = HistoryBuilder(**EXACT)
         for i in range(grants):
-            told.acquire(f"c{i}", f"g{i}", i * apart, i * apart + 10, ttl=1, fence=3)
-        return told
+            reported.acquire(f"c{i}", f"g{i}", i * apart, i * apart + 10, ttl=1, fence=3)
+        return reported
 
     assert len(builder(3).verdict().named("fence-order")) == 2
     assert builder(LISTED_MAX + 2).verdict().named("fence-order")[0].details["count"] == LISTED_MAX + 1
@@ -237,19 +237,19 @@ def test_a_version_given_twice_is_one_of_one_key() -> None:
 
 
 def test_what_is_unknown_about_the_resource_is_told() -> None:
-    def told(builder: HistoryBuilder) -> tuple[str, str]:
+    def reported(builder: HistoryBuilder) -> tuple[str, str]:
         verdict = builder.verdict()["resource"]
         return verdict.outcome, verdict.why
 
     held = HistoryBuilder().acquire("alice", "g", 0, 10)
-    assert told(held)[1].startswith("no write was accepted")
-    outcome, why = told(held.write("alice", "g", 20, 30, None, None))
+    assert reported(held)[1].startswith("no write was accepted")
+    outcome, why = reported(held.write("alice", "g", 20, 30, None, None))
     assert (outcome, why) == (
         "unknown",
         "the store returned no versions, so the order of writes is not known",
     )
     held.write("alice", "g", 40, 50, None, 1).write("bob", None, 40, 50, None, 1)
-    assert told(held)[1].startswith("the store gave version 1 of 'k' to two writes")
+    assert reported(held)[1].startswith("the store gave version 1 of 'k' to two writes")
 
 
 # -- writes of unknown outcome -------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ def test_there_are_golden_histories() -> None:
 def test_golden(case: str) -> None:
     expected = json.loads((GOLDEN / f"{case}.expected.json").read_text())
     verdict = check(load(GOLDEN / f"{case}.jsonl"))
-    told = verdict.to_dict()
-    outcomes = {name: p["outcome"] for name, p in told["properties"].items()}
-    found = sorted({f["name"] for p in told["properties"].values() for f in p["findings"]})
+    reported = verdict.to_dict()
+    outcomes = {name: p["outcome"] for name, p in reported["properties"].items()}
+    found = sorted({f["name"] for p in reported["properties"].values() for f in p["findings"]})
     assert (outcomes, found) == (expected["outcomes"], expected["findings"]), verdict
     for finding in verdict.findings:
         assert finding.evidence, finding.name

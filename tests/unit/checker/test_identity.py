@@ -37,9 +37,9 @@ def renamed_after_an_info(**params: Any) -> HistoryBuilder:
 
 
 @pytest.mark.parametrize("model", ["lease", *OWNED])
-@pytest.mark.parametrize("told", [HistoryBuilder.history, unnamed], ids=["with grant ids", "without"])
-def test_a_release_under_the_clients_next_process_name_ends_its_grant(model: str, told: Any) -> None:
-    assert exclusion(told(renamed_after_an_info(model=model))) is Outcome.OK
+@pytest.mark.parametrize("reported", [HistoryBuilder.history, unnamed], ids=["with grant ids", "without"])
+def test_a_release_under_the_clients_next_process_name_ends_its_grant(model: str, reported: Any) -> None:
+    assert exclusion(reported(renamed_after_an_info(model=model))) is Outcome.OK
 
 
 @pytest.mark.parametrize("model", OWNED)
@@ -116,16 +116,16 @@ def refused(builder: HistoryBuilder) -> HistoryError:
 
 @pytest.mark.parametrize(("field", "named"), [("key", "key"), ("grant_id", "grant")])
 def test_a_completion_is_of_what_its_invocation_names(field: str, named: str) -> None:
-    def called(asked: str | None, told: str | None) -> History:
+    def called(asked: str | None, reported: str | None) -> History:
         shared = {"time_ns": 0, "process": "alice", "f": "held", "key": "k"}
         events = [
             Event(**(shared | {"type": kind, field: name}))  # type: ignore[arg-type]
-            for kind, name in (("invoke", asked), ("ok", told))
+            for kind, name in (("invoke", asked), ("ok", reported))
         ]
         return History.from_events(events)
 
-    for asked, told in (("x", "x"), ("x", None), (None, "x"), (None, None)):
-        assert len(called(asked, told).ops) == 1
+    for asked, reported in (("x", "x"), ("x", None), (None, "x"), (None, None)):
+        assert len(called(asked, reported).ops) == 1
     with pytest.raises(
         HistoryError, match=rf"^field '{named}': the completion names another {named}: alice held \(event 0\)"
     ):

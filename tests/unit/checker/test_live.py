@@ -62,15 +62,15 @@ def test_agrees_with_the_offline_check_on_every_stored_history() -> None:
     assert compared > 100
 
 
-def told(builder: HistoryBuilder) -> list[tuple[int, str]]:
+def reported(builder: HistoryBuilder) -> list[tuple[int, str]]:
     judge = Judge(builder.params)
     found = [(at, f.name) for at, event in enumerate(builder.events()) for f in judge.feed(event)]
     return found + [(-1, f.name) for f in judge.end()]
 
 
 def test_a_violation_is_reported_with_the_event_after_which_it_is_certain() -> None:
-    assert told(violated()) == [(4, "overlap")]
-    assert told(HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)) == [
+    assert reported(violated()) == [(4, "overlap")]
+    assert reported(HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 20, 30)) == [
         (-1, "overlap")
     ]
 
@@ -82,7 +82,7 @@ def test_what_is_released_at_the_moment_of_the_next_grant_is_no_overlap() -> Non
         .acquire("bob", "g2", 20, 30)
         .release("alice", "g1", 30, 31)
     )
-    assert told(builder.write("bob", "g2", 40, 50, 0, 1)) == []
+    assert reported(builder.write("bob", "g2", 40, 50, 0, 1)) == []
 
 
 def test_a_release_that_names_no_grant_may_be_of_any() -> None:
@@ -98,24 +98,24 @@ def test_a_release_without_a_grant_counts_although_a_named_one_follows() -> None
     builder.acquire("bob", "g2", 20, 30).release("alice/1", "g1", 200, 210)
     builder.acquire("carol", "g3", 1_021, 1_022).write("carol", "g3", 1_040, 1_050, 0, 1)
     assert offline(builder.history()) == {}
-    assert told(builder) == []
+    assert reported(builder) == []
 
 
 def test_a_release_of_a_grant_that_nobody_acquired_may_be_of_any_of_its_client() -> None:
     builder = HistoryBuilder().acquire("alice", "g1", 0, 10).release("alice", "g9", 15, 16)
     builder.acquire("bob", "g2", 20, 30).write("bob", "g2", 40, 50, 0, 1)
     assert offline(builder.history()) == {}
-    assert told(builder) == []
+    assert reported(builder) == []
 
 
 def test_a_release_of_nothing_that_is_known_is_over_when_it_returned() -> None:
     """It may have ended what was held when it was called, and nothing that was acquired after its return."""
     builder = HistoryBuilder().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
     builder.release("alice", "g9", 15, 16, key=None).acquire("alice", "g1", 20, 30)
-    assert told(builder.acquire("bob", "g2", 40, 50)) == [(-1, "overlap")]
+    assert reported(builder.acquire("bob", "g2", 40, 50)) == [(-1, "overlap")]
     late = HistoryBuilder().acquire("carol", "g0", 0, 5).release("carol", "g0", 6, 7)
     late.release("alice", "g9", 15, 35, key=None).acquire("alice/1", "g1", 20, 30)
-    assert told(late.acquire("bob", "g2", 40, 50)) == []
+    assert reported(late.acquire("bob", "g2", 40, 50)) == []
 
 
 def test_an_extension_that_names_no_grant_may_be_of_any() -> None:
@@ -126,7 +126,7 @@ def test_an_extension_that_names_no_grant_may_be_of_any() -> None:
     )
     builder.acquire("bob", "g2", 200, 210).write("bob", "g2", 220, 230, 0, 1)
     assert offline(builder.history()) == {}
-    assert told(builder) == []
+    assert reported(builder) == []
 
 
 def test_a_short_extension_counts_however_many_follow() -> None:
@@ -135,20 +135,20 @@ def test_a_short_extension_counts_however_many_follow() -> None:
         builder.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
     builder.acquire("bob", "g2", 1_200, 1_210).write("bob", "g2", 1_220, 1_230, 0, 1)
     assert offline(builder.history()) == {}
-    assert told(builder) == []
+    assert reported(builder) == []
 
 
 def test_a_grant_that_was_just_extended_and_one_that_is_released_do_not_overlap() -> None:
     builder = HistoryBuilder().acquire("alice", "g1", 0, 10).acquire("bob", "g2", 1_100, 1_110)
     builder.extend("alice", "g1", 1_200, 1_300).release("bob", "g2", 1_300, 1_310)
-    assert told(builder) == [(5, "continuity-loss")]
+    assert reported(builder) == [(5, "continuity-loss")]
     assert [name for name, _ in offline(builder.history())] == ["continuity-loss"]
 
 
 def test_a_write_that_took_a_later_version_is_late_although_it_returned_first() -> None:
     builder = HistoryBuilder().acquire("alice", "g1", 0, 10).write("alice", "g1", 20, 90, None, 2)
     builder.acquire("bob", "g2", 50, 60).write("bob", "g2", 70, 100, None, 1)
-    assert (7, "unfenced-write") in told(builder)
+    assert (7, "unfenced-write") in reported(builder)
 
 
 def test_a_lost_update_waits_for_an_earlier_write_of_the_same_grant() -> None:
@@ -160,7 +160,7 @@ def test_a_lost_update_waits_for_an_earlier_write_of_the_same_grant() -> None:
     )
     builder.acquire("alice", "g1", 20, 30).write("alice", "g1", 40, 90, 4, 6)
     builder.write("alice/2", "g1", 50, 60, 5, 7).read("alice/2", "g1", 70, 80, 7)
-    assert told(builder) == []
+    assert reported(builder) == []
     assert offline(builder.history()) == {}
 
 
@@ -171,7 +171,7 @@ def test_an_early_long_extension_counts_however_many_follow() -> None:
         builder.extend("alice", "g1", 10 + 10 * number, 15 + 10 * number)
     builder.acquire("bob", "g2", 5_000, 5_010).write("bob", "g2", 5_020, 5_030, 0, 1)
     builder.write("alice", "g1", 10_000, 10_010, 1, 2)
-    assert "unfenced-write" in {name for _, name in told(builder)}
+    assert "unfenced-write" in {name for _, name in reported(builder)}
 
 
 def test_a_claim_that_a_later_stall_may_explain_is_not_ok(
@@ -338,7 +338,7 @@ def turns(count: int, *, released: bool) -> Iterator[Event]:
             "key": f"k{turn % 3}",
             "grant_id": grant,
         }
-        told: dict[str, dict[str, Any]] = {
+        reported: dict[str, dict[str, Any]] = {
             "acquire": {"fence": turn, "claimed_ns": 900 * MS},
             "write": {"version_written": turn + 1},
         }
@@ -349,7 +349,7 @@ def turns(count: int, *, released: bool) -> Iterator[Event]:
         for number, f in enumerate(("acquire", "write", "held", *(["release"] * released))):
             begin = at + 10 * number * MS
             yield Event(time_ns=begin, type="invoke", f=f, **fields, **asked.get(f, {}))
-            yield Event(time_ns=begin + MS, type="ok", f=f, **fields, **told.get(f, {}))
+            yield Event(time_ns=begin + MS, type="ok", f=f, **fields, **reported.get(f, {}))
 
 
 def test_memory_does_not_grow_with_the_number_of_operations() -> None:

@@ -11,7 +11,7 @@ from checker.history.events import Event
 from checker.live.doubts import LISTED_MAX, Doubts
 
 
-def told(*events: Event) -> list[str]:
+def reported(*events: Event) -> list[str]:
     doubts = Doubts()
     for at, event in enumerate(events):
         doubts.look(event, at)
@@ -31,35 +31,35 @@ def test_only_an_abort_and_an_anchor_that_failed_are_reasons(process: str, type:
         ("lab", "abort"): ["the harness failed: why (event 0)"],
         ("lab", "anchor"): ["an anchor never came: why (event 0)"] if type == "fail" else [],
     }
-    assert told(event(process, type, f, error="why", value="what")) == expected.get((process, f), [])
+    assert reported(event(process, type, f, error="why", value="what")) == expected.get((process, f), [])
 
 
 def test_what_is_said_where_no_reason_was_given() -> None:
-    assert told(event("lab", "info", "abort")) == ["the harness failed: no reason given (event 0)"]
-    assert told(event("lab", "fail", "anchor", value="x")) == ["an anchor never came: x (event 0)"]
-    assert told(event("lab", "fail", "anchor")) == ["an anchor never came: ? (event 0)"]
+    assert reported(event("lab", "info", "abort")) == ["the harness failed: no reason given (event 0)"]
+    assert reported(event("lab", "fail", "anchor", value="x")) == ["an anchor never came: x (event 0)"]
+    assert reported(event("lab", "fail", "anchor")) == ["an anchor never came: ? (event 0)"]
 
 
 def test_a_fault_needs_its_receipt() -> None:
     asked = event("nemesis", "invoke", "jump", fault_id="a")
     missing = "no receipt for jump (event 0)"
-    assert told(asked) == [missing]
-    assert told(asked, event("nemesis", "ok", "jump", fault_id="a")) == []
-    assert told(asked, event("nemesis", "fail", "jump", fault_id="a")) == [missing]
-    assert told(asked, event("nemesis", "info", "jump", fault_id="a")) == [missing]
+    assert reported(asked) == [missing]
+    assert reported(asked, event("nemesis", "ok", "jump", fault_id="a")) == []
+    assert reported(asked, event("nemesis", "fail", "jump", fault_id="a")) == [missing]
+    assert reported(asked, event("nemesis", "info", "jump", fault_id="a")) == [missing]
     for other in ({"fault_id": "b"}, {"fault_id": "a", "heals": "a"}, {}):
-        assert told(asked, event("nemesis", "ok", "jump", **other)) == [missing]
-    assert told(asked, event("nemesis", "ok", "drift", fault_id="a")) == [missing]
-    assert told(asked, event("lab", "ok", "jump", fault_id="a")) == [missing]
-    assert told(asked, asked, event("nemesis", "ok", "jump", fault_id="a")) == [missing]
-    assert told(asked, asked) == [missing, "no receipt for jump (event 1)"]
+        assert reported(asked, event("nemesis", "ok", "jump", **other)) == [missing]
+    assert reported(asked, event("nemesis", "ok", "drift", fault_id="a")) == [missing]
+    assert reported(asked, event("lab", "ok", "jump", fault_id="a")) == [missing]
+    assert reported(asked, asked, event("nemesis", "ok", "jump", fault_id="a")) == [missing]
+    assert reported(asked, asked) == [missing, "no receipt for jump (event 1)"]
     unnamed = event("nemesis", "invoke", "jump")
-    assert told(unnamed, event("nemesis", "ok", "jump")) == []
+    assert reported(unnamed, event("nemesis", "ok", "jump")) == []
 
 
 @pytest.mark.parametrize("many", [LISTED_MAX - 1, LISTED_MAX, LISTED_MAX + 1, LISTED_MAX + 5])
 def test_only_the_first_reasons_are_listed(many: int) -> None:
-    found = told(*(event("lab", "info", "abort", error=str(n)) for n in range(many)))
+    found = reported(*(event("lab", "info", "abort", error=str(n)) for n in range(many)))
     assert found[:LISTED_MAX] == [
         f"the harness failed: {n} (event {n})" for n in range(min(many, LISTED_MAX))
     ]

@@ -110,10 +110,10 @@ def test_a_line_without_an_end_is_an_error(
     monkeypatch.setattr(lines, "LINE_MAX", 1 << 20)
     monkeypatch.setattr(lines.time, "sleep", lambda _: (tmp_path / "h").write_bytes(b""))  # type: ignore[attr-defined]
     (tmp_path / "h").write_bytes(b"x" * size)
-    told = "the file became shorter" if fits else f"{tmp_path / 'h'}: saw a line of more than 1 MiB"
+    reported = "the file became shorter" if fits else f"{tmp_path / 'h'}: saw a line of more than 1 MiB"
     with pytest.raises(HistoryError) as caught:
         next(lines_of(str(tmp_path / "h")))
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_each_line_is_what_it_is() -> None:
@@ -133,7 +133,7 @@ def test_each_line_is_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "told"),
+    ("read", "reported"),
     [
         (
             [EVENT],
@@ -165,14 +165,14 @@ def test_each_line_is_what_it_is() -> None:
         ([HEADER, b"\xff"], None),
     ],
 )
-def test_a_line_that_is_nothing_of_it_is_an_error(read: list[bytes], told: str | None) -> None:
+def test_a_line_that_is_nothing_of_it_is_an_error(read: list[bytes], reported: str | None) -> None:
     reader = Reader("FILE")
     for line in read[:-1]:
         reader.read(line)
     with pytest.raises(HistoryError) as caught:
         reader.read(read[-1])
     assert (caught.value.file, caught.value.line) == ("FILE", len(read))
-    assert told is None or str(caught.value) == told
+    assert reported is None or str(caught.value) == reported
     assert reader.footer is None
 
 

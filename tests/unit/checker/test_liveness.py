@@ -10,10 +10,10 @@ CLIENTS = {"clients": ["alice", "bob", "carol"]}
 
 
 def refused(
-    builder: HistoryBuilder, begin: int, end: int, who: str = "bob", every: int = 100, **told: int | None
+    builder: HistoryBuilder, begin: int, end: int, who: str = "bob", every: int = 100, **reported: int | None
 ) -> HistoryBuilder:
     for number, at in enumerate(range(begin, end, every)):
-        builder.acquire(who, f"{who}-{begin}-{number}", at, at + every // 2, "fail", **told)
+        builder.acquire(who, f"{who}-{begin}-{number}", at, at + every // 2, "fail", **reported)
     return builder
 
 

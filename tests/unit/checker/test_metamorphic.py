@@ -73,7 +73,7 @@ def coarse(history: History) -> set[tuple[str, str | None]]:
     return {(same.get(name, name), key) for name, key in violations(history)}
 
 
-def told(history: History) -> list[tuple[str, str, tuple[int, ...]]]:
+def reported(history: History) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(f.name, str(f.severity), f.witnesses) for f in check(history).findings]
 
 
@@ -94,7 +94,7 @@ def test_renaming_processes_changes_nothing(built: HistoryBuilder, new: list[str
         Event(**{**fields(e), "process": mapping[e.process], "client": mapping[e.process]})
         for e in built.events()
     ]
-    assert told(History.from_events(renamed, built.params)) == told(built.history())
+    assert reported(History.from_events(renamed, built.params)) == reported(built.history())
 
 
 def going_on_as_others(built: HistoryBuilder, changes: list[bool], *, named: bool) -> History:

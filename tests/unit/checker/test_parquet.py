@@ -110,15 +110,15 @@ REWRITTEN: tuple[tuple[Any, str], ...] = (
 
 @pytest.mark.parametrize("number", range(len(REWRITTEN)))
 def test_a_table_that_is_another_is_named(pl: Any, tmp_path: Path, number: int) -> None:
-    change, told = REWRITTEN[number]
+    change, reported = REWRITTEN[number]
     path = tmp_path / "h.parquet"
-    history = drawn_builder(5).history() if "ttl" not in told else SOME[0]
+    history = drawn_builder(5).history() if "ttl" not in reported else SOME[0]
     parquet.save(history, path)
     metadata = {"history": pl.read_parquet_metadata(path)["history"]}
     change(pl, pl.read_parquet(path)).write_parquet(path, metadata=metadata)
     with pytest.raises(HistoryError) as caught:
         parquet_table.read_here(path, 2**40)
-    assert re.sub(r"\d+ missing", "1 missing", str(caught.value)).startswith(told)
+    assert re.sub(r"\d+ missing", "1 missing", str(caught.value)).startswith(reported)
 
 
 def test_a_digest_that_is_gone_or_wrong_is_named(pl: Any, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_digest_that_is_gone_or_wrong_is_named(pl: Any, tmp_path: Path) -> Non
     parquet.save(SOME[0], path)
     text = pl.read_parquet_metadata(path)["history"]
     hint = "hint: get the file once more; if another tool rewrote it, start from what checker.save wrote"
-    for metadata, told in (
+    for metadata, reported in (
         ({"history": text}, "its digest is gone"),
         ({"history": text, KEY: BLANK}, "its digest does not agree with its bytes"),
     ):
@@ -134,7 +134,7 @@ def test_a_digest_that_is_gone_or_wrong_is_named(pl: Any, tmp_path: Path) -> Non
         with pytest.raises(HistoryError) as caught:
             parquet.load(path)
         assert str(caught.value) == (
-            f"field '{KEY}': the file was changed after it was written: {told}\n{hint}"
+            f"field '{KEY}': the file was changed after it was written: {reported}\n{hint}"
         )
 
 
@@ -181,16 +181,16 @@ def test_the_size_is_that_of_the_columns(pl: Any, tmp_path: Path) -> None:
 
 
 def test_a_helper_that_dies_is_named(pl: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dead(code: int, told: bytes) -> Any:
-        return lambda *_, **__: parquet_table.subprocess.CompletedProcess([], code, b"", told)  # type: ignore[attr-defined]
+    def dead(code: int, reported: bytes) -> Any:
+        return lambda *_, **__: parquet_table.subprocess.CompletedProcess([], code, b"", reported)  # type: ignore[attr-defined]
 
-    for code, told, words in (
+    for code, reported, words in (
         (-6, b"one\nlast words\n", "last words"),
         (-6, b"", "-6"),
         (1, b"x" * 300, "x" * 200 + ")"),
         (1, b"\xff", "\ufffd"),
     ):
-        monkeypatch.setattr(parquet_table.subprocess, "run", dead(code, told))  # type: ignore[attr-defined]
+        monkeypatch.setattr(parquet_table.subprocess, "run", dead(code, reported))  # type: ignore[attr-defined]
         with pytest.raises(HistoryError) as caught:
             parquet_table.read_apart(tmp_path / "h", 1)
         assert "saw a damaged file, on which polars failed (" + words in str(caught.value)

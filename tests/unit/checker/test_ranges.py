@@ -19,20 +19,20 @@ HINT = "leave a duration out that has no end; count time from the start of the r
 STAMPS = ("attempt_ns", "deadline_ns", "version_read", "version_written")
 
 
-def acquired(call: int = 0, back: int = 1, type: Any = "ok", **told: Any) -> History:
+def acquired(call: int = 0, back: int = 1, type: Any = "ok", **said: Any) -> History:
     """Alice, and then Bob, who is told these numbers."""
     events = [
         Event(time_ns=0, process="alice", type="invoke", f="acquire"),
         Event(time_ns=1, process="alice", type="ok", f="acquire"),
         Event(time_ns=call, process="bob", type="invoke", f="acquire"),
-        Event(time_ns=back, process="bob", type=type, f="acquire", **told),
+        Event(time_ns=back, process="bob", type=type, f="acquire", **said),
     ]
     return History.from_events(events)
 
 
-def refused(**told: Any) -> str:
+def refused(**said: Any) -> str:
     with pytest.raises(HistoryError) as caught:
-        acquired(**told)
+        acquired(**said)
     assert caught.value.hint == HINT
     return f"{caught.value.field}: {caught.value.problem}"
 
@@ -101,8 +101,8 @@ def test_a_number_beyond_64_bits_is_named_with_its_event(number: int) -> None:
 )
 def test_the_bounds_of_what_others_report(name: str, most: int) -> None:
     def reported(number: int) -> History:
-        told: dict[str, Any] = {"time_ns": 5, "process": "lab", "type": "info", "f": "phase", name: number}
-        event = Event(**told)
+        said: dict[str, Any] = {"time_ns": 5, "process": "lab", "type": "info", "f": "phase", name: number}
+        event = Event(**said)
         return History.from_events([Event(time_ns=4, process="lab", type="info", f="phase"), event])
 
     for number in (most, -most):
@@ -236,8 +236,8 @@ def test_what_the_lab_invokes_is_no_fault() -> None:
 
 
 def test_stalls_of_clients_and_of_the_lab() -> None:
-    def stall(process: str, **told: Any) -> Event:
-        return Event(time_ns=100, process=process, type="info", f="stall", **told)
+    def stall(process: str, **said: Any) -> Event:
+        return Event(time_ns=100, process=process, type="info", f="stall", **said)
 
     history = History.from_events(
         [

@@ -65,7 +65,7 @@ def test_a_node_never_had_a_token_only_if_everything_was_seen_of_it() -> None:
     assert not node().never_had("t")
     assert not node(left=True, downs=[(1, 1)]).never_had("t")
     assert not node(left=True, hit=True).never_had("t")
-    assert not node(left=True, untold=[deletes]).never_had("t")
+    assert not node(left=True, unordered=[deletes]).never_had("t")
     assert node(look(10, None, command("SET k u"), deletes), left=True).never_had("t")
     assert node(look(10, None, command("SET k t NX")), left=True).never_had("t")
     assert not node(look(10, None, command("SET k t NX"), deletes), left=True).never_had("t")
@@ -75,7 +75,11 @@ def test_a_node_never_had_a_token_only_if_everything_was_seen_of_it() -> None:
 
 def test_all_commands_of_a_node() -> None:
     one, two, three = (command(f"GET {name}") for name in "abc")
-    assert list(node(look(1, None, one), look(5, None, two), untold=[three]).commands()) == [one, two, three]
+    assert list(node(look(1, None, one), look(5, None, two), unordered=[three]).commands()) == [
+        one,
+        two,
+        three,
+    ]
 
 
 def test_when_a_token_was_lost() -> None:
@@ -151,7 +155,7 @@ def test_what_is_no_look() -> None:
 def test_what_befell_a_node() -> None:
     touched = note("key-touched", value={"commands": [{"command": "DEL k", "seen_ns": 4}]})
     known = seen(touched, note("node-down", at=7), note("node-left", at=9)).nodes["k"]["A"]
-    assert known.untold == [Command(("DEL", "k"), 0, 4, 0, 0)]
+    assert known.unordered == [Command(("DEL", "k"), 0, 4, 0, 0)]
     assert (known.downs, known.left) == ([(7, 1)], True)
     assert not known.looks
 

@@ -111,9 +111,9 @@ def test_the_model_that_claims_least() -> None:
     def likely(builder: HistoryBuilder) -> str:
         return Evidence(builder.history()).model
 
-    def locks(*told: dict[str, Any], asked: tuple[dict[str, Any], ...] = ({}, {})) -> HistoryBuilder:
+    def locks(*reported: dict[str, Any], asked: tuple[dict[str, Any], ...] = ({}, {})) -> HistoryBuilder:
         builder = HistoryBuilder()
-        for number, (one, more) in enumerate(zip(told, asked, strict=False)):
+        for number, (one, more) in enumerate(zip(reported, asked, strict=False)):
             builder.op(f"a{number}", "acquire", 2 * number, 2 * number + 1, asked=more, **one)
         return builder
 

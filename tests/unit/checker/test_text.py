@@ -9,7 +9,7 @@ import pytest
 
 from checker.errors import HistoryError
 from checker.formats import FORMATS, detect, load, save, text
-from checker.formats.text import Lines, Text, size_of, told_size
+from checker.formats.text import Lines, Text, size_of, size_text
 from tests.unit.checker.builder import HistoryBuilder
 
 
@@ -99,7 +99,7 @@ def test_a_size_in_words(words: str, size: int | None) -> None:
 
 def test_sizes_are_told_in_the_largest_unit_that_fits() -> None:
     sizes = (0, 1, 1023, 1024, 1536, (1 << 20) - 1, 1 << 20, 5 << 28, 1 << 30, 1 << 40, 3 << 41)
-    assert [told_size(size) for size in sizes] == [
+    assert [size_text(size) for size in sizes] == [
         *("0 B", "1 B", "1.02e+03 B", "1 KiB", "1.5 KiB", "1.02e+03 KiB"),
         *("1 MiB", "1.25 GiB", "1 GiB", "1 TiB", "6 TiB"),
     ]
@@ -127,12 +127,12 @@ def test_saving_says_what_it_cannot_do(tmp_path: Path) -> None:
     assert (tmp_path / "h").read_bytes() == (tmp_path / "h.jsonl").read_bytes()
     save(history, tmp_path / "h.txt", "edn")
     assert load(tmp_path / "h.txt", "edn").params == history.params
-    told = {
+    reported = {
         "h.gz": "a compressed history can be read, not written\nhint: save as .jsonl, then gzip",
         "h.log": "this format can be read, not written\nhint: save as .jsonl",
         "none/h.edn": "cannot be written: no such file or directory",
     }
-    for name, words in told.items():
+    for name, words in reported.items():
         with pytest.raises(HistoryError) as caught:
             save(history, tmp_path / name)
         assert str(caught.value) == f"{tmp_path / name}: {words}"

@@ -44,7 +44,7 @@ class Watched(HistoryBuilder):
     def _node(
         self, f: str, at: float, node: str, token: str | None, left: float, value: dict[str, object]
     ) -> None:
-        told = {"token": token, "ttl_left_ns": round(left * MS)} if token else {}
+        reported = {"token": token, "ttl_left_ns": round(left * MS)} if token else {}
         self._events.append(
             Event(
                 time_ns=round(at * MS),
@@ -54,7 +54,7 @@ class Watched(HistoryBuilder):
                 node=node,
                 key=None if f == "node-left" else "k",
                 value=value,
-                **told,  # type: ignore[arg-type]
+                **reported,  # type: ignore[arg-type]
             )
         )
 
@@ -72,13 +72,13 @@ class Watched(HistoryBuilder):
 # -- liveness ------------------------------------------------------------------------------------------------
 
 
-def refusals(count: int, every: int, **told: Any) -> HistoryBuilder:
+def refusals(count: int, every: int, **reported: Any) -> HistoryBuilder:
     """Alice holds and releases; from 100 ms on Bob is refused, at once each time."""
     builder = HistoryBuilder(unavailable_ns=1_000 * MS, grace_ns=200 * MS)
     builder.acquire("alice", "g1", 0, 10, ttl=10_000).release("alice", "g1", 20, 30)
     for number in range(count):
         at = 300 + number * every
-        builder.acquire("bob", f"b{number}", at, at + 20, "fail", ttl=10_000, **told)
+        builder.acquire("bob", f"b{number}", at, at + 20, "fail", ttl=10_000, **reported)
     return builder
 
 
@@ -143,8 +143,8 @@ def test_one_proof_among_idle_times_is_enough() -> None:
 def granted(*, old: str, fresh: str, **params: object) -> Watched:
     """Alice calls at 0, gets some nodes at 5, the others at 600, and says that her attempt began at 590."""
     builder = Watched(**params)
-    told: dict[str, Any] = {"attempt_ns": 590 * MS, "deadline_ns": 1_580 * MS, "token": "t"}
-    builder.acquire("alice", "g1", 0, 610, claimed=970, **told)
+    reported: dict[str, Any] = {"attempt_ns": 590 * MS, "deadline_ns": 1_580 * MS, "token": "t"}
+    builder.acquire("alice", "g1", 0, 610, claimed=970, **reported)
     builder.sets(old, "t", 5).sets(fresh, "t", 600)
     return builder.look("ABCDE".translate({ord(c): None for c in old + fresh}), 602, None)
 
@@ -195,9 +195,9 @@ def test_success_after_the_lease_is_no_validity_below_zero() -> None:
 def overtaken(*, watched: bool, fences: bool = True) -> Watched:
     """Alice asks first and draws fence 2; Bob gets 3 and is done; only then do nodes have Alice's token."""
     builder = Watched(lock_fences=fences)
-    told: list[dict[str, Any]] = [{"fence": 3}, {"fence": 2}] if fences else [{}, {}]
-    builder.acquire("bob", "b", 10, 20, token="b", **told[0]).release("bob", "b", 40, 45)
-    builder.acquire("alice", "a", 0, 80, token="a", **told[1])
+    reported: list[dict[str, Any]] = [{"fence": 3}, {"fence": 2}] if fences else [{}, {}]
+    builder.acquire("bob", "b", 10, 20, token="b", **reported[0]).release("bob", "b", 40, 45)
+    builder.acquire("alice", "a", 0, 80, token="a", **reported[1])
     if watched:
         builder.sets("ABC", "b", 15).look("DE", 16, None).look("ABC", 50, None, "DEL k", ran=44)
         builder.sets("ABC", "a", 70).look("DE", 71, None)
@@ -249,8 +249,8 @@ def believed(builder: HistoryBuilder) -> list[tuple[float, float]]:
 def held(
     builder: HistoryBuilder, call: float, back: float, answer: str, claimed: float | None = None
 ) -> HistoryBuilder:
-    told: dict[str, Any] = {} if claimed is None else {"claimed_ns": round(claimed * MS)}
-    return builder.op("alice", "held", call, back, grant_id="g", value=answer, **told)
+    reported: dict[str, Any] = {} if claimed is None else {"claimed_ns": round(claimed * MS)}
+    return builder.op("alice", "held", call, back, grant_id="g", value=answer, **reported)
 
 
 def test_a_client_that_says_held_after_a_failed_extension_believes_on() -> None:
@@ -381,5 +381,5 @@ def test_nothing_seen_is_no_cause_and_a_cause_is_in_the_json_form() -> None:
     seen = overlapping("DE").look("ABC", 118, "b", left=897).verdict()
     (overlap,) = (finding for finding in seen.findings if finding.name == "overlap")
     assert overlap.cause is not None
-    told = seen.to_dict()["properties"]["mutual_exclusion"]["findings"]
-    assert [finding["cause"] for finding in told] == [overlap.cause.to_dict()]
+    reported = seen.to_dict()["properties"]["mutual_exclusion"]["findings"]
+    assert [finding["cause"] for finding in reported] == [overlap.cause.to_dict()]

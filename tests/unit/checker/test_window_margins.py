@@ -37,10 +37,10 @@ def test_uncertain_stamps_narrow_belief_and_widen_what_is_possible() -> None:
 
 
 def test_belief_follows_what_an_extension_was_told() -> None:
-    told = (
+    reported = (
         HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, claimed=300)
     )
-    assert believed(told) == [(0, 10, 410)]
+    assert believed(reported) == [(0, 10, 410)]
     asked = HistoryBuilder().acquire("alice", "g", 0, 10, claimed=500).extend("alice", "g", 100, 110, ttl=700)
     assert believed(asked) == [(0, 10, 810)]
 

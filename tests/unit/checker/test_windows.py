@@ -223,7 +223,7 @@ def feasible(grants: list[Grant]) -> bool:
     )
 
 
-def told(grants: list[Grant]) -> set[str]:
+def reported(grants: list[Grant]) -> set[str]:
     builder = HistoryBuilder(rho=RHO)
     for i, grant in enumerate(grants):
         builder.acquire(f"c{i}", f"g{i}", *grant.acquire, ttl=TTL)
@@ -253,7 +253,7 @@ def some_grants(draw: st.DrawFn) -> list[Grant]:
 @settings(max_examples=examples(600), deadline=None)
 @given(some_grants())
 def test_no_execution_explains_what_is_called_a_violation(grants: list[Grant]) -> None:
-    accused = told(grants) & {"overlap", "continuity-loss"}
+    accused = reported(grants) & {"overlap", "continuity-loss"}
     assert not (accused and feasible(grants))
 
 
@@ -262,7 +262,7 @@ def test_no_execution_explains_what_is_called_a_violation(grants: list[Grant]) -
 def test_for_two_grants_the_windows_are_exact(second: int, first_takes: int, second_takes: int) -> None:
     """With two unreleased grants the test is complete as well: no overlap means feasible."""
     grants = [Grant((0, first_takes)), Grant((second, second + second_takes))]
-    assert ("overlap" in told(grants)) == (not feasible(grants))
+    assert ("overlap" in reported(grants)) == (not feasible(grants))
 
 
 @pytest.mark.full
@@ -272,7 +272,7 @@ def test_the_oracle_meets_both_answers() -> None:
     @settings(max_examples=300, deadline=None, database=None, derandomize=True)
     @given(some_grants())
     def explore(grants: list[Grant]) -> None:
-        seen.update(told(grants) & {"overlap", "continuity-loss"})
+        seen.update(reported(grants) & {"overlap", "continuity-loss"})
         seen.add(feasible(grants))
 
     explore()

@@ -44,12 +44,12 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def test_every_driver_has_an_image_with_the_runtime_it_needs(name: str) -> None:
     image = drivers.image_of(f"driver:{name}")
     assert image is not None
-    told = dict(image.arguments)
-    assert told["CLIENT_IMAGE"] == images.CLIENT.name
+    reported = dict(image.arguments)
+    assert reported["CLIENT_IMAGE"] == images.CLIENT.name
     programs = {ROWS[name].command[0]} & set(drivers.RUNTIMES)
-    assert told["PACKAGES"].split() == [drivers.RUNTIMES[program] for program in programs]
+    assert reported["PACKAGES"].split() == [drivers.RUNTIMES[program] for program in programs]
     assert image.dockerfile == compose_dir() / "driver.Dockerfile"
-    for argument in ("BASE_IMAGE", *told):
+    for argument in ("BASE_IMAGE", *reported):
         assert f"ARG {argument}" in image.dockerfile.read_text()
 
 
@@ -104,15 +104,15 @@ def test_a_digest_follows_all_that_an_image_is_made_of(
 
 def test_what_is_not_made_yet_is_told_with_the_command_that_makes_it(engine: dict[str, str]) -> None:
     place = drivers.Containers()
-    told = "it has no image that fits this version of the lab: lab drivers install pottery --on docker"
-    assert place.why_not("driver:pottery") == told
+    reported = "it has no image that fits this version of the lab: lab drivers install pottery --on docker"
+    assert place.why_not("driver:pottery") == reported
     with pytest.raises(LabError) as caught:
         place.launch("driver:pottery")
     assert caught.value.hint == "lab drivers install pottery --on docker"
     image = drivers.image_of("driver:pottery")
     assert image is not None
     engine[image.kind] = "of another version"
-    assert place.why_not("driver:pottery") == told
+    assert place.why_not("driver:pottery") == reported
     engine[image.kind] = image.digest()
     assert place.why_not("driver:pottery") is None
 

@@ -37,8 +37,8 @@ def test_the_variable_comes_first(tmp_path: Path) -> None:
 def test_a_context_is_honoured(tmp_path: Path, by: str) -> None:
     context(tmp_path, "other", "unix:///other", current=False)
     context(tmp_path, "mine", "unix:///mine", current=by == "configuration")
-    told = {"DOCKER_CONTEXT": "mine"} if by == "variable" else {}
-    assert endpoint({"DOCKER_CONFIG": str(tmp_path), **told}).host == "unix:///mine"
+    reported = {"DOCKER_CONTEXT": "mine"} if by == "variable" else {}
+    assert endpoint({"DOCKER_CONFIG": str(tmp_path), **reported}).host == "unix:///mine"
 
 
 def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ GOOD: dict[str, Any] = {"OSType": "linux", "KernelVersion": os.uname().release, 
 
 
 @pytest.mark.parametrize(
-    ("told", "word"),
+    ("reported", "word"),
     [
         ({}, None),
         ({"SecurityOptions": None}, None),
@@ -92,8 +92,8 @@ GOOD: dict[str, Any] = {"OSType": "linux", "KernelVersion": os.uname().release, 
         ({"SecurityOptions": ["name=userns"]}, "other ids"),
     ],
 )
-def test_what_an_engine_says_about_itself(told: dict[str, Any], word: str | None) -> None:
-    reason = unusable_reason(GOOD | told, Endpoint("unix:///s", "here"))
+def test_what_an_engine_says_about_itself(reported: dict[str, Any], word: str | None) -> None:
+    reason = unusable_reason(GOOD | reported, Endpoint("unix:///s", "here"))
     assert (reason is None) if word is None else (reason is not None and word in reason)
 
 

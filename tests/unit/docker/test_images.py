@@ -147,9 +147,9 @@ def test_the_context_holds_everything_and_is_the_same_every_time() -> None:
 
 
 def follow(*lines: dict[str, str]) -> list[str]:
-    told: list[str] = []
-    images._follow(lines, images.NODE, images.BASE_IMAGE, told.append)
-    return told
+    reported: list[str] = []
+    images._follow(lines, images.NODE, images.BASE_IMAGE, reported.append)
+    return reported
 
 
 def test_the_steps_are_told() -> None:
@@ -214,11 +214,11 @@ def test_nodes_stay_on_the_base_that_was_chosen(monkeypatch: pytest.MonkeyPatch)
     api = BuildingApi()
     monkeypatch.setattr(images, "connect", lambda *_: api)
     monkeypatch.setattr(tools, "provide", lambda *_: Found(Path("x"), "1", "cache"))
-    bases, told = [], list[str]()
+    bases, reported = [], list[str]()
     for chosen in (None, "valkey/valkey:8", None, images.BASE_IMAGE, None):
-        images.build(chosen, told.append)
+        images.build(chosen, reported.append)
         bases.append(api.base)
     assert bases == [images.BASE_IMAGE, "valkey/valkey:8", "valkey/valkey:8", *[images.BASE_IMAGE] * 2]
-    (reminder,) = (line for line in told if "stay on" in line)
+    (reminder,) = (line for line in reported if "stay on" in line)
     assert "valkey/valkey:8" in reminder
     assert f"--redis-image {images.BASE_IMAGE}" in reminder

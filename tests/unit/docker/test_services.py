@@ -28,7 +28,7 @@ KINDS: tuple[Service, ...] = ("etcd", "zookeeper", "postgres")
 SERVED: dict[str, str] = {kind: image.digest() for kind, image in images.SERVICES.items()}
 
 
-def told(service: Service, name: str, directory: Path) -> str:
+def reported(service: Service, name: str, directory: Path) -> str:
     """Everything that a server is told: its command, and the files that it finds."""
     seat = Seat(name, NODES, directory / name)
     command = " ".join(spec_of(service, seat).command)
@@ -37,7 +37,7 @@ def told(service: Service, name: str, directory: Path) -> str:
 
 @pytest.mark.parametrize("service", ["etcd", "zookeeper"])
 def test_every_server_is_told_the_same_of_all_and_who_it_is(service: Service, tmp_path: Path) -> None:
-    texts = {name: told(service, name, tmp_path) for name in NODES}
+    texts = {name: reported(service, name, tmp_path) for name in NODES}
     peers = Seat("A", NODES, tmp_path).peers()
     ports = {Seat(name, NODES, tmp_path).port for name in NODES} | {
         p for pair in peers.values() for p in pair

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def test_the_compose_files_are_what_the_topology_says() -> None:
-    told = "python -m lab.substrates.docker.compose writes it anew"
-    assert (compose_dir() / "compose.yaml").read_text() == compose.compose_yaml(), told
-    assert (compose_dir() / compose.PROXIES).read_text() == compose.proxies_json(), told
+    reported = "python -m lab.substrates.docker.compose writes it anew"
+    assert (compose_dir() / "compose.yaml").read_text() == compose.compose_yaml(), reported
+    assert (compose_dir() / compose.PROXIES).read_text() == compose.proxies_json(), reported
 
 
 def services() -> dict[str, Any]:
@@ -88,11 +88,11 @@ def test_a_node_sees_the_clocks_but_cannot_set_them(tmp_path: Path) -> None:
 def test_a_client_sees_the_users_code_only_if_it_needs_it(tmp_path: Path) -> None:
     without = topology.client_spec("alice", tmp_path / "clocks", tmp_path / "events", None, "image")
     assert {str(mount.source) for mount in without.mounts} == {f"{tmp_path}/clocks", f"{tmp_path}/events"}
-    told = ("alice", tmp_path / "clocks", tmp_path / "events", tmp_path / "mine", "image")
-    spec = topology.client_spec(*told)
+    reported = ("alice", tmp_path / "clocks", tmp_path / "events", tmp_path / "mine", "image")
+    spec = topology.client_spec(*reported)
     assert spec.directory == str(topology.CODE)
     assert "-P" not in spec.command, "a module of the user's must be found"
-    assert "-P" in topology.client_spec(*told, imports_code=False).command
+    assert "-P" in topology.client_spec(*reported, imports_code=False).command
     assert not next(mount for mount in spec.mounts if mount.source == tmp_path / "mine").writable
 
 

@@ -130,7 +130,7 @@ def test_a_line_is_a_message_or_one_error(line: bytes, end: bytes) -> None:
         msgspec.json.encode(heard)
 
 
-async def told(command: Sequence[str]) -> LabError | None:
+async def reported(command: Sequence[str]) -> LabError | None:
     """What comes of saying hello to this driver; nothing else may come of it, and nothing may be left."""
     driver = DriverProcess(command)
     await driver.start(errors_to=asyncio.subprocess.DEVNULL)
@@ -158,7 +158,7 @@ def test_a_driver_that_says_anything_and_ends(
     file = tmp_path_factory.mktemp("driver") / "says"
     file.write_bytes(b"\n".join(said) + end)
     error = asyncio.run(
-        told(["sh", "-c", 'tee /dev/stderr < "$0"', str(file)] if loud else ["cat", str(file)])
+        reported(["sh", "-c", 'tee /dev/stderr < "$0"', str(file)] if loud else ["cat", str(file)])
     )
     if error is not None:
         error.render().encode()

@@ -17,7 +17,7 @@ from lab.drivers.messages import (
     Hello,
     Lost,
     Op,
-    Told,
+    WallTime,
     read_line,
 )
 
@@ -56,7 +56,7 @@ GRANT = {"id": 3, "ok": True, "lease": "h1"}
         ),
         ({"id": 4, "ok": True, "claimed_ms": 9.5}, Extended(9.5)),
         ({"id": 6, "ok": True, "held": None}, Held(None)),
-        ({"id": 7, "ok": True, "wall_ms": 1.5}, Told(1.5)),
+        ({"id": 7, "ok": True, "wall_ms": 1.5}, WallTime(1.5)),
         (
             {"id": 3, "ok": False, "kind": "refused", "error": "E", "message": "m", "silent": True},
             Failed("refused", "E", "m", silent=True),

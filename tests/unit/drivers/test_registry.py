@@ -101,18 +101,18 @@ def _with(row: Row, **changes: object) -> Row:
 
 
 def test_an_environment_is_made_once_and_again_when_its_sources_change(toy: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     assert environment.why_not("toy") == "it is not installed: lab drivers install toy"
-    env = environment.install("toy", told.append)
-    assert told == ["toy: installing toy 1 (none)"]
+    env = environment.install("toy", reported.append)
+    assert reported == ["toy: installing toy 1 (none)"]
     assert (env / "driver.txt").read_text() == "first"
-    assert environment.install("toy", told.append) == env
-    assert len(told) == 1
+    assert environment.install("toy", reported.append) == env
+    assert len(reported) == 1
     assert environment.launch("toy") == (str(env / "driver.txt"), str(toy))
     assert environment.launch("twin") == ("env", f"TOYS={env}", str(env / "made"))
     (toy / "toy" / "driver.txt").write_text("second")
     assert not environment.installed("toy")
-    assert environment.install("toy", told.append) != env
+    assert environment.install("toy", reported.append) != env
 
 
 def test_what_was_left_half_made_is_made_again(toy: Path) -> None:
@@ -171,8 +171,11 @@ PINS: dict[str, Callable[[Path], dict[str, str]]] = {
 
 def cargo_pins(manifest: Path) -> dict[str, str]:
     """Each crate of a Cargo.toml and the version that it asks for, the equals sign included."""
-    told = tomllib.loads(manifest.read_text())
-    tables = [told["dependencies"], *(target["dependencies"] for target in told.get("target", {}).values())]
+    reported = tomllib.loads(manifest.read_text())
+    tables = [
+        reported["dependencies"],
+        *(target["dependencies"] for target in reported.get("target", {}).values()),
+    ]
     return {
         name: str(asked["version"] if isinstance(asked, dict) else asked)
         for table in tables

@@ -107,7 +107,7 @@ def test_the_answer_in_one_sentence_and_its_exit_code(result: Examined, words: s
 
 
 def test_a_defect_is_explained_from_its_cause_to_its_repair() -> None:
-    told = " ".join(section(printed(examined(defect(scenario="out/defect-1.yaml"))), "DEFECTS").split())
+    reported = " ".join(section(printed(examined(defect(scenario="out/defect-1.yaml"))), "DEFECTS").split())
     kind = CAUSES["deletes-others-key"]
     for words in (
         f"1. {kind.what}",
@@ -124,13 +124,13 @@ def test_a_defect_is_explained_from_its_cause_to_its_repair() -> None:
         "lab test --replay out/defect-1.yaml",
         "lab run out/defect-1.yaml --on local",
     ):
-        assert words in told
+        assert words in reported
 
 
 def test_a_trial_is_replayed_but_not_run_on_redis() -> None:
-    told = section(printed(examined(defect(trial_file="out/defect-1.json"))), "DEFECTS")
-    assert "lab test --replay out/defect-1.json" in told
-    assert "lab run" not in told
+    reported = section(printed(examined(defect(trial_file="out/defect-1.json"))), "DEFECTS")
+    assert "lab test --replay out/defect-1.json" in reported
+    assert "lab run" not in reported
 
 
 def test_a_reference_that_fails_as_well_is_not_hidden() -> None:
@@ -139,12 +139,12 @@ def test_a_reference_that_fails_as_well_is_not_hidden() -> None:
 
 def test_limits_stand_apart_from_defects_each_once_with_its_reason() -> None:
     text = printed(examined(defect()))
-    told = " ".join(section(text, "KNOWN LIMITS").split())
-    assert "redlock has them as well" in told
-    assert told.count("a node's clock jumps:") == 1
-    assert SENTENCES["a node's clock jumps"] in told
-    assert "overlap: two clients certainly held the lock at once, in 3 schedules" in told
-    assert "the key of a client whose release is late is kept until it expires" in told
+    reported = " ".join(section(text, "KNOWN LIMITS").split())
+    assert "redlock has them as well" in reported
+    assert reported.count("a node's clock jumps:") == 1
+    assert SENTENCES["a node's clock jumps"] in reported
+    assert "overlap: two clients certainly held the lock at once, in 3 schedules" in reported
+    assert "the key of a client whose release is late is kept until it expires" in reported
     assert "in 3 schedules" not in section(text, "DEFECTS")
 
 

@@ -69,8 +69,8 @@ REDLOCK = {
 def test_all_facts_of_redlock() -> None:
     assert facts_of("redlock") == REDLOCK
     assert list(REDLOCK) == [about for about, _ in FACTS]
-    told = {name: value for name, value in asdict(profile_of("redlock")).items() if name != "facts"}
-    assert told == {
+    reported = {name: value for name, value in asdict(profile_of("redlock")).items() if name != "facts"}
+    assert reported == {
         "kind": asdict(Kind(quorum=True)),
         "extends": True,
         "not_tried": [],

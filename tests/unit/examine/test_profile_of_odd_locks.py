@@ -97,6 +97,6 @@ def test_nothing_is_guessed_of_a_lock_that_never_works(name: str) -> None:
     shown = {about for about, fact in profile.facts.items() if not fact.startswith("not shown: ")}
     assert shown == ({"errors"} if name == "NeverMade" else {"clock", "errors"})
     assert len(profile.not_tried) == len(profile.facts) - len(shown)
-    told = asdict(profile)
+    reported = asdict(profile)
     unknown = ["quorum", "blocking", "tries", "gives_up_ns", "token_per", "expires", "margin_ns", "watchdog"]
-    assert {field: told[field] for field in unknown} == dict.fromkeys(unknown)
+    assert {field: reported[field] for field in unknown} == dict.fromkeys(unknown)

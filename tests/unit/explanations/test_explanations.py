@@ -139,8 +139,8 @@ def test_the_command_line_explains(tmp_path: Path) -> None:
     text = subprocess.run(command, capture_output=True, text=True, check=False)
     assert text.returncode == 1
     assert [line.split()[0] for line in text.stdout.splitlines()[-3:]] == ["because", "however", "a"]
-    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=False).stdout)
-    assert told["explanations"][0]["operations_in_witness"] == 2
+    reported = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=False).stdout)
+    assert reported["explanations"][0]["operations_in_witness"] == 2
 
 
 def test_nothing_is_explained_where_nothing_was_found() -> None:

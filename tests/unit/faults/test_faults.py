@@ -28,13 +28,13 @@ def step(body: dict[str, Any]) -> Any:
 
 
 def test_each_step_is_of_a_scenario_or_a_fault_or_ends_one_and_has_the_file_of_its_name() -> None:
-    told = {key for key, step in steps().items() if step.__module__ == OWN}
+    reported = {key for key, step in steps().items() if step.__module__ == OWN}
     ends = {key for key, step in steps().items() if issubclass(step, End)}
     injected = {fault.KEY for fault in all_faults()}
-    assert told == {"do", "start", "finish", "until", "wait", "say"}
-    assert told | ends | injected | {"prime"} == set(steps())
-    assert {step.__module__ for key, step in steps().items() if key not in told} == {
-        f"lab.faults.{key}" for key in set(steps()) - told
+    assert reported == {"do", "start", "finish", "until", "wait", "say"}
+    assert reported | ends | injected | {"prime"} == set(steps())
+    assert {step.__module__ for key, step in steps().items() if key not in reported} == {
+        f"lab.faults.{key}" for key in set(steps()) - reported
     }
     assert {fault.ENDED_BY for fault in all_faults()} == {*ends, None}
     assert all(not fault.PASSES or fault.ENDED_BY is None for fault in all_faults())

@@ -56,11 +56,11 @@ def test_a_value_is_written(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["error", "key", "grant_id", "token", "node", "client", "target"])
-@pytest.mark.parametrize(("value", "told"), [("7", "7"), ('"x"', "x"), (":a", "a"), ("[1 :a]", "[1 :a]")])
-def test_what_is_a_name_is_text_whatever_it_was(name: str, value: str, told: str) -> None:
+@pytest.mark.parametrize(("value", "reported"), [("7", "7"), ('"x"', "x"), (":a", "a"), ("[1 :a]", "[1 :a]")])
+def test_what_is_a_name_is_text_whatever_it_was(name: str, value: str, reported: str) -> None:
     line = f"{{:process 0 :type :invoke :f :read :{name.replace('_', '-')} {value}}}"
     ((_, form),) = forms(line)
-    assert getattr(edn.event_of(form, 0), name) == told
+    assert getattr(edn.event_of(form, 0), name) == reported
 
 
 def test_only_an_integer_may_be_too_long() -> None:

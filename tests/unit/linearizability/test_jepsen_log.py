@@ -32,11 +32,11 @@ def test_lines_become_operations(tmp_path: Path) -> None:
     history = load(path)
     ops = history.ops
     codes = [(int(ops.f[row]), int(ops.status[row])) for row in range(len(ops))]
-    told = [
+    reported = [
         (ops.name("process", row), *codes[row], ops.name("value", row), ops.name("error", row))
         for row in range(len(ops))
     ]
-    assert told == [
+    assert reported == [
         ("start", 5, 0, "nil", None),
         ("0", 4, 0, "nil", None),
         ("1", 5, 0, 3, None),

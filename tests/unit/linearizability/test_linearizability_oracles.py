@@ -51,11 +51,11 @@ def test_the_live_form_and_the_offline_check_of_a_few(length: int, certain: bool
     reported = 0
     for _ in range(20):
         events, params = live.draw(random, length, certain=certain)
-        told, judge = live.judged(events, params)
+        said, judge = live.judged(events, params)
         known = live.offline(History.from_events(events, params))
-        assert not unknown_to(known, told), events
-        missed = {name for name, _ in set(known) - set(told)}
+        assert not unknown_to(known, said), events
+        missed = {name for name, _ in set(known) - set(said)}
         assert not certain or missed <= {"false-validity"}, (missed, events)
         assert not certain or not judge.doubts.left_out() or missed <= {"false-validity"}
-        reported += len(told)
+        reported += len(said)
     assert reported

@@ -49,8 +49,8 @@ def test_refusals_more_than_the_grace_apart_are_no_series() -> None:
 
 
 def test_only_refusals_by_nodes_count() -> None:
-    for told in (0, None):
-        silent = builder(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=told)
+    for reported in (0, None):
+        silent = builder(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=reported)
         assert leaked(silent) is None
     assert leaked(builder(ONE).acquire("bob/7", "u", 800, 1301, "fail", refused_by=1)) == 1101
     assert leaked(builder(ONE).acquire("bob/7", "u", 800, 1301, "info")) is None

@@ -45,7 +45,7 @@ def verdict(unknown: tuple[Property, ...] = (), **violated: str) -> Verdict:
     ],
 )
 def test_the_headline_says_what_was_violated(seen: Verdict, begins: str) -> None:
-    told = headline(seen)
-    assert told.startswith(begins)
+    reported = headline(seen)
+    assert reported.startswith(begins)
     if "mutual_exclusion" in {str(n) for n, p in seen.properties.items() if p.outcome is Outcome.VIOLATED}:
-        assert "kept its promise" not in told
+        assert "kept its promise" not in reported

@@ -53,12 +53,12 @@ def test_the_page_of_a_run_tells_all(name: str, tmp_path: Path) -> None:
     subject = stored(name)
     path = write_page(subject, tmp_path)
     read = Read(path.read_text(encoding="utf-8"))
-    told = " ".join(read.texts)
-    assert subject.loaded.scenario.title in told
+    reported = " ".join(read.texts)
+    assert subject.loaded.scenario.title in reported
     for seen in subject.verdict.properties.values():
-        assert seen.why in told
-    assert str(subject.repeat) in told
-    assert "seed" in told
+        assert seen.why in reported
+    assert str(subject.repeat) in reported
+    assert "seed" in reported
     marks = read.data["scene"]["marks"]
     lanes = {lane["id"] for lane in read.data["scene"]["lanes"]}
     assert {part for mark in marks for part in mark["lane"].split("\n")} <= {*lanes, ""}
@@ -102,10 +102,10 @@ def test_texts_that_mean_harm_stay_texts(tmp_path: Path) -> None:
     assert read.tags.count("script") == clean.tags.count("script") == 2
     assert not [1 for _, name, _ in read.attributes if name.startswith("on")]
     harm = Harm()
-    told = " ".join(read.texts)
-    assert harm.title in told
-    assert harm.key in told
-    assert harm.client in told
+    reported = " ".join(read.texts)
+    assert harm.title in reported
+    assert harm.key in reported
+    assert harm.client in reported
     assert any(harm.client == lane["name"] for lane in read.data["scene"]["lanes"])
 
 

@@ -45,7 +45,7 @@ def ran(grant: str, value: str, at_ms: float, **more: Any) -> dict[str, Any]:
     return {"f": "write", "grant_id": grant, "value": value, "ran_ns": [at_ns, at_ns + 1000], **more}
 
 
-def told(builder: HistoryBuilder) -> Timeline:
+def reported(builder: HistoryBuilder) -> Timeline:
     return extract(builder.history(), builder.verdict(), "history")
 
 
@@ -54,7 +54,7 @@ def by_client(timeline: Timeline) -> dict[str, StoreWrite]:
 
 
 def test_the_write_carried_out_last_is_the_wrong_one_though_it_was_called_first() -> None:
-    timeline = told(delayed_write())
+    timeline = reported(delayed_write())
     writes = by_client(timeline)
     assert writes["bob"].guilty == ()
     assert writes["alice"].guilty == ("unfenced-write", "lost-update")
@@ -65,14 +65,14 @@ def test_the_write_carried_out_last_is_the_wrong_one_though_it_was_called_first(
 
 def test_a_write_stands_where_the_store_carried_it_out() -> None:
     executed = [ran("b", "bob:1", 2_090, version=1), ran("a", "alice:1", 2_280, version=2)]
-    writes = by_client(told(delayed_write(executed)))
+    writes = by_client(reported(delayed_write(executed)))
     assert [round(writes[name].at_ns / MS) for name in ("bob", "alice")] == [2_090, 2_280]
     assert [writes[name].between for name in ("bob", "alice")] == [None, None]
 
 
 def test_without_a_stamp_versions_bound_it_and_the_bounds_are_told() -> None:
     """Version 2 cannot have been written before version 1 was called: not within Alice's lease."""
-    timeline = told(delayed_write())
+    timeline = reported(delayed_write())
     writes = by_client(timeline)
     assert writes["alice"].between == Span(2_040 * MS, 2_300 * MS)
     assert writes["bob"].between == Span(2_040 * MS, 2_100 * MS)
@@ -82,22 +82,22 @@ def test_without_a_stamp_versions_bound_it_and_the_bounds_are_told() -> None:
 
 
 def test_a_stamp_that_call_and_return_contradict_is_not_believed() -> None:
-    writes = by_client(told(delayed_write([ran("b", "bob:1", 9_000, version=1)])))
+    writes = by_client(reported(delayed_write([ran("b", "bob:1", 9_000, version=1)])))
     assert writes["bob"].between == Span(2_040 * MS, 2_100 * MS)
 
 
 @pytest.mark.parametrize("value", ["alice", [1], [{"f": "write"}], [{"f": "write", "ran_ns": [5, "x"]}], {}])
 def test_what_is_no_list_of_executions_is_passed_over(value: Any) -> None:
-    assert by_client(told(delayed_write(value)))["bob"].between is not None
+    assert by_client(reported(delayed_write(value)))["bob"].between is not None
 
 
 def test_a_rejected_write_that_was_held_is_not_drawn_inside_the_lease() -> None:
     builder = HistoryBuilder(store_fences=True).acquire("alice", "a", 0, 10, fence=1)
     builder.write("alice", "a", *HELD, based=0, version=None, type="fail", value="alice:1", fence=1)
-    (write,) = told(builder).writes
+    (write,) = reported(builder).writes
     assert write.at_ns == 2_300 * MS, "known to be over when it returned, after the lease"
     builder.lab("executed", 2_400, key="k", value=[ran("a", "alice:1", 2_250)])
-    (write,) = told(builder).writes
+    (write,) = reported(builder).writes
     assert (round(write.at_ns / MS), write.accepted, write.between) == (2_250, False, None)
 
 
@@ -106,7 +106,7 @@ def test_an_announced_token_is_drawn_where_it_was_announced_with_its_client() ->
     at_ns = 30 * MS
     executed = [{"f": "announce", "token": "t1", "ran_ns": [at_ns, at_ns]}]
     builder.lab("executed", 90, key="k", value=executed).lab("executed", 91, key="other", value=executed)
-    timeline = told(builder)
+    timeline = reported(builder)
     assert timeline.announcements == [Announcement("alice", 30 * MS)]
     (mark,) = [mark for mark in scene_of(timeline).marks if mark.kind == "announced"]
     assert (mark.lane, mark.label) == ("store", "alice announces its token")
@@ -115,7 +115,7 @@ def test_an_announced_token_is_drawn_where_it_was_announced_with_its_client() ->
 
 def test_the_later_of_two_close_versions_does_not_cover_the_earlier() -> None:
     executed = [ran("b", "bob:1", 2_090, version=1), ran("a", "alice:1", 2_090.1, version=2)]
-    drawn = svg(told(delayed_write(executed)))
+    drawn = svg(reported(delayed_write(executed)))
     (one,), (two,) = (text_places(drawn, words) for words in ("v1", "v2"))
     assert two - one >= 13, "each stands in a box of its own, in the order of the versions"
     assert text_places(drawn, "bob")
@@ -130,7 +130,7 @@ def test_both_fences_are_named_where_both_writes_are_close() -> None:
     )
     builder.write("bob", "b", 2_010, 2_012, based=0, version=1, fence=34)
     builder.write("alice", "a", 2_013, 2_015, based=0, version=None, type="fail", fence=33)
-    drawn = svg(told(builder))
+    drawn = svg(reported(builder))
     assert text_places(drawn, "bob, fence 34")
     assert text_places(drawn, "alice: rejected (fence 33)")
 

@@ -39,13 +39,13 @@ def test_the_scenarios_that_must_exist_do() -> None:
 
 def test_each_says_what_it_is() -> None:
     for name in EVERY:
-        told = scenario(name)
-        assert told.title.strip(), name
-        assert "\n" not in told.title, name
-        assert told.source.strip(), name
-        sentences = [part for part in told.why.replace("\n", " ").split(". ") if part.strip()]
+        reported = scenario(name)
+        assert reported.title.strip(), name
+        assert "\n" not in reported.title, name
+        assert reported.source.strip(), name
+        sentences = [part for part in reported.why.replace("\n", " ").split(". ") if part.strip()]
         assert 3 <= len(sentences) <= 6, (name, sentences)
-        assert all(1 <= claim <= 21 for claim in told.claims), name
+        assert all(1 <= claim <= 21 for claim in reported.claims), name
 
 
 def test_each_scenario_has_one_control_of_its_name() -> None:
@@ -65,12 +65,12 @@ def test_a_scenario_about_a_defect_has_a_lock_as_its_control() -> None:
     """A correct lock passes it; that one with the defect does not is tried with each lock that has it."""
     shown = {mutant.scenario for mutant in SHOWN_BY_SCENARIO.values()}
     for name in DEFECTS:
-        told = scenario(name)
+        reported = scenario(name)
         assert name in shown, name
-        assert told.lock.name in ("redlock", "redlock-fenced"), name
-        assert told.control_of is None, name
-        assert set(told.expect.outcomes.values()) <= CLEAN, name
-        assert told.expect.findings is None, name
+        assert reported.lock.name in ("redlock", "redlock-fenced"), name
+        assert reported.control_of is None, name
+        assert set(reported.expect.outcomes.values()) <= CLEAN, name
+        assert reported.expect.findings is None, name
 
 
 def test_a_control_differs_in_its_steps_only() -> None:

@@ -73,7 +73,7 @@ print(found == [(False, True, True)] * 2 + [(True, False, True)] * 2 + [(False, 
 """
 
 
-def told(program: str) -> str:
+def reported(program: str) -> str:
     """What a program prints in a process of its own."""
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return run.stdout.strip()
@@ -81,14 +81,14 @@ def told(program: str) -> str:
 
 @pytest.mark.full
 def test_outside_of_a_test_everything_is_as_it_was_after_each_run() -> None:
-    assert told(OUTSIDE).startswith("True"), told(OUTSIDE)
+    assert reported(OUTSIDE).startswith("True"), reported(OUTSIDE)
     assert gc.isenabled()
 
 
 def test_lab_alone_imports_no_hypothesis() -> None:
     shown = 'print("hypothesis" in sys.modules, "lab.search" in sys.modules)'
-    assert told(f"import sys, lab; import lab.api.pytest_plugin; {shown}") == "False False"
-    assert told(f"import sys, lab; lab.strategies.schedules; {shown}") == "True True"
+    assert reported(f"import sys, lab; import lab.api.pytest_plugin; {shown}") == "False False"
+    assert reported(f"import sys, lab; lab.strategies.schedules; {shown}") == "True True"
 
 
 def test_hypothesis_tracer_is_off_while_a_schedule_runs_and_any_other_stays(

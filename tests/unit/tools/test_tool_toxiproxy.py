@@ -139,7 +139,7 @@ def test_the_address_of_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "taken"),
+    ("reported", "taken"),
     [
         ("2.12.0", True),
         ("2.12.3", True),
@@ -149,16 +149,16 @@ def test_the_address_of_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
         ("git", False),
     ],
 )
-def test_versions_on_path(on_path: MakeProgram, told: str, taken: bool) -> None:
-    program = on_path("toxiproxy-server", f"echo toxiproxy-server version {told}")
+def test_versions_on_path(on_path: MakeProgram, reported: str, taken: bool) -> None:
+    program = on_path("toxiproxy-server", f"echo toxiproxy-server version {reported}")
     found = tools.find("toxiproxy-server")
     if taken:
         assert isinstance(found, Found)
         assert (found.path, found.origin) == (program, "PATH")
     else:
         assert isinstance(found, Missing)
-        assert found.refused == told
-        assert f"{program} is version {told}, not 2.12.x" in found.reason
+        assert found.refused == reported
+        assert f"{program} is version {reported}, not 2.12.x" in found.reason
 
 
 def test_a_go_install_that_calls_itself_git_is_known_by_its_build_info(on_path: MakeProgram) -> None:

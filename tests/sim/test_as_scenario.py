@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from lab.scenario.model import Scenario
+from lab.search.as_scenario import candidate_scenarios, scenario_of
 from lab.search.confirm import replayed
-from lab.search.relevant import CannotBeTold
+from lab.search.relevant import NotExpressible
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
-from lab.search.tell import scenario_of, tellings
 from lab.search.trial import Fault, Round, Trial, When
+from tests.sim.shown_trials import ALL, MS_NS, OPTIONS, S_NS, TOLD
 from tests.sim.test_search_runner import drawn
-from tests.sim.told_trials import ALL, MS_NS, OPTIONS, S_NS, TOLD
 
 pytestmark = pytest.mark.full  # each schedule is simulated many times; test_search.py is in the first part
 
@@ -42,8 +42,8 @@ SOON: Final = (
 def test_what_is_told_replays(name: str) -> None:
     finding, trial = TOLD[name]
     with trials():
-        told = tellings(trial, finding, command="lab search")
-    scenario, replay = replayed(told, name, OF)
+        reported = candidate_scenarios(trial, finding, command="lab search")
+    scenario, replay = replayed(reported, name, OF)
     assert len(replay.seeds) >= ENOUGH, replay.sentence
     assert scenario.expect.findings == (finding,)
     assert list(scenario.expect.outcomes.values()) == ["violated"]
@@ -51,7 +51,7 @@ def test_what_is_told_replays(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOLD)
 def test_without_the_defect_the_same_trial_does_not_show_it(name: str) -> None:
-    """What a test of telling shows is the lock's, and not the teller's."""
+    """What a test of telling shows is the lock's, and not the writer's."""
     finding, trial = TOLD[name]
     if trial.lock.startswith("mutant:store") or trial.lock == "redlock":
         pytest.skip("the schedule breaks the real lock as well, or it is the store that is broken")
@@ -84,7 +84,7 @@ def test_what_has_no_step_is_refused_with_the_reason() -> None:
         (twice, "overlap", "alice releases one grant twice"),
         (Trial("redlock", ROUNDS, options=OPTIONS), "overlap", "does not show overlap"),
     ):
-        with trials(), pytest.raises(CannotBeTold, match=why):
+        with trials(), pytest.raises(NotExpressible, match=why):
             scenario_of(trial, finding, command="lab search")
 
 

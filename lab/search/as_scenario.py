@@ -3,7 +3,8 @@
 The trial is run once more, and what its finding needs becomes steps, in their order. A step follows the one
 before it; where a lease had to run out first, or a client waited for longer than means nothing, so it does in
 the scenario. What cannot be said in one way for certain (how far an operation was when a fault struck) is
-said in several: ``tellings``, the likeliest first. Which of them reproduces the finding is seen by replaying.
+said in several: ``candidate_scenarios``, the likeliest first. Which of them reproduces the finding is seen by
+replaying.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lab.scenario.model import PROPERTIES, Scenario
 from lab.search.actor import unavailable_ns
 from lab.search.guard import CANCELLED
 from lab.search.placing import PLACINGS, Operation, Placed, operations_of, placed
-from lab.search.relevant import CannotBeTold, Proven, relevant
+from lab.search.relevant import NotExpressible, Proven, relevant
 from lab.search.runner import Event, Outcome, Wire, run_trial
 from lab.search.schedule import end_of, step_of
 from lab.search.sentences import VERBS, end_words, fault_words, outcome_words
@@ -38,7 +39,7 @@ IN_FLIGHT_NS: Final = 20 * MS_NS
 
 
 @dataclass
-class _Teller:
+class _StepWriter:
     """Writes steps and sentences while it goes through the events of a trial."""
 
     trial: Trial
@@ -103,7 +104,7 @@ class _Teller:
                 self.started[client] = operation
             return
         if str(event.get("error")).endswith(CANCELLED):
-            raise CannotBeTold(f"{client}'s acquire is cancelled, and no step cancels one")
+            raise NotExpressible(f"{client}'s acquire is cancelled, and no step cancels one")
         self.last_ns = max(self.last_ns, event["time_ns"])
         if self.started.pop(client, None) is not None:
             self.steps.append({"finish": [client]})
@@ -118,7 +119,7 @@ class _Teller:
         if event["f"] != "release":
             return
         if event["grant_id"] in self.released:
-            raise CannotBeTold(f"{event['client']} releases one grant twice, and no step does that")
+            raise NotExpressible(f"{event['client']} releases one grant twice, and no step does that")
         self.released.add(event["grant_id"])
 
     def strike(self, each: Placed) -> None:
@@ -177,33 +178,33 @@ def _begins_acquire(step: Step) -> bool:
     return any(str(word).endswith("acquires") for word in words)
 
 
-def _told(
+def _written(
     outcome: Outcome,
     proven: Proven,
     operations: dict[int, Operation],
     in_order: list[Placed],
     *,
     timed: bool,
-) -> _Teller:
-    teller = _Teller(outcome.trial, timed, last_ns=in_order[0].event["time_ns"] if in_order else 0)
-    teller.show_that_it_works(proven.events)
+) -> _StepWriter:
+    writer = _StepWriter(outcome.trial, timed, last_ns=in_order[0].event["time_ns"] if in_order else 0)
+    writer.show_that_it_works(proven.events)
     crashed = {each.fault.client for each in in_order if each.fault and each.fault.kind == "client_crash"}
     for at, each in enumerate(in_order):
         event = each.event
         if each.fault is not None:
-            teller.anchor(each)
-            teller.passes(event["time_ns"])
-            teller.strike(each)
+            writer.anchor(each)
+            writer.passes(event["time_ns"])
+            writer.strike(each)
             continue
         operation = operations[id(event)]
         if event is operation.call:
             cut_short = operation.end is None
             if cut_short and not (operation.executed or operation.client in crashed):
                 continue  # it came to nothing before the finding
-            teller.passes(event["time_ns"])
-        teller.act(event, operation, event.get("_nodes"), alone=_is_alone(in_order, at, operation))
-    teller.end()
-    return teller
+            writer.passes(event["time_ns"])
+        writer.act(event, operation, event.get("_nodes"), alone=_is_alone(in_order, at, operation))
+    writer.end()
+    return writer
 
 
 def _is_alone(in_order: list[Placed], at: int, operation: Operation) -> bool:
@@ -221,7 +222,7 @@ def _is_alone(in_order: list[Placed], at: int, operation: Operation) -> bool:
     return True
 
 
-def tellings(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> list[Scenario]:
+def candidate_scenarios(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> list[Scenario]:
     """The scenarios that may tell this trial, the likeliest first; which does is seen by replaying them.
 
     Call it inside ``trials`` with this wire.
@@ -233,7 +234,7 @@ def tellings(trial: Trial, finding: str, *, command: str, wire: Wire = "direct")
         wire: on which wire it violates.
 
     Raises:
-        CannotBeTold: no steps say what happens in it, or it does not show the finding.
+        NotExpressible: no steps say what happens in it, or it does not show the finding.
     """
     outcome = run_trial(trial, wire, watch=True)
     proven = relevant(outcome, finding)
@@ -243,9 +244,9 @@ def tellings(trial: Trial, finding: str, *, command: str, wire: Wire = "direct")
     for whole, timed, placing in product((False, True), (False, True), PLACINGS):
         part = replace(proven, events=proven.whole) if whole else proven
         in_order = placed(outcome, part.events, operations, placing)
-        teller = _told(outcome, part, operations, in_order, timed=timed)
+        writer = _written(outcome, part, operations, in_order, timed=timed)
         try:
-            scenario = Scenario.model_validate(_data(trial, finding, part, teller, command))
+            scenario = Scenario.model_validate(_data(trial, finding, part, writer, command))
         except ValidationError as error:
             impossible = error
             continue
@@ -253,21 +254,21 @@ def tellings(trial: Trial, finding: str, *, command: str, wire: Wire = "direct")
             found.append(scenario)
     if not found:
         reasons = "; ".join(str(each["msg"]) for each in impossible.errors()) if impossible else "no steps"
-        raise CannotBeTold(reasons)
+        raise NotExpressible(reasons)
     return found
 
 
 def scenario_of(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> Scenario:
-    """The likeliest scenario that tells this trial: see ``tellings``. Raises ``CannotBeTold``."""
-    return tellings(trial, finding, command=command, wire=wire)[0]
+    """The likeliest of ``candidate_scenarios``. Raises ``NotExpressible``."""
+    return candidate_scenarios(trial, finding, command=command, wire=wire)[0]
 
 
-def _data(trial: Trial, finding: str, proven: Proven, teller: _Teller, command: str) -> dict[str, Any]:
+def _data(trial: Trial, finding: str, proven: Proven, writer: _StepWriter, command: str) -> dict[str, Any]:
     data: dict[str, Any] = {
         "title": f"Found by search: {finding} in {trial.lock}",
         "source": f"found by `{command}` (trial seed {trial.seed})",
         "why": " ".join(
-            ["A search came upon this by itself, and made it as small as it could.", *teller.sentences]
+            ["A search came upon this by itself, and made it as small as it could.", *writer.sentences]
         ),
         "cluster": {"nodes": trial.nodes, "persistence": trial.persistence},
         "lock": {
@@ -276,8 +277,8 @@ def _data(trial: Trial, finding: str, proven: Proven, teller: _Teller, command: 
             "options": dict(trial.options),
         },
         "store": {"fencing": trial.store_fences},
-        "clients": [name for name in trial.clients if any(name in str(step) for step in teller.steps)],
-        "steps": list(_joined(teller.steps)),
+        "clients": [name for name in trial.clients if any(name in str(step) for step in writer.steps)],
+        "steps": list(_joined(writer.steps)),
         "expect": {
             proven.property: "violated",
             "findings": [finding],
