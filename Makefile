@@ -15,7 +15,7 @@ run: $(VENV)/.base
 test: $(VENV)/.dev
 	$(BIN)/lab setup
 	$(BIN)/python -m compileall -q lab checker tests  # once, and not in each of a thousand processes
-	$(PYTEST) -m "not full"
+	$(PYTEST) -m "not full" --hypothesis-profile half  # half of the examples that make test-all tries
 
 test-all: $(VENV)/.dev
 	$(BIN)/lab setup
