@@ -121,6 +121,9 @@ def print_examined(console: Console, kept: Kept) -> None:
         printer.title("NOT DECIDED", "seen, and not certain to be a defect of this lock")
     for line in words.undecided(examined):
         printer.line(f"- {clean(line, 300)}", hanging=2)
+    printer.title("THE CODE OF THE LOCK")
+    for line in words.code_words(examined):
+        printer.line(f"- {clean(line, 300)}", hanging=2)
     printer.title("WHAT WAS NOT FOUND", "in any of these schedules")
     for line in words.not_found(examined):
         printer.line(f"- {line}", hanging=2)

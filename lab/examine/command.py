@@ -12,14 +12,16 @@ from lab.drivers import is_driver
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError
 from lab.examine.examination import Examination, OutOfTime, Progress
+from lab.examine.executed import executed
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, SINGLES, Doubles, drawn, parts
+from lab.examine.plan import DRAWN, DRAWN_KINDS, SINGLES, Doubles, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.reentrant import is_reentrant
 from lab.examine.result import Examined, Part, Undecided
 from lab.examine.situations import SITUATIONS, situations
 from lab.locks import lock_class, margin_ns
+from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
@@ -51,7 +53,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     lock_class(asked.lock)
     options = {**_options_for(asked.lock), **dict(asked.options)}
     began_s = time.monotonic()
-    with trials():
+    with noted(asked.lock) as code, trials():
         profile = learn(Setting(asked.lock, options, asked.nodes))
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
@@ -65,7 +67,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
             pass
         except KeyboardInterrupt:
             interrupted = True
-    return _examined(asked, profile, examination, time.monotonic() - began_s, interrupted)
+    return _examined(asked, profile, examination, code, time.monotonic() - began_s, interrupted)
 
 
 def _run(examination: Examination, setting: Setting, profile: Profile, random: Random) -> None:
@@ -92,18 +94,18 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
                 _try_situations(examination, setting, profile, programs)
             examination.try_all(part, iter(found))
     kept = [setting.trial(program) for program in programs]
-    part = Part(DRAWN, "operations, faults and moments at random, guided by new states")
+    kept += [each for each in examination.kept if {fault.kind for fault in each.faults} <= {*DRAWN_KINDS}]
+    part = Part(DRAWN, "operations, faults and moments at random, guided by new states and branches")
     examination.parts.append(part)
     spent = 0
     twos = [Doubles(setting.trial(program), program) for program in programs[:2]]
     examination.parts += [each.part for each in twos]
     source = drawn(setting, random, kept, plain=reentrant)
     while True:
-        states = len(examination.progress.covered)
         examination.progress.part = part.name
-        trial = next(source)
+        trial, reached = next(source), examination.progress.reached
         examination.try_one(part, trial)
-        if len(examination.progress.covered) > states:
+        if examination.progress.reached > reached:
             kept.append(trial)
         spent += 1
         for each in twos:
@@ -122,7 +124,12 @@ def _try_situations(
 
 
 def _examined(
-    asked: Asked, profile: Profile, examination: Examination, seconds: float, interrupted: bool
+    asked: Asked,
+    profile: Profile,
+    examination: Examination,
+    code: LockCode,
+    seconds: float,
+    interrupted: bool,
 ) -> Examined:
     kind: Kind = profile.kind
     return Examined(
@@ -141,6 +148,7 @@ def _examined(
         round(seconds, 1),
         interrupted,
         tuple(Undecided(*key, times) for key, times in examination.undecided.items()),
+        executed(code, examination.progress.branches),
     )
 
 

@@ -69,6 +69,13 @@ class Progress:
     part: str = ""
     defects: int = 0
     covered: set[tuple[str, str]] = field(default_factory=set)
+    branches: set[int] = field(default_factory=set)
+    """The steps of the lock's code that were taken."""
+
+    @property
+    def reached(self) -> int:
+        """How much was reached that no schedule had reached before: states, and branches."""
+        return len(self.covered) + len(self.branches)
 
 
 class Examination:
@@ -100,6 +107,8 @@ class Examination:
         self.parts: list[Part] = []
         self.undecided: dict[tuple[str, str], int] = {}
         """What counts neither as a defect nor as a limit: the finding and why, and how often it was seen."""
+        self.kept: list[Trial] = []
+        """Those that took a branch of the lock's code that none had taken before."""
         self._dismissed: dict[tuple[str, str], int] = {}
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
@@ -129,6 +138,8 @@ class Examination:
             part.tried += 1
             self._leave_open(ERROR, str(error).partition("\n")[0])
             return None
+        if not outcome.branches <= self.progress.branches:
+            self.kept.append(trial)
         self._count(outcome)
         part.tried += 1
         for violation in all_violations(outcome).values():
@@ -149,6 +160,7 @@ class Examination:
         progress = self.progress
         progress.schedules += 1
         progress.covered |= outcome.covered
+        progress.branches |= outcome.branches
         if progress.schedules % COLLECT_EVERY == 0:
             gc.collect()
         self._on_progress(progress)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from lab.errors import ExitCode
 from lab.examine.kept import RESULT, Kept
 from lab.examine.words import (
+    code_words,
     defect_words,
     headline,
     limit_words,
@@ -44,6 +45,7 @@ def to_html(kept: Kept) -> str:
         limits=limit_words(examined),
         parts=part_rows(examined),
         undecided=[clean(line, WORDS_MAX) for line in undecided(examined)],
+        code=[clean(line, WORDS_MAX) for line in code_words(examined)],
         not_found=not_found(examined),
         not_tried=[clean(line, WORDS_MAX) for line in not_tried(examined)],
         result=RESULT,

@@ -80,6 +80,27 @@ class Part(msgspec.Struct):
         return self.of is not None and self.tried >= self.of
 
 
+class Lines(msgspec.Struct, frozen=True):
+    """Lines of a lock's code that were not executed, the ``first`` to the ``last``.
+
+    ``what``: which branch it is, or what these lines follow.
+    """
+
+    file: str
+    first: int
+    last: int
+    what: str
+
+
+class LockExecuted(msgspec.Struct, frozen=True):
+    """How many lines of a lock's code were executed, and which never; ``why_not``: why none are known."""
+
+    lines: int = 0
+    lines_executed: int = 0
+    never: tuple[Lines, ...] = ()
+    why_not: str = ""
+
+
 class Examined(msgspec.Struct, frozen=True):
     """The result of ``lab test``."""
 
@@ -98,6 +119,7 @@ class Examined(msgspec.Struct, frozen=True):
     seconds: float
     interrupted: bool = False
     undecided: tuple[Undecided, ...] = ()
+    executed: LockExecuted = LockExecuted()
 
     @property
     def exit_code(self) -> ExitCode:

@@ -10,7 +10,7 @@ from lab.examine.causes import CAUSES, CauseKind
 from lab.examine.judge import ERROR, HANG
 from lab.examine.kinds import LATE, SENTENCES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
-from lab.examine.result import Defect, Examined, Part
+from lab.examine.result import Defect, Examined, Lines, Part
 from lab.examine.schedule_words import schedule_words
 from lab.report.meanings import FINDINGS
 
@@ -31,6 +31,8 @@ REFUSED: Final = ("unavailable", "leak")
 """Findings about a lock that is refused for too long."""
 OF_FENCES: Final = ("fence-order", "fence-breach")
 FENCED: Final = ("redlock-fenced",)
+NEVER_MAX: Final = 8
+"""How many places in the lock's code are named that were never executed; the data have all."""
 SIMULATED: Final = (
     "Everything was simulated: a finding is a claim about the model of Redis until a real one confirms it"
 )
@@ -185,6 +187,25 @@ def undecided(examined: Examined) -> list[str]:
         f"{each.finding}: {meaning(each.finding)}, in {counted(each.times, 'schedule')}; {each.why}"
         for each in examined.undecided
     ]
+
+
+def code_words(examined: Examined) -> list[str]:
+    """How much of the lock's code was executed, and what of it never was."""
+    code = examined.executed
+    if code.why_not:
+        return [f"it is not known what was executed: {code.why_not}"]
+    never = [f"never executed: {_place(each)} ({each.what})" for each in code.never]
+    left = len(never) - NEVER_MAX
+    return [
+        f"{code.lines_executed:,} of {counted(code.lines, 'line')} executed",
+        *never[:NEVER_MAX],
+        *([f"and {counted(left, 'more place')} that no schedule executed"] if left > 0 else []),
+    ]
+
+
+def _place(lines: Lines) -> str:
+    last = "" if lines.first == lines.last else f"-{lines.last}"
+    return f"{lines.file}:{lines.first}{last}"
 
 
 def not_tried(examined: Examined) -> list[str]:

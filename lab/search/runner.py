@@ -21,6 +21,7 @@ from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
 from lab.search.actor import ClientContext, act, lock_of, store_client_class
+from lab.search.branches import TAKEN
 from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
@@ -67,6 +68,8 @@ class Outcome:
     """When each client sent something to nodes, if the trial was watched."""
     wall_clock: frozenset[str] = frozenset()
     """The clients whose code looked at its wall clock, if the trial was watched."""
+    branches: frozenset[int] = frozenset()
+    """Which steps of the lock's code were taken, inside of ``branches.noted``."""
 
     def digest(self) -> str:
         """A hash of the whole history."""
@@ -135,6 +138,7 @@ class TrialRun:
     def run(self) -> Outcome:
         """Run the whole trial; see ``run_trial`` for what it raises."""
         world, trial = self._world, self._trial
+        TAKEN.clear()
         busy = set(self._loops)
         over: list[str] = []
         tasks = []
@@ -149,6 +153,7 @@ class TrialRun:
                 repr(task.exception()) for task in tasks if task.done() and task.exception() is not None
             ]
         finally:
+            self._branches = frozenset(TAKEN)
             self._bury()
         if world.violations:
             raise world.violations[0]
@@ -180,6 +185,7 @@ class TrialRun:
             tuple(self._log.entries) if self._log is not None else (),
             self._sendings,
             frozenset(self._wall_clock),
+            self._branches,
         )
 
     def _take_apart(self) -> None:

@@ -23,7 +23,7 @@ from lab.examine.kinds import LIMITS, SENTENCES
 from lab.examine.options import parse_options
 from lab.examine.page import to_html
 from lab.examine.plan import BEYOND, DRAWN, PAIRS, PLAIN, SINGLES
-from lab.examine.result import Defect, Examined, Limit, Part, Undecided
+from lab.examine.result import Defect, Examined, Limit, Lines, LockExecuted, Part, Undecided
 from lab.examine.schedule_words import fault_words, schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
 from lab.search.trial import KINDS, Fault, Round, Trial, When
@@ -336,3 +336,19 @@ def test_what_is_not_decided_is_said_and_counts_as_seen() -> None:
     assert not any(each.startswith("leak:") for each in not_found(result))
     assert result.exit_code == 0
     assert msgspec.json.decode(result.to_json(), type=Examined).undecided == (open_question,)
+
+
+def test_what_was_never_executed_is_said() -> None:
+    branch = Lines("my_lock.py", 41, 41, "the branch `if reply < 2 & 3`")
+    many = (branch, *(Lines("my_lock.py", at, at + 1, "what follows line 7") for at in range(50, 59)))
+    result = examined(executed=LockExecuted(90, 71, many))
+    told = section(printed(result), "THE CODE OF THE LOCK")
+    assert "- 71 of 90 lines executed" in told
+    assert "- never executed: my_lock.py:41 (the branch `if reply < 2 & 3`)" in told
+    assert "my_lock.py:56-57 (what follows line 7)" in told
+    assert "my_lock.py:57-58" not in told
+    assert "- and 2 more places that no schedule executed" in told
+    assert "my_lock.py:41 (the branch `if reply &lt; 2 &amp; 3`)" in to_html(Kept(result, Path("x")))
+    assert msgspec.json.decode(result.to_json(), type=Examined).executed == result.executed
+    of_driver = examined(executed=LockExecuted(why_not="a driver runs in a process of its own"))
+    assert "not known what was executed: a driver runs" in section(printed(of_driver), "THE CODE OF THE LOCK")
