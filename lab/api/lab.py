@@ -229,7 +229,8 @@ class Lab:
                 ``test-LOCK-SEED`` below the lab's ``out``.
 
         Returns:
-            its defects, the known limits of its kind, and what was tried.
+            its defects, the known limits of its kind, and what was tried. Those of a driver are run on real
+            Redis as well, after the budget.
 
         Raises:
             LabError: no such lock, one that cannot be simulated, or an impossible argument.

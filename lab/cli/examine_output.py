@@ -14,7 +14,19 @@ from rich.progress import Progress as Shown
 from rich.progress import SpinnerColumn, TextColumn
 from rich.text import Text
 
-from lab.api.examinations import RESULT, Asked, directory_for, examine, junit, keep, replay, words
+from lab.api.examinations import (
+    RESULT,
+    Asked,
+    directory_for,
+    examine,
+    junit,
+    keep,
+    limit_s,
+    real_limit_s,
+    replay,
+    run_on_real,
+    words,
+)
 from lab.cli.search_output import signals_interrupt
 from lab.errors import ExitCode, LabError
 from lab.report.consoles import consoles
@@ -45,9 +57,13 @@ def examine_command(
     with signals_interrupt(), progress(talk) as on_progress:
         examined = examine(asked, on_progress)
     if examined.defects and not examined.interrupted:
-        talk.print("writing each defect as a scenario, and replaying it", style="dim")
+        at_most = f"for at most {limit_s(asked.budget_s):.0f} s"
+        talk.print(f"writing each defect as a scenario, and replaying it, {at_most}", style="dim")
+        if real_s := real_limit_s(asked):
+            talk.print(f"then running it on real Redis, for at most {real_s:.0f} s", style="dim")
     with signals_interrupt():
-        kept = keep(examined, directory, command=command)
+        kept = keep(examined, directory, command=command, limit_s=limit_s(asked.budget_s))
+        run_on_real(kept, asked)
     if junit_file is not None:
         _write(junit_file, junit(kept.examined))
     if as_json:
@@ -179,7 +195,7 @@ def _print_defect(printer: _Printer, number: int, defect: words.DefectWords) -> 
         ("found in", defect.found),
         ("file", defect.kept),
         ("replay", defect.replay),
-        ("real Redis", defect.real),
+        ("real Redis", defect.confirmed, defect.real),
     ):
         printer.row(label, *texts)
 

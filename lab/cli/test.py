@@ -29,6 +29,9 @@ def examine_lock(
         list[str] | None,
         typer.Option("--set", help="An option of the lock: node_timeout=100ms. Repeatable."),
     ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=0, help="How often a driver's defects are run on real Redis; 0: they are not.")
+    ] = 3,
     junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML as well.")] = None,
     out: Annotated[
         Path | None,
@@ -53,6 +56,6 @@ def examine_lock(
             expected="a lock of the lab's, or package.module:Class",
             hint="lab test my_lock:MyLock, or lab test redlock",
         )
-    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()))
+    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()), repeat)
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

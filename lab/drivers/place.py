@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lab.drivers import PREFIX, is_driver
@@ -40,6 +42,21 @@ class Place(Protocol):
         ...
 
 
+Question = tuple[tuple[str, ...], tuple[tuple[str, object], ...]]
+_ASKED: ContextVar[dict[Question, Hello] | None] = ContextVar("_ASKED", default=None)
+"""What drivers of this machine have said of themselves, by how they are started, while that is kept."""
+
+
+@contextlib.contextmanager
+def asked_once() -> Iterator[None]:
+    """Inside, each driver of this machine is started once only to be asked who it is."""
+    token = _ASKED.set({})
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
 class ThisMachine:
     """Drivers as processes of this machine. What they need is imported with the first one."""
 
@@ -59,7 +76,12 @@ class ThisMachine:
         """Ask it, beside whatever runs here."""
         from lab.drivers.greet import greet
 
-        return _apart(greet(self.launch(lock), options))
+        known, question = _ASKED.get(), (self.launch(lock), tuple(sorted(options.items())))
+        if known is None:
+            return _apart(greet(self.launch(lock), options))
+        if question not in known:
+            known[question] = _apart(greet(self.launch(lock), options))
+        return known[question]
 
     def client_image(self, lock: str) -> str | None:
         """None: clients are processes, or simulated."""

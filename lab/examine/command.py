@@ -39,16 +39,24 @@ class Asked:
     seed: int = 0
     nodes: int = 5
     options: tuple[tuple[str, OptionValue], ...] = ()
+    repeat: int = 3
+    """How often each defect of a driver is run on real Redis."""
+
+    @property
+    def budget_s(self) -> float:
+        """The budget. Raises ``LabError``."""
+        return _seconds(self.budget)
 
 
 def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progress: None) -> Examined:
     """Examine a lock.
 
     Raises:
-        LabError: no such lock, or it cannot be simulated, or an argument that cannot be.
+        LabError: no such lock, or it cannot be simulated, or an argument that cannot be; or it uses what
+            simulated nodes lack.
         SimulationError: the lock reached out of the simulation: a thread, a real socket.
     """
-    budget_s = _seconds(asked.budget)
+    budget_s = asked.budget_s
     must_run_in_virtual_time(asked.lock)
     lock_class(asked.lock)
     options = {**_options_for(asked.lock), **dict(asked.options)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from checker.words import listed
@@ -190,7 +190,19 @@ def no_expiry(evidence: Evidence) -> Iterator[Cause]:
             yield Cause("no-expiry", seen, operation.called_ns)
 
 
-def wrong_expiry(evidence: Evidence) -> Iterator[Cause]:
+def short_expiry(evidence: Evidence) -> Iterator[Cause]:
+    """A key that goes before its lease is over: then somebody else may get the lock meanwhile."""
+    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
+    return _wrong_expiry(evidence, lambda left_ms: left_ms < ttl_ms * SHARE)
+
+
+def long_expiry(evidence: Evidence) -> Iterator[Cause]:
+    """A key that stays when its lease is over: it keeps the lock from others."""
+    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
+    return _wrong_expiry(evidence, lambda left_ms: left_ms > ttl_ms * 1.05 + 1)
+
+
+def _wrong_expiry(evidence: Evidence, is_wrong: Callable[[int], bool]) -> Iterator[Cause]:
     """A key that a grant's or an extension's command gave another time than the lease has."""
     ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
     for entry in evidence.outcome.commands:
@@ -202,14 +214,12 @@ def wrong_expiry(evidence: Evidence) -> Iterator[Cause]:
             changed = before is None or before[0] != value or (before[1] or 0) != (left_ms or 0)
             if not changed or left_ms is None or entry.client not in evidence.writers.get(value, ()):
                 continue
-            short, long = left_ms < ttl_ms * SHARE, left_ms > ttl_ms * 1.05 + 1
-            if short or long:
-                kind = "wrong-expiry"
+            if is_wrong(left_ms):
                 seen = (
                     f"{whose(entry.client)} {operation.f} at {evidence.at(entry.time_ns)} gives the key "
                     f"{left_ms} ms on node {entry.node}; the lease is {ttl_ms:.0f} ms ({entry.name})"
                 )
-                yield Cause(kind, seen, entry.time_ns)
+                yield Cause("wrong-expiry", seen, entry.time_ns)
 
 
 def ends_early(evidence: Evidence) -> Iterator[Cause]:

@@ -29,6 +29,7 @@ from lab.search.find import COLLECT_EVERY, variant
 from lab.search.minimise import minimise
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import OptionValue, Trial
+from lab.substrates.sim.errors import NotModelled
 
 VARIANTS: Final = 20
 """How many trials like the smallest one, with other latencies and pauses, are tried."""
@@ -67,7 +68,8 @@ class Progress:
     schedules: int = 0
     seconds: float = 0.0
     part: str = ""
-    defects: int = 0
+    found: list[Defect] = field(default_factory=list)
+    """The defects so far; the one at a place keeps its cause."""
     covered: set[tuple[str, str]] = field(default_factory=set)
     branches: set[int] = field(default_factory=set)
     """The steps of the lock's code that were taken."""
@@ -77,6 +79,11 @@ class Progress:
         """How much was reached that no schedule had reached before: states, and branches."""
         return len(self.covered) + len(self.branches)
 
+    @property
+    def defects(self) -> int:
+        """How many there are so far."""
+        return len(self.found)
+
 
 class Examination:
     """Runs trials of one lock and sorts out what it sees.
@@ -85,7 +92,7 @@ class Examination:
         kind: what the lock is.
         options: of its reference.
         budget_s: how many seconds may pass, by ``clock_s``.
-        on_progress: called after each trial.
+        on_progress: called after each trial; it may raise ``OutOfTime``.
         clock_s: the clock that counts.
     """
 
@@ -102,7 +109,7 @@ class Examination:
         self._clock_s, self._began_s, self._cpu_s = clock_s, clock_s(), time.process_time()
         self._on_progress = on_progress
         self.progress = Progress()
-        self.defects: list[Defect] = []
+        self.defects = self.progress.found
         self.limits: dict[tuple[str, str], Limit] = {}
         self.parts: list[Part] = []
         self.undecided: dict[tuple[str, str], int] = {}
@@ -134,7 +141,7 @@ class Examination:
         self._check_time()
         try:
             outcome = run_trial(trial)
-        except UnknownOutcome as error:
+        except (UnknownOutcome, NotModelled) as error:
             part.tried += 1
             self._leave_open(ERROR, str(error).partition("\n")[0])
             return None
@@ -290,7 +297,7 @@ class Examination:
     def _violates(self, trial: Trial, finding: str) -> bool:
         try:
             outcome = run_trial(trial)
-        except UnknownOutcome:
+        except (UnknownOutcome, NotModelled):
             return False
         self._count(outcome)
         return finding in all_violations(outcome)
@@ -340,7 +347,6 @@ class Examination:
         elif reproduced > self.defects[known].reproduced:
             others = [name for name in self.defects[known].findings if name != seen.finding]
             self.defects[known] = replace(defect, findings=(seen.finding, *others))
-        self.progress.defects = len(self.defects)
 
     def _confirm(self, trial: Trial, finding: str) -> tuple[int, int, int]:
         """How many variants of a trial were run, how many show it, and how many with the reference.

@@ -44,7 +44,8 @@ def _failed(of: str, defect: Defect, reference: str, time: int) -> TestCase:
     case = TestCase(xml_text(defect.cause if time == 1 else f"{defect.cause} {time}"), of, 0)
     failure = Failure(xml_text(words.title), "defect")
     lines = [words.seen, words.leads_to, *words.evidence, f"reproduced {words.reproduced}", words.reference]
-    lines += [f"how it is done right: {words.right}", *words.schedule, words.kept, words.replay]
+    lines += [f"how it is done right: {words.right}", *words.schedule, words.kept]
+    lines += [words.confirmed, words.replay]
     failure.text = xml_text("\n".join(line for line in lines if line))
     case.result = failure
     return case

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from lab.batch.scenario_task import ScenarioTask, simulated
+from lab.drivers.place import asked_once
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.kept import RESULT, Kept
 from lab.examine.narrative import narrate
 from lab.examine.result import Defect, Examined
 from lab.scenario.load import load_scenario
+from lab.scenario.model import Scenario
 from lab.search import command as search
 from lab.search.runner import trials
 
+NO_TIME: Final = "there was no time to write it as a scenario"
+NOT_SHOWN: Final = "the steps of a scenario alone do not show the defect"
+CUT: Final = "the steps of a scenario did not show the defect in the runs for which there was time"
+KEEPS_AT_LEAST_S: Final = 30.0
+"""So long replays may take however small the budget is."""
 
-def keep(examined: Examined, directory: Path, *, command: str, pictures: bool = True) -> Kept:
+
+def limit_s(budget_s: float) -> float:
+    """How long files may be written and scenarios replayed after an examination with this budget."""
+    return max(KEEPS_AT_LEAST_S, budget_s / 4)
+
+
+def keep(
+    examined: Examined, directory: Path, *, command: str, pictures: bool = True, limit_s: float = math.inf
+) -> Kept:
     """Write all files of an examination; those of an earlier one in this directory are replaced.
 
     Each defect's smallest trial becomes a scenario, which is replayed in simulation; one that cannot be
@@ -32,55 +51,136 @@ def keep(examined: Examined, directory: Path, *, command: str, pictures: bool = 
         directory: where to; it is made.
         command: how the defects were found, for the reader of a scenario.
         pictures: whether scenarios are drawn for the page.
+        limit_s: how long it may take, in real time: then what is under way is ended, and defects that are
+            left are kept as trials. The defects share it: each has its part of what is left.
 
     Raises:
         LabError: the directory cannot be written.
     """
+    until_s = time.monotonic() + limit_s
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _clear(directory)
         kept = Kept(examined, directory)
-        defects, interrupted = [], examined.interrupted
-        for number, defect in enumerate(examined.defects, 1):
-            path = directory / f"defect-{number}.yaml"
-            if not interrupted:
-                try:
-                    narrated = _narrated(defect)
-                    saved = search.keep(narrated.trial, narrated.findings[0], path, command=command)
-                    defects.append(_as_saved(narrated, saved))
-                    if pictures and saved.replay is not None and saved.replay.seeds:
-                        _draw(kept, number, path, saved.replay.seeds[0])
-                    continue
-                except KeyboardInterrupt:
-                    interrupted = True
-            path.unlink(missing_ok=True)
-            defects.append(_as_trial(defect, path))
+        defects, interrupted = list(examined.defects), examined.interrupted
+        written: list[_Written] = []
+        if not interrupted:
+            written, interrupted = _written_out(defects, command, until_s)
+        with asked_once():
+            interrupted |= _keep_all(
+                kept, defects, written, until_s, interrupted=interrupted, pictures=pictures
+            )
         kept.examined = replace(examined, defects=tuple(defects), interrupted=interrupted)
-        (directory / RESULT).write_bytes(kept.examined.to_json())
+    except OSError as error:
+        raise _cannot_write(error, directory) from error
+    write(kept)
+    return kept
+
+
+def write(kept: Kept) -> None:
+    """Write the result and its page. Raises ``LabError``: they cannot be written."""
+    try:
+        (kept.directory / RESULT).write_bytes(kept.examined.to_json())
         _write_page(kept)
     except OSError as error:
-        raise LabError(
-            f"the result cannot be written: {error.strerror or error}",
-            where=str(error.filename or directory),
-            expected="a directory that can be written",
-            hint="choose another with --out",
-        ) from error
-    return kept
+        raise _cannot_write(error, kept.directory) from error
+
+
+def _cannot_write(error: OSError, directory: Path) -> LabError:
+    return LabError(
+        f"the result cannot be written: {error.strerror or error}",
+        where=str(error.filename or directory),
+        expected="a directory that can be written",
+        hint="choose another with --out",
+    )
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A defect with what happens in its trial, and the scenarios that may tell it, or why none can."""
+
+    defect: Defect
+    scenarios: Sequence[Scenario] | str
+
+
+def _written_out(defects: Sequence[Defect], command: str, until_s: float) -> tuple[list[_Written], bool]:
+    """The defects, written, as far as the time lasts, and whether that was interrupted; one at least.
+
+    All in one session: drivers are used again.
+    """
+    written: list[_Written] = []
+    try:
+        with trials():
+            for defect in defects:
+                if written and time.monotonic() >= until_s:
+                    break
+                narrated = _narrated(defect)
+                scenarios = search.candidates_for(narrated.trial, narrated.findings[0], command=command)
+                written.append(_Written(narrated, scenarios))
+    except KeyboardInterrupt:
+        return written, True
+    return written, False
+
+
+def _keep_all(
+    kept: Kept,
+    defects: list[Defect],
+    written: Sequence[_Written],
+    until_s: float,
+    *,
+    interrupted: bool,
+    pictures: bool,
+) -> bool:
+    """Write the defects' files, and put their paths into ``defects``; whether that was interrupted."""
+    for at, defect in enumerate(defects):
+        path = kept.directory / f"defect-{at + 1}.yaml"
+        if not interrupted and at < len(written) and (at == 0 or time.monotonic() < until_s):
+            try:
+                part_s = (until_s - time.monotonic()) / (len(written) - at)
+                defects[at] = _replayed(kept, at + 1, written[at], path, part_s, pictures=pictures)
+                continue
+            except KeyboardInterrupt:
+                interrupted = True
+        path.unlink(missing_ok=True)
+        narrated = written[at].defect if at < len(written) else defect
+        defects[at] = _as_trial(narrated, path) if interrupted else _too_late(narrated, path)
+    return interrupted
+
+
+def _replayed(
+    kept: Kept, number: int, written: _Written, path: Path, part_s: float, *, pictures: bool
+) -> Defect:
+    """A defect with its file; its scenario is replayed, and drawn, for so many seconds."""
+    until_s = time.monotonic() + part_s
+
+    def left_s() -> float:
+        return until_s - time.monotonic()
+
+    saved = search.keep_candidates(written.defect.trial, written.scenarios, path, left_s)
+    defect = _as_saved(written.defect, saved)
+    if pictures and saved.replay is not None and saved.replay.seeds and not saved.replay.cut:
+        _draw(kept, number, path, saved.replay.seeds[0])
+    return defect
+
+
+def _too_late(defect: Defect, path: Path) -> Defect:
+    """A defect for which no time was left."""
+    return replace(_as_trial(defect, path), replays=NO_TIME)
 
 
 def _as_saved(defect: Defect, saved: search.Saved) -> Defect:
     """A defect with its file: the scenario only if it shows the defect in some simulation."""
     if saved.replay is None:
-        return replace(defect, trial_file=str(saved.path))
+        return replace(defect, trial_file=str(saved.path), replays=saved.why_not)
     if not saved.replay.seeds:  # what its steps leave out was needed
         saved.path.unlink()
-        return replace(_as_trial(defect, saved.path), replays=saved.replay.sentence)
+        return replace(_as_trial(defect, saved.path), replays=CUT if saved.replay.cut else NOT_SHOWN)
     return replace(defect, scenario=str(saved.path), replays=saved.replay.sentence)
 
 
 def _narrated(defect: Defect) -> Defect:
     """A defect with what happens in its trial; without it, if a client ends outside of its operations."""
-    with trials(), contextlib.suppress(UnknownOutcome):
+    with contextlib.suppress(UnknownOutcome):
         return replace(defect, happened=narrate(defect.trial, defect.findings[0]))
     return defect
 

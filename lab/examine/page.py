@@ -75,6 +75,7 @@ def _defect(kept: Kept, number: int) -> dict[str, Any]:
         "happened": [clean(line, WORDS_MAX) for line in words.happened],
         "found": words.found,
         "kept": clean(words.kept, WORDS_MAX),
+        "confirmed": clean(words.confirmed, WORDS_MAX),
         "commands": [command for command in (words.replay, words.real) if command],
         "link": None if path is None else quote(os.path.relpath(path, kept.directory)),
         "seed": seed,

@@ -52,7 +52,7 @@ def learn(setting: Setting) -> Profile:
     What a probe did not show is no fact but "not shown", with the reason, which ``not_tried`` repeats.
 
     Raises:
-        LabError: no such lock, or options that it does not have.
+        LabError: no such lock, or options that it does not have; or it uses what simulated nodes lack.
         SimulationError: the lock reached out of the simulation.
     """
     probes = Probes(setting)

@@ -10,6 +10,19 @@ from lab.errors import ExitCode
 from lab.search.trial import Fault, Trial
 
 
+class OnReal(msgspec.Struct, frozen=True):
+    """What came of a defect's scenario on real Redis, in real time.
+
+    It came out as it says in ``reproduced`` of ``judged`` runs; ``unknown`` came to no verdict. ``why_not``
+    says why there were no more of them.
+    """
+
+    reproduced: int = 0
+    judged: int = 0
+    unknown: int = 0
+    why_not: str = ""
+
+
 class Defect(msgspec.Struct, frozen=True):
     """One defect: its cause, what it leads to, and the smallest trial in which it does.
 
@@ -19,9 +32,9 @@ class Defect(msgspec.Struct, frozen=True):
     ``reference_lost`` of them did with the reference. ``part`` is what was tried when it was found, after
     ``schedules`` and ``seconds`` of processor time. ``scenario`` is the path of its file, if it can be
     written as one, and ``replays`` says how often that was reproduced; else ``trial_file`` is the path of
-    the trial as JSON. ``lab test --replay`` takes both. ``happened`` says
+    the trial as JSON, and ``replays`` may say why. ``lab test --replay`` takes both. ``happened`` says
     what happens in the trial, up to the violation. ``smallest``: nothing can be taken away from the trial;
-    else the budget ended while it was made smaller.
+    else the budget ended while it was made smaller. ``real`` is None if it was not to be run on real Redis.
     """
 
     cause: str
@@ -41,6 +54,7 @@ class Defect(msgspec.Struct, frozen=True):
     trial_file: str | None = None
     happened: tuple[str, ...] = ()
     smallest: bool = True
+    real: OnReal | None = None
 
     @property
     def faults(self) -> tuple[Fault, ...]:

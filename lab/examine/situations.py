@@ -173,12 +173,15 @@ def clocks(setting: Setting, profile: Profile) -> Iterator[Trial]:
 
 
 def _over_meanwhile(setting: Setting, moment: Moment, nodes: tuple[str, ...]) -> Trial:
-    """Replies come when the lease is over, and Alice's clock was stepped back by more than that."""
+    """Replies come when Bob has the lock, and Alice's clock was stepped back by more than that.
+
+    Locks that round leases up to whole seconds keep keys of 1.5 s for 2 s: he asks when these are over, too.
+    """
     ttl_ns = setting.ttl_ns
-    late = Fault("hold", When(moment, ALICE), ALICE, nodes, 0, ttl_ns * 13 // 10, "replies")
+    late = Fault("hold", When(moment, ALICE), ALICE, nodes, 0, ttl_ns * 18 // 10, "replies")
     jump = Fault("jump", When(moment, ALICE, after_ns=S_NS // 40), ALICE, by_ns=-3 * ttl_ns)
     turn = Round(0, ttl_ns // 2, int(moment == "extends"))
-    return setting.with_clients({ALICE: (turn,), BOB: (Round(2 * ttl_ns, ttl_ns // 10),)}, (late, jump))
+    return setting.with_clients({ALICE: (turn,), BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),)}, (late, jump))
 
 
 def outlived(setting: Setting) -> Iterator[Trial]:

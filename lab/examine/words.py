@@ -10,7 +10,7 @@ from lab.examine.causes import CAUSES, CauseKind
 from lab.examine.judge import ERROR, HANG
 from lab.examine.kinds import LATE, SENTENCES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
-from lab.examine.result import Defect, Examined, Lines, Part
+from lab.examine.result import Defect, Examined, Lines, OnReal, Part
 from lab.examine.schedule_words import schedule_words
 from lab.report.meanings import FINDINGS
 
@@ -57,6 +57,7 @@ class DefectWords:
     found: str
     kept: str
     replay: str
+    confirmed: str
     real: str
 
 
@@ -105,6 +106,7 @@ def defect_words(defect: Defect, reference: str) -> DefectWords:
         + ("" if defect.smallest else "; a smaller schedule may show it: what may be spent on one was spent"),
         _kept(defect),
         "" if path is None else f"lab test --replay {shlex.quote(path)}",
+        _confirmed(defect.real),
         "" if defect.scenario is None else f"lab run {shlex.quote(defect.scenario)} --on local",
     )
 
@@ -113,10 +115,23 @@ def _kept(defect: Defect) -> str:
     if defect.scenario is not None:
         return f"{defect.scenario}: a scenario. {defect.replays}"
     if defect.trial_file is not None:
-        if defect.replays:
-            return f"{defect.trial_file}: the trial; the steps of a scenario alone do not show the defect"
-        return f"{defect.trial_file}: the trial; it has no form as the steps of a scenario"
+        why = f"; {defect.replays}" if defect.replays else ""
+        return f"{defect.trial_file}: the trial, no scenario{why}"
     return ""
+
+
+def _confirmed(real: OnReal | None) -> str:
+    """How often a defect was seen on real Redis, or why it was not."""
+    if real is None:
+        return ""
+    why_not = f": {real.why_not}" if real.why_not else ""
+    if not real.judged:
+        return f"not confirmed on real Redis{why_not}"
+    unknown = f", {real.unknown} without a verdict" if real.unknown else ""
+    confirmed = "confirmed" if real.reproduced else "not confirmed"
+    return f"{confirmed} on real Redis: {real.reproduced} of {counted(real.judged, 'run')}{unknown}" + (
+        f" ({real.why_not})" if real.why_not else ""
+    )
 
 
 def cause_of(defect: Defect) -> CauseKind:
@@ -153,6 +168,7 @@ def explain(examined: Examined) -> str:
         words = defect_words(defect, examined.reference)
         lines += [f"{number}. {words.title}", f"   {words.seen}", f"   {words.leads_to}"]
         lines += [f"   right way: {words.right}"]
+        lines += [f"   {words.confirmed}"] if words.confirmed else []
         lines += [f"   replay: {words.replay}"] if words.replay else []
     return "\n".join(lines)
 

@@ -48,6 +48,9 @@ class RedisModel:
         replicaof: host and port of its master; call ``tick`` once ``connect_master`` is set.
     """
 
+    on_lacking: Callable[[str], None] | None = None
+    """Called with the name of a command that real servers have, and this one has not."""
+
     def __init__(
         self,
         name: str,

@@ -41,12 +41,18 @@ class TrialNode(TrialMachine, SimNode):
 
     log: CommandLog | None = None
     """Where the commands that it executes are noted, if that is wanted."""
+    lacks: str = ""
+    """A command that it was sent and does not have, though real servers do."""
 
     def boot(self) -> None:
         """Start it, and note what it executes."""
         super().boot()
+        self.model.on_lacking = self._note_lacking
         if self.log is not None:
             self.log.begin(self.name, self.model)
+
+    def _note_lacking(self, command: str) -> None:
+        self.lacks = command
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Execute what has come over a connection that speaks the protocol."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,13 +90,35 @@ def keep(trial: Trial, finding: str, path: Path, *, command: str, wire: Wire = "
         LabError: no such lock.
         OSError: the file cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with trials(wire):
+        candidates = candidates_for(trial, finding, command=command, wire=wire)
+    return keep_candidates(trial, candidates, path)
+
+
+def candidates_for(
+    trial: Trial, finding: str, *, command: str, wire: Wire = "direct"
+) -> Sequence[Scenario] | str:
+    """The scenarios that may show a trial, or why none can; only inside ``trials``."""
     try:
-        with trials(wire):
-            candidates = candidate_scenarios(trial, finding, command=command, wire=wire)
+        return candidate_scenarios(trial, finding, command=command, wire=wire)
     except NotExpressible as error:
-        return Saved(keep_trial(trial, path), None, why_not=str(error))
-    scenario, replay = replayed(candidates, path.stem, REPLAYS)
+        return str(error)
+
+
+def keep_candidates(
+    trial: Trial,
+    candidates: Sequence[Scenario] | str,
+    path: Path,
+    left_s: Callable[[], float] = lambda: math.inf,
+) -> Saved:
+    """Write that of the scenarios which replays best, or the trial if there is none.
+
+    ``left_s`` says how many seconds are left for replays; one is run in any case. Raises as ``keep`` does.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(candidates, str):
+        return Saved(keep_trial(trial, path), None, why_not=candidates)
+    scenario, replay = replayed(candidates, path.stem, REPLAYS, left_s)
     scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})
     text = f"{text_of(scenario)}{MARK}{trial.key().decode()}\n"
     path.write_text(text, encoding="utf-8")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from lab.batch.item import Item
 from lab.batch.one_run import run_one
@@ -16,10 +20,16 @@ from lab.errors import ExitCode, LabError
 from lab.scenario.load import dump
 from lab.scenario.model import Scenario
 
+AT_ONCE: Final = 2
+"""How many runs in real time go side by side: most of the time they wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """How often the scenario came out as it says, of so many runs that came to a verdict."""
+    """How often the scenario came out as it says, of so many runs that came to a verdict.
+
+    ``reason``: why one of the others did not, or was refused.
+    """
 
     on: str
     reproduced: int
@@ -27,14 +37,24 @@ class Confirmation:
     unknown: int
     interval: Interval
     """Wilson's, 95 %."""
+    reason: str = ""
+
+    @property
+    def runs(self) -> int:
+        """How many came to their end."""
+        return self.judged + self.unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """With which seeds the scenario came out as it says, in so many simulations (seeds from 0 on)."""
+    """With which seeds the scenario came out as it says, in so many simulations (seeds from 0 on).
+
+    ``cut``: there was no time for more of them.
+    """
 
     seeds: tuple[int, ...]
     of: int
+    cut: bool = False
 
     @property
     def always(self) -> bool:
@@ -44,8 +64,13 @@ class Replay:
     @property
     def sentence(self) -> str:
         """What the replay showed, for the scenario's own text."""
+        ended = "; there was no time for more" if self.cut else ""
+        if self.always and self.of == 1:
+            return f"Replayed in simulation: reproduced once{ended}."
         if self.always:
-            return f"Replayed in simulation: reproduced with each of {self.of} seeds."
+            return f"Replayed in simulation: reproduced with each of {self.of} seeds{ended}."
+        if self.cut and not self.seeds:
+            return f"Replayed in simulation: not reproduced with {self.of} seeds{ended}."
         seeds = f" (seeds {', '.join(map(str, self.seeds))})" if self.seeds else ""
         return (
             f"Replayed in simulation: reproduced with only {len(self.seeds)} of {self.of} seeds{seeds}: "
@@ -53,20 +78,27 @@ class Replay:
         )
 
 
-def replayed(scenarios: Iterable[Scenario], name: str, of: int) -> tuple[Scenario, Replay]:
+def replayed(
+    scenarios: Iterable[Scenario], name: str, of: int, left_s: Callable[[], float] = lambda: math.inf
+) -> tuple[Scenario, Replay]:
     """The scenario that most seeds reproduce, from 0 on, and with which seeds; of equal ones the first.
 
     Args:
         scenarios: at least one, the likeliest first; they may all show the same.
         name: what they are called where something goes wrong.
         of: how many seeds each is simulated with, as long as it may still be the best.
+        left_s: how many seconds are left for it. One simulation is run in any case.
 
     Raises:
         LabError: none can be run.
     """
     best: tuple[Scenario, Replay] | None = None
     for scenario in scenarios:
-        seen = _reproduced(scenario, name, of, least=0 if best is None else len(best[1].seeds) + 1)
+        if best is not None and left_s() <= 0:
+            best = best[0], replace(best[1], cut=True)
+            break
+        least = 0 if best is None else len(best[1].seeds) + 1
+        seen = _reproduced(scenario, name, of, left_s, least=least)
         if best is None or len(seen.seeds) > len(best[1].seeds):
             best = scenario, seen
         if seen.always:
@@ -76,7 +108,7 @@ def replayed(scenarios: Iterable[Scenario], name: str, of: int) -> tuple[Scenari
     return best
 
 
-def _reproduced(scenario: Scenario, name: str, of: int, *, least: int) -> Replay:
+def _reproduced(scenario: Scenario, name: str, of: int, left_s: Callable[[], float], *, least: int) -> Replay:
     """With which seeds it comes out as it says; the rest are left out once ``least`` can't be reached."""
     task = ScenarioTask(
         name, dump(scenario), ("lab", "run", name, "--on", virtual_time_of(scenario.lock.name))
@@ -86,6 +118,8 @@ def _reproduced(scenario: Scenario, name: str, of: int, *, least: int) -> Replay
         for seed in range(of):
             if len(seeds) + of - seed < least:
                 break
+            if seed and left_s() <= 0:
+                return Replay(tuple(seeds), seed, cut=True)
             if task(seed).exit_code == ExitCode.EXPECTED:
                 seeds.append(seed)
     return Replay(tuple(seeds), of)
@@ -95,12 +129,44 @@ async def confirm(
     scenario: Path, on: str, repeat: int, out: Path, on_end: Callable[[Row], None] = lambda run: None
 ) -> Confirmation:
     """Run the scenario so often, one run after the other, each with a seed of its own."""
-    codes = []
+    runs = []
     item = Item(scenario.stem, str(scenario), "", on)
     for seed in range(repeat):
-        run = await run_one(item, seed, out)
-        on_end(run)
-        codes.append(run.exit_code)
+        runs.append(await run_one(item, seed, out))
+        on_end(runs[-1])
+    return _counted(on, runs)
+
+
+async def confirm_all(
+    scenarios: Sequence[Path], on: str, repeat: int, out: Path, limit_s: float
+) -> dict[Path, Confirmation]:
+    """Run each scenario once, then each once more, ``repeat`` times; what is under way at the end is ended.
+
+    Args:
+        scenarios: their files.
+        on: a substrate.
+        repeat: how often, each time with a seed of its own.
+        out: where the directories of the runs are made.
+        limit_s: how long it may take in all, without the clean-up of the runs that are ended.
+    """
+    runs: dict[Path, list[Row]] = {path: [] for path in scenarios}
+    left = iter([(path, seed) for seed in range(repeat) for path in scenarios])
+
+    async def work() -> None:
+        for path, seed in left:
+            runs[path].append(await run_one(Item(path.stem, str(path), "", on), seed, out))
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit_s), asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(work())
+    return {path: _counted(on, found) for path, found in runs.items()}
+
+
+def _counted(on: str, runs: Sequence[Row]) -> Confirmation:
+    codes = [run.exit_code for run in runs]
     reproduced = codes.count(ExitCode.EXPECTED)
     judged = reproduced + codes.count(ExitCode.UNEXPECTED)
-    return Confirmation(on, reproduced, judged, repeat - judged, wilson(reproduced, judged))
+    verdicts = (ExitCode.EXPECTED, ExitCode.UNEXPECTED)
+    reason = next((run.reasons[0] for run in runs if run.exit_code not in verdicts and run.reasons), "")
+    return Confirmation(on, reproduced, judged, len(runs) - judged, wilson(reproduced, judged), reason)

@@ -44,7 +44,7 @@ def relevant(outcome: Outcome, finding: str) -> Proven:
     """
     hits = [each for each in _found(outcome, outcome.events, finding) if each.severity == "violation"]
     if not hits:
-        raise NotExpressible(f"the trial does not show {finding}")
+        raise NotExpressible(f"its history alone does not show {finding}")
     events = [event for event in outcome.events if UNATTENDED not in event["process"]]
 
     def shows(part: list[Event]) -> bool:

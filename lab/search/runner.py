@@ -34,6 +34,7 @@ from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE
 from lab.substrates.sim.clock import MONOTONIC_START_NS
+from lab.substrates.sim.errors import NotModelled
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT
@@ -97,6 +98,7 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
     Raises:
         LabError: no such lock, or options that it does not have.
         SimulationError: simulated code reached out of the simulation.
+        NotModelled: the lock uses a command that only real servers have.
         UnknownOutcome: a client ended with an exception: its lock could not be made, or failed outside of its
             operations.
     """
@@ -157,11 +159,21 @@ class TrialRun:
             self._bury()
         if world.violations:
             raise world.violations[0]
+        self._refuse_what_is_lacking()
         if failed:
             raise UnknownOutcome(f"a client's own code failed: {failed[0]}", where=trial.key().decode())
         outcome = self._outcome()
         self._take_apart()
         return outcome
+
+    def _refuse_what_is_lacking(self) -> None:
+        """A lock that was refused a command which real servers have did not fail by itself."""
+        lacking = next((node.lacks for node in self._cluster.nodes.values() if node.lacks), None)
+        if lacking is not None:
+            raise NotModelled(
+                f"{self._trial.lock} uses the command {lacking}, which simulated nodes do not have",
+                hint=f"real servers have it: lab run SCENARIO --lock {self._trial.lock} --on virtual",
+            )
 
     def _bury(self) -> None:
         """Nothing happens any more; what a lock raises when it is ended here is no failure of its own."""

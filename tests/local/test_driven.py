@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lab.cli.app import call
 from lab.drivers import PREFIX
@@ -18,7 +19,10 @@ from lab.drivers.environment import why_not
 from lab.errors import LabError
 from lab.examine.command import Asked, examine
 from lab.examine.examination import Examination
+from lab.examine.keep import keep
 from lab.examine.narrative import narrate
+from lab.examine.on_real import run_on_real
+from lab.examine.result import OnReal
 from lab.paths import STATE_VARIABLE
 from lab.search.driven import SESSION
 from lab.search.one_cpu import OneCpu
@@ -200,16 +204,25 @@ def test_libraries_on_five_nodes_repeat(library: str) -> None:
 
 
 @pytest.mark.full
-def test_lab_test_finds_what_is_wrong_with_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_test_finds_what_is_wrong_with_a_driver_and_real_redis_confirms_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A budget counts schedules here, and not seconds."""
 
     def counting(*arguments: Any, **more: Any) -> Examination:
         return Examination(*arguments, clock_s=count().__next__, **more)
 
     monkeypatch.setattr("lab.examine.command.Examination", counting)
-    examined = examine(Asked(toy("shares"), budget="20s"))
+    asked = Asked(toy("shares"), budget="20s", repeat=1)
+    examined = examine(asked)
     assert examined.defects[0].findings[0] == "overlap"
     assert "cancelled attempts: the driver protocol has no command for it" in examined.not_tried
+    first = replace(examined, defects=examined.defects[:1])
+    kept = keep(first, tmp_path, command="lab test", pictures=False)
+    run_on_real(kept, asked)
+    assert kept.examined.defects[0].real == OnReal(reproduced=1, judged=1)
+    (directory,) = (tmp_path / "local").glob("defect-1-*")
+    assert (directory / "history.jsonl").is_file()
 
 
 @pytest.mark.parametrize(

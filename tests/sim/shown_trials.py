@@ -21,7 +21,7 @@ def late(after_ns: int, hold_ns: int = 3 * S_NS, extends: int = 0) -> Round:
     return Round(after_ns, hold_ns, extends)
 
 
-TOLD: Final[dict[str, tuple[str, Trial]]] = {
+CASES: Final[dict[str, tuple[str, Trial]]] = {
     "a bare DEL after the lease": (
         "overlap",
         Trial(

@@ -14,7 +14,7 @@ from lab.search.relevant import NotExpressible
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
 from lab.search.trial import Fault, Round, Trial, When
-from tests.sim.shown_trials import ALL, MS_NS, OPTIONS, S_NS, TOLD
+from tests.sim.shown_trials import ALL, CASES, MS_NS, OPTIONS, S_NS
 from tests.sim.test_search_runner import drawn
 
 pytestmark = pytest.mark.full  # each schedule is simulated many times; test_search.py is in the first part
@@ -37,10 +37,10 @@ SOON: Final = (
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in SOON else pytest.mark.full) for name in TOLD]
+    "name", [pytest.param(name, marks=() if name in SOON else pytest.mark.full) for name in CASES]
 )
 def test_what_is_told_replays(name: str) -> None:
-    finding, trial = TOLD[name]
+    finding, trial = CASES[name]
     with trials():
         reported = candidate_scenarios(trial, finding, command="lab search")
     scenario, replay = replayed(reported, name, OF)
@@ -49,10 +49,10 @@ def test_what_is_told_replays(name: str) -> None:
     assert list(scenario.expect.outcomes.values()) == ["violated"]
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", CASES)
 def test_without_the_defect_the_same_trial_does_not_show_it(name: str) -> None:
     """What a test of telling shows is the lock's, and not the writer's."""
-    finding, trial = TOLD[name]
+    finding, trial = CASES[name]
     if trial.lock.startswith("mutant:store") or trial.lock == "redlock":
         pytest.skip("the schedule breaks the real lock as well, or it is the store that is broken")
     with trials():
@@ -89,7 +89,7 @@ def test_what_has_no_step_is_refused_with_the_reason() -> None:
 
 
 def first_telling(name: str) -> list[tuple[str, object]]:
-    finding, trial = TOLD[name]
+    finding, trial = CASES[name]
     with trials():
         return steps_of(scenario_of(trial, finding, command="lab search"))
 
@@ -109,7 +109,7 @@ def test_a_series_of_vain_acquires_is_as_long_as_it_must_be() -> None:
         steps = first_telling(name)
         said = str([body for word, body in steps if word == "do"])
         with trials():
-            asked = [each["f"] for each in run_trial(TOLD[name][1]).events if each["type"] == "invoke"]
+            asked = [each["f"] for each in run_trial(CASES[name][1]).events if each["type"] == "invoke"]
         assert 6 <= said.count("acquires") <= 12 < asked.count("acquire")
         assert spacing in {body for word, body in steps if word == "wait"}
 

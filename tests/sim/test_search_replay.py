@@ -15,10 +15,10 @@ from lab.search.command import Asked, save, search_of
 from lab.search.replay import read_trial, replay, trial_of
 from lab.search.runner import run_trial, trials
 from lab.search.trial import START_NS
-from tests.sim.shown_trials import TOLD
+from tests.sim.shown_trials import CASES
 from tests.sim.test_search_runner import drawn
 
-FINDING, TRIAL = TOLD["a client stands still as it sends"]
+FINDING, TRIAL = CASES["a client stands still as it sends"]
 
 
 @pytest.mark.full

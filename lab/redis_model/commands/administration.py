@@ -108,7 +108,10 @@ zscore zunion zunionstore
 
 
 def _not_simulated(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    raise RedisError(f"ERR {args[0].decode().upper()} is not simulated; real servers have it (--on local)")
+    name = args[0].decode().upper()
+    if server.on_lacking is not None:
+        server.on_lacking(name)
+    raise RedisError(f"ERR {name} is not simulated; real servers have it (--on local)")
 
 
 for _name in _ELSEWHERE.split():

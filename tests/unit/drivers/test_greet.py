@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from lab.drivers.greet import Question, Said
-from lab.drivers.place import ThisMachine
+from lab.drivers.messages import Hello
+from lab.drivers.place import ThisMachine, asked_once
 from lab.locks import is_own
 from tests.lab_process import ROOT
 
@@ -76,3 +77,21 @@ def test_what_is_installed_here_is_asked_for_here(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("LOCK_LAB_CACHE", str(tmp_path))
     assert ThisMachine().why_not("driver:pottery") == "it is not installed: lab drivers install pottery"
     assert ThisMachine().why_not("./my-driver") is None
+
+
+def test_inside_asked_once_a_driver_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions: list[object] = []
+
+    async def greet(words: object, options: object) -> Hello:
+        questions.append((words, options))
+        return Hello("toy", "1", ())
+
+    monkeypatch.setattr("lab.drivers.greet.greet", greet)
+    here = ThisMachine()
+    with asked_once():
+        for _ in range(2):
+            for lock, options in (("./one", {}), ("./one", {"x": 1}), ("./two", {})):
+                assert here.hello(lock, options).lib == "toy"
+    assert len(questions) == 3
+    here.hello("./one", {})
+    assert len(questions) == 4, "afterwards it is asked anew"

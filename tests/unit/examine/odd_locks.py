@@ -255,3 +255,12 @@ class OfLibrary(Single):
             await self._held.pop(lease.token).release()
         except LockNotOwnedError as error:
             raise LeaseLost(str(error)) from error
+
+
+class InASet(Single):
+    """Keeps tokens in a set, which simulated nodes do not have."""
+
+    name: ClassVar[str] = "in-a-set"
+
+    async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
+        return bool(await self._call("SADD", key, token))

@@ -12,12 +12,13 @@ from lab.examine.detector import Cause
 from lab.examine.examination import NO_CAUSE, VARIANTS, Examination, OutOfTime
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
+from lab.examine.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.result import Part
 from lab.examine.situations import shared
 from lab.examine.words import defect_words
-from lab.search.runner import trials
-from lab.search.trial import Fault, Trial, When
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
 
 S_NS = 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
@@ -25,6 +26,22 @@ PART = Part("a part", "of a test")
 LATE = next(each for each in PROGRAMS if each.name == "late")
 CONTEND = next(each for each in PROGRAMS if each.name == "contend")
 WHOLE = next(each for each in PROGRAMS if each.name == "whole lease")
+
+
+@pytest.mark.parametrize(
+    ("lock", "named"),
+    [
+        ("mutant:short-keys", {"overlap", "false-validity", "lost-update"}),
+        ("mutant:seconds-for-milliseconds", {"leak", "unavailable"}),
+    ],
+)
+def test_short_keys_let_others_in_and_long_keys_keep_them_out(lock: str, named: set[str]) -> None:
+    trial = Trial(lock, {"alice": (Round(0, S_NS),)}, nodes=3, options=OPTIONS)
+    with trials():
+        seen = run_trial(trial, watch=True)
+    findings = ("overlap", "false-validity", "lost-update", "leak", "unavailable")
+    causes = {name: causes_of(seen, Violation(name, "", ())) for name in findings}
+    assert {name for name in findings if "wrong-expiry" in {each.kind for each in causes[name]}} == named
 
 
 def crossing_jump(lock: str) -> Trial:

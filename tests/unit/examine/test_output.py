@@ -192,7 +192,8 @@ def test_words_of_a_lock_cannot_command_the_terminal() -> None:
 
 
 def test_the_progress_says_how_far_it_is() -> None:
-    assert progress_line(Progress(1234, 5.4, DRAWN, 1)) == f"1,234 schedules, 5 s, 1 defect · {DRAWN}"
+    at = Progress(1234, 5.4, DRAWN, [defect()])
+    assert progress_line(at) == f"1,234 schedules, 5 s, 1 defect · {DRAWN}"
 
 
 def test_the_data_are_read_back_as_they_were() -> None:

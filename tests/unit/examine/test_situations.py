@@ -16,6 +16,7 @@ from lab.examine.situations import (
     OPERATIONS,
     away,
     bare,
+    clocks,
     disjoint,
     outlived,
     overtaken,
@@ -91,6 +92,14 @@ def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:
     assert 80_000_000 < fault.by_ns < 100_000_000
     assert 3 * fault.by_ns < first.ttl_ns < 5 * fault.by_ns
     assert list(slow_replies(setting, profile())) == []
+
+
+def test_late_replies_find_somebody_else_also_where_leases_are_rounded_up_to_seconds() -> None:
+    short = [each for each in clocks(Setting("redlock", OPTIONS), profile()) if each.ttl_ns < 2 * S_NS]
+    assert short
+    for each in short:
+        late = next(fault for fault in each.faults if fault.kind == "hold")
+        assert 2 * S_NS < each.clients["bob"][0].think_ns < late.lasts_ns
 
 
 def test_a_driver_is_given_time_where_leases_are_long() -> None:

@@ -1,0 +1,261 @@
+"""Which known defects `lab test` finds again: ``python -m tests.local.known_defects [DRIVER …]``.
+
+From the driver's name alone, each library is examined as ``lab test`` does it, until all its known defects
+are found or the budget ends. known_defects.yaml says by what a defect is known. Printed are tables in
+Markdown: what was found again, what was reported beside it, and what that took. The exit code is 0 if all
+that were looked for are found, else 1. Libraries are examined one after the other; those that are not
+installed, or cannot run in virtual time, are named, and count as not found if somebody asked for them.
+What came of a library is kept below ``--out``; with ``--resume``, what is there is not measured again. With
+``--confirm`` defects are written, replayed and run on real Redis afterwards, as ``lab test`` does it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lab.drivers import PREFIX
+from lab.drivers.place import why_not_in_virtual_time
+from lab.drivers.registry import row
+from lab.errors import LabError
+from lab.examine.command import Asked, examine
+from lab.examine.examination import OutOfTime, Progress
+from lab.examine.keep import keep, limit_s
+from lab.examine.on_real import run_on_real
+from lab.examine.result import Defect, Examined
+from lab.scenario.load import load_scenario
+from lab.substrates.sim.errors import SimulationError
+
+TABLE: Final = Path(__file__).with_suffix(".yaml")
+OUT: Final = Path("reports/known-defects")
+FIGURES: Final = ("seconds", "schedules", "variants", "real Redis")
+KNOWN: Final = ("library", "runtime", "known defect", "found again as", *FIGURES)
+NEW: Final = ("library", "cause", "finding", "what was seen", *FIGURES)
+TRIED: Final = ("library", "runtime", "schedules", "seconds", "processor seconds", "load", "ended")
+
+
+class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A known defect: its scenario, and what a defect that is reported must have to be the same one.
+
+    ``causes`` are keys of ``lab.examine.causes``, ``findings`` names of findings: one of each is enough.
+    ``seen`` is a regular expression that is looked for in what was seen of the cause.
+    """
+
+    scenario: str
+    causes: tuple[str, ...]
+    findings: tuple[str, ...]
+    seen: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the defect is, in the words of the track record."""
+        return load_scenario(self.scenario).scenario.title
+
+    def is_found(self, defect: Defect) -> bool:
+        """Whether this is it."""
+        return (
+            defect.cause in self.causes
+            and not set(self.findings).isdisjoint(defect.findings)
+            and re.search(self.seen, defect.seen) is not None
+        )
+
+
+class KnownDefects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole table: known defects by driver, and why the rest of the track record is not looked for."""
+
+    drivers: dict[str, tuple[Known, ...]]
+    out_of_reach: dict[str, str]
+
+
+class Measured(msgspec.Struct):
+    """What came of one library: when each defect was reported, by its place, and what all took."""
+
+    driver: str
+    wanted: tuple[Known, ...]
+    asked: Asked
+    examined: Examined | None = None
+    why_not: str = ""
+    after: list[tuple[float, int]] = msgspec.field(default_factory=list)
+    """In real time since the start, and after so many schedules."""
+    stopped: bool = False
+    """Whether it ended before the budget did, as all was found."""
+    cpu_s: float = 0.0
+    """Of the lab and its drivers."""
+    load: float = 0.0
+    """Of the machine at the end, averaged over a minute."""
+
+    def place_of(self, known: Known) -> int | None:
+        """The place of the defect that is a known one."""
+        return next((at for at, each in enumerate(self.defects) if known.is_found(each)), None)
+
+    @property
+    def defects(self) -> tuple[Defect, ...]:
+        """Those that were reported."""
+        return self.examined.defects if self.examined else ()
+
+    @property
+    def missed(self) -> list[Known]:
+        """The known defects that were not found."""
+        return [each for each in self.wanted if self.place_of(each) is None]
+
+
+def known_defects() -> KnownDefects:
+    """Read the table."""
+    return msgspec.yaml.decode(TABLE.read_bytes(), type=KnownDefects)
+
+
+def measure(driver: str, wanted: tuple[Known, ...], asked: Asked) -> Measured:
+    """Examine a library until all is found that is wanted, or the budget ends."""
+    measured = Measured(driver, wanted, asked)
+    measured.why_not = why_not_in_virtual_time(asked.lock) or ""
+    if measured.why_not:
+        return measured
+    began_s, before_s = time.monotonic(), sum(os.times()[:4])
+
+    def on_progress(at: Progress) -> None:
+        while len(measured.after) < at.defects:
+            defect = at.found[len(measured.after)]
+            measured.after.append((time.monotonic() - began_s, at.schedules))
+            note(f"{driver}: {measured.after[-1][0]:.0f} s, {at.schedules} schedules: {defect.cause}")
+        done = all(any(known.is_found(each) for each in at.found) for known in wanted)
+        if wanted and done:
+            measured.stopped = True
+            raise OutOfTime
+
+    try:
+        measured.examined = examine(asked, on_progress)
+    except (LabError, SimulationError) as error:
+        measured.why_not = str(error).partition("\n")[0]
+    now = (time.monotonic() - began_s, measured.examined.schedules if measured.examined else 0)
+    measured.after += [now] * (len(measured.defects) - len(measured.after))
+    measured.cpu_s, measured.load = sum(os.times()[:4]) - before_s, os.getloadavg()[0]
+    return measured
+
+
+def confirm(measured: Measured, directory: Path) -> None:
+    """Write its defects as scenarios, replay them, and run them on real Redis, as ``lab test`` does."""
+    if measured.examined is not None:
+        limit = limit_s(measured.asked.budget_s)
+        kept = keep(measured.examined, directory, command="lab test", pictures=False, limit_s=limit)
+        run_on_real(kept, measured.asked)
+        measured.examined = kept.examined
+
+
+def earlier(file: Path, asked: Asked) -> Measured | None:
+    """What came of this library earlier, if the same was asked for."""
+    if not file.is_file():
+        return None
+    measured = msgspec.json.decode(file.read_bytes(), type=Measured)
+    return measured if measured.asked == asked else None
+
+
+def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """A table in Markdown."""
+    for cells in (columns, ("---",) * len(columns), *rows):
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def known_row(measured: Measured, known: Known) -> tuple[str, ...]:
+    """A known defect, and what was found of it."""
+    at = measured.place_of(known)
+    head = (measured.driver, row(measured.driver).language, known.title)
+    if at is None:
+        return (*head, measured.why_not or "not found", "", "", "", "")
+    return (*head, named(measured.defects[at]), *figures(measured, at))
+
+
+def new_rows(measured: Measured) -> Iterator[tuple[str, ...]]:
+    """The reported defects that are no known ones."""
+    known = {measured.place_of(each) for each in measured.wanted}
+    for at, defect in enumerate(measured.defects):
+        if at not in known:
+            cells = (defect.cause, ", ".join(defect.findings), " ".join(defect.seen.split()))
+            yield (measured.driver, *cells, *figures(measured, at))
+
+
+def named(defect: Defect) -> str:
+    """The cause of a defect, and what it leads to."""
+    return f"{defect.cause} ({', '.join(defect.findings)})"
+
+
+def figures(measured: Measured, at: int) -> tuple[str, str, str, str]:
+    """After which seconds and schedules a defect was reported, how many variants and real runs show it."""
+    seconds, schedules = measured.after[at]
+    defect, real = measured.defects[at], measured.defects[at].real
+    variants = f"{defect.reproduced} of {defect.variants}"
+    runs = "" if real is None else f"{real.reproduced} of {real.judged}" if real.judged else real.why_not
+    return f"{seconds:.0f}", str(schedules), variants, runs
+
+
+def tried_row(measured: Measured) -> tuple[str, ...]:
+    """What was tried of a library, and what it took."""
+    head = (measured.driver, row(measured.driver).language)
+    if measured.examined is None:
+        return (*head, "0", "", "", "", measured.why_not)
+    done = measured.examined
+    ended = "all were found" if measured.stopped else "the budget ended"
+    costs = (f"{done.seconds:.0f}", f"{measured.cpu_s:.0f}", f"{measured.load:.1f}")
+    return (*head, str(done.schedules), *costs, ended)
+
+
+def asked_for(words: list[str] | None = None) -> argparse.Namespace:
+    """The arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--budget", type=float, default=300.0, help="seconds for each library")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is drawn")
+    parser.add_argument("--out", type=Path, default=OUT, help="a directory for the results, as JSON")
+    parser.add_argument("--confirm", action="store_true", help="run what is found on real Redis")
+    parser.add_argument("--resume", action="store_true", help="take what is in this directory already")
+    parser.add_argument("drivers", nargs="*", help="by default all that have known defects and are installed")
+    return parser.parse_args(words)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Print the tables; 0 if all known defects of the libraries that were examined are found."""
+    asked = asked_for(words)
+    known = known_defects().drivers
+    measured = []
+    for driver in asked.drivers or known:
+        request = Asked(f"{PREFIX}{driver}", f"{asked.budget:g}s", asked.seed)
+        file = asked.out / f"{driver}.json"
+        one = earlier(file, request) if asked.resume else None
+        if one is None:
+            note(f"{driver}: load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+            one = measure(driver, known.get(driver, ()), request)
+        if asked.confirm and all(each.real is None for each in one.defects):
+            confirm(one, asked.out / driver)
+        asked.out.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(one)))
+        measured.append(one)
+        note(f"{driver}: {', '.join(tried_row(one)[2:])}")
+    for line in report(measured):
+        sys.stdout.write(f"{line}\n")
+    return int(any(one.missed for one in measured if asked.drivers or not one.why_not))
+
+
+def report(measured: list[Measured]) -> Iterator[str]:
+    """What was found again, what is new, and what was tried."""
+    for title, columns, rows in (
+        ("Known", KNOWN, [known_row(one, each) for one in measured for each in one.wanted]),
+        ("New", NEW, [each for one in measured for each in new_rows(one)]),
+        ("Tried", TRIED, [tried_row(one) for one in measured]),
+    ):
+        yield from ("", f"{title}:", "", *table(columns, rows))
+
+
+def note(text: str) -> None:
+    """Say on stderr how far it is."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
