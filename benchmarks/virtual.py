@@ -1,10 +1,10 @@
-"""How many runs a second go through in virtual time: `python -m benchmarks.virtual [--trials N] [DRIVER …]`.
+"""How many runs a second go through in virtual time: `python -m benchmarks.virtual [--seconds S] [DRIVER …]`.
 
-For each driver that is installed: schedules of two clients on simulated nodes, as `lab test` and `lab search`
-run them, with the drivers used again; and one scenario on real redis-servers, whose processes are started for
-each run, always with one seed, and how many of its histories are equal. Both in one run, beside the lab's
-own Redlock, with the machine's load, on which the rates depend, and with the CPU time of one, of the lab and
-of all processes, which depends on it less.
+For each driver that is installed: schedules of two clients on simulated nodes, as `lab test` runs them, with
+the drivers used again, by one process and by as many as there are cores; and one scenario on real
+redis-servers, whose processes are started for each run, always with one seed, and how many of its histories
+are equal. All in one run, beside the lab's own Redlock, with the machine's load, on which the rates depend,
+and with the CPU time of one schedule or run, of the lab and of all processes, which depends on it less.
 """
 
 from __future__ import annotations
@@ -16,42 +16,33 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
+from lab.batch.cores import cores
 from lab.drivers.environment import why_not
 from lab.drivers.registry import rows
+from lab.examine.tried import tried
 from lab.run import run
 from lab.run.request import RunRequest
-from lab.search.runner import run_trial, trials
+from lab.search.runner import trials
 from lab.search.trial import Round, Trial
+from lab.search.workers import QUEUED, Workers
 
 MS_NS = 1_000_000
 SCENARIO = "healthy"
 OWN = "redlock"
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What some work takes: in real time, and in CPU time of this process and those that it started."""
-
-    wall_s: float
-    cpu_s: float
-
-    def __str__(self) -> str:
-        return f"{1 / self.wall_s:8.1f} {1000 * self.cpu_s:8.1f}"
-
-
-def cost(work: Callable[[int], object], most: int) -> Cost:
-    """What one time more of ``work`` takes, which does something so many times, and ends its processes."""
-    taken = []
-    for times in (1, 1, most):  # the first imports what it needs
-        wall_s, cpu_s = time.perf_counter(), sum(os.times()[:4])
-        work(times)
-        taken.append((time.perf_counter() - wall_s, sum(os.times()[:4]) - cpu_s))
-    _, (first_wall_s, first_cpu_s), (wall_s, cpu_s) = taken
-    return Cost((wall_s - first_wall_s) / (most - 1), (cpu_s - first_cpu_s) / (most - 1))
+def spent(work: Callable[[], T]) -> tuple[T, float, float]:
+    """What ``work``, which ends its processes, returns, the seconds that it takes, and the CPU seconds."""
+    wall_s, cpu_s = time.perf_counter(), sum(os.times()[:4])
+    returned = work()
+    return returned, time.perf_counter() - wall_s, sum(os.times()[:4]) - cpu_s
 
 
 def trial_of(lock: str, nodes: int, seed: int) -> Trial:
@@ -63,11 +54,20 @@ def trial_of(lock: str, nodes: int, seed: int) -> Trial:
     return Trial(lock=lock, clients=clients, nodes=nodes, seed=seed + 2)
 
 
-def schedules(lock: str, nodes: int, times: int) -> None:
-    """Run so many trials, with drivers of their own."""
-    with trials():
-        for seed in range(times):
-            run_trial(trial_of(lock, nodes, seed))
+def schedules(lock: str, nodes: int, jobs: int, seconds: float) -> tuple[int, float]:
+    """How many trials go through so many processes in ``seconds``, once each has drivers; and a second."""
+    with closing(Workers(tried, jobs)) as workers, trials():
+        found = ((None, trial_of(lock, nodes, seed)) for seed in count())
+        in_order = workers.in_order(found, 2 * QUEUED * jobs)
+        for _, job in in_order:
+            workers.result(job)
+            if workers.helping == jobs - 1:
+                break
+        began_s, done, took_s = time.perf_counter(), 0, 0.0
+        while took_s < seconds:
+            workers.result(next(in_order)[1])
+            done, took_s = done + 1, time.perf_counter() - began_s
+    return done, done / took_s if done else 0.0
 
 
 def runs(lock: str, nodes: int, histories: list[bytes], times: int) -> None:
@@ -82,8 +82,8 @@ def runs(lock: str, nodes: int, histories: list[bytes], times: int) -> None:
 def main() -> int:
     """Print a line for each lock."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--trials", type=int, default=100, help="how many schedules of each, at least 2")
-    parser.add_argument("--runs", type=int, default=18, help="how many runs of the scenario, at least 2")
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long schedules of each are run")
+    parser.add_argument("--runs", type=int, default=2, help="how many runs of the scenario")
     parser.add_argument("drivers", nargs="*", help="by default all that are installed")
     asked = parser.parse_args()
     found = rows()
@@ -91,19 +91,28 @@ def main() -> int:
         name for name in found if why_not(name) is None and found[name].language != "Go"
     ]
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores", file=sys.stderr)
-    print(f"{'':43} {'schedules':^17} {'runs':^17}")
-    print(f"{'lock':24} {'runtime':12} nodes {'/s':>8} {'CPU ms':>8} {'/s':>8} {'CPU ms':>8}   equal")
-    for name in (OWN, *wanted):
-        nodes = 5 if name == OWN else found[name].nodes or 5
-        lock = OWN if name == OWN else f"driver:{name}"
-        language = "(in the lab)" if name == OWN else found[name].language
+    print(f"{'':43} {'schedules':^26} {'runs':^17}")
+    all_cores = f"/s on {cores()}"
+    print(
+        f"{'lock':24} {'runtime':12} nodes {'/s':>8} {all_cores:>8} {'CPU ms':>8} {'/s':>8} {'CPU ms':>8}"
+        "   equal"
+    )
+    schedules(OWN, 5, 1, 0)  # this imports what is needed
+    runs(OWN, 5, [], 1)
+    locks = [(name, f"driver:{name}", found[name].language, found[name].nodes or 5) for name in wanted]
+    for name, lock, language, nodes in ((OWN, OWN, "(in the lab)", 5), *locks):
         histories: list[bytes] = []
-        costs = (
-            cost(partial(schedules, lock, nodes), asked.trials),
-            cost(partial(runs, lock, nodes, histories), asked.runs),
-        )
+        _, _, start_s = spent(partial(schedules, lock, nodes, 1, 0))
+        (done, rate), _, cpu_s = spent(partial(schedules, lock, nodes, 1, asked.seconds))
+        _, all_of_them = schedules(lock, nodes, cores(), asked.seconds)
+        _, wall_s, of_runs_s = spent(partial(runs, lock, nodes, histories, asked.runs))
         equal = f"{max(Counter(histories).values())} of {len(histories)}"
-        print(f"{name:24} {language:12} {nodes:5} {costs[0]} {costs[1]}   {equal}", flush=True)
+        print(
+            f"{name:24} {language:12} {nodes:5} {rate:8.1f} {all_of_them:8.1f} "
+            f"{1000 * (cpu_s - start_s) / done:8.1f} {asked.runs / wall_s:8.1f} "
+            f"{1000 * of_runs_s / asked.runs:8.1f}   {equal}",
+            flush=True,
+        )
     return 0
 
 

@@ -215,6 +215,8 @@ class Lab:
         seed: int = 0,
         nodes: int = 5,
         options: Mapping[str, str | int | float | bool] | None = None,
+        repeat: int = 3,
+        jobs: int | None = None,
         out: str | Path | None = None,
     ) -> Examined:
         """Examine a lock against the reference of its kind, as ``lab test`` does.
@@ -225,6 +227,8 @@ class Lab:
             seed: of everything that is drawn.
             nodes: how many.
             options: of the lock.
+            repeat: how often a driver's defects are run on real Redis.
+            jobs: how many processes run schedules; the number of cores if absent.
             out: where the page and the scenarios of defects are written; by default
                 ``test-LOCK-SEED`` below the lab's ``out``.
 
@@ -238,7 +242,8 @@ class Lab:
         from lab.api import examinations
 
         name = name_of(lock)
-        asked = examinations.Asked(name, budget, seed, nodes, tuple((options or {}).items()))
+        chosen = tuple((options or {}).items())
+        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs)
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out
         command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MARKER = "lab(scenario, *, lock, seed, set, expect, on): run a scenario of the lock lab before the test"
 EXAMINES = (
-    "lock_test(lock, *, budget, seed, nodes, options): examine a lock before the test, as lab test does"
+    "lock_test(lock, *, budget, seed, nodes, options, jobs): examine a lock before the test, as lab test does"
 )
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ def _judge(request: pytest.FixtureRequest, code: int, explained: Callable[[], st
 
 
 _OF_A_RUN = ("lock", "seed", "set", "expect", "on")
-_OF_AN_EXAMINATION = ("budget", "seed", "nodes", "options")
+_OF_AN_EXAMINATION = ("budget", "seed", "nodes", "options", "jobs")
 _FAILED = pytest.StashKey[str]()
 
 

@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkContext, ForkServerContext
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,25 +44,43 @@ class Died(Exception):
 class Child:
     """A process that calls a function of a module with a pipe to its parent, in a session of its own.
 
-    It has no input and no terminal; its stderr is kept for the case that it dies.
+    It has no input and no terminal; its stderr is kept for the case that it dies. A caller without an event
+    loop uses ``begin``, ``give``, ``take``, ``stop`` and ``end``, which wait without one.
+
+    Args:
+        function: what it calls, with the pipe and the ``arguments``.
+        forked: made of this process, which should have no other threads then, and not of the server.
     """
 
-    def __init__(self, function: Callable[..., None], *arguments: object) -> None:
-        context = multiprocessing.get_context("forkserver")
+    def __init__(self, function: Callable[..., None], *arguments: object, forked: bool = False) -> None:
+        context: ForkContext | ForkServerContext = ForkContext() if forked else ForkServerContext()
         context.set_forkserver_preload([PRELOADED])
         self._kept = tempfile.TemporaryDirectory(prefix="lab-child-")
         self._stderr = Path(self._kept.name, "stderr")
         self._pipe, self._theirs = context.Pipe()
         self._process = context.Process(
-            target=_run_child, args=(self._theirs, str(self._stderr), function, arguments)
+            target=_run_child, args=(self._theirs, str(self._stderr), function, arguments), daemon=True
         )
 
     async def start(self) -> None:
         """Start it. Raises ``OSError`` if no process can be started."""
+        await asyncio.to_thread(self.begin)  # the first one waits for the server's imports
+
+    def begin(self) -> None:
+        """The same, and wait until there is a process."""
         try:
-            await asyncio.to_thread(self._process.start)  # the first one waits for the server's imports
+            self._process.start()
         finally:
             self._theirs.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 before it has begun."""
+        return self._process.pid or 0
+
+    def fileno(self) -> int:
+        """The descriptor that can be read when there is a message, or when it has ended."""
+        return self._pipe.fileno()
 
     async def receive(self) -> bytes:
         """The next message from it. Raises ``Died``."""
@@ -70,6 +89,22 @@ class Child:
             return self._pipe.recv_bytes()
         except (EOFError, OSError):
             raise await self._death() from None
+
+    def take(self) -> bytes:
+        """The next message from it, which is waited for. Raises ``Died``."""
+        try:
+            return self._pipe.recv_bytes()
+        except (EOFError, OSError):
+            self._process.join()
+            raise self._died() from None
+
+    def give(self, line: bytes) -> None:
+        """Send it something. Raises ``Died``."""
+        try:
+            self._pipe.send_bytes(line)
+        except OSError:
+            self._process.join()
+            raise self._died() from None
 
     async def send(self, line: bytes) -> None:
         """Send it something. Raises ``Died``."""
@@ -80,6 +115,9 @@ class Child:
 
     async def _death(self) -> Died:
         await self._ended()
+        return self._died()
+
+    def _died(self) -> Died:
         lines = self._stderr.read_text(errors="replace").splitlines() if self._stderr.exists() else []
         return Died(self._process.exitcode or 0, next((line for line in reversed(lines) if line.strip()), ""))
 
@@ -89,22 +127,40 @@ class Child:
 
     async def interrupt(self) -> None:
         """Interrupt it as by Ctrl-C, so that it tears down what it started; kill it if it does not end."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process.pid or 0, signal.SIGINT)
-            try:
-                async with asyncio.timeout(TEAR_DOWN_S):
-                    await self._ended()
-            except TimeoutError:
-                self._process.kill()
+        self.stop()
+        try:
+            async with asyncio.timeout(TEAR_DOWN_S):
+                await self._ended()
+        except TimeoutError:
+            self._process.kill()
 
     async def close(self) -> None:
         """Kill it if it is still running, and release what it used."""
         if self._process.pid is not None:
             self._process.kill()
             await asyncio.shield(self._ended())
+        self.end()
+
+    def stop(self) -> None:
+        """Interrupt it as by Ctrl-C, without waiting."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGINT)
+
+    def end(self, within_s: float = 0.0) -> bool:
+        """Wait until it has ended, kill it if it takes longer, and release what it used.
+
+        Whether it ended by itself, and without an error.
+        """
+        well = False
+        if self._process.pid is not None:
+            self._process.join(within_s)
+            well = self._process.exitcode == 0
+            self._process.kill()
+            self._process.join()
             self._process.close()
         self._pipe.close()
         self._kept.cleanup()
+        return well
 
 
 async def call(function: Callable[..., Any], *arguments: object) -> bytes:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Clients, Faults, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
+from lab.cli.options import Clients, Faults, Jobs, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
 
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes at once; all cores if absent.")]
 Dask = Annotated[
     str | None, typer.Option(help="The scheduler of a Dask cluster to run on, like tcp://host:8786.")
 ]

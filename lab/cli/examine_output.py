@@ -34,8 +34,8 @@ from lab.report.terminal import relative
 from lab.report.timeline.words import clean
 
 if TYPE_CHECKING:
-    from lab.examine.examination import Progress
     from lab.examine.kept import Kept
+    from lab.examine.progress import Progress
     from lab.examine.replay import Replayed
     from lab.examine.result import Examined
 
@@ -93,15 +93,22 @@ def replay_command(path: Path, *, as_json: bool) -> int:
 
 @contextlib.contextmanager
 def progress(console: Console) -> Iterator[Callable[[Progress], None]]:
-    """Yield a callback that shows the progress of an examination, if there is a terminal."""
+    """Yield a callback that shows the progress of an examination, if there is a terminal.
+
+    It begins with the first call, as it starts a thread: a process should be forked without any.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    with Shown(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("asking the lock what it is")
+    shown = Shown(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = shown.add_task("")
 
-        def on_progress(at: Progress) -> None:
-            shown.update(task, description=progress_line(at))
+    def on_progress(at: Progress) -> None:
+        shown.update(task, description=progress_line(at))
+        shown.start()
 
+    try:
         yield on_progress
+    finally:
+        shown.stop()
 
 
 def progress_line(at: Progress) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Json, exclude
+from lab.cli.options import Jobs, Json, exclude
 from lab.errors import LabError
 
 
@@ -32,6 +32,7 @@ def examine_lock(
     repeat: Annotated[
         int, typer.Option(min=0, help="How often a driver's defects are run on real Redis; 0: they are not.")
     ] = 3,
+    jobs: Jobs = None,
     junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML as well.")] = None,
     out: Annotated[
         Path | None,
@@ -47,7 +48,7 @@ def examine_lock(
     from lab.cli.examine_output import examine_command, replay_command
 
     if replay is not None:
-        others = {f"the lock {lock}": lock, "--junit": junit, "--out": out, "--set": settings}
+        others = {f"the lock {lock}": lock, "--junit": junit, "--out": out, "--set": settings, "--jobs": jobs}
         exclude({"--replay": True, **others})
         return replay_command(replay, as_json=as_json)
     if lock is None:
@@ -56,6 +57,6 @@ def examine_lock(
             expected="a lock of the lab's, or package.module:Class",
             hint="lab test my_lock:MyLock, or lab test redlock",
         )
-    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()), repeat)
+    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()), repeat, jobs)
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Final
 
 from lab.drivers import is_driver
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError
-from lab.examine.examination import Examination, OutOfTime, Progress
+from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
 from lab.examine.plan import DRAWN, DRAWN_KINDS, SINGLES, Doubles, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
+from lab.examine.progress import OutOfTime, Progress
 from lab.examine.reentrant import is_reentrant
 from lab.examine.result import Examined, Part, Undecided
 from lab.examine.situations import SITUATIONS, situations
+from lab.examine.tried import tried
 from lab.locks import lock_class, margin_ns
 from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
-from lab.search.trial import OptionValue
+from lab.search.trial import OptionValue, Trial
+from lab.search.workers import Workers
 
 S_NS: Final = 1_000_000_000
+LAG: Final = 32
+"""So many trials later a new state counts in what is drawn: meanwhile other cores run the ones between."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Asked:
     options: tuple[tuple[str, OptionValue], ...] = ()
     repeat: int = 3
     """How often each defect of a driver is run on real Redis."""
+    jobs: int | None = None
+    """How many processes run trials; as many as there are cores if None."""
 
     @property
     def budget_s(self) -> float:
@@ -61,13 +70,15 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     lock_class(asked.lock)
     options = {**_options_for(asked.lock), **dict(asked.options)}
     began_s = time.monotonic()
-    with noted(asked.lock) as code, trials():
+    notes = partial(noted, asked.lock)
+    with notes() as code, closing(Workers(tried, asked.jobs, notes)) as workers, trials():
+        on_progress(Progress(part="asking the lock what it is"))
         profile = learn(Setting(asked.lock, options, asked.nodes))
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
         setting = Setting(asked.lock, options, nodes, fences=kind.fenced)
-        examination = Examination(kind, dict(OPTIONS), budget_s, on_progress=on_progress)
+        examination = Examination(kind, dict(OPTIONS), budget_s, on_progress=on_progress, workers=workers)
         interrupted = False
         try:
             _run(examination, setting, profile, Random(asked.seed))
@@ -104,23 +115,23 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     kept = [setting.trial(program) for program in programs]
     kept += [each for each in examination.kept if {fault.kind for fault in each.faults} <= {*DRAWN_KINDS}]
     part = Part(DRAWN, "operations, faults and moments at random, guided by new states and branches")
-    examination.parts.append(part)
-    spent = 0
     twos = [Doubles(setting.trial(program), program) for program in programs[:2]]
-    examination.parts += [each.part for each in twos]
+    examination.parts += [part, *(each.part for each in twos)]
     source = drawn(setting, random, kept, plain=reentrant)
-    while True:
-        examination.progress.part = part.name
-        trial, reached = next(source), examination.progress.reached
-        examination.try_one(part, trial)
-        if examination.progress.reached > reached:
-            kept.append(trial)
-        spent += 1
-        for each in twos:
-            if not each.is_over and spent % 2 == 0:
-                examination.progress.part = each.part.name
-                examination.try_one(each.part, each.next())
-                break
+    reached = examination.progress.reached
+    for of, job in examination.try_each(_in_turns(part, source, twos), LAG):
+        if of is part and examination.progress.reached > reached:
+            kept.append(job.trial)
+        reached = examination.progress.reached
+
+
+def _in_turns(part: Part, source: Iterator[Trial], twos: list[Doubles]) -> Iterator[tuple[Part, Trial]]:
+    """Drawn trials without end, and after every other one a pair of faults, as long as there are any."""
+    for drawn_so_far, trial in enumerate(source, 1):
+        yield part, trial
+        pairs = next((each for each in twos if not each.is_over), None)
+        if pairs is not None and drawn_so_far % 2 == 0:
+            yield pairs.part, pairs.next()
 
 
 def _try_situations(
@@ -157,6 +168,7 @@ def _examined(
         interrupted,
         tuple(Undecided(*key, times) for key, times in examination.undecided.items()),
         executed(code, examination.progress.branches),
+        examination.why_fewer,
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import zip_longest
 from typing import Final
 
@@ -22,13 +22,15 @@ from lab.examine.detector import Cause
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.naming import causes_of
-from lab.examine.own_findings import all_violations
+from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Limit, Part
 from lab.examine.situations import SITUATIONS
+from lab.examine.tried import Tried, tried
 from lab.search.find import COLLECT_EVERY, variant
 from lab.search.minimise import minimise
-from lab.search.runner import Outcome, run_trial
+from lab.search.runner import run_trial
 from lab.search.trial import OptionValue, Trial
+from lab.search.workers import Job, Workers
 from lab.substrates.sim.errors import NotModelled
 
 VARIANTS: Final = 20
@@ -53,36 +55,10 @@ NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
 NO_TIME: Final = "the budget ended before it was looked into"
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
+AHEAD: Final = 64
+"""So many trials ahead are begun on other cores, which so have work while one is looked at closely."""
 BEYOND_MAX: Final = 12
 """After so many schedules beyond an assumption in which the reference fails as well, it is asked no more."""
-
-
-class OutOfTime(Exception):
-    """The budget is spent."""
-
-
-@dataclass
-class Progress:
-    """How far an examination is."""
-
-    schedules: int = 0
-    seconds: float = 0.0
-    part: str = ""
-    found: list[Defect] = field(default_factory=list)
-    """The defects so far; the one at a place keeps its cause."""
-    covered: set[tuple[str, str]] = field(default_factory=set)
-    branches: set[int] = field(default_factory=set)
-    """The steps of the lock's code that were taken."""
-
-    @property
-    def reached(self) -> int:
-        """How much was reached that no schedule had reached before: states, and branches."""
-        return len(self.covered) + len(self.branches)
-
-    @property
-    def defects(self) -> int:
-        """How many there are so far."""
-        return len(self.found)
 
 
 class Examination:
@@ -94,6 +70,7 @@ class Examination:
         budget_s: how many seconds may pass, by ``clock_s``.
         on_progress: called after each trial; it may raise ``OutOfTime``.
         clock_s: the clock that counts.
+        workers: who runs the trials; this process alone if None.
     """
 
     def __init__(
@@ -104,10 +81,12 @@ class Examination:
         *,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         clock_s: Callable[[], float] = time.monotonic,
+        workers: Workers[Tried] | None = None,
     ) -> None:
         self.kind, self._options, self._budget_s = kind, options, budget_s
         self._clock_s, self._began_s, self._cpu_s = clock_s, clock_s(), time.process_time()
         self._on_progress = on_progress
+        self._workers = Workers(tried) if workers is None else workers
         self.progress = Progress()
         self.defects = self.progress.found
         self.limits: dict[tuple[str, str], Limit] = {}
@@ -120,38 +99,61 @@ class Examination:
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
 
-    def try_all(self, part: Part, trials: Iterator[Trial]) -> None:
+    @property
+    def why_fewer(self) -> str:
+        """Why fewer processes run trials than was asked for; nothing if all do."""
+        return self._workers.why_fewer
+
+    def try_all(self, part: Part, trials: Iterable[Trial]) -> None:
         """Run these trials. Raises ``OutOfTime``."""
         self.parts.append(part)
-        self.progress.part = part.name
-        for trial in trials:
-            self.try_one(part, trial)
+        for _ in self.try_each((part, trial) for trial in trials):
+            pass
 
     def try_in_turn(self, parts: list[tuple[Part, list[Trial]]]) -> None:
         """Run these trials, one of each part after the other. Raises ``OutOfTime``."""
         self.parts += [part for part, _ in parts]
-        for round_ in zip_longest(*(trials for _, trials in parts)):
-            for (part, _), trial in zip(parts, round_, strict=True):
-                if trial is not None:
-                    self.progress.part = part.name
-                    self.try_one(part, trial)
+        in_turn = (
+            (part, trial)
+            for round_ in zip_longest(*(trials for _, trials in parts))
+            for (part, _), trial in zip(parts, round_, strict=True)
+            if trial is not None
+        )
+        for _ in self.try_each(in_turn):
+            pass
 
-    def try_one(self, part: Part, trial: Trial) -> Outcome | None:
-        """Run one trial and see what came of it; None if it could not be run. Raises ``OutOfTime``."""
+    def try_each(
+        self, found: Iterable[tuple[Part, Trial]], ahead: int = AHEAD
+    ) -> Iterator[tuple[Part, Job[Tried]]]:
+        """Run these trials, and yield each when it was looked at; they are drawn so many ``ahead``.
+
+        Raises ``OutOfTime``.
+        """
+        for part, job in self._workers.in_order(found, ahead):
+            self.progress.part = part.name
+            self._try(part, job)
+            yield part, job
+
+    def try_one(self, part: Part, trial: Trial) -> None:
+        """Run one trial and see what came of it. Raises ``OutOfTime``."""
+        for _ in self.try_each([(part, trial)]):
+            pass
+
+    def _try(self, part: Part, job: Job[Tried]) -> None:
+        """See what came of a trial, or that it could not be run. Raises ``OutOfTime``."""
         self._check_time()
         try:
-            outcome = run_trial(trial)
+            seen = self._workers.result(job)
         except (UnknownOutcome, NotModelled) as error:
             part.tried += 1
             self._leave_open(ERROR, str(error).partition("\n")[0])
-            return None
-        if not outcome.branches <= self.progress.branches:
-            self.kept.append(trial)
-        self._count(outcome)
+            return
+        if not seen.branches <= self.progress.branches:
+            self.kept.append(job.trial)
+        self._count(seen)
         part.tried += 1
-        for violation in all_violations(outcome).values():
-            self._consider(part, trial, violation)
-        return outcome
+        for violation in seen.violations.values():
+            self._consider(part, job.trial, violation)
 
     def _check_time(self) -> None:
         reserved_s = RESERVED * self.progress.seconds / max(1, self.progress.schedules)
@@ -163,11 +165,11 @@ class Examination:
         self.progress.seconds = self._clock_s() - self._began_s
         return self._budget_s - self.progress.seconds
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, seen: Tried) -> None:
         progress = self.progress
         progress.schedules += 1
-        progress.covered |= outcome.covered
-        progress.branches |= outcome.branches
+        progress.covered |= seen.covered
+        progress.branches |= seen.branches
         if progress.schedules % COLLECT_EVERY == 0:
             gc.collect()
         self._on_progress(progress)
@@ -185,7 +187,7 @@ class Examination:
         if self._left_s() <= 0:
             self._leave_open(violation.finding, NO_TIME)
             return
-        causes = causes_of(run_trial(trial, watch=True), violation)
+        causes = self._causes(trial, violation)
         if self._is_done(part, self._known(causes, violation), causes, violation, bool(broken)):
             return
         smallest, to_the_end = self._reduced(trial, violation, causes, bool(broken))
@@ -198,7 +200,7 @@ class Examination:
             return False
         if violation.finding == "fence-order" and not self.kind.quorum:
             return False  # the reference on one node has no fences, and would lose its counter with its data
-        of_reference = all_violations(run_trial(self._for_reference(trial)))
+        of_reference = tried(self._for_reference(trial)).violations
         survives = violation.finding not in of_reference
         if not survives:
             self._dismissed[key] = self._dismissed.get(key, 0) + 1
@@ -292,15 +294,19 @@ class Examination:
         return smallest, to_the_end
 
     def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
+        self._workers.go_on()
         return causes_of(run_trial(trial, watch=True), violation)
 
     def _violates(self, trial: Trial, finding: str) -> bool:
+        return self._shows(finding, lambda: self._workers.here(trial))
+
+    def _shows(self, finding: str, look: Callable[[], Tried]) -> bool:
         try:
-            outcome = run_trial(trial)
+            seen = look()
         except (UnknownOutcome, NotModelled):
             return False
-        self._count(outcome)
-        return finding in all_violations(outcome)
+        self._count(seen)
+        return finding in seen.violations
 
     def _add(self, part: Part, trial: Trial, seen: Violation, beyond: bool, to_the_end: bool) -> None:
         """Report a defect, unless its smallest trial shows one of the reference as well.
@@ -308,10 +314,9 @@ class Examination:
         One that is known already is reported with the trial that shows it more often. ``to_the_end``: whether
         the trial is as small as it can be.
         """
-        outcome = run_trial(trial)
-        all_seen = all_violations(outcome)
+        all_seen = tried(trial).violations
         violation = all_seen.get(seen.finding, seen)
-        causes = causes_of(run_trial(trial, watch=True), violation)
+        causes = self._causes(trial, violation)
         known = self._known(causes, violation)
         variants, reproduced, lost = self._confirm(trial, seen.finding)
         if lost and labels(trial):
@@ -339,7 +344,7 @@ class Examination:
             lost,
             part.name,
             self.progress.schedules,
-            round(time.process_time() - self._cpu_s, 2),
+            round(time.process_time() - self._cpu_s + self._workers.helpers_cpu_s, 2),
             smallest=to_the_end,
         )
         if known is None:
@@ -354,11 +359,14 @@ class Examination:
         All, if the budget lasts; and one at least.
         """
         run = reproduced = lost = 0
+        chosen = [variant(trial, number) if number else trial for number in range(VARIANTS)]
+        jobs = self._workers.at_once([each for one in chosen for each in (one, self._for_reference(one))])
         while run < VARIANTS and (run == 0 or self._left_s() > 0):
-            each = variant(trial, run) if run else trial
+            own, of_reference = (partial(self._workers.result, job) for job in jobs[2 * run : 2 * run + 2])
             run += 1
-            reproduced += self._violates(each, finding)
-            lost += self._violates(self._for_reference(each), finding)
+            reproduced += self._shows(finding, own)
+            lost += self._shows(finding, of_reference)
+        self._workers.forget(jobs)
         return run, reproduced, lost
 
     def _doubt(

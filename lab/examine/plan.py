@@ -113,15 +113,16 @@ class Doubles:
         self._base, self._random = base, Random(0)
         self._firsts: list[Fault] | None = None
         self._left: dict[Fault, list[Trial]] = {}
+        self._drawn = 0
         self.part = Part(f"{PAIRS}: {program.name}", program.about)
 
     @property
     def is_over(self) -> bool:
-        """Whether all were tried."""
+        """Whether all were drawn."""
         return self._firsts == []
 
     def next(self) -> Trial:
-        """One that was not tried; the boundaries for a second fault are looked up when its first comes up."""
+        """Another one; the boundaries for a second fault are looked up when its first comes up."""
         if self._firsts is None:
             self._firsts = first_faults(self._base)
         first = self._random.choice(self._firsts)
@@ -133,8 +134,9 @@ class Doubles:
         trial = self._left[first].pop()
         if not self._left[first]:
             self._firsts.remove(first)
+        self._drawn += 1
         if not self._firsts:
-            self.part.of = self.part.tried + 1
+            self.part.of = self._drawn
         return trial
 
 

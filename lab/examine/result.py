@@ -30,9 +30,10 @@ class Defect(msgspec.Struct, frozen=True):
     are the checker's names for what it leads to, the first of them is that of ``headline`` and
     ``evidence``. ``reproduced`` of ``variants`` trials with other latencies showed it as well;
     ``reference_lost`` of them did with the reference. ``part`` is what was tried when it was found, after
-    ``schedules`` and ``seconds`` of processor time. ``scenario`` is the path of its file, if it can be
-    written as one, and ``replays`` says how often that was reproduced; else ``trial_file`` is the path of
-    the trial as JSON, and ``replays`` may say why. ``lab test --replay`` takes both. ``happened`` says
+    ``schedules`` and ``seconds`` of the lab's processor time, without its drivers'. ``scenario`` is the path
+    of its file, if it can be written as one, and ``replays`` says how often that was reproduced; else
+    ``trial_file`` is the path of the trial as JSON, and ``replays`` may say why. ``lab test --replay`` takes
+    both. ``happened`` says
     what happens in the trial, up to the violation. ``smallest``: nothing can be taken away from the trial;
     else the budget ended while it was made smaller. ``real`` is None if it was not to be run on real Redis.
     """
@@ -116,7 +117,10 @@ class LockExecuted(msgspec.Struct, frozen=True):
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """The result of ``lab test``."""
+    """The result of ``lab test``.
+
+    ``why_fewer`` says why fewer processes ran trials than was asked for; nothing if all did.
+    """
 
     lock: str
     kind: str
@@ -134,6 +138,7 @@ class Examined(msgspec.Struct, frozen=True):
     interrupted: bool = False
     undecided: tuple[Undecided, ...] = ()
     executed: LockExecuted = LockExecuted()
+    why_fewer: str = ""
 
     @property
     def exit_code(self) -> ExitCode:

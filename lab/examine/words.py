@@ -75,9 +75,10 @@ def headline(examined: Examined) -> str:
 
 def spent(examined: Examined) -> str:
     """What it took."""
+    fewer = f"; {examined.why_fewer}" if examined.why_fewer else ""
     return (
         f"{counted(examined.schedules, 'schedule')} in {examined.seconds:.0f} s, seed {examined.seed}, "
-        f"{counted(examined.covered, 'pair')} of fault and lock state"
+        f"{counted(examined.covered, 'pair')} of fault and lock state{fewer}"
     )
 
 
@@ -102,7 +103,7 @@ def defect_words(defect: Defect, reference: str) -> DefectWords:
         schedule_words(defect.trial),
         defect.happened,
         f"{defect.part}, after {counted(defect.schedules, 'schedule')} "
-        f"and {defect.seconds:.1f} s of processor time"
+        f"and {defect.seconds:.1f} s of the lab's processor time"
         + ("" if defect.smallest else "; a smaller schedule may show it: what may be spent on one was spent"),
         _kept(defect),
         "" if path is None else f"lab test --replay {shlex.quote(path)}",

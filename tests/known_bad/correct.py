@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from random import Random
 from typing import Final
@@ -20,9 +21,11 @@ from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.reentrant import is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
+from lab.examine.tried import tried
 from lab.search.command import OPTIONS
 from lab.search.find import variant
 from lab.search.runner import trials
+from lab.search.workers import Workers
 from tests.known_bad.test_examined import CORRECT
 
 SEEDS: Final = 20
@@ -48,7 +51,7 @@ def table(locks: Iterable[str] = CORRECT) -> Iterator[str]:
 
 def row(lock: str) -> str:
     """What a lock came to with all seeds; defects and what is left open go to stderr."""
-    with trials():
+    with closing(Workers(tried, None)) as workers, trials():
         options = _options_for(lock)
         profile = learn(Setting(lock, options, 5))
         kind = profile.kind
@@ -62,7 +65,7 @@ def row(lock: str) -> str:
         own = list(situations(setting, profile, programs))
         schedules = defects = undecided = 0
         for seed in range(SEEDS):
-            one = Examination(kind, dict(OPTIONS), BUDGET_S)
+            one = Examination(kind, dict(OPTIONS), BUDGET_S, workers=workers)
             one.try_all(Part("situations", ""), (variant(each, seed) if seed else each for each in own))
             plain = [setting.trial(each) for each in programs]
             one.try_all(Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.examine.command import Asked, examine
-from lab.examine.examination import OutOfTime, Progress
+from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from statistics import median
 
 from lab.examine.boundaries import boundaries
@@ -15,10 +16,12 @@ from lab.examine.examination import Examination
 from lab.examine.kinds import Kind
 from lab.examine.plan import Doubles
 from lab.examine.programs import PROGRAMS, Program, Setting
+from lab.examine.tried import tried
 from lab.locks.broken import MUTANTS, Mutant
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
 from lab.search.trial import Trial
+from lab.search.workers import Workers
 from tests.known_bad.correct import DRAWN, SEEDS, table
 from tests.known_bad.examined import examined
 
@@ -134,8 +137,9 @@ def _correct() -> Iterator[str]:
 def _space(setting: Setting, program: Program) -> str:
     base = setting.trial(program)
     twos = Doubles(base, program)
-    examination = Examination(Kind(setting.nodes > 1, setting.fences), dict(OPTIONS), 36_000)
-    with trials():
+    kind = Kind(setting.nodes > 1, setting.fences)
+    with closing(Workers(tried, None)) as workers, trials():
+        examination = Examination(kind, dict(OPTIONS), 36_000, workers=workers)
         at = len(boundaries(base, None))
         examination.try_all(twos.part, _all_of(twos))
     assert twos.part.exhausted

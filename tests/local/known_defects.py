@@ -27,9 +27,9 @@ from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import row
 from lab.errors import LabError
 from lab.examine.command import Asked, examine
-from lab.examine.examination import OutOfTime, Progress
 from lab.examine.keep import keep, limit_s
 from lab.examine.on_real import run_on_real
+from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Examined
 from lab.scenario.load import load_scenario
 from lab.substrates.sim.errors import SimulationError

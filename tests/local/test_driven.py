@@ -22,7 +22,7 @@ from lab.examine.examination import Examination
 from lab.examine.keep import keep
 from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
-from lab.examine.result import OnReal
+from lab.examine.result import Examined, OnReal
 from lab.paths import STATE_VARIABLE
 from lab.search.driven import SESSION
 from lab.search.one_cpu import OneCpu
@@ -57,6 +57,12 @@ def reported(outcome: Outcome, f: str = "acquire") -> list[tuple[str, str]]:
         for event in outcome.events
         if event["f"] == f and event["type"] != "invoke"
     ]
+
+
+def without_times(examined: Examined) -> Examined:
+    """The result of an examination, apart from how long it took."""
+    defects = tuple(replace(defect, seconds=0.0) for defect in examined.defects)
+    return replace(examined, seconds=0.0, defects=defects)
 
 
 @pytest.fixture
@@ -213,8 +219,9 @@ def test_lab_test_finds_what_is_wrong_with_a_driver_and_real_redis_confirms_it(
         return Examination(*arguments, clock_s=count().__next__, **more)
 
     monkeypatch.setattr("lab.examine.command.Examination", counting)
-    asked = Asked(toy("shares"), budget="20s", repeat=1)
-    examined = examine(asked)
+    alone, together = (examine(Asked(toy("shares"), budget="20s", jobs=jobs, repeat=1)) for jobs in (1, 2))
+    assert without_times(together) == without_times(alone), "for any number of processes"
+    examined, asked = alone, Asked(toy("shares"), budget="20s", repeat=1)
     assert examined.defects[0].findings[0] == "overlap"
     assert "cancelled attempts: the driver protocol has no command for it" in examined.not_tried
     first = replace(examined, defects=examined.defects[:1])

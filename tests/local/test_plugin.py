@@ -214,7 +214,7 @@ def test_a_lock_with_a_defect_fails_the_test_that_examines_it(tmp_path: Path) ->
         "from lab.locks.broken.grants import SetWithoutNx\n"
         "@pytest.mark.lock_test(SetWithoutNx, budget='2s')\n"
         "def test_broken(): pass\n"
-        "@pytest.mark.lock_test('redlock', budget='1s')\n"
+        "@pytest.mark.lock_test('redlock', budget='1s', jobs=2)\n"
         "def test_correct(lock_examined): assert lock_examined.schedules > 0\n"
         "@pytest.mark.lock_test('redlock', budge='1s')\n"
         "def test_misspelt(): pass\n"
@@ -225,5 +225,5 @@ def test_a_lock_with_a_defect_fails_the_test_that_examines_it(tmp_path: Path) ->
     assert "1 failed, 1 passed, 2 errors" in run.stdout
     assert "FAILED test_examined.py::test_broken" in run.stdout
     assert "Acquiring replaces the key of another client." in run.stdout
-    assert "has no 'budge', only budget, seed, nodes, options" in run.stdout
+    assert "has no 'budge', only budget, seed, nodes, options, jobs" in run.stdout
     assert "lock_examined needs @pytest.mark.lock_test(LOCK)" in run.stdout

@@ -9,16 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.detector import Cause
-from lab.examine.examination import NO_CAUSE, VARIANTS, Examination, OutOfTime
+from lab.examine.examination import NO_CAUSE, VARIANTS, Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.progress import OutOfTime
 from lab.examine.result import Part
 from lab.examine.situations import shared
+from lab.examine.tried import Tried
 from lab.examine.words import defect_words
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
+from lab.search.workers import Job
 
 S_NS = 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
@@ -102,12 +105,12 @@ def test_without_a_known_cause_each_finding_is_reported_once(monkeypatch: pytest
 def test_parts_in_turn_begin_all_before_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[str, int]] = []
 
-    def noting(self: Examination, part: Part, trial: Trial) -> None:
-        tried.append((part.name, trial.seed))
+    def noting(self: Examination, part: Part, job: Job[Tried]) -> None:
+        tried.append((part.name, job.trial.seed))
         if len(tried) == 6:
             raise OutOfTime
 
-    monkeypatch.setattr(Examination, "try_one", noting)
+    monkeypatch.setattr(Examination, "_try", noting)
     seeds = [Setting("redlock", OPTIONS).trial(CONTEND, seed=seed) for seed in range(4)]
     parts = [(Part(name, "of a test"), seeds[:count]) for name, count in (("a", 1), ("b", 4), ("c", 2))]
     one = examination(Kind(True))
@@ -182,8 +185,8 @@ def test_an_acquire_that_waits_for_a_held_lock_is_not_too_slow() -> None:
     one = examination(Kind(False))
     waiting = Setting("tests.locks_to_test.unusual:Blocking", OPTIONS, 1).trial(WHOLE)
     with trials():
-        seen = one.try_one(PART, waiting)
-    assert seen is not None
+        one.try_one(PART, waiting)
+        seen = run_trial(waiting)
     assert [event["type"] for event in seen.events if event["f"] == "acquire"].count("fail") == 0
     assert (one.defects, one.undecided) == ([], {})
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from lab.drivers.registry import rows
 from lab.examine.causes import CAUSES
 from lab.examine.command import Asked
-from lab.examine.examination import OutOfTime, Progress
+from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
 from lab.examine.words import SOUGHT
 from lab.paths import scenario_dir

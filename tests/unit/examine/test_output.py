@@ -15,7 +15,6 @@ from rich.console import Console
 from lab.cli.examine_output import print_examined, progress_line
 from lab.errors import ExitCode, LabError
 from lab.examine.causes import CAUSES
-from lab.examine.examination import Progress
 from lab.examine.junit import junit
 from lab.examine.keep import keep
 from lab.examine.kept import RESULT, Kept, directory_for
@@ -23,6 +22,7 @@ from lab.examine.kinds import LIMITS, SENTENCES
 from lab.examine.options import parse_options
 from lab.examine.page import to_html
 from lab.examine.plan import BEYOND, DRAWN, PAIRS, PLAIN, SINGLES
+from lab.examine.progress import Progress
 from lab.examine.result import Defect, Examined, Limit, Lines, LockExecuted, Part, Undecided
 from lab.examine.schedule_words import fault_words, schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided

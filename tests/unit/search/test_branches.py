@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from lab.errors import UnknownOutcome
 from lab.examine import command
 from lab.examine.command import Asked, examine
-from lab.examine.examination import Examination, OutOfTime
+from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.progress import OutOfTime
 from lab.examine.result import Part
 from lab.search.branches import NAME, NO_SOURCE, OF_DRIVERS, TAKEN, LockCode, noted
 from lab.search.runner import Outcome, run_trial, trials
