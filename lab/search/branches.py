@@ -129,9 +129,14 @@ def _noted_in(module: ModuleType, own: type, steps: list[Step]) -> Iterator[None
 
 def _functions(module: ModuleType) -> list[FunctionType]:
     """All functions of a module, also those behind decorators; without those made from no file."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()  # the collector does not show what is frozen
+    everything = gc.get_objects()
+    if frozen:
+        gc.freeze()
     return [
         each
-        for each in gc.get_objects()
+        for each in everything
         if type(each) is FunctionType
         and each.__globals__ is vars(module)
         and not each.__code__.co_filename.startswith("<")

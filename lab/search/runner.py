@@ -84,8 +84,9 @@ def trials(wire: Wire = "direct") -> Iterator[None]:
         stack.enter_context(simulating())
         gc.collect()
         stack.callback(SESSION.close)
+        if not gc.get_freeze_count():
+            stack.callback(gc.unfreeze)
         gc.freeze()  # what is there already need not be walked again each time that trials are swept up
-        stack.callback(gc.unfreeze)
         yield
 
 
@@ -131,6 +132,7 @@ class TrialRun:
         self._failures: list[Failure] = []
         self._sendings = {name: self._cluster.sendings_of(name) for name in trial.clients} if watch else {}
         self._wall_clock: set[str] = set()
+        self._branches: frozenset[int] = frozenset()
         if watch:
             for client in self._cluster.clients.values():
                 note_wall_clock(client.host, self._wall_clock)

@@ -14,4 +14,4 @@ def examined(lock: str, schedules: int, *, seed: int = 0, first: bool = False) -
         if progress.schedules >= schedules or (first and progress.defects):
             raise OutOfTime
 
-    return examine(Asked(lock, "3600s", seed), enough)
+    return examine(Asked(lock, "3600s", seed, jobs=1), enough)

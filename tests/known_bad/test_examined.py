@@ -9,6 +9,8 @@ from lab.locks.broken import CAUSES as CAUSE_KEYS
 from lab.locks.broken import MUTANTS
 from tests.known_bad.examined import examined
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 SCHEDULES_MAX = 12_000
 """After so many schedules a broken lock counts as not found."""
 QUICK = (

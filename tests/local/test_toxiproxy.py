@@ -41,10 +41,17 @@ async def proxy(directory: Path) -> AsyncIterator[tuple[toxiproxy.ToxiproxyServe
         await nursery.stop_all()
 
 
+def stopped(pid: int) -> bool:
+    """Whether the signal has stopped it: that may take a moment."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "T"
+
+
 async def test_a_frozen_proxy_is_an_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxy(tmp_path) as (server, child):
         monkeypatch.setattr(toxiproxy, "API_TIMEOUT_S", 0.5)
         child.signal_group(signal.SIGSTOP)
+        while not stopped(child.pid):
+            await asyncio.sleep(0.01)
         with pytest.raises(UnknownOutcome, match="frozen"):
             await server.call(lambda api: api.proxies())
 

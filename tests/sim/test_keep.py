@@ -17,6 +17,8 @@ from lab.search.confirm import Replay
 from tests.sim.shown_trials import CASES
 from tests.unit.examine.test_output import defect, examined
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 FINDING, SHOWN = CASES["an extension that adds up"]
 
 

@@ -25,6 +25,8 @@ from lab.scenario.load import load_scenario
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 ROOT = Path(__file__).resolve().parents[2]
 ENOUGH = "100s"
 """A hundred schedules: bare-del is found after 68."""
@@ -38,6 +40,7 @@ def _schedules_for_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         return Examination(*arguments, clock_s=count().__next__, **more)
 
     monkeypatch.setattr("lab.examine.command.Examination", counting)
+    monkeypatch.setattr("lab.search.workers.cores", lambda: 1)
     monkeypatch.chdir(tmp_path)
 
 

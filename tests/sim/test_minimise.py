@@ -16,6 +16,8 @@ from lab.search.suspicion import named
 from lab.search.trial import KINDS, Fault, Round, Trial, When
 from tests.sim.shown_trials import MS_NS, OPTIONS, S_NS
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 EVERYTHING = (deletions, shortenings, plainer_rounds, plainer_faults, plainer_cluster, renamed)
 
 

@@ -27,6 +27,8 @@ from lab.search.suspicion import found
 from lab.search.trial import CLASSIC_KINDS, KINDS, Fault, Kind, Round, Trial, When
 from tests.sim.simulated import run_in_simulation
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 ROOT = Path(__file__).resolve().parents[2]
 MS_NS, S_NS = 10**6, 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}

@@ -18,6 +18,8 @@ from lab.search.trial import START_NS
 from tests.sim.shown_trials import CASES
 from tests.sim.test_search_runner import drawn
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 FINDING, TRIAL = CASES["a client stands still as it sends"]
 
 

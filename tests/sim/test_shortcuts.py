@@ -17,6 +17,8 @@ from lab.search.shortcuts import NO_SHORTCUT, shortcuts, taken
 from lab.search.trial import Round, Trial
 from lab.store import store_script
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 KEY, LOG, EXECUTED, TOKENS = "resource", "log", "executed", ("one", "two", "")
 STATES = 400
 

@@ -23,6 +23,8 @@ from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 from lab.search.workers import Job
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 S_NS = 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
 PART = Part("a part", "of a test")

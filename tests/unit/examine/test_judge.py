@@ -18,6 +18,8 @@ from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
 from lab.search.trial import KINDS, Fault, Trial, When
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 S_NS = 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
 

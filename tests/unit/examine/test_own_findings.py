@@ -12,6 +12,8 @@ from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 LOCKS = "tests.locks_to_test"
 
 

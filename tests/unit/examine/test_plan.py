@@ -27,6 +27,8 @@ from lab.examine.reentrant import is_reentrant
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, When
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
 REDLOCK = Setting("redlock", OPTIONS)
 CONTEND = next(each for each in PROGRAMS if each.name == "contend")

@@ -29,6 +29,8 @@ from lab.search.command import OPTIONS
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Trial
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 LOCKS = "tests.locks_to_test"
 
 

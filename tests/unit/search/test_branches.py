@@ -24,6 +24,8 @@ from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 from tests.unit.search import rare, rare_words
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 LOCK = "tests.unit.search.rare:GivesUp"
 S_NS = 10**9
 
@@ -172,6 +174,6 @@ def test_drawn_schedules_are_made_from_them(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(command, "parts", lambda *_: iter([(Part("a part", "of a test"), finite)]))
     monkeypatch.setattr(command, "PROGRAMS", ())
     monkeypatch.setattr(command, "drawn", draws)
-    found = examine(Asked(LOCK, "3600s"))
+    found = examine(Asked(LOCK, "3600s", jobs=1))
     assert given == [[finite[1]]]
     assert (found.executed.lines, found.executed.lines_executed, found.executed.never) == (11, 11, ())
