@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from lab.cli.search_output import signals_interrupt
 from lab.drivers import PREFIX
 from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import row
@@ -258,4 +259,5 @@ def note(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with signals_interrupt():  # so that no driver is left behind
+        sys.exit(main())
