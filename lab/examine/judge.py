@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from checker.verdict import Finding, Severity
 from lab.examine.kinds import limits_its_tries
-from lab.search.actor import unavailable_ns
 from lab.search.relevant import UNATTENDED
 from lab.search.runner import Outcome
 from lab.search.suspicion import LOOKS, named
@@ -22,8 +21,6 @@ ERROR: Final = "error"
 """The lock raised an exception that no lock may raise."""
 HANG: Final = "hang"
 """An operation never came to an end."""
-SLACK_NS: Final = 1_000_000
-"""How much a claim may be off: stamps are exact here, clocks count milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def _violation(finding: Finding) -> Violation:
 
 def suspicious(outcome: Outcome) -> bool:
     """Whether the checker may find a violation in this history."""
-    return _in_vain(outcome) or _dishonest(outcome) or any(look(outcome) for look in LOOKS.values())
+    return any(look(outcome) for look in dict.fromkeys(LOOKS.values()))
 
 
 def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
@@ -100,66 +97,6 @@ def _out_of_action(outcome: Outcome) -> set[str]:
         for fault in outcome.struck
         if fault.kind == "client_crash" or (fault.kind == "pause" and not fault.lasts_ns)
     }
-
-
-def _in_vain(outcome: Outcome) -> bool:
-    """Whether clients asked in vain for longer than a free lock may be refused."""
-    trial = outcome.trial
-    if not trial.demand_ns:
-        return False
-    bound_ns = unavailable_ns(trial.ttl_ns)
-    since_ns: int | None = None
-    last_ns = 0
-    waiting: set[str] = set()
-    for event in outcome.events:
-        if event["f"] not in ("acquire", "release"):
-            continue
-        last_ns = event["time_ns"]
-        if event["f"] == "acquire" and event["type"] == "invoke":
-            waiting.add(event["client"])
-            since_ns = last_ns if since_ns is None else since_ns
-            continue
-        if event["f"] == "acquire":
-            waiting.discard(event["client"])
-        if event["type"] == "ok" or (event["f"] == "release" and event["type"] == "invoke"):
-            if since_ns is not None and last_ns - since_ns > bound_ns:
-                return True
-            since_ns = last_ns if waiting else None
-    return since_ns is not None and trial.horizon_ns + since_ns - _start_ns(outcome) > bound_ns
-
-
-def _dishonest(outcome: Outcome) -> bool:
-    """Whether a lease was claimed for too long, or extended after another client's grant."""
-    called: dict[tuple[str, str], int] = {}
-    latest: str | None = None
-    fences: list[int] = []
-    for event in outcome.events:
-        f, kind = event["f"], event["type"]
-        if f in ("acquire", "extend"):
-            if kind == "invoke":
-                called[event["client"], f] = event["time_ns"]
-            elif kind == "ok":
-                if _claims_too_much(event, called[event["client"], f]):
-                    return True
-                if f == "extend" and event["grant_id"] != latest:
-                    return True
-                latest = event["grant_id"]
-        elif f == "held" and event.get("claimed_ns") is not None:
-            return True
-        elif f == "write" and kind == "ok" and event.get("fence") is not None:
-            fences.append(event["fence"])
-    return fences != sorted(fences)
-
-
-def _claims_too_much(event: dict[str, Any], called_ns: int) -> bool:
-    claimed_ns = event.get("claimed_ns")
-    if claimed_ns is None:
-        return False
-    since_ns = called_ns
-    if event.get("attempt_ns") is not None:
-        since_ns = max(since_ns, event["attempt_ns"])
-    ends_ns = max(event["time_ns"] + claimed_ns, event.get("deadline_ns") or 0)
-    return bool(ends_ns > since_ns + event["ttl_ns"] + SLACK_NS or claimed_ns <= 0)
 
 
 def _start_ns(outcome: Outcome) -> int:

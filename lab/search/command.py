@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from lab.scenario.model import Scenario
 from lab.search.as_scenario import candidate_scenarios, text_of
 from lab.search.confirm import Confirmation, Replay, replayed
+from lab.search.draw import S_NS
 from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
 from lab.search.relevant import NotExpressible
@@ -23,6 +25,10 @@ from lab.search.trial import OptionValue, Trial
 
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
 """Options of the lock that make a scenario plain: one try per acquire, with patience for real nodes."""
+OF_DEMAND: Final = ("leak", "unavailable")
+"""Findings about a lock that is refused: in these searches clients ask once more at the end, for a while."""
+OF_LEASES: Final = (*OF_DEMAND, "false-validity", "continuity-loss")
+"""Findings for which clients must do more than acquire and release: extend a lease, or give a try up."""
 REPLAYS = 8
 """In how many simulations, each with a seed of its own, a scenario is replayed before it is presented."""
 
@@ -47,8 +53,14 @@ def search_of(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError`` for one that cannot be."""
     find = one_of("--find", asked.find, tuple(LOOKS))
     strategy, wire = asked.drawn.how()
+    space = space_of(asked.lock, asked.drawn, OPTIONS)
+    if find in OF_LEASES:
+        space = replace(space, all_operations=True)
+    if find in OF_DEMAND:
+        ttl_ns = space.ttl_ns
+        space = replace(space, demand_ns=3 * ttl_ns + 4 * S_NS, horizon_ns=7 * ttl_ns + 8 * S_NS)
     return Search(
-        space_of(asked.lock, asked.drawn, OPTIONS),
+        space,
         find,
         Budget(parse_duration("--budget", asked.budget) / 1e9, asked.schedules),
         seed=asked.seed,

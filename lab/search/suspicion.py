@@ -16,11 +16,13 @@ import msgspec
 
 from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.locks import margin_ns
-from lab.search.actor import params_of
+from lab.search.actor import params_of, unavailable_ns
 from lab.search.runner import Outcome
 from lab.search.trial import OptionValue
 
 NEVER: Final = 1 << 62
+SLACK_NS: Final = 1_000_000
+"""How much a claim may be off: stamps are exact here, clocks count milliseconds."""
 
 
 @dataclass(slots=True)
@@ -144,12 +146,77 @@ def _late_write(outcome: Outcome) -> bool:
     return False
 
 
+def _in_vain(outcome: Outcome) -> bool:
+    """Whether clients asked in vain for longer than a free lock may be refused."""
+    trial = outcome.trial
+    if not trial.demand_ns:
+        return False
+    bound_ns = unavailable_ns(trial.ttl_ns)
+    since_ns: int | None = None
+    last_ns = 0
+    waiting: set[str] = set()
+    for event in outcome.events:
+        if event["f"] not in ("acquire", "release"):
+            continue
+        last_ns = event["time_ns"]
+        if event["f"] == "acquire" and event["type"] == "invoke":
+            waiting.add(event["client"])
+            since_ns = last_ns if since_ns is None else since_ns
+            continue
+        if event["f"] == "acquire":
+            waiting.discard(event["client"])
+        if event["type"] == "ok" or (event["f"] == "release" and event["type"] == "invoke"):
+            if since_ns is not None and last_ns - since_ns > bound_ns:
+                return True
+            since_ns = last_ns if waiting else None
+    return since_ns is not None and trial.horizon_ns + since_ns - outcome.events[0]["time_ns"] > bound_ns
+
+
+def _dishonest(outcome: Outcome) -> bool:
+    """Whether a lease was claimed for too long, or extended after another client's grant."""
+    called: dict[tuple[str, str], int] = {}
+    latest: str | None = None
+    fences: list[int] = []
+    for event in outcome.events:
+        f, kind = event["f"], event["type"]
+        if f in ("acquire", "extend"):
+            if kind == "invoke":
+                called[event["client"], f] = event["time_ns"]
+            elif kind == "ok":
+                if _claims_too_much(event, called[event["client"], f]):
+                    return True
+                if f == "extend" and event["grant_id"] != latest:
+                    return True
+                latest = event["grant_id"]
+        elif f == "held" and event.get("claimed_ns") is not None:
+            return True
+        elif f == "write" and kind == "ok" and event.get("fence") is not None:
+            fences.append(event["fence"])
+    return fences != sorted(fences)
+
+
+def _claims_too_much(event: dict[str, Any], called_ns: int) -> bool:
+    claimed_ns = event.get("claimed_ns")
+    if claimed_ns is None:
+        return False
+    since_ns = called_ns
+    if event.get("attempt_ns") is not None:
+        since_ns = max(since_ns, event["attempt_ns"])
+    ends_ns = max(event["time_ns"] + claimed_ns, event.get("deadline_ns") or 0)
+    return bool(ends_ns > since_ns + event["ttl_ns"] + SLACK_NS or claimed_ns <= 0)
+
+
 LOOKS: Final[dict[str, Callable[[Outcome], bool]]] = {
     "overlap": _overlap,
     "fence-order": _fence_order,
     "lost-update": _lost_update,
     "stale-write": _late_write,
     "unfenced-write": _late_write,
+    "false-validity": _dishonest,
+    "continuity-loss": _dishonest,
+    "fence-breach": _dishonest,
+    "leak": _in_vain,
+    "unavailable": _in_vain,
 }
 """What can be searched for, and how to look for it."""
 

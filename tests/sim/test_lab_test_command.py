@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,16 @@ TIMES = re.compile(rb'"seconds": ?[\d.]+|in \d+ s, seed|[\d.]+ s of the lab\S+ p
 
 
 @pytest.fixture(autouse=True)
-def _schedules_for_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _schedules_for_seconds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     def counting(*arguments: Any, **more: Any) -> Examination:
         return Examination(*arguments, clock_s=count().__next__, **more)
 
     monkeypatch.setattr("lab.examine.command.Examination", counting)
     monkeypatch.setattr("lab.search.workers.cores", lambda: 1)
     monkeypatch.chdir(tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_correct_lock_has_no_defect(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,3 +119,26 @@ def test_a_key_that_is_misspelt_is_hinted_at(tmp_path: Path) -> None:
     assert error.value.hint == "did you mean 'horizon_ns'?"
     with pytest.raises(LabError, match="No such file"):
         read_trial(tmp_path / "gone.json")
+
+
+def test_what_is_searched_for_decides_what_clients_do() -> None:
+    plain, leases, refused = (
+        search_of(Asked("redlock", find)).space for find in ("overlap", "continuity-loss", "leak")
+    )
+    assert [each.all_operations for each in (plain, leases, refused)] == [False, True, True]
+    assert [each.demand_ns > 3 * each.ttl_ns for each in (plain, leases, refused)] == [False, False, True]
+    assert refused.horizon_ns > refused.demand_ns > plain.demand_ns
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("lock", "finding"),
+    [("mutant:retry-without-unlock", "leak"), ("mutant:extend-reacquires", "continuity-loss")],
+)
+def test_a_loss_that_is_no_overlap_is_found_and_replayed(lock: str, finding: str, tmp_path: Path) -> None:
+    asked = Asked(lock, finding, schedules=2_000, out=tmp_path / "found.yaml")
+    ended = search_of(asked).run()
+    assert ended.found is not None
+    saved = save(asked, ended.found, search_of(asked))
+    assert saved.replay is not None
+    assert saved.replay.always
