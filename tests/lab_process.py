@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,10 +115,8 @@ class Lab:
         """Wait until a running lab has recorded an event; return its run directory."""
         give_up = time.monotonic() + 240
         while time.monotonic() < give_up:
-            for log in self.directory.glob(f"{reports}/*/events/*.jsonl"):
-                if "latest" in log.parts:
-                    continue
-                with contextlib.suppress(FileNotFoundError):  # its run has ended
+            with contextlib.suppress(FileNotFoundError):  # a run has ended, or `latest` is pointed elsewhere
+                for log in self._event_logs(reports):
                     for line in log.read_text().splitlines(keepends=True):
                         if line.endswith("\n"):
                             event = json.loads(line)
@@ -126,6 +124,11 @@ class Lab:
                                 return log.parents[1]
             time.sleep(0.005)
         raise AssertionError(f"no event {f} was ever recorded")
+
+    def _event_logs(self, reports: str) -> Iterator[Path]:
+        for run in self.directory.glob(f"{reports}/*"):
+            if run.name != "latest":
+                yield from run.glob("events/*.jsonl")
 
 
 def children_of(pid: int) -> dict[int, str]:
