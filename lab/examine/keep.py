@@ -20,10 +20,12 @@ from lab.errors import LabError, UnknownOutcome
 from lab.examine.kept import RESULT, Kept
 from lab.examine.narrative import narrate
 from lab.examine.result import Defect, Examined
+from lab.examine.shown_by_another import shown_by_another
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
 from lab.search import command as search
 from lab.search.runner import trials
+from lab.search.trial import Trial
 
 NO_TIME: Final = "there was no time to write it as a scenario"
 NOT_SHOWN: Final = "the steps of a scenario alone do not show the defect"
@@ -100,6 +102,8 @@ class _Written:
     """A defect with what happens in its trial, and the scenarios that may tell it, or why none can."""
 
     defect: Defect
+    trial: Trial
+    """That of the scenarios: the defect's, or one with another client."""
     scenarios: Sequence[Scenario] | str
 
 
@@ -115,11 +119,24 @@ def _written_out(defects: Sequence[Defect], command: str, until_s: float) -> tup
                 if written and time.monotonic() >= until_s:
                     break
                 narrated = _narrated(defect)
-                scenarios = search.candidates_for(narrated.trial, narrated.findings[0], command=command)
-                written.append(_Written(narrated, scenarios))
+                written.append(_Written(narrated, *_told(narrated, command)))
     except KeyboardInterrupt:
         return written, True
     return written, False
+
+
+def _told(defect: Defect, command: str) -> tuple[Trial, Sequence[Scenario] | str]:
+    """The scenarios that may tell a defect, and their trial: its own, or one with another client."""
+    scenarios = search.candidates_for(defect.trial, defect.findings[0], command=command)
+    shown = shown_by_another(defect.trial) if isinstance(scenarios, str) else None
+    if shown is not None:
+        trial, finding = shown
+        with_another = search.candidates_for(trial, finding, command=command)
+        if not isinstance(with_another, str):
+            (added,) = set(trial.clients) - set(defect.trial.clients)
+            why = f"{added.capitalize()} was added: without another client no harm comes of it."
+            return trial, [each.model_copy(update={"why": f"{why} {each.why}"}) for each in with_another]
+    return defect.trial, scenarios
 
 
 def _keep_all(
@@ -156,7 +173,7 @@ def _replayed(
     def left_s() -> float:
         return until_s - time.monotonic()
 
-    saved = search.keep_candidates(written.defect.trial, written.scenarios, path, left_s)
+    saved = search.keep_candidates(written.trial, written.scenarios, path, left_s)
     defect = _as_saved(written.defect, saved)
     if pictures and saved.replay is not None and saved.replay.seeds and not saved.replay.cut:
         _draw(kept, number, path, saved.replay.seeds[0])

@@ -49,19 +49,25 @@ def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
         evidence = Evidence(run_trial(outcome.trial, watch=True))
     except UnknownOutcome:
         return
-    for each in evidence.operations:
-        if each.f not in ("acquire", "extend") or each.how != "ok" or not _is_long(outcome, each):
-            continue
+    for each in late_successes(evidence):
         nodes = evidence.holding(each.client, each.ended_ns)
-        if len(nodes) <= outcome.trial.nodes // 2:
-            what = {"acquire": "acquire", "extend": "extension"}[each.f]
-            headline = f"{each.client}'s {what} returned success when its lease was over"
-            seen = (
-                f"the {what} took {(each.ended_ns - each.called_ns) / 1e9:.2f} s, and then its key lay on "
-                f"{len(nodes)} of {outcome.trial.nodes} nodes"
-            )
-            yield Violation(FALSE_VALIDITY, headline, (seen,), clients=(each.client,))
-            return
+        what = {"acquire": "acquire", "extend": "extension"}[each.f]
+        headline = f"{each.client}'s {what} returned success when its lease was over"
+        seen = (
+            f"the {what} took {(each.ended_ns - each.called_ns) / 1e9:.2f} s, and then its key lay on "
+            f"{len(nodes)} of {outcome.trial.nodes} nodes"
+        )
+        yield Violation(FALSE_VALIDITY, headline, (seen,), clients=(each.client,))
+        return
+
+
+def late_successes(evidence: Evidence) -> Iterator[Operation]:
+    """The calls that were told of success when a majority of the nodes had the client's key no more."""
+    for each in evidence.operations:
+        if each.f not in ("acquire", "extend") or each.how != "ok" or not _is_long(evidence.outcome, each):
+            continue
+        if len(evidence.holding(each.client, each.ended_ns)) <= evidence.outcome.trial.nodes // 2:
+            yield each
 
 
 def _is_long(outcome: Outcome, each: Operation) -> bool:

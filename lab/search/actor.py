@@ -164,7 +164,7 @@ class _Section:
     async def _works(self, each: Round) -> None:
         if await self._does("read"):
             await self._computes(each)
-            if await self._does("check"):
+            if not each.checks or await self._does("check"):
                 await self._points.at("before-write")
                 await self._does("write")
         if each.ends != "keep":

@@ -130,7 +130,8 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
     The lease is extended ``extends`` times, at equal distances while the client computes. An acquire with
     ``cancel_ns`` is cancelled after so long, if it is not over by then. With ``other`` the client takes and
-    releases a lock on another key meanwhile, with the same lock object.
+    releases a lock on another key meanwhile, with the same lock object. One that does not ``checks`` writes
+    without asking first whether it still holds the lock.
     """
 
     think_ns: int
@@ -139,6 +140,7 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ends: Ending = "release"
     cancel_ns: int = 0
     other: bool = False
+    checks: bool = True
 
 
 class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

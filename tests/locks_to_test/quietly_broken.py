@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from lab.channel import NodeError
-from lab.locks.base import Indeterminate, Lease, NotAcquired
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
 from tests.locks_to_test.plain import S_NS, Plain
 from tests.locks_to_test.watchdog import Watchdog
 
@@ -25,6 +25,20 @@ class LateSuccess(Plain):
 
     async def _call(self, *command: str | int) -> object:
         return await self._channel.call(*command)
+
+
+class LateExtension(LateSuccess):
+    """The same of an extension: one that the node made is a success, whenever the answer comes."""
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        start_ns = self._around.clock_ns()
+        try:
+            prolonged = await self._prolong(lease, ttl_ns)
+        except NodeError as error:
+            raise Indeterminate(str(error)) from error
+        if not prolonged:
+            raise LeaseLost(f"{lease.key}: lost", no_effect=True)
+        return Lease(lease.key, lease.token, ttl_ns, start_ns + ttl_ns - self.margin_ns(ttl_ns, {}))
 
 
 class OutlivesLostRelease(Watchdog):

@@ -52,6 +52,7 @@ def _round(each: Round) -> str:
         *([f"gives up after {format_duration(each.cancel_ns)}"] if each.cancel_ns else []),
         f"holds the lock for {format_duration(each.hold_ns)}"
         f"{extends.get(each.extends, f', extending it {each.extends} times')}",
+        *([] if each.checks else ["writes without asking whether it still holds it"]),
         ENDS[each.ends],
     ]
     return ", ".join(said)
