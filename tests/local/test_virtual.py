@@ -17,7 +17,7 @@ from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import HERE
-from lab.errors import ExitCode
+from lab.errors import ExitCode, UnknownOutcome
 from lab.run import run
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
@@ -26,6 +26,7 @@ from lab.scenario.load import load_scenario
 from lab.substrates.run_files import processes_of
 from lab.substrates.virtual import machine as machines
 from lab.substrates.virtual.machine import RealMachine, RealProcess
+from tests.local.test_virtual_processes import SLEEP, static_program
 
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
 """The driver of redis-py, run by the lab's own Python, which has that library."""
@@ -216,3 +217,16 @@ def test_a_program_that_cannot_be_held_is_refused(tmp_path: Path, monkeypatch: p
     result = run_virtually("healthy", tmp_path, *settings)
     assert result.exit_code is ExitCode.UNKNOWN
     assert any("without the preload library" in reason for reason in result.comparison.unknown)
+
+
+def test_a_driver_that_waits_past_libc_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait passes in real time: what comes after it would come at any time of the run."""
+    sleeps = static_program(tmp_path / "sleeps", SLEEP)
+    driver = tmp_path / "driver"
+    driver.write_text(f"#!/bin/sh\n{sleeps} </dev/null >/dev/null &\nexec {REDIS_PY}\n")
+    driver.chmod(0o755)
+    settings = (f"lock.name={driver}", "cluster.nodes=1", "lock.options={}")
+    monkeypatch.setenv("TEST", str(driver))
+    with pytest.raises(UnknownOutcome, match=r"\(sleeps\) waits for real time: thread \d+ "):
+        run_virtually("healthy", tmp_path, *settings)
+    assert processes_of(str(driver), "TEST") == []

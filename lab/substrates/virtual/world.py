@@ -23,6 +23,10 @@ from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.world import LIMIT_NS, World
 
 NEVER_NS: Final = 1 << 62
+LOOKS_EVERY_NS: Final = 100_000_000
+LOOKS_EVERY: Final = 64
+"""After so much virtual time, or so many moves of it, it is seen whether a process waits for real time."""
+IN_REAL_TIME: Final = "such a program runs --on local, in real time"
 
 
 class Attended(Protocol):
@@ -83,6 +87,10 @@ class VirtualWorld(World):
         self._origin_ns = self.time.now_ns
         """What the processes' monotonic clock shows when the world begins."""
         self._stirred: dict[int, None] = {}
+        self._ran: set[int] = set()
+        """The processes that have run since it was seen that none waits for real time."""
+        self._looked_ns = self._moves = 0
+        self._refused = False
         self._due: Due | None = None
         self._due_is_known = False
         self._ties = self.random("ties")
@@ -98,6 +106,7 @@ class VirtualWorld(World):
         """The process of this number is gone, with all that it started."""
         self.conductor.machines.pop(number, None)
         self._stirred.pop(number, None)
+        self._ran.discard(number)
         self.time.retire(number)
         self._due_is_known = False
 
@@ -121,6 +130,7 @@ class VirtualWorld(World):
         self._due_is_known = False
         while self._stirred:
             stirred = sorted(self._stirred)
+            self._ran.update(stirred)
             self._stirred.clear()
             try:
                 one_ended = self.time.settle()
@@ -128,7 +138,7 @@ class VirtualWorld(World):
                 raise SimulationError(
                     str(error),
                     expected="a process that sleeps in libc's functions",
-                    hint="such a program runs --on local, in real time",
+                    hint=IN_REAL_TIME,
                 ) from error
             machines = self.conductor.machines
             for machine in dict.fromkeys(machines[each] for each in stirred if each in machines):
@@ -180,6 +190,9 @@ class VirtualWorld(World):
             else:
                 raise SimulationError("nothing is left to happen, and a client still waits")
             if at_ns > self.now_ns:
+                self._moves += 1
+                if at_ns - self._looked_ns >= LOOKS_EVERY_NS or self._moves % LOOKS_EVERY == 0:
+                    self._refuse_real_waits()
                 self._move_to(at_ns)
             try:  # let one thing happen, and its consequences up to where all processes are quiet
                 happens(*arguments)
@@ -187,6 +200,20 @@ class VirtualWorld(World):
                     self.settle()
             except Exception as error:  # noqa: BLE001 - whatever it is, the run is told
                 self._failed(error)
+
+    def _refuse_real_waits(self) -> None:
+        """See that no process that is quiet only waits for its turn in real time, past libc.
+
+        Raises ``SimulationError``, or ends the run: it would do something later, when nobody expects it.
+        """
+        self._looked_ns = self.now_ns
+        ran, self._ran = sorted(self._ran), set()
+        for number in ran:
+            sentence = None if self._refused else self.time.unseen_wait(number)
+            if sentence is not None:
+                self._refused = True  # once is enough: the run ends
+                expected = "a program that waits by libc's functions"
+                self._failed(SimulationError(sentence, expected=expected, hint=IN_REAL_TIME))
 
     def _failed(self, cause: Exception) -> None:
         """End the run for what was raised while something happened."""
