@@ -64,6 +64,8 @@ class _Cores:
             except Died as death:
                 self._blame(list(under_way), death)
             finally:
+                if under_way:
+                    await worker.interrupt()  # killed at once, it would leave the files of its run behind
                 await worker.close()
 
     async def _wait_for_work(self) -> bool:

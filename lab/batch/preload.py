@@ -8,7 +8,6 @@ without the state of a run does them once, and forks a child per call or per wor
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import multiprocessing
 import os
@@ -55,8 +54,8 @@ class Child:
     def __init__(self, function: Callable[..., None], *arguments: object, forked: bool = False) -> None:
         context: ForkContext | ForkServerContext = ForkContext() if forked else ForkServerContext()
         context.set_forkserver_preload([PRELOADED])
-        self._kept = tempfile.TemporaryDirectory(prefix="lab-child-")
-        self._stderr = Path(self._kept.name, "stderr")
+        kept, name = tempfile.mkstemp(prefix="lab-child-")
+        self._kept, self._stderr = os.fdopen(kept, "rb"), Path(name)
         self._pipe, self._theirs = context.Pipe()
         self._process = context.Process(
             target=_run_child, args=(self._theirs, str(self._stderr), function, arguments), daemon=True
@@ -118,7 +117,7 @@ class Child:
         return self._died()
 
     def _died(self) -> Died:
-        lines = self._stderr.read_text(errors="replace").splitlines() if self._stderr.exists() else []
+        lines = self._kept.read().decode(errors="replace").splitlines()
         return Died(self._process.exitcode or 0, next((line for line in reversed(lines) if line.strip()), ""))
 
     async def _ended(self) -> None:
@@ -143,7 +142,7 @@ class Child:
 
     def stop(self) -> None:
         """Interrupt it as by Ctrl-C, without waiting."""
-        with contextlib.suppress(ProcessLookupError):
+        if self._process.is_alive():
             os.kill(self.pid, signal.SIGINT)
 
     def end(self, within_s: float = 0.0) -> bool:
@@ -159,7 +158,8 @@ class Child:
             self._process.join()
             self._process.close()
         self._pipe.close()
-        self._kept.cleanup()
+        self._kept.close()
+        self._stderr.unlink(missing_ok=True)  # of a child that never began
         return well
 
 
@@ -196,7 +196,8 @@ def _run_child(
     threading.Thread(target=_end_with_the_caller, daemon=True).start()
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.open(stderr, os.O_WRONLY | os.O_CREAT, 0o600)
+    kept = os.open(stderr, os.O_WRONLY | os.O_APPEND)
+    Path(stderr).unlink()  # the caller has it open: nothing stays behind, however the two of them end
     nothing = os.open(os.devnull, os.O_RDWR)
     for number, opened in enumerate((nothing, nothing, kept)):
         os.dup2(opened, number)
@@ -204,11 +205,13 @@ def _run_child(
 
 
 def _end_with_the_caller() -> None:
-    """End this process when the caller has ended: its result would be lost."""
+    """End this process when the caller has ended, as by Ctrl-C: its result would be lost."""
     caller = multiprocessing.parent_process()
     assert caller is not None
     caller.join()
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait(TEAR_DOWN_S)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def _readable(file: int) -> None:

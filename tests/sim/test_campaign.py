@@ -7,7 +7,9 @@ import json
 import os
 import random
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,9 +178,22 @@ def first_results(process_file: Path, wanted: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where labs that are started put temporary files; a short path, for there are sockets below it."""
+    with tempfile.TemporaryDirectory(prefix="t") as name:
+        monkeypatch.setenv("TMPDIR", name)
+        yield Path(name)
+
+
+def left_in(directory: Path) -> list[str]:
+    """What labs have left there, beside what multiprocessing itself does."""
+    return sorted(path.name for path in directory.iterdir() if not path.name.startswith("pymp-"))
+
+
 @pytest.mark.timeout(600)
 def test_ctrl_c_keeps_all_results_and_resume_goes_on(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lab: Lab, temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = results_path(lab.directory / "reports", task_for("partition-clockjump"))
     words = ("campaign", "partition-clockjump", "--seeds")
@@ -188,6 +203,7 @@ def test_ctrl_c_keeps_all_results_and_resume_goes_on(
     ended = lab.ended(running)
     assert ended.code == ExitCode.INTERRUPTED, ended.err
     assert "--resume" in ended.err
+    assert left_in(temporary) == []
     kept = [line["seed"] for line in lines(file)]
     assert len(kept) >= 2
     with file.open("ab") as torn:
@@ -207,7 +223,7 @@ def test_ctrl_c_keeps_all_results_and_resume_goes_on(
 
 
 @pytest.mark.timeout(600)
-def test_a_killed_lab_leaves_no_worker(lab: Lab) -> None:
+def test_a_killed_lab_leaves_no_worker(lab: Lab, temporary: Path) -> None:
     running = lab.start("campaign", "--lock", "redlock", "--seeds", "0:1000000", "--jobs", "1")
     first_results(results_path(lab.directory / "reports", task_for(None, lock="redlock")), 1)
     workers = below(running.pid)
@@ -218,3 +234,4 @@ def test_a_killed_lab_leaves_no_worker(lab: Lab) -> None:
         assert time.monotonic() < give_up, workers
         time.sleep(0.02)
     assert workers
+    assert left_in(temporary) == []
