@@ -95,8 +95,8 @@ def test_a_broken_lock_is_found_with_its_cause(name: str) -> None:
 @pytest.mark.parametrize(
     ("lock", "schedules"),
     [
-        *((lock, 700) for lock in FIRST),
-        *(pytest.param(lock, 1200, marks=pytest.mark.full) for lock in CORRECT),
+        *((lock, 500) for lock in FIRST),
+        *(pytest.param(lock, 600, marks=pytest.mark.full) for lock in CORRECT),
     ],
 )
 def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:

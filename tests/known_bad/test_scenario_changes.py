@@ -1,6 +1,7 @@
 """Each step of each scenario makes a difference, or has its reason; the page that is kept says the same.
 
-`make test` tries some of the scenarios, `make test-all` all, as `lab suite --selftest --scenarios` does.
+`make test` tries a few of the scenarios, `make test-all` a third, and `--slow` all of them, as
+`lab suite --selftest --scenarios` does.
 """
 
 from __future__ import annotations
@@ -28,13 +29,19 @@ from tests.shipped import TEXTS
 NAMES = [name for name, text in TEXTS.items() if "\nsteps:" in text]
 TRIED = NAMES[::24]
 """Scenarios that `make test` tries."""
+ALSO = NAMES[::3]
+"""Scenarios that `make test-all` tries."""
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    if name in TRIED:
+        return []
+    return [pytest.mark.full] if name in ALSO else [pytest.mark.full, pytest.mark.slow]
 
 
 @pytest.mark.usefixtures("_patched")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in TRIED else pytest.mark.full) for name in NAMES]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in NAMES])
 def test_all_of_it_makes_a_difference_or_has_its_reason(name: str) -> None:
     row = ChangeTask((name,))(0)
     assert row.reasons == ()
