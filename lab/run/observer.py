@@ -32,6 +32,8 @@ from lab.substrates.asked import OWN_KEY
 
 OBSERVE_TIMEOUT_S = 2.0
 """How long a node may take to answer an observation; a paused one never does."""
+OF_ANOTHER_TYPE = "WRONGTYPE"
+"""How the error begins that a node answers about a key that is no string."""
 RETRY_S = 0.005
 CATCH_UP_S = 1.0
 """How long a watch waits at its end for commands that MONITOR has not shown yet."""
@@ -123,6 +125,8 @@ class NodeWatch:
                 )
             answered = True
         except (TimeoutError, NodeError) as error:
+            if str(error).startswith(OF_ANOTHER_TYPE):
+                return await self._observe_other_type()
             down = isinstance(error, NodeError) and not self.listening.is_set()
             return KeyState(there=False) if down else None
         finally:
@@ -145,6 +149,16 @@ class NodeWatch:
         )
         self.token = token
         return KeyState(token is not None, left_ns)
+
+    async def _observe_other_type(self) -> KeyState | None:
+        """Whether a key is there that is no string, as some libraries make it: whose it is, it does not say."""
+        try:
+            async with asyncio.timeout(OBSERVE_TIMEOUT_S):
+                left_ms = await self._channel.call("PTTL", self._node_key)
+        except (TimeoutError, NodeError):
+            return None
+        left = int(left_ms) if isinstance(left_ms, int) else -1
+        return KeyState(left != -2, left * 1_000_000 if left >= 0 else None)
 
     def _record(self, f: str, time_ns: int | None, **fields: Any) -> None:
         key = None if f.startswith("node-") else self._key
