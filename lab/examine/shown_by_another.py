@@ -25,6 +25,8 @@ SHOWN_BY: Final = ("lost-update", "continuity-loss")
 MS_NS: Final = 1_000_000
 EARLIER_NS: Final = tuple(ms * MS_NS for ms in (1000, 500, 200, 100, 50, 20))
 """How long before the success the other client may ask: the longest for which the key was gone."""
+LATER_NS: Final = tuple(ms * MS_NS for ms in (500, 100, 20))
+"""How long after the success its client writes where the other one asks only after it."""
 AFTERWARDS_NS: Final = 30_000 * MS_NS
 """So long a trial may go on after the success."""
 
@@ -58,18 +60,26 @@ def _with_another(trial: Trial) -> Iterator[Trial]:
     late = next(late_successes(evidence), None)
     if name is None or late is None:
         return
-    earlier_ns = next((ns for ns in EARLIER_NS if _is_gone(evidence, late, late.ended_ns - ns)), None)
-    if earlier_ns is None:
-        return
-    asks_ns = late.ended_ns - earlier_ns - MONOTONIC_START_NS - START_NS
-    for until_write_ns in (earlier_ns, earlier_ns // 4):
+    ends_ns = late.ended_ns - MONOTONIC_START_NS + AFTERWARDS_NS
+    for asks_ns, hold_ns, until_write_ns in _times(trial, evidence, late):
         own = _goes_on(trial, evidence, late, until_write_ns)
-        if own is None:
-            continue
-        another = Round(asks_ns, earlier_ns + until_write_ns // 2, checks=False)
+        another = Round(asks_ns - MONOTONIC_START_NS - START_NS, hold_ns, checks=False)
         clients = {**trial.clients, late.client: own, name: (another,)}
-        ends_ns = late.ended_ns - MONOTONIC_START_NS + AFTERWARDS_NS
         yield replace(trial, clients=clients, demand_ns=0, horizon_ns=max(trial.horizon_ns, ends_ns))
+
+
+def _times(trial: Trial, evidence: Evidence, late: Operation) -> Iterator[tuple[int, int, int]]:
+    """When the other client asks, how long it holds the lock, and when the first writes after its success.
+
+    Before the success, if the key was gone long enough before that; else after it.
+    """
+    earlier_ns = next((ns for ns in EARLIER_NS if _is_gone(evidence, late, late.ended_ns - ns)), None)
+    if earlier_ns is not None:
+        for until_write_ns in (earlier_ns, earlier_ns // 4):
+            yield late.ended_ns - earlier_ns, earlier_ns + until_write_ns // 2, until_write_ns
+    for later_ns in LATER_NS:
+        if later_ns < trial.ttl_ns // 2:
+            yield late.ended_ns + later_ns // 10, later_ns, later_ns
 
 
 def _is_gone(evidence: Evidence, late: Operation, at_ns: int) -> bool:
@@ -78,27 +88,22 @@ def _is_gone(evidence: Evidence, late: Operation, at_ns: int) -> bool:
     return at_ns > late.called_ns and len(holding) <= evidence.outcome.trial.nodes // 2
 
 
-def _goes_on(
-    trial: Trial, evidence: Evidence, late: Operation, until_write_ns: int
-) -> tuple[Round, ...] | None:
+def _goes_on(trial: Trial, evidence: Evidence, late: Operation, until_write_ns: int) -> tuple[Round, ...]:
     """The rounds of the client that was told of success, which writes so long after that, unasked."""
-    rounds = trial.clients[late.client]
     own = [each for each in evidence.operations if each.client == late.client]
     acquires = [each for each in own if each.f == "acquire" and each.called_ns <= late.called_ns]
-    if len(acquires) > len(rounds):
-        return None  # it is one of those that ask again and again at the end
-    last = rounds[len(acquires) - 1]
+    rounds = trial.clients[late.client][: len(acquires)]
+    for asked in acquires[len(rounds) :]:  # those of a client that asks again and again at its end
+        before_ns = max((each.ended_ns for each in own if each.called_ns < asked.called_ns), default=0)
+        rounds = (*rounds, Round(max(asked.called_ns - before_ns, 0) if before_ns else 0, until_write_ns))
+    last = rounds[-1]
     if late.f == "acquire":
         changed = replace(last, hold_ns=until_write_ns, extends=0, checks=False)
     else:
-        made = sum(each.f == "extend" and each.grant_id == late.grant_id for each in own)
-        which = 1 + sum(
-            each.f == "extend" and each.grant_id == late.grant_id and each.called_ns < late.called_ns
+        which = sum(
+            each.f == "extend" and each.grant_id == late.grant_id and each.called_ns <= late.called_ns
             for each in own
         )
-        if made < which:
-            return None
-        changed = replace(
-            last, hold_ns=last.hold_ns // (last.extends + 1) * (which + 1), extends=which, checks=False
-        )
-    return (*rounds[: len(acquires) - 1], changed)
+        hold_ns = last.hold_ns // (last.extends + 1) * (which + 1)
+        changed = replace(last, hold_ns=hold_ns, extends=which, checks=False)
+    return (*rounds[:-1], changed)

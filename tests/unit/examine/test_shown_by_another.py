@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from lab.examine.keep import keep
 from lab.examine.own_findings import all_violations
@@ -27,8 +28,15 @@ def late_extension(lock: str, extends: int, *, lasts_ns: int = TTL_NS * 13 // 10
     return Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (held,), demand=False)
 
 
+def late_at_the_end() -> Trial:
+    """The answer is late when Alice, whose rounds are over, asks again until she is granted the lock."""
+    trial = late_replies("quietly_broken:LateSuccess")
+    return replace(trial, clients={ALICE: trial.clients[ALICE][:1]}, demand_ns=3 * TTL_NS)
+
+
 LATE = [
     late_replies("quietly_broken:LateSuccess"),
+    late_at_the_end(),
     late_extension("quietly_broken:LateExtension", 2),
     late_extension("quietly_broken:LateExtension", 4),
 ]
