@@ -151,7 +151,7 @@ class NodeWatch:
         return KeyState(token is not None, left_ns)
 
     async def _observe_other_type(self) -> KeyState | None:
-        """Whether a key is there that is no string, as some libraries make it: whose it is, it does not say."""
+        """Whether a key is there that is no string: whose it is, it does not say."""
         try:
             async with asyncio.timeout(OBSERVE_TIMEOUT_S):
                 left_ms = await self._channel.call("PTTL", self._node_key)

@@ -22,6 +22,21 @@ from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Connection, Way
 
+OF_A_CONNECTION: Final = frozenset(
+    {
+        "WATCH", "UNWATCH", "MULTI", "EXEC", "DISCARD", "SELECT",
+        "CLIENT", "HELLO", "AUTH", "RESET", "QUIT", "MONITOR",
+        "WAIT", "WAITAOF", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE",
+        "PUNSUBSCRIBE", "SUNSUBSCRIBE", "BLPOP", "BRPOP", "BLMOVE", "BLMPOP",
+        "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREAD", "XREADGROUP",
+    }
+)  # fmt: skip
+"""Commands that block, or whose effect is on the connection that they come over."""
+
+
+class NeedsConnection(Exception):
+    """A lock sent such a command: the direct wire has no connections that could wait or remember."""
+
 
 class DirectNode(TrialNode):
     """A node whose connections carry requests and replies as they are, where a ``Channel`` makes them.
@@ -37,7 +52,10 @@ class DirectNode(TrialNode):
         return not self.host.down
 
     def answer(self, connection: DirectConnection, request: Command) -> None:
-        """Execute one command that has arrived, and send the reply; nobody may be there to answer."""
+        """Execute one command that has arrived, and send the reply; nobody may be there to answer.
+
+        Raises ``NeedsConnection``.
+        """
         model = self._model
         if connection.over or self._life != connection.life or model is None or self.host.down:
             return
@@ -45,6 +63,8 @@ class DirectNode(TrialNode):
             self.log.asker = connection.near_name
         reply = taken(model, request)
         if reply is NO_SHORTCUT:
+            if _name_of(request) in OF_A_CONNECTION:
+                raise NeedsConnection
             reply = model.call(*request)
         if self.log is not None:
             self.log.end(self.name, model)
@@ -111,6 +131,11 @@ class DirectConnection(Connection):
         channel_ended, self._channel_ended = self._channel_ended, _nothing
         channel_ended(self)
         fail_all(self._waiting, f"{self._name}: Connection reset by peer")
+
+
+def _name_of(request: Command) -> str:
+    name = request[0]
+    return (name.decode(errors="replace") if isinstance(name, bytes) else str(name)).upper()
 
 
 def _nothing(_: object) -> None:

@@ -23,7 +23,7 @@ from lab.faults.base import Receipt
 from lab.search.actor import ClientContext, act, lock_of, store_client_class
 from lab.search.branches import TAKEN
 from lab.search.cluster import TrialCluster, TrialNode
-from lab.search.direct import DIRECT, DirectNode
+from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
 from lab.search.guard import Failure
 from lab.search.schedule import ScheduledFaults
@@ -34,7 +34,7 @@ from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE
 from lab.substrates.sim.clock import MONOTONIC_START_NS
-from lab.substrates.sim.errors import NotModelled
+from lab.substrates.sim.errors import NotModelled, SimulationError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT
@@ -93,6 +93,9 @@ def trials(wire: Wire = "direct") -> Iterator[None]:
 def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Outcome:
     """Run a trial to its end, or to its horizon; only inside ``trials`` with the same wire.
 
+    One whose lock uses what only real connections have (transactions, blocking commands, channels) goes over
+    the wire from its beginning, even if ``wire`` is "direct".
+
     With ``watch``, each grant's event also says under ``_nodes`` which nodes hold its token, and what nodes
     execute is noted; such a history is for telling, not for the checker.
 
@@ -103,7 +106,12 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
         UnknownOutcome: a client ended with an exception: its lock could not be made, or failed outside of its
             operations.
     """
-    return TrialRun(trial, wire, watch=watch).run()
+    try:
+        return TrialRun(trial, wire, watch=watch).run()
+    except SimulationError as error:
+        if not isinstance(error.__cause__, NeedsConnection):
+            raise
+    return TrialRun(trial, "resp", watch=watch).run()
 
 
 class TrialRun:

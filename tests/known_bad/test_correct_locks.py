@@ -38,6 +38,8 @@ ON_ONE_NODE = [
     )
 ]
 REENTRANT, ON_SEVERAL = f"{PLACE}unusual:Reentrant", f"{PLACE}in_turn:InTurn"
+IN_TRANSACTION = f"{PLACE}unusual:InTransaction"
+"""It needs connections that remember: those that are driven here are without a wire."""
 BASES = [
     f"lab.locks.broken.{place}"
     for place in (
@@ -90,7 +92,7 @@ def _trials() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_trials")
-@pytest.mark.parametrize("lock", [*ON_ONE_NODE, REENTRANT, ON_SEVERAL, *BASES])
+@pytest.mark.parametrize("lock", [*ON_ONE_NODE, REENTRANT, ON_SEVERAL, *BASES, IN_TRANSACTION])
 def test_drawn_schedules_within_the_assumptions_find_nothing(lock: str) -> None:
     space = Space(lock, {"node_timeout": "250ms"}, ttl_ns=2_000_000_000, kinds=(*WITHIN_ASSUMPTIONS, "pause"))
     task = ScheduleTask(space)

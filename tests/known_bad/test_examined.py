@@ -66,6 +66,7 @@ CORRECT = (
             "SameTokenAgain",
             "FreshConnections",
             "ThreeExtensions",
+            "InTransaction",
         )
     ),
 )

@@ -254,3 +254,17 @@ class ThreeExtensions(Plain):
         if lease.extensions >= 3:
             raise LeaseLost(f"{lease.key}: extended often enough", no_effect=True)
         return await super().extend(lease, ttl_ns)
+
+
+class InTransaction(Plain):
+    """Takes the lock in a transaction, for which the node must remember what this connection watches."""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
+        await self._call("WATCH", key)
+        if await self._call("EXISTS", key):
+            await self._call("UNWATCH")
+            return False
+        *_, done = await asyncio.gather(
+            self._call("MULTI"), self._call("SET", key, token, "PX", ttl_ns // MS_NS), self._call("EXEC")
+        )
+        return done is not None

@@ -265,3 +265,33 @@ def test_an_acquire_that_is_cancelled_has_an_end_whatever_it_was_waiting_for() -
             ends |= {str(event.get("error")) for event in outcome.events if event["type"] == "info"}
             assert all(each.severity != "violation" for each in named(outcome))
     assert ends == {"cancelled", "announce: cancelled"}
+
+
+def test_a_lock_that_needs_connections_of_its_own_gets_them() -> None:
+    """On the direct wire all clients would share one transaction."""
+    clients: dict[str, tuple[Round, ...]] = {
+        name: (Round(0, 50 * MS_NS), Round(0, 50 * MS_NS)) for name in ("alice", "bob", "carol")
+    }
+    with trials():
+        for seed in range(12):
+            trial = Trial(
+                "tests.locks_to_test.unusual:InTransaction", clients, nodes=1, seed=seed, demand_ns=5 * S_NS
+            )
+            outcome = run_trial(trial)
+            assert outcome.digest() == run_trial(trial, "resp").digest()
+            assert [each.name for each in named(outcome) if each.severity == "violation"] == []
+            assert {event["client"] for event in outcome.events if event["type"] == "ok"} == set(clients)
+
+
+def test_a_client_that_dies_among_several_sends_ends_nothing_else() -> None:
+    """What its loop had still to do at that instant is gone with it."""
+    struck: set[Fault] = set()
+    with trials():
+        for nth in range(1, 6):
+            dies = Fault("client_crash", When("sends", "alice", nth), "alice")
+            trial = Trial("tests.locks_to_test.unusual:InTransaction", TWO, (dies,), nodes=1)
+            outcome = run_trial(trial)
+            struck.update(outcome.struck)
+            ends = [each["type"] for each in outcome.events if each.get("client") == "bob"]
+            assert Counter(ends)["invoke"] == len(ends) / 2, "Bob's operations end"
+    assert len(struck) == 5

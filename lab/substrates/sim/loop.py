@@ -219,6 +219,8 @@ class HostLoop(asyncio.AbstractEventLoop):
             if not ready or host.paused or self._closed:
                 return
             for _ in range(len(ready)):
+                if not ready:  # the one before ended the machine
+                    return
                 handle = ready.popleft()
                 if handle.is_cancelled:
                     continue
