@@ -249,11 +249,13 @@ class Examination:
 
         And whether nothing more could have been tried, had there been more time.
         """
+        needs_cause = beyond or violation.finding in RARE
         smallest, keeps = self._smallest(trial, violation), ""
-        if causes and self._known(self._causes(smallest[0], violation), violation) is not None:
+        left = self._causes(smallest[0], violation) if causes else []
+        if (causes and needs_cause and not left) or (left and self._known(left, violation) is not None):
             keeps = causes[0].kind
             smallest = self._smallest(trial, violation, keeps)
-        if not (beyond or violation.finding in RARE) or self._is_steady(smallest[0], violation):
+        if not needs_cause or self._is_steady(smallest[0], violation):
             return smallest
         if not self._is_steady(trial, violation):
             return smallest

@@ -15,7 +15,7 @@ from lab.examine.evidence import Operation
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.examine.seen import Seen
 from lab.search.runner import run_trial
-from lab.search.trial import START_NS, Fault, Kind, Round, Trial, When
+from lab.search.trial import FOR_GOOD, START_NS, Fault, Kind, Round, Trial, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 BEFORE_NS: Final = S_NS // 10
@@ -36,25 +36,28 @@ def _away_by(setting: Setting, kind: Kind) -> Iterator[Trial]:
     some = (len(names) - 1) // 2
     first, second = names[len(names) - some :], names[len(names) - some - 1 : len(names) - some]
     later = When("granted", ALICE, after_ns=TURN_NS // 4)
-    alone = setting.with_clients(
-        {ALICE: (Round(BEFORE_NS, 2 * TURN_NS, 1),)},
-        (*_goes(kind, first, When()), *_goes(kind, second, later)),
-        demand=False,
-    )
-    try:
-        seen = Seen(run_trial(alone, watch=True))
-    except UnknownOutcome:
-        return
-    acquires, extensions = seen.of(ALICE, "acquire"), seen.of(ALICE, "extend")
-    if not first or not extensions or acquires[0].how != "ok":
-        return
-    grant, extension = acquires[0], extensions[0]
+    lasts_ns = FOR_GOOD
+    for _ in range(2):  # first it is seen how long she takes to be granted the lock
+        alone = setting.with_clients(
+            {ALICE: (Round(BEFORE_NS, 2 * TURN_NS, 1),)},
+            (*_goes(kind, first, When(), lasts_ns), *_goes(kind, second, later)),
+            demand=False,
+        )
+        try:
+            seen = Seen(run_trial(alone, watch=True))
+        except UnknownOutcome:
+            return
+        acquires, extensions = seen.of(ALICE, "acquire"), seen.of(ALICE, "extend")
+        if not first or not extensions or acquires[0].how != "ok":
+            return
+        grant, extension = acquires[0], extensions[0]
+        start_ns = MONOTONIC_START_NS + START_NS
+        lasts_ns = grant.ended_ns - start_ns + TURN_NS // 4
     bob_ns, hold_ns = _when_to_ask(seen, setting, grant, extension)
     if not bob_ns:
         return
-    start_ns = MONOTONIC_START_NS + START_NS
     faults = (
-        *_goes(kind, first, When(), grant.ended_ns - start_ns + TURN_NS // 4),
+        *_goes(kind, first, When(), lasts_ns),
         *_goes(kind, second, later, bob_ns - grant.ended_ns - TURN_NS // 4 - S_NS // 10),
     )
     clients: dict[str, tuple[Round, ...]] = {
@@ -69,10 +72,13 @@ def _when_to_ask(seen: Seen, setting: Setting, grant: Operation, extension: Oper
     ends_ns = grant.called_ns + setting.ttl_ns
     if extension.how == "ok":
         return ends_ns + S_NS, setting.ttl_ns * 16 // 10
+    released_ns = min((each.called_ns for each in seen.of(ALICE, "release")), default=ends_ns)
     deleted = [
         each.time_ns
         for each in seen.requests
-        if each.sent.client == ALICE and each.deleted() and extension.called_ns < each.time_ns < ends_ns
+        if each.sent.client == ALICE
+        and each.deleted()
+        and extension.called_ns < each.time_ns < min(released_ns, ends_ns)
     ]
     if not deleted or deleted[0] + 2 * TURN_NS > ends_ns:
         return 0, 0

@@ -107,6 +107,12 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     assert found.schedules >= schedules
 
 
+def test_the_smallest_schedule_still_shows_the_cause() -> None:
+    """With a longer lease nothing names the cause any more, and the finding alone would decide nothing."""
+    found = examined("tests.locks_to_test.quietly_broken:StaysInQueue", 400, first=True)
+    assert [defect.cause for defect in found.defects] == ["sleeps-on"]
+
+
 @pytest.mark.full
 def test_the_same_seed_finds_the_same() -> None:
     one, other = (examined("mutant:extends-anybodys", 600, seed=3) for _ in range(2))

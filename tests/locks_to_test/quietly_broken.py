@@ -6,8 +6,20 @@ import asyncio
 
 from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
-from tests.locks_to_test.plain import S_NS, Plain
+from tests.locks_to_test.plain import MS_NS, S_NS, Plain
 from tests.locks_to_test.watchdog import Watchdog
+
+TAKE_TURN = """
+if redis.call('exists',KEYS[1])==1 or redis.call('lrange',KEYS[2],0,0)[1]~=ARGV[1] then return 0 end
+redis.call('lpop',KEYS[2])
+redis.call('set',KEYS[1],ARGV[1],'PX',ARGV[2])
+return 1
+"""
+LEAVE_QUEUE = """
+local all = redis.call('lrange',KEYS[1],0,-1)
+redis.call('del',KEYS[1])
+for _, each in ipairs(all) do if each ~= ARGV[1] then redis.call('rpush',KEYS[1],each) end end
+"""
 
 
 class LateSuccess(Plain):
@@ -58,3 +70,21 @@ class SleepsOn(Plain):
         except NotAcquired:
             await asyncio.sleep(2 * ttl_ns / S_NS)
             return await super().acquire(key, ttl_ns)
+
+
+class StaysInQueue(Plain):
+    """Clients take turns by a list on the node, for three seconds; who was cancelled stays at its head."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        token, queue = self._around.new_token(), f"{key}:queue"
+        give_up_ns = self._around.clock_ns() + 3 * S_NS
+        try:
+            await self._call("RPUSH", queue, token)
+            while (start_ns := self._around.clock_ns()) < give_up_ns:
+                if await self._call("EVAL", TAKE_TURN, 2, key, queue, token, ttl_ns // MS_NS):
+                    return Lease(key, token, ttl_ns, start_ns + ttl_ns - self.margin_ns(ttl_ns, {}))
+                await asyncio.sleep(0.05 + 0.05 * self._around.random.random())
+            await self._call("EVAL", LEAVE_QUEUE, 1, queue, token)
+        except NodeError as error:
+            raise Indeterminate(str(error)) from error
+        raise NotAcquired(f"{key}: not my turn", [token])

@@ -77,7 +77,14 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
         assert found(some) == set()
 
 
-@pytest.mark.parametrize("lock", ["mutant:failed-extension-releases", "mutant:extend-on-minority"])
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "mutant:failed-extension-releases",
+        "mutant:extend-on-minority",
+        f"{LOCKS}.on_several:RefusedExtensionCounts",
+    ],
+)
 def test_an_extension_without_a_majority_shows_who_takes_it_wrong(lock: str) -> None:
     assert "overlap" in found(lost_majority(Setting(lock, OPTIONS, ttl_ns=60 * S_NS)))
 
