@@ -70,7 +70,9 @@ def headline(examined: Examined) -> str:
         return f"{broken_off}{found} in {examined.lock}, compared with {examined.reference}"
     if not examined.schedules:
         return f"{broken_off}{examined.lock} was not examined: no schedule was tried"
-    return f"{broken_off}no defect found in {examined.lock} in {schedules}"
+    open_ = len({each.finding for each in examined.undecided})
+    not_decided = f"; {counted(open_, 'finding')} not decided, see below" if open_ else ""
+    return f"{broken_off}no defect found in {examined.lock} in {schedules}{not_decided}"
 
 
 def spent(examined: Examined) -> str:

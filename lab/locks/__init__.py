@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import cast
 
-from lab.drivers import PREFIX, is_driver
+from lab.drivers import CLASS_IN_FILE, PREFIX, is_driver
 from lab.errors import LabError, did_you_mean
 from lab.locks.base import Lock, OptionError, Options
 
@@ -73,6 +73,8 @@ def lock_class(name: str) -> type[Lock]:
             expected="one of " + ", ".join(BUILT_IN) + ", or your own as package.module:Class or ./driver",
             hint=f"did you mean {near!r}?" if near else "a class of yours must offer lab.locks.base.Lock",
         )
+    if in_file := CLASS_IN_FILE.fullmatch(name):
+        raise _by_its_file(name, *in_file.groups())
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # a user's module may raise anything
@@ -89,6 +91,17 @@ def lock_class(name: str) -> type[Lock]:
             hint="its docstrings say what each part means; a subclass of a lock of the lab has them all",
         )
     return cast("type[Lock]", found)
+
+
+def _by_its_file(name: str, directory: str | None, module: str, attribute: str) -> LabError:
+    """The error of a class that is given by the path of its file."""
+    path = f", with PYTHONPATH={directory}" if directory not in (None, ".") else ""
+    return LabError(
+        seen=f"the lock {name!r}, a class by its file",
+        where="lock.name",
+        expected="package.module:Class, as Python imports it",
+        hint=f"write {module}:{attribute}{path}",
+    )
 
 
 def _not_importable(name: str, module: str, error: Exception) -> LabError:

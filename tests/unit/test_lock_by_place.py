@@ -55,6 +55,18 @@ def test_a_module_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("mine.py:Lock", "write mine:Lock"),
+        ("./mine.py:Lock", "write mine:Lock"),
+        ("/some/where/mine.py:Lock", "write mine:Lock, with PYTHONPATH=/some/where"),
+    ],
+)
+def test_a_class_by_its_file(name: str, hint: str) -> None:
+    assert hint_for(name).endswith(f" · {hint}")
+
+
+@pytest.mark.parametrize(
     ("line", "what"),
     [
         ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),

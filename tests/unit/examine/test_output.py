@@ -329,6 +329,7 @@ def test_what_is_not_decided_is_said_and_counts_as_seen() -> None:
     open_question = Undecided("leak", "only 3 of 20 variants show it", 2)
     result = examined(undecided=(open_question,))
     (line,) = undecided(result)
+    assert headline(result).endswith("schedules; 1 finding not decided, see below")
     assert line.startswith("leak: ")
     assert line.endswith(", in 2 schedules; only 3 of 20 variants show it")
     assert " ".join(line.split()) in " ".join(section(printed(result), "NOT DECIDED").split())
