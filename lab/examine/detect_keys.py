@@ -308,7 +308,13 @@ def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
                 for key, (value, left) in entry.after.items()
                 if left is not None and (entry.before.get(key, ("", 0))[1] or 0) + 1 < left
             }
-            if token in longer or (longer and entry.time_ns < until_ns):
+            asks_anew = any(
+                each.f == "acquire"
+                and each.client == release.client
+                and each.called_ns <= entry.time_ns <= each.ended_ns
+                for each in evidence.operations
+            )
+            if not asks_anew and (token in longer or (longer and entry.time_ns < until_ns)):
                 seen = (
                     f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} renewed the key "
                     f"on {entry.node} after its release had ended at {evidence.at(release.ended_ns)}"

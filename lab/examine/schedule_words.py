@@ -37,11 +37,13 @@ def schedule_words(trial: Trial) -> tuple[str, ...]:
     kept = "" if trial.persistence == "aof-always" else f", persistence {trial.persistence}"
     options = "".join(f", {name} {value}" for name, value in trial.options.items())
     lines = [f"{nodes}{kept}, TTL {duration(trial.ttl_ns)}{options}"]
-    lines += [f"{name.capitalize()} {_rounds(rounds)}." for name, rounds in trial.clients.items()]
+    acts = {name: rounds for name, rounds in trial.clients.items() if rounds or not trial.demand_ns}
+    lines += [f"{name.capitalize()} {_rounds(rounds)}." for name, rounds in acts.items()]
     lines += [f"Fault: {fault_words(fault)}." for fault in trial.faults]
     if trial.demand_ns:
-        each = "Each client" if len(trial.clients) > 1 else "The client"
-        lines.append(f"{each} then asks again until it is granted, for {duration(trial.demand_ns)} at most.")
+        each = "Each client" if len(trial.clients) > 1 else next(iter(trial.clients)).capitalize()
+        asks = f"{each} then asks again" if acts else f"{each} asks again and again"
+        lines.append(f"{asks} until it is granted, for {duration(trial.demand_ns)} at most.")
     return tuple(lines)
 
 

@@ -262,7 +262,7 @@ class TrialRun:
             event["_nodes"] = [
                 name
                 for name, value in kept.items()
-                if (value is not None if token is None else value == token.encode())
+                if (value is not None if token is None else _is_of(token.encode(), value))
             ]
         self._events.append(event)
 
@@ -288,6 +288,11 @@ class TrialRun:
         self._events.append({**about, "type": kind, "receipt": receipt.evidence})
         if begins and receipt.confirmed and fault.kind == "reset":
             self._record(fault, False, receipt)  # it is over as soon as it has happened
+
+
+def _is_of(token: bytes, value: object) -> bool:
+    """Whether a key's value is a token, or a hash that has it as a field or as what stands there."""
+    return value == token or (isinstance(value, dict) and (token in value or token in value.values()))
 
 
 def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:

@@ -295,3 +295,11 @@ def test_a_client_that_dies_among_several_sends_ends_nothing_else() -> None:
             ends = [each["type"] for each in outcome.events if each.get("client") == "bob"]
             assert Counter(ends)["invoke"] == len(ends) / 2, "Bob's operations end"
     assert len(struck) == 5
+
+
+def test_a_token_in_a_hash_is_seen_on_the_nodes() -> None:
+    clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, S_NS),)}
+    trial = Trial("tests.locks_to_test.unusual:Hashed", clients, nodes=1)
+    with trials():
+        events = run_trial(trial, watch=True).events
+    assert [each["_nodes"] for each in events if "_nodes" in each] == [["A"]]

@@ -311,6 +311,15 @@ def test_a_schedule_says_who_does_what() -> None:
     )
 
 
+def test_a_client_that_only_asks_until_it_is_granted_does_something() -> None:
+    asks = replace(TRIAL, clients={"alice": ()}, faults=(), demand_ns=5 * S_NS)
+    assert schedule_words(asks) == (
+        "5 nodes, TTL 10s",
+        "Alice asks again and again until it is granted, for 5s at most.",
+    )
+    assert "Alice does nothing." in schedule_words(replace(asks, demand_ns=0))
+
+
 def test_options_have_the_types_that_scenarios_give_them() -> None:
     found = parse_options("redlock", ["retry_count=3", "node_timeout=100ms", "drift_factor=0.02"])
     assert found == (("retry_count", 3), ("node_timeout", "100ms"), ("drift_factor", 0.02))
