@@ -94,13 +94,16 @@ def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
             why = f", with {listed(away)} away" if away else ""
             seen = f"{whose(each.client)} {each.f} took {lasted_ns / 1e9:.1f} s{why}"
             yield Cause("waits-too-long", seen, each.called_ns)
-        else:
+        elif (free_ns := _free_ns(evidence, each, of_anybody=True)) > bound_ns:
             seen = f"{whose(each.client)} acquire waited on for {free_ns / 1e9:.1f} s with the lock free"
             yield Cause("sleeps-on", seen, each.called_ns)
 
 
-def _free_ns(evidence: Evidence, acquire: Operation) -> int:
-    """For how long in one piece no other client had the keys of a majority while an acquire went on."""
+def _free_ns(evidence: Evidence, acquire: Operation, *, of_anybody: bool = False) -> int:
+    """For how long in one piece no other client had the keys of a majority while an acquire went on.
+
+    ``of_anybody``: nor had this client, which may have left them itself.
+    """
     trial = evidence.outcome.trial
     step_ns = (acquire.ended_ns - acquire.called_ns) // LOOKS
     longest_ns = free_ns = 0
@@ -110,7 +113,7 @@ def _free_ns(evidence: Evidence, acquire: Operation) -> int:
             node
             for node in trial.node_names
             if any(
-                not {acquire.client} & evidence.writers.get(value, set())
+                of_anybody or not {acquire.client} & evidence.writers.get(value, set())
                 for value, _ in evidence.locks_at(node, time_ns).values()
             )
         ]

@@ -252,7 +252,8 @@ class Examination:
         needs_cause = beyond or violation.finding in RARE
         smallest, keeps = self._smallest(trial, violation), ""
         left = self._causes(smallest[0], violation) if causes else []
-        if (causes and needs_cause and not left) or (left and self._known(left, violation) is not None):
+        lost = causes and not left and violation.finding in RARE and not beyond
+        if lost or (left and self._known(left, violation) is not None):
             keeps = causes[0].kind
             smallest = self._smallest(trial, violation, keeps)
         if not needs_cause or self._is_steady(smallest[0], violation):
