@@ -24,7 +24,7 @@ _KINDS: Final = (
     CauseKind(
         "too-few-votes",
         "The lock is returned although fewer than a majority of the nodes hold its key.",
-        "Count only explicit yes answers, and return the lock only with N/2 + 1 of all N nodes.",
+        "Count only explicit yes answers to this very request; of N nodes, N/2 + 1 must give one.",
     ),
     CauseKind(
         "overwrites-key",
@@ -102,7 +102,7 @@ _KINDS: Final = (
     CauseKind(
         "leaves-keys",
         "Keys stay on nodes after a release, or after an attempt that failed, or was cancelled.",
-        "Release on all nodes, also on those that seemed to refuse or did not answer.",
+        "Delete the key, comparing its value, wherever it may be: also after a refusal or a lost answer.",
     ),
     CauseKind(
         "waits-too-long",
