@@ -17,7 +17,7 @@ from lab.client.points import Points
 from lab.client.worker import Worker
 from lab.client_protocol import Command, Outcome, Verb
 from lab.drivers import is_driver
-from lab.locks import lock_class, margin_ns
+from lab.locks import is_own, lock_class, margin_ns
 from lab.locks.base import Lock, LockError, Surroundings
 from lab.search.guard import Failure, Guarded, guard_announcing
 from lab.search.trial import START_NS, Round, Trial
@@ -225,6 +225,11 @@ def unavailable_ns(ttl_ns: int) -> int:
 def lock_of(trial: Trial) -> type[Lock]:
     """The class of a trial's lock. Raises ``LabError``."""
     return lock_class(trial.lock)
+
+
+def needs_no_connection(trial: Trial) -> bool:
+    """Whether a trial's lock is known to send nothing that blocks, or that is about its connection."""
+    return is_own(trial.lock)
 
 
 def store_client_class(lock: type[Lock]) -> type[StoreClient]:

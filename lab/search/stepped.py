@@ -15,8 +15,7 @@ from lab.client_protocol import Answer, Command, Verb
 from lab.client_protocol import Outcome as Ending
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
-from lab.locks import is_own
-from lab.search.actor import KEY, connect, equip
+from lab.search.actor import KEY, connect, equip, needs_no_connection
 from lab.search.runner import Outcome, TrialRun
 from lab.search.trial import START_NS, Fault, Trial
 from lab.substrates.sim.loop import HostLoop
@@ -67,7 +66,7 @@ class SteppedRun(TrialRun):
     """
 
     def __init__(self, trial: Trial) -> None:
-        super().__init__(trial, "direct" if is_own(trial.lock) else "resp")  # others may need connections
+        super().__init__(trial, "direct" if needs_no_connection(trial) else "resp")
         self.lasting: list[Lasting] = []
         """The faults that were injected and not ended, oldest first."""
         self.clients_by_name: dict[str, SteppedClient] = {}
