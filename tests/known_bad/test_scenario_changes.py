@@ -27,7 +27,7 @@ from tests.lab_process import ROOT, Lab
 from tests.shipped import TEXTS
 
 NAMES = [name for name, text in TEXTS.items() if "\nsteps:" in text]
-TRIED = NAMES[::24]
+TRIED = NAMES[::48]
 """Scenarios that `make test` tries."""
 ALSO = NAMES[::3]
 """Scenarios that `make test-all` tries."""

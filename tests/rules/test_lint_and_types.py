@@ -11,12 +11,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+COMMANDS = [
+    ["ruff", "check", "--no-cache", "."],
+    ["ruff", "format", "--check", "--no-cache", "."],
+    ["mypy", "lab", "checker", "benchmarks"],
+    pytest.param(["mypy"], marks=pytest.mark.full),  # the tests as well: a third of the time of all
+]
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "command",
-    [["ruff", "check", "--no-cache", "."], ["ruff", "format", "--check", "--no-cache", "."], ["mypy"]],
-    ids=lambda command: " ".join(command[:2]),
-)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:2]))
 def test_clean(command: list[str]) -> None:
     run = subprocess.run(
         [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False

@@ -57,6 +57,7 @@ def examined(jobs: int) -> tuple[Examination, list[int]]:
     return one, drawn
 
 
+@pytest.mark.full
 def test_results_are_the_same_for_any_number_of_processes() -> None:
     alone, drawn = examined(1)
     assert drawn[:6] == [0, 0, 0, 0, 0, 1], "what is found counts so many trials later"
