@@ -25,6 +25,8 @@ settings.load_profile(fuzzing.DEFAULT)
 ORDER = ("rules", "unit", "known_bad", "fuzz", "sim", "notebooks", "browser", "local", "docker")
 FULL = ("fuzz", "notebooks", "browser", "docker")
 """Directories of which no test is part of `make test`; in the others the marker `full` says so."""
+LONG = ("test_virtual.py", "test_readme.py", "test_driven.py", "test_docker_drivers.py", "test_leftovers.py")
+"""Files that go first in their directory: begun last, they keep one worker busy when others are through."""
 WHOLE = re.compile(r"^pytestmark = pytest\.mark\.full\b", re.MULTILINE)
 """How a file says that no test of it is part of `make test`."""
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +63,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     directories = {path: path.relative_to(ROOT / "tests").parts[0] for path in {item.path for item in items}}
     ranks = {path: ORDER.index(name) if name in ORDER else len(ORDER) for path, name in directories.items()}
-    items.sort(key=lambda item: ranks[item.path])
+    items.sort(key=lambda item: (ranks[item.path], item.path.name not in LONG))
     for item in items:
         if directories[item.path] in FULL or "slow" in item.keywords:
             item.add_marker(pytest.mark.full)
