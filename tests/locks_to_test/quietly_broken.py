@@ -88,3 +88,29 @@ class StaysInQueue(Plain):
         except NodeError as error:
             raise Indeterminate(str(error)) from error
         raise NotAcquired(f"{key}: not my turn", [token])
+
+
+class ProlongsInAnyCase(Plain):
+    """Sends PEXPIRE together with SETNX: an attempt that is refused prolongs the key that is there."""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> object:
+        taken, _ = await asyncio.gather(
+            self._call("SETNX", key, token), self._call("PEXPIRE", key, ttl_ns // MS_NS)
+        )
+        return taken == 1
+
+
+class GoesOnWhenCancelled(Plain):
+    """Polls for three seconds in a task that no cancellation ends: it takes the lock for nobody."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        return await asyncio.shield(asyncio.create_task(self._poll(key, ttl_ns)))
+
+    async def _poll(self, key: str, ttl_ns: int) -> Lease:
+        give_up_ns = self._around.clock_ns() + 3 * S_NS
+        while True:
+            try:
+                return await super().acquire(key, ttl_ns)
+            except NotAcquired:
+                if self._around.clock_ns() >= give_up_ns:
+                    raise

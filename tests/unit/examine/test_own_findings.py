@@ -75,3 +75,22 @@ def test_an_acquire_that_sleeps_while_the_lock_is_free_is_named_so() -> None:
     with trials():
         violation = all_violations(run_trial(trial))["unavailable"]
         assert causes_of(run_trial(trial, watch=True), violation)[0].kind == "sleeps-on"
+
+
+def kinds(trial: Trial, finding: str) -> set[str]:
+    with trials():
+        violation = all_violations(run_trial(trial))[finding]
+        return {each.kind for each in causes_of(run_trial(trial, watch=True), violation)}
+
+
+def test_a_new_acquire_that_prolongs_an_old_key_is_no_watchdog() -> None:
+    gone = Fault("cut", When("releases", ALICE), ALICE, ("A",), lasts_ns=S_NS)
+    alone: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    trial = Setting(f"{LOCKS}.quietly_broken:ProlongsInAnyCase", {}, 1).with_clients(alone, (gone,))
+    assert "renews-after-release" not in kinds(trial, "unavailable")
+
+
+def test_who_waits_for_a_key_of_its_own_does_not_wait_for_a_free_lock() -> None:
+    cancelled: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, cancel_ns=100_000),)}
+    trial = Setting(f"{LOCKS}.quietly_broken:GoesOnWhenCancelled", {}, 1).with_clients(cancelled)
+    assert "sleeps-on" not in kinds(trial, "unavailable")
