@@ -42,6 +42,22 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[STATE_VARIABLE] = str(
         config.stash.setdefault(STATE, Path(tempfile.mkdtemp(prefix="lab-state-")))
     )
+    _share_rewriting(config)
+
+
+def _share_rewriting(config: pytest.Config) -> None:
+    """Let each worker begin to collect at another file.
+
+    pytest rewrites the asserts of a file when it first reads it, and keeps the result for all. Workers that
+    went through the files side by side would each rewrite all of them: as long as all else about collecting.
+    """
+    worker: dict[str, str] | None = getattr(config, "workerinput", None)
+    if worker is None or [Path(arg).resolve() for arg in config.args] != [ROOT / "tests"]:
+        return
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    read = [str(path) for path in files if not _left_out(path, config)]
+    first = len(read) * int(worker["workerid"].removeprefix("gw")) // int(worker["workercount"])
+    config.args[:] = read[first:] + read[:first]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -51,19 +67,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import, in each worker, the files of which `make test` runs nothing."""
-    if config.option.markexpr != "not full":
-        return None
-    if collection_path.parent == ROOT / "tests" and collection_path.name in FULL:
-        return True
     is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
-    return True if is_test and WHOLE.search(collection_path.read_text(encoding="utf-8")) else None
+    return True if is_test and _left_out(collection_path, config) else None
+
+
+def _left_out(path: Path, config: pytest.Config) -> bool:
+    """Whether only the first part of the tests was asked for, and no test of this file is in it."""
+    if config.option.markexpr != "not full":
+        return False
+    if path.relative_to(ROOT / "tests").parts[0] in FULL:
+        return True
+    return WHOLE.search(path.read_text(encoding="utf-8")) is not None
 
 
 @pytest.hookimpl(tryfirst=True)  # before the workers share the tests out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     directories = {path: path.relative_to(ROOT / "tests").parts[0] for path in {item.path for item in items}}
     ranks = {path: ORDER.index(name) if name in ORDER else len(ORDER) for path, name in directories.items()}
-    items.sort(key=lambda item: (ranks[item.path], item.path.name not in LONG))
+    items.sort(key=lambda item: (ranks[item.path], item.path.name not in LONG, item.path))
     for item in items:
         if directories[item.path] in FULL or "slow" in item.keywords:
             item.add_marker(pytest.mark.full)
