@@ -107,6 +107,7 @@ def test_a_correct_lock_is_not_accused(lock: str, schedules: int) -> None:
     assert found.schedules >= schedules
 
 
+@pytest.mark.full
 def test_the_smallest_schedule_still_shows_the_cause() -> None:
     """With a longer lease nothing names the cause any more, and the finding alone would decide nothing."""
     found = examined("tests.locks_to_test.quietly_broken:StaysInQueue", 400, first=True)

@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,13 +67,19 @@ def history_of(result: RunResult) -> bytes:
     return (result.directory / "history.jsonl").read_bytes()
 
 
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunResult]:
+    """Run a scenario with seed 1, once for all tests that look at what came of it."""
+    return cache(lambda name: run_virtually(name, tmp_path_factory.mktemp("virtual")))
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in FIRST else pytest.mark.full) for name in ordinary_names()],
 )
-def test_a_scenario_comes_out_as_its_file_says(name: str, tmp_path: Path) -> None:
-    result = run_virtually(name, tmp_path)
+def test_a_scenario_comes_out_as_its_file_says(name: str, run_once: Callable[[str], RunResult]) -> None:
+    result = run_once(name)
     assert result.comparison.mismatches == ()
     assert result.comparison.unknown == ()
     events = [json.loads(line) for line in history_of(result).splitlines()]
@@ -104,11 +112,11 @@ def operations(result: RunResult) -> dict[str, list[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("name", FIRST)
-def test_operations_end_as_with_the_model_of_redis(name: str, tmp_path: Path) -> None:
-    real, model = (
-        run(RunRequest(name, seed=1, substrate=on, out=tmp_path / on)) for on in ("virtual", "sim")
-    )
-    assert operations(real) == operations(model) != {}
+def test_operations_end_as_with_the_model_of_redis(
+    name: str, run_once: Callable[[str], RunResult], tmp_path: Path
+) -> None:
+    model = run(RunRequest(name, seed=1, substrate="sim", out=tmp_path))
+    assert operations(run_once(name)) == operations(model) != {}
 
 
 @pytest.mark.parametrize("name", ["partition-clockjump", "failover-race"])

@@ -55,11 +55,13 @@ def ended() -> Ended:
     return search("redlock", "overlap", ("cut", "jump"), 400, 4)
 
 
+@pytest.mark.full
 def test_a_clock_jump_between_two_majorities_is_found_from_nothing(ended: Ended) -> None:
     assert ended.found is not None
     assert kinds_at_places(ended.found) == ["cut", "cut", "jump"]
 
 
+@pytest.mark.full
 def test_nothing_can_be_taken_from_what_was_found(ended: Ended) -> None:
     assert ended.found is not None
     with trials():

@@ -133,9 +133,9 @@ def test_the_command_finds_a_bare_del(lab: Lab) -> None:
     ("words", "said"),
     [
         (("healthy", "--for", "redlock"), "--for"),
-        (("--library", "--for", "redlock"), "--for"),
-        (("--matrix", "--for", "redlock"), "--for"),
-        (("--selftest", "--for", "redlock"), "--selftest together with --for"),
+        pytest.param(("--library", "--for", "redlock"), "--for", marks=pytest.mark.full),
+        pytest.param(("--matrix", "--for", "redlock"), "--for", marks=pytest.mark.full),
+        pytest.param(("--selftest", "--for", "redlock"), "--selftest together", marks=pytest.mark.full),
         (("--like", "single"), "--like single without a lock"),
     ],
 )

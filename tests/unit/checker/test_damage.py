@@ -17,7 +17,7 @@ from tests.unit.checker.builder import HistoryBuilder
 
 TEXTS = (".jsonl", ".edn")
 ALL = (*TEXTS, ".parquet")
-EVERYWHERE = (".jsonl", pytest.param(".edn", marks=pytest.mark.full))
+EVERYWHERE = tuple(pytest.param(suffix, marks=pytest.mark.full) for suffix in TEXTS)
 """Where every place of a file is tried: a second or more for each format."""
 PASSED = {Outcome.OK, Outcome.ABSENT}
 

@@ -69,6 +69,7 @@ def test_compiled_and_interpreted_loops_read_alike(tmp_path: Path, info: float) 
     assert compare(small().text(), compiled=True)
 
 
+@pytest.mark.full  # compiles the loops
 def test_a_large_file_goes_this_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = correct_lock(20_000)
     save(history, tmp_path / "h.jsonl")

@@ -61,6 +61,7 @@ def test_all_are_built_at_once_and_found_again(counting_cc: Path) -> None:
 
 
 @needs_cc
+@pytest.mark.full
 def test_two_labs_at_once_build_once(counting_cc: Path) -> None:
     names = ["clock-shim", "sync-shim", "clock-shim", "sync-shim"]
     labs = [
