@@ -52,14 +52,18 @@ class Surroundings:
     channel: Callable[..., Channel] = Channel
 
 
+OTHER_CLOCK_NS: Final = 10 * 365 * 86_400 * 1_000_000_000
+"""A deadline that lies ten years away was not counted on this clock: the wall clock begins in 1970."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A lock that was granted for a limited time.
 
-    ``deadline_ns`` is the end of the belief window on the lock's own clock. ``fence`` is a number that grows
-    with every grant, where the lock has one. ``attempt_ns`` is when the attempt that was granted (or
-    extended) began, after refusals later than the call; a deadline beyond ``attempt_ns`` + TTL would be
-    wrong.
+    ``deadline_ns`` is the end of the belief window, on the clock of the lock's surroundings or on the wall
+    clock. ``fence`` is a number that grows with every grant, where the lock has one. ``attempt_ns`` is when
+    the attempt that was granted (or extended) began, after refusals later than the call; a deadline beyond
+    ``attempt_ns`` + TTL would be wrong.
     """
 
     key: str
@@ -71,9 +75,23 @@ class Lease:
     attempt_ns: int | None = None
 
     def claim(self, now_ns: int) -> dict[str, int | None]:
-        """What is recorded of it: the time left, and the lock's own instants, which no pause can shift."""
+        """What is recorded of it: the time left, and the lock's own instants, which no pause can shift.
+
+        Instants of the wall clock are not recorded: a step of it shifts them.
+
+        Raises:
+            TypeError: the lock gave it a deadline that is no instant of either clock, in whole nanoseconds.
+        """
+        by_wall = isinstance(self.deadline_ns, int) and abs(self.deadline_ns - now_ns) > OTHER_CLOCK_NS
+        left_ns = self.deadline_ns - (time.time_ns() if by_wall else now_ns)
+        if not isinstance(left_ns, int) or abs(left_ns) > OTHER_CLOCK_NS:
+            raise TypeError(
+                f"deadline_ns of a lease: saw {self.deadline_ns!r}, expected an instant in whole ns"
+            )
+        if by_wall:
+            return {"claimed_ns": left_ns}
         return {
-            "claimed_ns": self.deadline_ns - now_ns,
+            "claimed_ns": left_ns,
             "attempt_ns": self.attempt_ns,
             "deadline_ns": self.deadline_ns,
         }
