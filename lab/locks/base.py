@@ -86,7 +86,7 @@ class Lease:
         left_ns = self.deadline_ns - (time.time_ns() if by_wall else now_ns)
         if not isinstance(left_ns, int) or abs(left_ns) > OTHER_CLOCK_NS:
             raise TypeError(
-                f"deadline_ns of a lease: saw {self.deadline_ns!r}, expected an instant in whole ns"
+                f"a lease's deadline_ns: saw {self.deadline_ns!r}, expected an instant in whole ns"
             )
         if by_wall:
             return {"claimed_ns": left_ns}
