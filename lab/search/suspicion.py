@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from lab.analysis.assumptions import EPSILON_NS, RHO
+from lab.drivers import is_driver
 from lab.locks import margin_ns
 from lab.search.actor import params_of, unavailable_ns
 from lab.search.runner import Outcome
@@ -233,8 +234,31 @@ def named(outcome: Outcome) -> tuple[Any, ...]:
     from checker.history.events import Event, Params
 
     events = msgspec.convert(outcome.events, list[Event])
-    params = msgspec.convert(params_of(outcome.trial), Params)
+    about = params_of(outcome.trial)
+    if is_driver(outcome.trial.lock):
+        about["delta_ns"] = claimed_margin_ns(outcome.events)
+    params = msgspec.convert(about, Params)
     return check(History.from_events(events, params)).findings
+
+
+def claimed_margin_ns(events: Events) -> int:
+    """How much of its leases a lock did not claim in any grant and extension; 0 if one came without a claim.
+
+    A library tells its margin by nothing else: a client that goes by what it is told stops so much earlier.
+    """
+    called_ns: dict[tuple[str, str], int] = {}
+    margins_ns = []
+    for event in events:
+        f = event["f"]
+        if f not in ("acquire", "extend"):
+            continue
+        if event["type"] == "invoke":
+            called_ns[event["client"], f] = event["time_ns"]
+        elif event["type"] == "ok":
+            claimed_ns = event.get("claimed_ns")
+            ends_ns = event["time_ns"] + (event["ttl_ns"] if claimed_ns is None else claimed_ns)
+            margins_ns.append(called_ns[event["client"], f] + event["ttl_ns"] - ends_ns)
+    return max(0, min(margins_ns, default=0))
 
 
 def found(outcome: Outcome, finding: str) -> bool:

@@ -1,0 +1,36 @@
+"""What a library does not claim of its leases is its margin: who goes by the claim stops earlier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.search.suspicion import claimed_margin_ns
+
+S = 10**9
+
+
+def call(
+    f: str, called_ns: int, ended_ns: int, claimed_ns: int | None, client: str = "alice"
+) -> list[dict[str, Any]]:
+    about = {"f": f, "client": client, "ttl_ns": 10 * S}
+    return [
+        {**about, "type": "invoke", "time_ns": called_ns},
+        {**about, "type": "ok", "time_ns": ended_ns, "claimed_ns": claimed_ns},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "margin_ns"),
+    [
+        (call("acquire", 0, S, 8 * S), S),
+        (call("acquire", 0, S, 8 * S) + call("extend", 2 * S, 2 * S, 10 * S - 5), 5),
+        (call("acquire", 0, S, 8 * S) + call("acquire", 0, S, 9 * S, client="bob"), 0),
+        (call("acquire", 0, S, 12 * S), 0),
+        (call("acquire", 0, S, None), 0),
+        (call("release", 0, S, None), 0),
+    ],
+)
+def test_the_least_that_was_not_claimed(events: list[dict[str, Any]], margin_ns: int) -> None:
+    assert claimed_margin_ns(events) == margin_ns
