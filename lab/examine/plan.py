@@ -12,6 +12,7 @@ from lab.drivers import is_driver
 from lab.examine.beyond import beyond
 from lab.examine.boundaries import first_faults, second_faults, single_faults
 from lab.examine.kinds import Kind
+from lab.examine.names_of_keys import other_names
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
 from lab.examine.result import Part
 from lab.search.draw import RandomDraw, Space, draw_trial, mutated
@@ -44,6 +45,7 @@ KEPT_MAX: Final = 24
 PLAIN = "programs without faults"
 SPLITS = "clients that reach different nodes"
 CANCELS = "cancelled attempts"
+NAMES = "two locks with different names"
 SINGLES = "one fault at each command boundary"
 BEYOND = "clocks, pauses and nodes that forget"
 DRAWN = "drawn schedules"
@@ -193,6 +195,7 @@ def parts(
                 splits(setting, kind),
             ),
             (CANCELS, "at four moments", cancels(setting)),
+            (NAMES, "the same client takes both, 40 other names", other_names(setting)),
             (BEYOND, "directed", list(beyond(setting, programs))),
         )
         if trials

@@ -24,12 +24,13 @@ from lab.search.trial import START_NS, Round, Trial
 from lab.store import StoreClient
 
 KEY = "resource"
-OTHER_KEY = "another resource"
 OTHER_GRANTS: Final = 1000
 """From which number on grants of the other key are counted."""
 DEMAND_PAUSE_NS: Final = 800_000_000
 """How long a client waits between two attempts when it asks for the lock again and again: less than the
 checker's grace."""
+OTHER_TRIES: Final = 5
+"""How often a client asks for the other lock: for longer than a free lock may be refused."""
 DEMAND_HOLD_NS: Final = 20_000_000
 """How long it keeps the lock then: longer than stamps are uncertain."""
 S_NS: Final = 1_000_000_000
@@ -88,7 +89,7 @@ async def act(context: ClientContext) -> None:
     trial, clock_ns = context.trial, context.clock_ns
     lock, worker_for, points = equip(context)
     uses_other = any(each.other for each in trial.clients[context.client])
-    other = worker_for(OTHER_KEY, OTHER_GRANTS) if uses_other else None
+    other = worker_for(trial.other_key, OTHER_GRANTS) if uses_other else None
     section = _Section(worker_for(KEY), other, points)
     start_ns = clock_ns() + START_NS
     await connect(lock, context.store)
@@ -182,12 +183,21 @@ class _Section:
         pause_s = each.hold_ns / S_NS / parts
         await asyncio.sleep(pause_s)
         if each.other and self._other is not None:
-            await self._other.run(Command(0, "acquire"))
-            await asyncio.sleep(pause_s)
-            await self._other.run(Command(0, "release"))
+            await self._takes(self._other, pause_s)
         for _ in range(each.extends):
             await self._does("extend")
             await asyncio.sleep(pause_s)
+
+    async def _takes(self, other: Worker, pause_s: float) -> None:
+        """Take the other lock for so long; ask for it again and again until it is granted, for a time."""
+        for _ in range(OTHER_TRIES):
+            if (await other.run(Command(0, "acquire"))).outcome is Outcome.OK:
+                break
+            await asyncio.sleep(DEMAND_PAUSE_NS / S_NS)
+        else:
+            return
+        await asyncio.sleep(pause_s)
+        await other.run(Command(0, "release"))
 
     async def _releases(self, twice: bool) -> None:
         lease, grant_id = self._worker.grant

@@ -130,8 +130,8 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
     The lease is extended ``extends`` times, at equal distances while the client computes. An acquire with
     ``cancel_ns`` is cancelled after so long, if it is not over by then. With ``other`` the client takes and
-    releases a lock on another key meanwhile, with the same lock object. One that does not ``checks`` writes
-    without asking first whether it still holds the lock.
+    releases a lock on the trial's ``other_key`` meanwhile, with the same lock object. One that does not
+    ``checks`` writes without asking first whether it still holds the lock.
     """
 
     think_ns: int
@@ -162,6 +162,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     seed: int = 0
     horizon_ns: int = HORIZON_NS
     demand_ns: int = 0
+    other_key: str = "another resource"
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -1,0 +1,34 @@
+"""Two locks that share a key on the node, although their names differ, are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.examine.names_of_keys import other_names
+from lab.examine.own_findings import all_violations
+from lab.examine.programs import TTL_NS, Setting
+from lab.search.runner import run_trial
+from tests.known_bad.examined import examined
+
+PLACE = "tests.locks_to_test.by_name:"
+
+
+def in_the_way(lock: str) -> set[str]:
+    """The names that cannot be locked while another one is."""
+    trials = other_names(Setting(lock, {}, 1, TTL_NS))
+    return {trial.other_key for trial in trials if "unavailable" in all_violations(run_trial(trial))}
+
+
+@pytest.mark.usefixtures("_patched")
+def test_names_that_share_a_key_are_in_each_others_way() -> None:
+    assert in_the_way("single") == set()
+    assert in_the_way(f"{PLACE}CaseFolded") == {"RESOURCE"}
+    assert {"resource:1", "resources"} < in_the_way(f"{PLACE}CutOff")
+    assert len(in_the_way(f"{PLACE}InBuckets")) >= 2
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("_patched")
+def test_a_lock_with_few_keys_is_found_for_that() -> None:
+    found = examined(f"{PLACE}InBuckets", 600, first=True)
+    assert [defect.cause for defect in found.defects] == ["mixes-keys"]
