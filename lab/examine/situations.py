@@ -21,6 +21,7 @@ from lab.examine.boundaries import SHORT_NS
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.kinds import Kind
 from lab.examine.lost_majority import lost_majority
+from lab.examine.plan import with_nodes, with_ttl
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting, split
 from lab.examine.seen import Seen
@@ -289,14 +290,17 @@ def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
 
 
 def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
-    """Each reply comes just in time, and all of them together when the lease is over.
+    """Each reply comes just in time: all together when the lease is over, of nodes asked one after the other.
 
-    That is for locks that ask one node after the other. How long they wait for one, a silent one shows.
+    Of nodes asked at once, when half of the lease is over. How long a lock waits, silent ones show.
     """
-    if not profile.kind.sequential:
-        return
-    wait_ns = _waits_ns(setting)
+    at_once = not profile.kind.sequential
+    in_all_ns = (profile.gives_up_ns or 0) // (profile.tries or 1) if at_once else 0
+    wait_ns = max(_waits_ns(setting), in_all_ns)
     if not SHORTEST_NS <= wait_ns <= S_NS:
+        return
+    if at_once:
+        yield _half_is_over(setting, wait_ns)
         return
     ttl_ns = wait_ns * (setting.nodes + 2) // 2 // MS_NS * MS_NS  # a majority is asked before it is over
     short = with_ttl(setting, ttl_ns)
@@ -309,6 +313,17 @@ def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
         late_ns = wait_ns * 9 // 10
         slow = Fault("delay", When(moment, ALICE), ALICE, setting.names, late_ns, direction="replies")
         yield short.with_clients(clients, (slow,))
+
+
+def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
+    """Alice learns late that she has the lock, and works for most of a lease; Bob asks when that is over."""
+    ttl_ns = wait_ns * 2 // MS_NS * MS_NS
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns * 8 // 10),),
+        BOB: (Round(ttl_ns * 21 // 20, ttl_ns // 2),),
+    }
+    slow = Fault("delay", When("asks", ALICE), ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
+    return with_ttl(setting, ttl_ns).with_clients(clients, (slow,))
 
 
 def _waits_ns(setting: Setting) -> int:
@@ -378,16 +393,6 @@ def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]
         if at is not None and at >= start:
             found.setdefault(at - start + 1, []).append(request.node)
     return [(nth, tuple(nodes)) for nth, nodes in sorted(found.items())]
-
-
-def with_ttl(setting: Setting, ttl_ns: int) -> Setting:
-    """The same setting with another lease."""
-    return Setting(setting.lock, setting.options, setting.nodes, ttl_ns, setting.fences)
-
-
-def with_nodes(setting: Setting, nodes: int) -> Setting:
-    """The same setting with so many nodes."""
-    return Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences)
 
 
 def patient(setting: Setting, ttl_ns: int) -> Setting:

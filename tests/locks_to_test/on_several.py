@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lab.locks.base import Lease
 from lab.locks.lease_options import NS_PER_MS
 from lab.locks.redlock import EXTEND_SCRIPT, Redlock, count_votes
@@ -18,3 +20,12 @@ class RefusedExtensionCounts(Redlock):
         if count_votes(votes, "yes") < self.quorum:
             raise self._not_extended(lease, votes)
         return self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
+
+
+class CountsFromReplies(Redlock):
+    """A lease counts from when all had answered."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = await super().acquire(key, ttl_ns)
+        late_ns = self._surroundings.clock_ns() + ttl_ns - self.options.drift_ns(ttl_ns)
+        return replace(lease, deadline_ns=late_ns, attempt_ns=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -100,7 +101,13 @@ def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:
     (fault,) = first.faults
     assert 80_000_000 < fault.by_ns < 100_000_000
     assert 3 * fault.by_ns < first.ttl_ns < 5 * fault.by_ns
-    assert list(slow_replies(setting, profile())) == []
+
+
+@pytest.mark.parametrize("lock", ["single", "redlock", f"{LOCKS}.on_several:CountsFromReplies"])
+def test_a_lease_that_is_counted_from_late_replies_loses_an_update(lock: str) -> None:
+    waits = replace(profile(), gives_up_ns=100_000_000)
+    late = slow_replies(Setting(lock, {**OPTIONS, "node_timeout": "100ms"}), waits)
+    assert ("lost-update" in found(late)) == lock.endswith("CountsFromReplies")
 
 
 def test_late_replies_find_somebody_else_also_where_leases_are_rounded_up_to_seconds() -> None:
