@@ -128,8 +128,9 @@ def print_examined(console: Console, kept: Kept) -> None:
     _print_kind(printer, examined)
     if examined.defects:
         printer.title("DEFECTS")
-    for number, defect in enumerate(examined.defects, 1):
-        _print_defect(printer, number, words.defect_words(defect, examined.reference))
+    for number, defect in enumerate(examined.bugs, 1):
+        follow = examined.consequences(number)
+        _print_defect(printer, number, words.defect_words(defect, examined.reference, follow))
     limits = words.limit_words(examined)
     if limits:
         printer.title("KNOWN LIMITS", f"of the kind: {examined.reference} has them as well, no defects")
@@ -192,8 +193,10 @@ def _print_defect(printer: _Printer, number: int, defect: words.DefectWords) -> 
     printer.line(f"{number}. {defect.title}", 0, hanging=3, style="bold")
     for label, *texts in (
         ("seen", defect.seen),
+        ("code", *defect.code),
         ("leads to", defect.leads_to, *defect.evidence),
         ("also", defect.also),
+        ("also seen as", *defect.also_seen),
         ("reproduced", defect.reproduced),
         ("reference", defect.reference),
         ("right way", defect.right, f"source: {defect.source}" if defect.source else ""),

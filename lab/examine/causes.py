@@ -70,8 +70,33 @@ _KINDS: Final = (
         "Delete only after comparing the token, in one script on the node.",
     ),
     CauseKind(
+        "others-token",
+        "A release or an extension names the token of another lease, so that comparing it tells nothing.",
+        "Keep the token with each lease, not with the client, the key, or the process.",
+    ),
+    CauseKind(
+        "mistakes-reply",
+        "The reply to an earlier request is taken for that to a later one.",
+        "After a time-out or a cancellation close the connection, or read the reply that is owed before the "
+        "next request: replies come in the order of the requests.",
+        "the Redis protocol (redis.io)",
+    ),
+    CauseKind(
+        "goes-on",
+        "An acquire that was cancelled, or is over, goes on in the background and takes the lock for nobody.",
+        "Cancel what an acquire has started, and wait for it, before the acquire is over; then undo what it "
+        "set.",
+        "the documentation of asyncio.shield (python.org)",
+    ),
+    CauseKind(
+        "counts-twice",
+        "A request to enter that is repeated, since its reply was lost, is counted twice.",
+        "Undo an attempt without an answer before the next one, or count each attempt once, under a name of "
+        "its own.",
+    ),
+    CauseKind(
         "extends-others-key",
-        "An extension prolongs the key of another client.",
+        "A command prolongs the key of another client, or of an earlier attempt.",
         "Extend only after comparing the token, in one script on the node.",
     ),
     CauseKind(
@@ -176,8 +201,8 @@ _KINDS: Final = (
     ),
     CauseKind(
         "unknown",
-        "What led to it is not in the catalogue of causes.",
-        "See the evidence.",
+        "The cause was not determined: what happened matches none in the catalogue.",
+        "Read what happened, line by line.",
         "",
     ),
 )

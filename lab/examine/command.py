@@ -13,6 +13,7 @@ from typing import Final
 from lab.drivers import is_driver
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError
+from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
@@ -157,7 +158,7 @@ def _examined(
         kind.promise,
         kind.reference,
         profile.facts,
-        tuple(examination.defects),
+        arranged(examination.defects),
         tuple(examination.limits.values()),
         tuple(examination.parts),
         tuple(profile.not_tried),

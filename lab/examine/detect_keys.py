@@ -11,6 +11,8 @@ from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.search.actor import KEY
 from lab.search.watch import Executed
 
+LOOKING: Final = ("GET", "HGET", "HEXISTS", "HGETALL")
+"""Commands of a script that read what is compared."""
 AT_ONCE_MS: Final = 10
 """A key that is given no more time than this is as good as deleted."""
 
@@ -30,9 +32,28 @@ def deletes_others(evidence: Evidence) -> Iterator[Cause]:
         own = " own earlier" if owner == entry.client else ""
         seen = (
             f"{whose(entry.client)} {purpose(evidence, entry)} at {evidence.at(entry.time_ns)} deleted "
-            f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
+            f"{whose(owner)}{own} key on {listed(nodes)}: "
         )
-        yield Cause("deletes-others-key", seen, entry.time_ns)
+        if _compared(evidence, entry):
+            token = "the token of that lease" if own else f"{whose(owner)} token"
+            seen += f"it sent {token} to compare the key with"
+            yield Cause("others-token", seen, entry.time_ns, entry)
+        else:
+            seen += f"{said(entry)} without comparing the token"
+            yield Cause("deletes-others-key", seen, entry.time_ns, entry)
+
+
+def _compared(evidence: Evidence, entry: Executed) -> bool:
+    """Whether a script looked at a value before, and the value is among what the client had sent."""
+    if not entry.in_script or entry.sent is None:
+        return False
+    looked = {
+        word
+        for each in evidence.outcome.commands
+        if each.sent is entry.sent and each.in_script and each.name in LOOKING
+        for word in each.words[1:2]
+    }
+    return any(key in looked and value in entry.sent.words for key, (value, _) in entry.before.items())
 
 
 def _expired_by(evidence: Evidence, entry: Executed) -> Iterator[str]:
@@ -47,7 +68,7 @@ def _expired_by(evidence: Evidence, entry: Executed) -> Iterator[str]:
 
 def _is_of_another_attempt(evidence: Evidence, entry: Executed, value: str) -> bool:
     """Whether an acquire deletes what an earlier call of its client's had set."""
-    operation = evidence.operation_at(entry.client, entry.time_ns)
+    operation = evidence.operation_of(entry)
     if operation is None or operation.f != "acquire":
         return False
     first = next(e for e in evidence.outcome.commands if any(new == value for _, _, new in e.changes()))
@@ -56,6 +77,9 @@ def _is_of_another_attempt(evidence: Evidence, entry: Executed, value: str) -> b
 
 def _is_lock(key: str, value: str) -> bool:
     return not value.lstrip("-").isdigit() or key == KEY
+
+
+_NOUNS: Final = {"extend": "extension"}
 
 
 def overwrites(evidence: Evidence) -> Iterator[Cause]:
@@ -71,11 +95,12 @@ def overwrites(evidence: Evidence) -> Iterator[Cause]:
     for entry, owner, nodes in grouped(evidence, hits):
         why = purpose(evidence, entry)
         own = " own earlier" if owner == entry.client else ""
+        lacks = "compare the token" if why == "extend" else "demand that the key is free"
         seen = (
-            f"{whose(entry.client)} {why} at {evidence.at(entry.time_ns)} replaced "
-            f"{whose(owner)}{own} key on {listed(nodes)}: {entry.name} does not demand that the key is free"
+            f"{whose(entry.client)} {_NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} replaced "
+            f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} does not {lacks}"
         )
-        yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry.time_ns)
+        yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry.time_ns, entry)
 
 
 def _both_numbers(key: str, old: str, new: str) -> bool:
@@ -89,32 +114,43 @@ def recreates(evidence: Evidence) -> Iterator[Cause]:
         if purpose(evidence, entry) == "extend":
             hits += [(entry, "") for _, old, new in entry.changes() if old is None and new is not None]
     for entry, _, nodes in grouped(evidence, hits):
-        operation = evidence.operation_at(entry.client, entry.time_ns)
+        operation = evidence.operation_of(entry)
         if operation is not None and operation.f == "extend":
             seen = (
                 f"{whose(entry.client)} extension at {evidence.at(entry.time_ns)} set the key anew on "
                 f"{listed(nodes)}, where it was gone"
             )
-            yield Cause("recreates-key", seen, entry.time_ns)
+            yield Cause("recreates-key", seen, entry.time_ns, entry)
 
 
 def extends_others(evidence: Evidence) -> Iterator[Cause]:
-    """A command of one client that gives another's key more time."""
+    """A command that gives another client's key more time; or a refused acquire's, that of an earlier one."""
     hits: list[tuple[Executed, str]] = []
     for entry in evidence.outcome.commands:
         for key, (value, left_ms) in entry.after.items():
             before = entry.before.get(key)
             owners = evidence.writers.get(value, set())
-            if before is None or before[0] != value or entry.client in owners or not owners:
+            if before is None or before[0] != value or not owners:
                 continue
-            if before[1] is not None and (left_ms is None or left_ms > before[1]):
+            longer = before[1] is not None and (left_ms is None or left_ms > before[1])
+            if longer and (entry.client not in owners or _is_refused_anew(evidence, entry, value)):
                 hits.append((entry, ", ".join(sorted(owners))))
     for entry, owner, nodes in grouped(evidence, hits):
+        why = purpose(evidence, entry)
+        own = " own earlier" if owner == entry.client else ""
         seen = (
-            f"{whose(entry.client)} {purpose(evidence, entry)} at {evidence.at(entry.time_ns)} prolonged "
-            f"{whose(owner)} key on {listed(nodes)}: {said(entry)} without comparing the token"
+            f"{whose(entry.client)} {_NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} prolonged "
+            f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
         )
-        yield Cause("extends-others-key", seen, entry.time_ns)
+        yield Cause("extends-others-key", seen, entry.time_ns, entry)
+
+
+def _is_refused_anew(evidence: Evidence, entry: Executed, value: str) -> bool:
+    """Whether an acquire that is refused sent a command, and the value of the key is of an earlier call."""
+    since_ns = entry.time_ns if entry.sent is None else entry.sent.since_ns
+    operation = evidence.operation_at(entry.client, since_ns)
+    refused = operation is not None and operation.f == "acquire" and operation.how == "fail"
+    return refused and _is_of_another_attempt(evidence, entry, value)
 
 
 def same_token(evidence: Evidence) -> Iterator[Cause]:
@@ -142,7 +178,7 @@ def _set_again(evidence: Evidence) -> Iterator[Cause]:
             tries = " and ".join(evidence.at(each.time_ns) for each in (earlier, entry))
             value = entry.words[2][:24]
             seen = f"{whose(entry.client)} tries at {tries} set the same value {value!r}"
-            yield Cause("same-token", seen, earlier.time_ns)
+            yield Cause("same-token", seen, earlier.time_ns, earlier)
 
 
 def _was_tried_by_all(evidence: Evidence, value: str, clients: set[str]) -> bool:
@@ -187,7 +223,7 @@ def no_expiry(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(operation.client)} key has no expiry on {listed(nodes)} after its {operation.f} at "
                 f"{evidence.at(operation.called_ns)}"
             )
-            yield Cause("no-expiry", seen, operation.called_ns)
+            yield Cause("no-expiry", seen, operation.called_ns, operation)
 
 
 def short_expiry(evidence: Evidence) -> Iterator[Cause]:
@@ -206,7 +242,7 @@ def _wrong_expiry(evidence: Evidence, is_wrong: Callable[[int], bool]) -> Iterat
     """A key that a grant's or an extension's command gave another time than the lease has."""
     ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
     for entry in evidence.outcome.commands:
-        operation = evidence.operation_at(entry.client, entry.time_ns)
+        operation = evidence.operation_of(entry)
         if operation is None or operation.f not in ("acquire", "extend"):
             continue
         for key, (value, left_ms) in entry.after.items():
@@ -216,10 +252,11 @@ def _wrong_expiry(evidence: Evidence, is_wrong: Callable[[int], bool]) -> Iterat
                 continue
             if is_wrong(left_ms):
                 seen = (
-                    f"{whose(entry.client)} {operation.f} at {evidence.at(entry.time_ns)} gives the key "
-                    f"{left_ms} ms on node {entry.node}; the lease is {ttl_ms:.0f} ms ({entry.name})"
+                    f"{whose(entry.client)} {_NOUNS.get(operation.f, operation.f)} at "
+                    f"{evidence.at(entry.time_ns)} gave the key {left_ms} ms on {entry.node}, by "
+                    f"{said(entry)}; the lease is {ttl_ms:.0f} ms"
                 )
-                yield Cause("wrong-expiry", seen, entry.time_ns)
+                yield Cause("wrong-expiry", seen, entry.time_ns, entry)
 
 
 def ends_early(evidence: Evidence) -> Iterator[Cause]:
@@ -240,30 +277,7 @@ def ends_early(evidence: Evidence) -> Iterator[Cause]:
             f"{who(entry.client)} gave its own key away on {listed(nodes)} at {evidence.at(entry.time_ns)} "
             f"({said(entry)}) while its lease lasted"
         )
-        yield Cause("ends-lease-early", seen, entry.time_ns)
-
-
-def overtaken(evidence: Evidence) -> Iterator[Cause]:
-    """A key that is set on a node after what was to delete it had been there: nobody deletes it any more."""
-    gone: dict[tuple[str, str, str], Executed] = {}
-    lain: set[tuple[str, str]] = set()
-    for entry in evidence.outcome.commands:
-        if entry.in_script:
-            continue
-        set_now = {new for _, old, new in entry.changes() if old is None and new is not None}
-        for value in set_now:
-            release = gone.get((entry.node, entry.client, value))
-            if release is not None and (entry.node, value) not in lain:
-                seen = (
-                    f"{whose(entry.client)} {entry.name} of {evidence.at(entry.time_ns)} came to "
-                    f"{entry.node} after the {release.name} of {evidence.at(release.time_ns)} that was to "
-                    "undo it"
-                )
-                yield Cause("leaves-keys", seen, entry.time_ns)
-        lain |= {(entry.node, value) for value, _ in entry.after.values()}
-        if purpose(evidence, entry) == "release":
-            for word in entry.words[1:]:
-                gone.setdefault((entry.node, entry.client, word), entry)
+        yield Cause("ends-lease-early", seen, entry.time_ns, entry)
 
 
 def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
@@ -273,14 +287,14 @@ def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(operation.client)} {entry.name} at {evidence.at(entry.time_ns)} was refused on "
             f"{entry.node} by its own key, which it had set at {evidence.at(first_ns)}"
         )
-        yield Cause("leaves-keys", seen, entry.time_ns)
+        yield Cause("leaves-keys", seen, entry.time_ns, entry)
 
 
 def own_refusals(evidence: Evidence) -> Iterator[tuple[Operation, Executed, int]]:
     """The acquires of which a command was repeated and met the key that it had set, and when that was."""
     first: dict[tuple[int, str, tuple[str, ...]], Executed] = {}
     for entry in evidence.outcome.commands:
-        operation = evidence.operation_at(entry.client, entry.time_ns)
+        operation = evidence.operation_of(entry)
         if operation is None or operation.f != "acquire" or entry.in_script:
             continue
         earlier = first.setdefault((operation.called_ns, entry.node, entry.words), entry)
@@ -311,7 +325,7 @@ def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
             asks_anew = any(
                 each.f == "acquire"
                 and each.client == release.client
-                and each.called_ns <= entry.time_ns <= each.ended_ns
+                and each.called_ns <= entry.sent_ns <= each.ended_ns
                 for each in evidence.operations
             )
             if not asks_anew and (token in longer or (longer and entry.time_ns < until_ns)):
@@ -319,4 +333,4 @@ def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
                     f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} renewed the key "
                     f"on {entry.node} after its release had ended at {evidence.at(release.ended_ns)}"
                 )
-                yield Cause("renews-after-release", seen, entry.time_ns)
+                yield Cause("renews-after-release", seen, entry.time_ns, entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checker.words import listed
-from lab.examine.detector import LATE_MS, SHARE, Cause, who, whose
+from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whose
 from lab.examine.evidence import MS_NS, Evidence, Operation
 from lab.examine.judge import labels
 
@@ -19,9 +19,9 @@ def too_few_votes(evidence: Evidence) -> Iterator[Cause]:
             where = f"on {listed(nodes)} only" if nodes else "on no node"
             seen = (
                 f"{who(grant.client)} was granted the lock at {evidence.at(grant.ended_ns)} with its key "
-                f"{where}, of {of} nodes; {of // 2 + 1} are needed"
+                f"{where}, of {counted_nodes(of)}; {of // 2 + 1} {'is' if of == 1 else 'are'} needed"
             )
-            yield Cause("too-few-votes", seen, grant.ended_ns)
+            yield Cause("too-few-votes", seen, grant.ended_ns, grant)
 
 
 def _expired_meanwhile(evidence: Evidence, grant: Operation) -> bool:
@@ -41,9 +41,9 @@ def not_kept(evidence: Evidence) -> Iterator[Cause]:
             where = f"on {listed(nodes)} only" if nodes else "on no node"
             seen = (
                 f"{whose(operation.client)} extension at {evidence.at(operation.called_ns)} counts as a "
-                f"success, and the key has its new time {where}, of {trial.nodes} nodes"
+                f"success, but the key has its new time {where}, of {counted_nodes(trial.nodes)}"
             )
-            yield Cause("extension-not-kept", seen, operation.called_ns)
+            yield Cause("extension-not-kept", seen, operation.called_ns, operation)
 
 
 def _believes_after(evidence: Evidence, extension: Operation) -> bool:
@@ -75,7 +75,7 @@ def over_at_return(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(each.client)} {each.f} of {evidence.at(each.called_ns)} succeeded after "
                 f"{took_ns / 1e9:.2f} s, when its key lay on {len(nodes)} of {trial.nodes} nodes"
             )
-            yield Cause(kind, seen, each.called_ns)
+            yield Cause(kind, seen, each.called_ns, each)
 
 
 def late_deadline(evidence: Evidence) -> Iterator[Cause]:
@@ -95,11 +95,15 @@ def late_deadline(evidence: Evidence) -> Iterator[Cause]:
                 kind = "wall-clock"
             name = "acquire" if operation.f == "acquire" else "extension"
             seen = (
-                f"{whose(operation.client)} {name} ended at {evidence.at(operation.ended_ns)} and claims "
-                f"{claimed_ns / MS_NS:.0f} ms, {max(over_ms, 0):.0f} ms more than are left of the lease that "
-                f"its first command began at {evidence.at(first_ns)}"
+                f"{whose(operation.client)} {name}, over at {evidence.at(operation.ended_ns)}, claims "
+                f"{claimed_ns / MS_NS:.0f} ms from then on: {_beyond(over_ms)} of the lease, which began at "
+                f"{evidence.at(first_ns)} with its first command"
             )
-            yield Cause(kind, seen, operation.ended_ns)
+            yield Cause(kind, seen, operation.ended_ns, operation)
+
+
+def _beyond(over_ms: float) -> str:
+    return "at the very end" if over_ms <= 0 else f"{over_ms:.0f} ms beyond the end"
 
 
 def _first_command_ns(evidence: Evidence, operation: Operation) -> int:
@@ -124,8 +128,9 @@ def wall_clock(evidence: Evidence) -> Iterator[Cause]:
     """A client whose clock was moved, and whose lock looks at it."""
     for fault in evidence.outcome.struck:
         if fault.kind in ("jump", "drift") and fault.client and fault.client in evidence.outcome.wall_clock:
-            moved = f"{fault.by_ns / 1e9:+.3g} s" if fault.kind == "jump" else f"{fault.ppm:+d} ppm"
-            seen = f"the wall clock of {who(fault.client)} was moved ({moved}), and the lock reads it"
+            jumped = f"was moved by {fault.by_ns / 1e9:+.3g} s"
+            moved = jumped if fault.kind == "jump" else f"ran at {1 + fault.ppm / 1e6:.3g} times its rate"
+            seen = f"the wall clock of {who(fault.client)} {moved}, and the lock reads it"
             yield Cause("wall-clock", seen)
 
 
@@ -151,7 +156,7 @@ def renews_another(evidence: Evidence) -> Iterator[Cause]:
                     f"{whose(check.client)} lease of {evidence.at(grant.ended_ns)} is renewed at "
                     f"{evidence.at(entry.time_ns)} under the token of an earlier one, and its key runs out"
                 )
-                yield Cause("extension-not-kept", seen, entry.time_ns)
+                yield Cause("extension-not-kept", seen, entry.time_ns, entry)
 
 
 def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:
@@ -204,7 +209,7 @@ def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
                 f"{who(each.client)} {what} at {evidence.at(each.ended_ns)} after asking "
                 f"{listed(sorted(asked)) if asked else 'none'} only, of {trial.nodes} nodes"
             )
-            yield Cause("too-few-nodes-asked", seen, each.ended_ns)
+            yield Cause("too-few-nodes-asked", seen, each.ended_ns, each)
 
 
 def drift_margin(evidence: Evidence) -> Iterator[Cause]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from checker.words import listed
 from lab.examine.detect_keys import own_refusals
+from lab.examine.detect_requests import ended
 from lab.examine.detector import Cause, whose
-from lab.examine.evidence import Evidence, Operation
+from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.search.guard import CANCELLED
+from lab.search.watch import Executed
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 LOOKS: Final = 40
@@ -38,12 +41,29 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
             if last is not refused and last.ended_ns > refused.called_ns:
                 continue  # it is about to take the lock, or to give it back
             if blocked and not _counts_on_it(evidence, owner, refused.called_ns):
-                after = f" after its {last.f} ({last.how})"
+                by, setting = _left_by(evidence, owner, nodes[0], refused.called_ns)
                 seen = (
-                    f"{whose(owner)} key lies on {listed(nodes)} at {evidence.at(refused.called_ns)}{after}, "
+                    f"{setting} on {listed(nodes)}, where it still lies at {evidence.at(refused.called_ns)}, "
                     "though no client holds the lock"
                 )
-                yield Cause("leaves-keys", seen, refused.called_ns)
+                yield Cause("leaves-keys", seen, refused.called_ns, by)
+
+
+def _left_by(evidence: Evidence, owner: str, node: str, time_ns: int) -> tuple[Executed | None, str]:
+    """Which command gave a key of a client its value, and a sentence that begins with that."""
+    held = {value for value, _ in evidence.locks_at(node, time_ns).values()}
+    for entry in reversed(evidence.of_node(node)):
+        mine = entry.client == owner and entry.time_ns <= time_ns
+        if mine and any(new in held for _, _, new in entry.changes()):
+            operation = evidence.operation_of(entry)
+            if operation is None:
+                return entry, f"{whose(owner)} {entry.name} of {evidence.at(entry.sent_ns)} left a key"
+            name = f"{whose(owner)} {operation.f} of {evidence.at(operation.called_ns)}"
+            if operation.f != "acquire":
+                return entry, f"{name} left a key"
+            how = "was granted" if operation.how == "ok" else ended(evidence, operation)
+            return entry, f"{name}, which {how}, set a key"
+    return None, f"{whose(owner)} key was left"
 
 
 def _was_unanswered(evidence: Evidence, client: str, refused: Operation) -> bool:
@@ -78,8 +98,6 @@ def _counts_on_it(evidence: Evidence, client: str, time_ns: int) -> bool:
 def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
     """An operation that takes more than half of a lease; of an acquire, while nobody else has the lock."""
     bound_ns = evidence.outcome.trial.ttl_ns // 2
-    struck = [fault for fault in evidence.outcome.struck if fault.kind != "delay"]
-    away = sorted({node for fault in struck for node in fault.nodes})
     refused_by_own = {id(operation) for operation, _, _ in own_refusals(evidence)}
     for each in evidence.operations:
         if id(each) in refused_by_own:
@@ -90,13 +108,34 @@ def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
         free_ns = _free_ns(evidence, each) if each.f == "acquire" else lasted_ns
         if free_ns <= bound_ns:
             continue  # it waited for who had the lock
+        away = _away(evidence, each, bound_ns)
         if away or each.f != "acquire":
             why = f", with {listed(away)} away" if away else ""
             seen = f"{whose(each.client)} {each.f} took {lasted_ns / 1e9:.1f} s{why}"
-            yield Cause("waits-too-long", seen, each.called_ns)
+            yield Cause("waits-too-long", seen, each.called_ns, each)
         elif (free_ns := _free_ns(evidence, each, of_anybody=True)) > bound_ns:
             seen = f"{whose(each.client)} acquire waited on for {free_ns / 1e9:.1f} s with the lock free"
-            yield Cause("sleeps-on", seen, each.called_ns)
+            yield Cause("sleeps-on", seen, each.called_ns, each)
+
+
+def _away(evidence: Evidence, waiting: Operation, bound_ns: int) -> list[str]:
+    """The nodes that faults kept away from an operation.
+
+    Without those that were back when it sent its last request before it was silent for longer than a bound:
+    what it waited for then was no node.
+    """
+    sent = [each.time_ns for each in evidence.requests_of(waiting)]
+    gaps = [(later - earlier, earlier) for earlier, later in pairwise([*sent, waiting.ended_ns])]
+    longest_ns, since_ns = max(gaps, default=(0, 0))
+    ended_ns = evidence.fault_ends()
+    return sorted(
+        {
+            node
+            for at, fault in enumerate(evidence.outcome.struck, 1)
+            if fault.kind != "delay" and (longest_ns <= bound_ns or ended_ns.get(f"f{at}", NEVER) > since_ns)
+            for node in fault.nodes
+        }
+    )
 
 
 def _free_ns(evidence: Evidence, acquire: Operation, *, of_anybody: bool = False) -> int:
@@ -105,7 +144,7 @@ def _free_ns(evidence: Evidence, acquire: Operation, *, of_anybody: bool = False
     ``of_anybody``: nor had this client, which may have left them itself.
     """
     trial = evidence.outcome.trial
-    step_ns = (acquire.ended_ns - acquire.called_ns) // LOOKS
+    step_ns = (min(acquire.ended_ns, _end_ns(evidence)) - acquire.called_ns) // LOOKS
     longest_ns = free_ns = 0
     for at in range(1, LOOKS + 1):
         time_ns = acquire.called_ns + at * step_ns
@@ -134,7 +173,7 @@ def needs_all(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(failed[-1].client)} acquire at {evidence.at(failed[-1].called_ns)} failed with only "
             f"{listed(sorted(away))} of {trial.nodes} nodes away"
         )
-        yield Cause("needs-all-nodes", seen, failed[-1].called_ns)
+        yield Cause("needs-all-nodes", seen, failed[-1].called_ns, failed[-1])
 
 
 def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
@@ -155,7 +194,7 @@ def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(failed[-1].client)} attempts fail to the end, long after the {broke[0].kind} of "
             f"{listed(broke[0].nodes) if broke[0].nodes else broke[0].client}: {error[:120]}"
         )
-        yield Cause("does-not-recover", seen, failed[-1].called_ns)
+        yield Cause("does-not-recover", seen, failed[-1].called_ns, failed[-1])
 
 
 def asks_nobody(evidence: Evidence) -> Iterator[Cause]:
@@ -169,7 +208,7 @@ def asks_nobody(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(each.client)} acquire at {evidence.at(each.called_ns)} was refused, and no node had "
                 "been asked"
             )
-            yield Cause("asks-nobody", seen, each.called_ns)
+            yield Cause("asks-nobody", seen, each.called_ns, each)
 
 
 def raised(evidence: Evidence) -> Iterator[Cause]:
@@ -182,10 +221,21 @@ def raised(evidence: Evidence) -> Iterator[Cause]:
 def hangs(evidence: Evidence) -> Iterator[Cause]:
     """An operation without an end, although there was time for one."""
     trial = evidence.outcome.trial
-    end_ns = max(
-        MONOTONIC_START_NS + trial.horizon_ns, *(each["time_ns"] for each in evidence.outcome.events[-1:])
-    )
+    end_ns = _end_ns(evidence)
+    bound_ns = trial.ttl_ns // 2
     for each in evidence.operations:
         if each.how == "open" and end_ns - each.called_ns > HANG_LEASES * trial.ttl_ns:
             seen = f"{whose(each.client)} {each.f}, called at {evidence.at(each.called_ns)}, never ended"
-            yield Cause("hangs", seen, each.called_ns)
+            asked = each.f == "acquire" and evidence.requests_of(each)
+            free_ns = _free_ns(evidence, each, of_anybody=True) if asked else 0
+            if free_ns > bound_ns and not _away(evidence, each, bound_ns):
+                seen += f", with the lock free for {free_ns / 1e9:.1f} s"
+                yield Cause("sleeps-on", seen, each.called_ns, each)
+            else:
+                yield Cause("hangs", seen, each.called_ns, each)
+
+
+def _end_ns(evidence: Evidence) -> int:
+    """When the trial was over."""
+    last = (int(each["time_ns"]) for each in evidence.outcome.events[-1:])
+    return max([MONOTONIC_START_NS + evidence.outcome.trial.horizon_ns, *last])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lab.examine.detector import Cause, who, whose
 from lab.examine.evidence import Evidence, Operation
+from lab.search.watch import Executed
 
 
 def fences(evidence: Evidence) -> Iterator[Cause]:
@@ -20,8 +21,18 @@ def fences(evidence: Evidence) -> Iterator[Cause]:
                 f"{who(grant.client)} was granted fence {fence} at {evidence.at(grant.ended_ns)}, after "
                 f"{who(before.client)} had got fence {before.event['fence']}"
             )
-            yield Cause("fence-not-increasing", seen, grant.ended_ns)
+            yield Cause("fence-not-increasing", seen, grant.ended_ns, _drawn_by(evidence, grant, fence))
         before = grant
+
+
+def _drawn_by(evidence: Evidence, grant: Operation, fence: object) -> Executed | Operation:
+    """The command that gave a grant its fence, if one is known."""
+    drawn = [
+        entry
+        for entry in evidence.executed_during(grant)
+        if any(new == str(fence) for _, _, new in entry.changes())
+    ]
+    return drawn[-1] if drawn else grant
 
 
 def stale_store(evidence: Evidence) -> Iterator[Cause]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lab.examine.evidence import MS_NS, Evidence
+from lab.examine.evidence import MS_NS, Evidence, Operation
+from lab.search.origin import Place
 from lab.search.watch import Executed
 
 LATE_MS: Final = 2
@@ -17,11 +18,16 @@ SHARE: Final = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What led to a violation: the key of its kind in ``lab.examine.causes``, and what was seen."""
+    """What led to a violation: the key of its kind in ``lab.examine.causes``, and what was seen.
+
+    ``by`` is the command, or the operation, that did it, ``places`` where that is in the lock's code.
+    """
 
     kind: str
     seen: str
     time_ns: int = 0
+    by: Executed | Operation | None = None
+    places: tuple[Place, ...] = ()
 
 
 Detector = Callable[[Evidence], Iterator[Cause]]
@@ -37,9 +43,14 @@ def whose(client: str) -> str:
     return f"{who(client)}'s"
 
 
+def counted_nodes(number: int) -> str:
+    """1 node, 5 nodes."""
+    return f"{number} node{'' if number == 1 else 's'}"
+
+
 def said(entry: Executed) -> str:
     """A command, in words."""
-    inside = ", in a script" if entry.in_script else ""
+    inside = " in a script" if entry.in_script else ""
     return f"{entry.name}{inside}"
 
 
@@ -60,5 +71,5 @@ def grouped(evidence: Evidence, entries: list[tuple[Executed, str]]) -> list[tup
 
 def purpose(evidence: Evidence, entry: Executed) -> str:
     """For which operation of its client a command was executed."""
-    operation = evidence.operation_at(entry.client, entry.time_ns)
+    operation = evidence.operation_of(entry)
     return operation.f if operation is not None else "connection"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from lab.search.origin import Sent
 from lab.search.relevant import UNATTENDED
 from lab.search.runner import Outcome
 from lab.search.watch import Executed, State
@@ -60,6 +62,30 @@ class Evidence:
         theirs = [each for each in self.operations if each.client == client and each.called_ns <= time_ns]
         locks = [each for each in theirs if each.f in ("acquire", "extend", "release")]
         return locks[-1] if locks else None
+
+    def operation_of(self, entry: Executed) -> Operation | None:
+        """What a client was doing, or did last, when it sent a command."""
+        return self.operation_at(entry.client, entry.sent_ns)
+
+    def requests_of(self, operation: Operation) -> list[Sent]:
+        """What a client sent to nodes from an operation's call until it ended."""
+        first = bisect_left(self.outcome.sent, operation.called_ns, key=lambda one: one.time_ns)
+        last = bisect_right(self.outcome.sent, operation.ended_ns, key=lambda one: one.time_ns)
+        return [sent for sent in self.outcome.sent[first:last] if sent.client == operation.client]
+
+    def executed_during(self, operation: Operation) -> list[Executed]:
+        """What nodes executed for a client from an operation's call until it ended."""
+        first = bisect_left(self.outcome.commands, operation.called_ns, key=lambda one: one.time_ns)
+        last = bisect_right(self.outcome.commands, operation.ended_ns, key=lambda one: one.time_ns)
+        return [entry for entry in self.outcome.commands[first:last] if entry.client == operation.client]
+
+    def fault_ends(self) -> dict[str, int]:
+        """When each fault was over, by its number in the history; without those that last."""
+        return {
+            event["heals"]: event["time_ns"]
+            for event in self.outcome.events
+            if event["process"] == "nemesis" and event.get("heals")
+        }
 
     @cached_property
     def writers(self) -> dict[str, set[str]]:

@@ -349,6 +349,8 @@ class Examination:
             self.progress.schedules,
             round(time.process_time() - self._cpu_s + self._workers.helpers_cpu_s, 2),
             smallest=to_the_end,
+            places=cause.places,
+            also_fits=tuple(each.kind for each in causes[1:]),
         )
         if known is None:
             self.defects.append(defect)

@@ -9,7 +9,7 @@ from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from lab.batch.junit import xml_text
 from lab.examine.result import Defect, Examined
-from lab.examine.words import defect_words, headline, part_rows
+from lab.examine.words import DefectWords, defect_words, headline, part_rows
 
 
 def junit(examined: Examined) -> bytes:
@@ -20,9 +20,10 @@ def junit(examined: Examined) -> bytes:
     of = xml_text(f"lab test.{examined.lock}")
     suite = TestSuite(xml_text(f"lab test {examined.lock}"))
     times: Counter[str] = Counter()
-    for defect in examined.defects:
+    for number, defect in enumerate(examined.bugs, 1):
         times[defect.cause] += 1
-        suite.add_testcase(_failed(of, defect, examined.reference, times[defect.cause]))
+        words = defect_words(defect, examined.reference, examined.consequences(number))
+        suite.add_testcase(_failed(of, defect, words, times[defect.cause]))
     for name, tried, about in part_rows(examined):
         case = TestCase(xml_text(name), of, 0)
         case.system_out = xml_text(f"{tried}: {about}")
@@ -39,11 +40,12 @@ def junit(examined: Examined) -> bytes:
     return written.getvalue()
 
 
-def _failed(of: str, defect: Defect, reference: str, time: int) -> TestCase:
-    words = defect_words(defect, reference)
+def _failed(of: str, defect: Defect, words: DefectWords, time: int) -> TestCase:
     case = TestCase(xml_text(defect.cause if time == 1 else f"{defect.cause} {time}"), of, 0)
     failure = Failure(xml_text(words.title), "defect")
-    lines = [words.seen, words.leads_to, *words.evidence, f"reproduced {words.reproduced}", words.reference]
+    lines = [words.seen, *words.code, words.leads_to, *words.evidence]
+    lines += [f"also seen as: {each}" for each in words.also_seen]
+    lines += [f"reproduced {words.reproduced}", words.reference]
     lines += [f"how it is done right: {words.right}", *words.schedule, words.kept]
     lines += [words.confirmed, words.replay]
     failure.text = xml_text("\n".join(line for line in lines if line))

@@ -6,12 +6,14 @@ violated: see ``ORDER``.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from lab.examine import detect_keys, detect_leases, detect_service, detect_store
+from lab.examine import detect_keys, detect_leases, detect_requests, detect_service, detect_store
 from lab.examine.detector import Cause, Detector
 from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, HANG, Violation
+from lab.examine.places import places_of
 from lab.search.runner import Outcome
 
 
@@ -23,12 +25,13 @@ def causes_of(outcome: Outcome, violation: Violation) -> list[Cause]:
         cause = next(detector(evidence), None)
         if cause is not None:
             found.setdefault(cause.kind, cause)
-    return list(found.values())
+    return [replace(each, places=places_of(evidence, each.kind, each.by)) for each in found.values()]
 
 
 _EXCLUSION: Final[tuple[Detector, ...]] = (
     detect_store.mixes_keys,
     detect_leases.wall_clock,
+    detect_requests.mistakes_reply,
     detect_keys.same_token,
     detect_keys.deletes_others,
     detect_keys.overwrites,
@@ -36,8 +39,8 @@ _EXCLUSION: Final[tuple[Detector, ...]] = (
     detect_keys.ends_early,
     detect_keys.extends_others,
     detect_keys.recreates,
-    detect_leases.not_kept,
     detect_keys.short_expiry,
+    detect_leases.not_kept,
     detect_leases.drift_margin,
     detect_leases.late_deadline,
     detect_leases.ignores_deadline,
@@ -47,7 +50,9 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
     detect_store.mixes_keys,
     detect_keys.no_expiry,
     detect_keys.long_expiry,
-    detect_keys.overtaken,
+    detect_requests.goes_on,
+    detect_requests.counts_twice,
+    detect_requests.overtaken,
     detect_keys.refused_by_own,
     detect_keys.renews_after_release,
     detect_keys.extends_others,

@@ -41,7 +41,7 @@ def to_html(kept: Kept) -> str:
         promise=examined.promise,
         reference=examined.reference,
         facts=[(name, clean(value, WORDS_MAX)) for name, value in examined.profile.items()],
-        defects=[_defect(kept, number) for number in range(1, len(examined.defects) + 1)],
+        defects=[_defect(kept, number) for number in range(1, len(examined.bugs) + 1)],
         limits=limit_words(examined),
         parts=part_rows(examined),
         undecided=[clean(line, WORDS_MAX) for line in undecided(examined)],
@@ -56,7 +56,7 @@ def to_html(kept: Kept) -> str:
 
 def _defect(kept: Kept, number: int) -> dict[str, Any]:
     defect = kept.examined.defects[number - 1]
-    words = defect_words(defect, kept.examined.reference)
+    words = defect_words(defect, kept.examined.reference, kept.examined.consequences(number))
     path = defect.scenario or defect.trial_file
     seed, picture = kept.pictures.get(number, (0, None))
     return {
@@ -64,6 +64,8 @@ def _defect(kept: Kept, number: int) -> dict[str, Any]:
         "title": words.title,
         "key": words.key,
         "seen": clean(words.seen, WORDS_MAX),
+        "code": [clean(line, WORDS_MAX) for line in words.code],
+        "also_seen": [clean(line, 2 * WORDS_MAX) for line in words.also_seen],
         "leads_to": clean(words.leads_to, WORDS_MAX),
         "evidence": [clean(line, WORDS_MAX) for line in words.evidence],
         "also": words.also,

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from lab.errors import ExitCode
+from lab.search.origin import Place
 from lab.search.trial import Fault, Trial
 
 
@@ -36,6 +37,10 @@ class Defect(msgspec.Struct, frozen=True):
     both. ``happened`` says
     what happens in the trial, up to the violation. ``smallest``: nothing can be taken away from the trial;
     else the budget ended while it was made smaller. ``real`` is None if it was not to be run on real Redis.
+    ``places`` are the calls in the lock's code that led to the act that is the cause, the outermost first, as
+    far as they are known. ``also_fits`` are other causes that the trial shows as well, less telling ones.
+    ``consequence_of`` is the number of the defect, counted from 1, that goes back to the same act; 0: it is
+    one of its own.
     """
 
     cause: str
@@ -56,6 +61,9 @@ class Defect(msgspec.Struct, frozen=True):
     happened: tuple[str, ...] = ()
     smallest: bool = True
     real: OnReal | None = None
+    places: tuple[Place, ...] = ()
+    also_fits: tuple[str, ...] = ()
+    consequence_of: int = 0
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -139,6 +147,15 @@ class Examined(msgspec.Struct, frozen=True):
     undecided: tuple[Undecided, ...] = ()
     executed: LockExecuted = LockExecuted()
     why_fewer: str = ""
+
+    @property
+    def bugs(self) -> tuple[Defect, ...]:
+        """The defects without those that are consequences of others."""
+        return tuple(each for each in self.defects if not each.consequence_of)
+
+    def consequences(self, number: int) -> tuple[Defect, ...]:
+        """The consequences of a defect."""
+        return tuple(each for each in self.defects if each.consequence_of == number)
 
     @property
     def exit_code(self) -> ExitCode:

@@ -295,8 +295,7 @@ def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
     Of nodes asked at once, when half of the lease is over. How long a lock waits, silent ones show.
     """
     at_once = not profile.kind.sequential
-    in_all_ns = (profile.gives_up_ns or 0) // (profile.tries or 1) if at_once else 0
-    wait_ns = max(_waits_ns(setting), in_all_ns)
+    wait_ns = max(_waits_ns(setting), at_once * (profile.gives_up_ns or 0) // (profile.tries or 1))
     if not SHORTEST_NS <= wait_ns <= S_NS:
         return
     if at_once:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,9 +46,11 @@ class DefectWords:
     title: str
     key: str
     seen: str
+    code: tuple[str, ...]
     leads_to: str
     evidence: tuple[str, ...]
     also: str
+    also_seen: tuple[str, ...]
     reproduced: str
     reference: str
     right: str
@@ -66,7 +69,7 @@ def headline(examined: Examined) -> str:
     broken_off = "interrupted: " if examined.interrupted else ""
     schedules = counted(examined.schedules, "schedule")
     if examined.defects:
-        found = counted(len(examined.defects), "defect")
+        found = counted(len(examined.bugs), "defect")
         return f"{broken_off}{found} in {examined.lock}, compared with {examined.reference}"
     if not examined.schedules:
         return f"{broken_off}{examined.lock} was not examined: no schedule was tried"
@@ -84,8 +87,8 @@ def spent(examined: Examined) -> str:
     )
 
 
-def defect_words(defect: Defect, reference: str) -> DefectWords:
-    """A defect in sentences."""
+def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] = ()) -> DefectWords:
+    """A defect in sentences, with its consequences."""
     kind = cause_of(defect)
     other = [f"{name} ({meaning(name)})" for name in defect.findings[1:]]
     path = defect.scenario or defect.trial_file
@@ -94,9 +97,11 @@ def defect_words(defect: Defect, reference: str) -> DefectWords:
         kind.what,
         defect.cause,
         _sentence(defect.seen),
+        _code(defect),
         _sentence(defect.headline),
         defect.evidence,
         "; ".join(other),
+        tuple(map(_consequence, consequences)),
         f"in {defect.reproduced} of {defect.variants} variants of its schedule (other latencies and pauses)",
         f"{reference} in the same {defect.variants} schedules: "
         + (f"fails in {lost}" if lost else "never fails"),
@@ -112,6 +117,19 @@ def defect_words(defect: Defect, reference: str) -> DefectWords:
         _confirmed(defect.real),
         "" if defect.scenario is None else f"lab run {shlex.quote(defect.scenario)} --on local",
     )
+
+
+def _code(defect: Defect) -> tuple[str, ...]:
+    """Where in the lock's code the cause is: the call itself, and those that led to it, the nearest first."""
+    calls = [str(place) for place in reversed(defect.places)]
+    return tuple(f"called from {call}" if at else call for at, call in enumerate(calls))
+
+
+def _consequence(defect: Defect) -> str:
+    """What a defect led to in another schedule, which is kept as well."""
+    path = defect.scenario or defect.trial_file
+    replay = f" (lab test --replay {shlex.quote(path)})" if path else ""
+    return f"{cause_of(defect).what} {_sentence(defect.seen)}. {_sentence(defect.headline)}{replay}"
 
 
 def _kept(defect: Defect) -> str:
@@ -167,9 +185,10 @@ def _why(assumption: str, finding: str) -> str:
 def explain(examined: Examined) -> str:
     """The answer in a few lines, for the message of a test that fails."""
     lines = [headline(examined)]
-    for number, defect in enumerate(examined.defects, 1):
-        words = defect_words(defect, examined.reference)
-        lines += [f"{number}. {words.title}", f"   {words.seen}", f"   {words.leads_to}"]
+    for number, defect in enumerate(examined.bugs, 1):
+        words = defect_words(defect, examined.reference, examined.consequences(number))
+        lines += [f"{number}. {words.title}", f"   {words.seen}", *(f"   {line}" for line in words.code)]
+        lines += [f"   {words.leads_to}", *(f"   also seen as: {each}" for each in words.also_seen)]
         lines += [f"   right way: {words.right}"]
         lines += [f"   {words.confirmed}"] if words.confirmed else []
         lines += [f"   replay: {words.replay}"] if words.replay else []

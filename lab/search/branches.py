@@ -74,6 +74,11 @@ def noted(lock: str) -> Iterator[LockCode]:
         yield LockCode(tuple(steps), "" if steps else NO_SOURCE)
 
 
+def files_of(own: type) -> frozenset[str]:
+    """The files with the code of a lock."""
+    return frozenset(map(_file, _modules(own)))
+
+
 def _modules(own: type) -> list[ModuleType]:
     """The modules of a lock: of its classes, and what they import, as far as they are in one directory.
 

@@ -57,7 +57,7 @@ class TrialNode(TrialMachine, SimNode):
     def receive(self, connection: Connection, data: bytes) -> None:
         """Execute what has come over a connection that speaks the protocol."""
         if self.log is not None:
-            self.log.asker = connection.near_name
+            self.log.asker, self.log.message = connection.near_name, data
         super().receive(connection, data)
         if self.log is not None and self._model is not None:
             self.log.end(self.name, self._model)

@@ -60,7 +60,7 @@ class DirectNode(TrialNode):
         if connection.over or self._life != connection.life or model is None or self.host.down:
             return
         if self.log is not None:
-            self.log.asker = connection.near_name
+            self.log.asker, self.log.message = connection.near_name, request
         reply = taken(model, request)
         if reply is NO_SHORTCUT:
             if _name_of(request) in OF_A_CONNECTION:

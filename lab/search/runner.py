@@ -6,6 +6,7 @@ search finds is replayed as a scenario, with all of them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import hashlib
@@ -26,6 +27,7 @@ from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
 from lab.search.guard import Failure
+from lab.search.origin import Origins, Place, Sent
 from lab.search.schedule import ScheduledFaults
 from lab.search.sending import Sendings
 from lab.search.trial import Fault, Trial
@@ -67,6 +69,10 @@ class Outcome:
     """What the nodes executed, if the trial was watched."""
     sendings: dict[str, Sendings] = field(default_factory=dict)
     """When each client sent something to nodes, if the trial was watched."""
+    sent: tuple[Sent, ...] = ()
+    """What clients sent to nodes, and from where in the lock's code, if the trial was watched."""
+    waiting: dict[str, tuple[Place, ...]] = field(default_factory=dict)
+    """Where in the lock's code clients waited at the end, if the trial was watched."""
     wall_clock: frozenset[str] = frozenset()
     """The clients whose code looked at its wall clock, if the trial was watched."""
     branches: frozenset[int] = frozenset()
@@ -135,15 +141,19 @@ class TrialRun:
         self._events: list[Event] = []
         self._fault_ids: dict[int, str] = {}
         kind = DirectNode if wire == "direct" else TrialNode
-        self._log = CommandLog(self._now_ns) if watch else None
+        self._origins = Origins(trial.lock, self._now_ns) if watch else None
+        self._log = CommandLog(self._now_ns, self._origins) if self._origins is not None else None
         self._cluster = (DrivenCluster if driven else TrialCluster)(self._network, trial, kind, self._log)
         self._failures: list[Failure] = []
         self._sendings = {name: self._cluster.sendings_of(name) for name in trial.clients} if watch else {}
         self._wall_clock: set[str] = set()
         self._branches: frozenset[int] = frozenset()
-        if watch:
-            for client in self._cluster.clients.values():
+        self._waiting: dict[str, tuple[Place, ...]] = {}
+        if self._origins is not None:
+            for name, client in self._cluster.clients.items():
                 note_wall_clock(client.host, self._wall_clock)
+                self._origins.watch(client.loop)
+                self._sendings[name].origins = self._origins
         self._loops = {name: client.loop for name, client in self._cluster.clients.items()}
         self._faults = ScheduledFaults(world, trial, self._cluster, self._record)
 
@@ -153,7 +163,7 @@ class TrialRun:
         TAKEN.clear()
         busy = set(self._loops)
         over: list[str] = []
-        tasks = []
+        tasks: list[asyncio.Task[Any]] = []
         for name, loop in self._loops.items():
             task = loop.create_task(loop.host.run(self._work, name, loop))
             task.add_done_callback(partial(_ended, busy, over, name))
@@ -164,6 +174,12 @@ class TrialRun:
             failed = [
                 repr(task.exception()) for task in tasks if task.done() and task.exception() is not None
             ]
+            if self._origins is not None:
+                self._waiting = {
+                    name: self._origins.waiting(task)
+                    for name, task in zip(self._loops, tasks, strict=True)
+                    if not task.done()
+                }
         finally:
             self._branches = frozenset(TAKEN)
             self._bury()
@@ -206,6 +222,8 @@ class TrialRun:
             tuple(self._failures),
             tuple(self._log.entries) if self._log is not None else (),
             self._sendings,
+            self._origins.sent if self._origins is not None else (),
+            self._waiting,
             frozenset(self._wall_clock),
             self._branches,
         )
@@ -217,6 +235,8 @@ class TrialRun:
         self._cluster.take_apart()
         self._network.take_apart()
         vars(self._faults).clear()
+        if self._origins is not None:
+            self._origins.clear()
         for each in self._made:
             vars(each).clear()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.search.origin import Origins
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.network import Arrival, Lane, Pipe
 
@@ -30,6 +31,8 @@ class Sendings:
     """To which nodes each sending went, in the order in which they were sent to."""
     times_ns: list[int] = field(default_factory=list)
     """When each of them was, by the world's time."""
+    origins: Origins | None = None
+    """Where it is noted what is sent, and from where, if that is wanted."""
     _stopped_ns: int = -1
     """When it was paused at a sending, if it was."""
     _kept: list[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
@@ -43,6 +46,8 @@ class Sendings:
                 carry(lane, size, arrives, arguments)
                 return
             now_ns = self.host.world.now_ns
+            if self.origins is not None:
+                self._note(node, arrives, arguments)
             if not self.times_ns or self.times_ns[-1] != now_ns:
                 self.times_ns.append(now_ns)
                 self.targets.append([])
@@ -61,6 +66,14 @@ class Sendings:
             carry(lane, size, arrives, arguments)
 
         pipe.carry = noticed  # type: ignore[method-assign]
+
+    def _note(self, node: str, arrives: Arrival, arguments: tuple[Any, ...]) -> None:
+        """Note a request: a connection and a command, or bytes that a connection is told of."""
+        assert self.origins is not None
+        if len(arguments) > 1:
+            self.origins.note(self.host.name, node, *arguments)
+        else:
+            self.origins.note(self.host.name, node, arrives.__self__, *arguments)  # type: ignore[attr-defined]
 
     def go_on(self) -> None:
         """The client is no longer paused: what it was about to send leaves now."""

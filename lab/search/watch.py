@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lab.redis_model import RedisModel
+from lab.search.origin import Origins, Sent
 from lab.substrates.sim.host import Host
 
 State = dict[str, tuple[str, int | None]]
@@ -27,6 +28,13 @@ class Executed:
     in_script: bool
     before: State
     after: State
+    sent: Sent | None = None
+    """The request that it came in, if it was seen to leave its client."""
+
+    @property
+    def sent_ns(self) -> int:
+        """When its request left its client, if that is known."""
+        return self.time_ns if self.sent is None else self.sent.time_ns
 
     @property
     def name(self) -> str:
@@ -49,9 +57,13 @@ class CommandLog:
     """All commands of a trial, in the order in which they were executed."""
 
     now_ns: Any
+    origins: Origins
     entries: list[Executed] = field(default_factory=list)
     asker: str = ""
     """Whose request is being executed."""
+    message: object = None
+    """What it came in."""
+    _request: Sent | None = None
 
     def begin(self, node: str, model: RedisModel) -> None:
         """Note what this server executes from now on."""
@@ -60,7 +72,10 @@ class CommandLog:
             self.end(node, model)
             state = _state_of(model)
             said = tuple(word.decode(errors="replace") for word in words)
-            entry = Executed(self.now_ns(), node, self.asker, said, peer == "lua", state, state)
+            in_script = peer == "lua"
+            if not in_script:
+                self._request = self.origins.arrived(self.asker, node, said, self.message)
+            entry = Executed(self.now_ns(), node, self.asker, said, in_script, state, state, self._request)
             self.entries.append(entry)
 
         model.on_command = note

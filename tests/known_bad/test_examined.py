@@ -42,6 +42,8 @@ EVERY = 5
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
 FIRST = ("redlock",)
 """Correct locks that are examined in every run of the tests."""
+OF_OTHER_LOCKS = ("others-token", "mistakes-reply", "goes-on", "counts-twice")
+"""Causes that no broken lock of the lab has: ``test_named_causes`` shows them."""
 UNUSUAL = "tests.locks_to_test."
 CORRECT = (
     "redlock",
@@ -124,4 +126,4 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 def test_broken_locks_name_causes_that_there_are() -> None:
-    assert {*CAUSE_KEYS, "unknown"} == set(CAUSES)
+    assert {*CAUSE_KEYS, *OF_OTHER_LOCKS, "unknown"} == set(CAUSES)

@@ -1,0 +1,190 @@
+"""The cause that is named is the act of the lock that did the harm, with its place in the lock's own code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.examine.detector import Cause
+from lab.examine.evidence import Evidence
+from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
+from lab.examine.places import places_of
+from lab.examine.programs import ALICE, BOB, S_NS, Setting
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
+from tests.locks_to_test import misleading
+
+pytestmark = pytest.mark.usefixtures("_patched")
+
+MS_NS = 10**6
+LOCKS = "tests.locks_to_test"
+CANCELLED = Round(0, 3 * S_NS, cancel_ns=100_000)
+
+
+def trial(lock: str, alice: tuple[Round, ...], bob: tuple[Round, ...] = (), *faults: Fault) -> Trial:
+    options: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+    clients = {ALICE: alice, BOB: bob}
+    return Setting(f"{LOCKS}.{lock}", options, 1).with_clients(clients, faults)
+
+
+def of_alice(kind: str, when: When, *, lasts_ns: int = 0, direction: str = "both") -> Fault:
+    return Fault(kind, when, ALICE, ("A",), lasts_ns=lasts_ns, direction=direction)  # type: ignore[arg-type]
+
+
+OWED = trial(
+    "misleading:KeepsItsConnection", (CANCELLED, Round(S_NS, 3 * S_NS)), (Round(3 * S_NS // 10, 3 * S_NS),)
+)
+OWED_LATE = trial(
+    "misleading:KeepsItsConnection",
+    (Round(0, 0), Round(0, 3 * S_NS)),
+    (Round(3 * S_NS // 10, 3 * S_NS),),
+    of_alice("hold", When("asks", ALICE, 2), lasts_ns=1950 * MS_NS, direction="replies"),
+)
+OF_ANOTHER = trial("misleading:OneTokenForAKey", (Round(0, 13 * S_NS),), (Round(21 * S_NS // 2, 3 * S_NS),))
+TWICE = trial(
+    "misleading:CountsEachTry",
+    (Round(0, S_NS),),
+    (Round(3 * S_NS // 10, S_NS),),
+    of_alice("cut", When(), lasts_ns=5 * MS_NS, direction="replies"),
+)
+PROLONGED = trial(
+    "misleading:ProlongsWhatIsThere",
+    (Round(0, 3 * S_NS, ends="keep"),),
+    (Round(3 * S_NS // 10, 3 * S_NS),),
+)
+REPLACED = trial(
+    "misleading:ExtendsByReplacing",
+    (Round(0, 0, extends=1), Round(0, 3 * S_NS, extends=1)),
+    (Round(11 * S_NS, 3 * S_NS), Round(0, 3 * S_NS)),
+    of_alice("hold", When("extends", ALICE, 2), lasts_ns=13 * S_NS, direction="requests"),
+)
+UNTOLD = trial(
+    "misleading:WaitsForTheBell",
+    (Round(0, 3 * S_NS), Round(15 * S_NS, 3 * S_NS)),
+    (Round(3 * S_NS // 10, 3 * S_NS),),
+    Fault("crash", When("releases", ALICE), nodes=("A",), lasts_ns=100 * MS_NS),
+)
+GHOST = trial(
+    "misleading:PollsOnForNobody",
+    (Round(S_NS, S_NS, cancel_ns=500 * MS_NS),),
+    (Round(0, 2 * S_NS),),
+)
+
+
+def causes(trial: Trial, finding: str) -> list[Cause]:
+    with trials():
+        violation = all_violations(run_trial(trial))[finding]
+        return causes_of(run_trial(trial, watch=True), violation)
+
+
+def source(file: str) -> list[str]:
+    return (Path(misleading.__file__).parent / file).read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("trial", "finding", "kind", "seen", "place"),
+    [
+        pytest.param(
+            OWED,
+            "overlap",
+            "mistakes-reply",
+            "Alice's acquire of 1001 ms succeeded before A can have answered its SET",
+            'misleading.py: await self._call("SET", key, token, "NX", "PX", ttl_ns // MS_NS)',
+            id="the reply to a request that was given up",
+        ),
+        pytest.param(
+            OWED_LATE,
+            "overlap",
+            "mistakes-reply",
+            "Alice's acquire of 1803 ms succeeded although A had refused its SET: on the same connection its "
+            "acquire of 3 ms, which ended without an answer at 503 ms, had left a reply to be read",
+            'misleading.py: await self._call("SET", key, token, "NX", "PX", ttl_ns // MS_NS)',
+            id="a reply that comes later",
+        ),
+        pytest.param(
+            OF_ANOTHER,
+            "overlap",
+            "others-token",
+            "Alice's release at 13.00 s deleted Bob's key on A: it sent Bob's token to compare the key with",
+            'plain.py: await self._call("EVAL", script, 1, key, *arguments)',
+            id="a script that compares with another client's token",
+        ),
+        pytest.param(
+            TWICE,
+            "unavailable",
+            "counts-twice",
+            "Alice's acquire of 0 ms was counted twice on A, by HINCRBY at 0 ms and at 5 ms",
+            'misleading.py: await self._call("EVAL", ENTER, 1, key, token, ttl_ns // MS_NS)',
+            id="a repeated request that counts",
+        ),
+        pytest.param(
+            PROLONGED,
+            "leak",
+            "extends-others-key",
+            "Bob's acquire at 300 ms prolonged Alice's key on A: PEXPIRE without comparing the token",
+            'misleading.py: asyncio.gather( self._call("SETNX", key, token), '
+            'self._call("PEXPIRE", key, ttl_ns // MS_NS), )',
+            id="a refused acquire that prolongs",
+        ),
+        pytest.param(
+            REPLACED,
+            "overlap",
+            "extends-others-key",
+            "Alice's extension at 14.51 s replaced Bob's key on A: SET does not compare the token",
+            'misleading.py: await self._call("SET", lease.key, lease.token, "XX", "GET", "PX", '
+            "ttl_ns // MS_NS)",
+            id="an extension that comes when its client asks anew",
+        ),
+        pytest.param(
+            UNTOLD,
+            "unavailable",
+            "sleeps-on",
+            "Bob's acquire waited on for 12.9 s with the lock free",
+            'misleading.py: await bell.call("BLPOP", f"{key}:bell", 0)',
+            id="a wait that a short fault does not explain",
+        ),
+        pytest.param(
+            GHOST,
+            "unavailable",
+            "goes-on",
+            "Alice's acquire of 1000 ms was cancelled at 1500 ms, but a task of it went on",
+            'plain.py: await self._call("EVALSHA", digest, 1, key, *arguments)',
+            id="a task that outlives its acquire",
+        ),
+    ],
+)
+def test_the_first_cause_is_the_act_itself(
+    trial: Trial, finding: str, kind: str, seen: str, place: str
+) -> None:
+    first = causes(trial, finding)[0]
+    assert first.kind == kind
+    assert first.seen.startswith(seen)
+    sent = first.places[-1]
+    assert f"{sent.file}: {sent.text}" == place
+    assert sent.text.split()[0] in source(sent.file)[sent.line - 1]
+
+
+def test_the_calls_that_led_to_it_are_named_across_tasks() -> None:
+    """What is sent in a task of its own was made somewhere, too."""
+    places = causes(GHOST, "unavailable")[0].places
+    assert [each.function for each in places[:2]] == ["PollsOnForNobody.acquire", "PollsOnForNobody._poll"]
+
+
+def test_an_operation_that_does_not_end_is_shown_where_it_waits() -> None:
+    left = trial("misleading:WaitsForTheBell", (Round(0, 3 * S_NS, ends="keep"),))
+    with trials():
+        seen = Evidence(run_trial(left, watch=True))
+    waiting = seen.operations[-1]
+    assert (waiting.client, waiting.f, waiting.how) == (ALICE, "acquire", "open")
+    assert places_of(seen, "hangs", waiting)[-1].text == 'await bell.call("BLPOP", f"{key}:bell", 0)'
+
+
+def test_looking_changes_nothing() -> None:
+    with trials():
+        for each in (OWED, UNTOLD, GHOST):
+            events = [dict(event) for event in run_trial(each, watch=True).events]
+            for event in events:
+                event.pop("_nodes", None)
+            assert events == run_trial(each).events
