@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import Final
 
@@ -17,7 +18,7 @@ from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, DRAWN_KINDS, SINGLES, Doubles, drawn, parts
+from lab.examine.plan import DRAWN, DRAWN_KINDS, SINGLES, Doubles, again, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import OutOfTime, Progress
@@ -100,11 +101,14 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     )
     if reentrant:
         profile.not_tried.append(
-            "a holder that takes the lock again, or releases it twice: this lock counts how often it is taken"
+            "a holder that takes the lock again while others ask or something fails, or releases it twice: "
+            "this lock counts how often it is taken"
         )
     if is_driver(setting.lock):
         profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
     finite = parts(setting, profile.kind, programs, random)
+    if reentrant:
+        finite = chain([again(setting)], finite)
     if is_driver(setting.lock):  # a real process: the budget may end before any of them is through
         _try_situations(examination, setting, profile, programs)
         examination.try_in_turn(list(finite))

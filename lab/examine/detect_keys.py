@@ -290,6 +290,34 @@ def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
         yield Cause("leaves-keys", seen, entry.time_ns, entry)
 
 
+def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
+    """A try that is refused by the key of an earlier one of its acquire, which nothing was sent to undo."""
+    own: dict[tuple[str, int, str], tuple[Executed, str]] = {}
+    for entry in evidence.outcome.commands:
+        operation = evidence.operation_at(entry.client, entry.time_ns)
+        if operation is None or operation.f != "acquire" or entry.in_script:
+            continue
+        where = (entry.client, operation.called_ns, entry.node)
+        earlier, value = own.get(where, (None, ""))
+        if earlier is not None and value in entry.words:
+            del own[where]  # it compares
+        elif earlier is not None and entry.name == earlier.name and _still_has(entry, value):
+            seen = (
+                f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} was refused on "
+                f"{entry.node} by the key of its own try at {evidence.at(earlier.time_ns)}, and nothing "
+                "was sent to undo that"
+            )
+            yield Cause("leaves-keys", seen, entry.time_ns)
+        for _, old, new in entry.changes():
+            if old is None and new is not None and new in entry.words:
+                own[where] = entry, new
+
+
+def _still_has(entry: Executed, value: str) -> bool:
+    """Whether a command changed no key, and one of them has this value."""
+    return not entry.changes() and any(there == value for there, _ in entry.before.values())
+
+
 def own_refusals(evidence: Evidence) -> Iterator[tuple[Operation, Executed, int]]:
     """The acquires of which a command was repeated and met the key that it had set, and when that was."""
     first: dict[tuple[int, str, tuple[str, ...]], Executed] = {}
@@ -321,6 +349,7 @@ def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
                 value
                 for key, (value, left) in entry.after.items()
                 if left is not None and (entry.before.get(key, ("", 0))[1] or 0) + 1 < left
+                if entry.client in evidence.writers.get(value, {entry.client})
             }
             asks_anew = any(
                 each.f == "acquire"

@@ -8,6 +8,7 @@ from checker.words import listed
 from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whose
 from lab.examine.evidence import MS_NS, Evidence, Operation
 from lab.examine.judge import labels
+from lab.examine.own_findings import too_much_ns
 
 
 def too_few_votes(evidence: Evidence) -> Iterator[Cause]:
@@ -104,6 +105,22 @@ def late_deadline(evidence: Evidence) -> Iterator[Cause]:
 
 def _beyond(over_ms: float) -> str:
     return "at the very end" if over_ms <= 0 else f"{over_ms:.0f} ms beyond the end"
+
+
+def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
+    """A grant or an extension that claims more time than the nodes say that its key has left."""
+    for index in evidence.outcome.left_ns:
+        over_ns = too_much_ns(evidence.outcome, index)
+        event = evidence.outcome.events[index]
+        if over_ns > 0:
+            name = "acquire" if event["f"] == "acquire" else "extension"
+            kind = "late-deadline" if event["f"] == "acquire" else "late-extension-deadline"
+            seen = (
+                f"{whose(event['client'])} {name} ended at {evidence.at(event['time_ns'])} and claims "
+                f"{event['claimed_ns'] / MS_NS:.0f} ms, {over_ns / MS_NS:.0f} ms more than a majority of the "
+                "nodes keeps its key"
+            )
+            yield Cause(kind, seen, event["time_ns"])
 
 
 def _first_command_ns(evidence: Evidence, operation: Operation) -> int:

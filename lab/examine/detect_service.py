@@ -11,6 +11,7 @@ from lab.examine.detect_keys import own_refusals
 from lab.examine.detect_requests import ended
 from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
+from lab.examine.keys_that_stay import left_at_release
 from lab.search.guard import CANCELLED
 from lab.search.watch import Executed
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -64,6 +65,16 @@ def _left_by(evidence: Evidence, owner: str, node: str, time_ns: int) -> tuple[E
             how = "was granted" if operation.how == "ok" else ended(evidence, operation)
             return entry, f"{name}, which {how}, set a key"
     return None, f"{whose(owner)} key was left"
+
+
+def stops_releasing(evidence: Evidence) -> Iterator[Cause]:
+    """A release that failed at one node, and left the key on others that nothing kept from answering."""
+    for release, refused, nodes in left_at_release(evidence):
+        seen = (
+            f"{whose(release.client)} key lies on {listed(nodes)} at {evidence.at(refused.called_ns)}, "
+            f"though its release of {evidence.at(release.called_ns)} could have reached them"
+        )
+        yield Cause("leaves-keys", seen, release.called_ns)
 
 
 def _was_unanswered(evidence: Evidence, client: str, refused: Operation) -> bool:

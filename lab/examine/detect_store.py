@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from lab.examine.detector import Cause, who, whose
 from lab.examine.evidence import Evidence, Operation
+from lab.examine.own_findings import overtaken_grants
+from lab.search.actor import KEY
 from lab.search.watch import Executed
 
 
@@ -23,6 +25,13 @@ def fences(evidence: Evidence) -> Iterator[Cause]:
             )
             yield Cause("fence-not-increasing", seen, grant.ended_ns, _drawn_by(evidence, grant, fence))
         before = grant
+    for earlier, later in overtaken_grants(evidence):
+        fence, began_ns = later.event["fence"], evidence.began_ns(later) or 0
+        seen = (
+            f"{whose(later.client)} key was set at {evidence.at(began_ns)}, after {who(earlier.client)} had "
+            f"been granted fence {earlier.event['fence']}, and its own fence is {fence}"
+        )
+        yield Cause("fence-not-increasing", seen, began_ns)
 
 
 def _drawn_by(evidence: Evidence, grant: Operation, fence: object) -> Executed | Operation:
@@ -92,5 +101,6 @@ def mixes_keys(evidence: Evidence) -> Iterator[Cause]:
         return
     for client, rounds in evidence.outcome.trial.clients.items():
         if any(each.other for each in rounds):
-            seen = f"{whose(client)} lock on one key goes wrong when the same object takes another key"
+            other = evidence.outcome.trial.other_key
+            seen = f"{whose(client)} lock {KEY!r} goes wrong when the same object takes {other!r} as well"
             yield Cause("mixes-keys", seen)

@@ -162,6 +162,22 @@ class Evidence:
         """The acquires that succeeded."""
         return (each for each in self.operations if each.f == "acquire" and each.how == "ok")
 
+    def began_ns(self, grant: Operation) -> int | None:
+        """When a majority of the nodes had the token of a grant: it was not granted before; None: not known.
+
+        That is so of a token that is used again. Where fewer nodes had it, the first of them counts.
+        """
+        token = grant.event.get("token")
+        first: dict[str, int] = {}
+        for entry in self.outcome.commands if token else ():
+            if entry.node not in first and any(str(token) in value for value, _ in entry.after.values()):
+                first[entry.node] = entry.time_ns
+        times = sorted(first.values())
+        if not times or times[0] < grant.called_ns:
+            return None
+        majority = self.outcome.trial.nodes // 2 + 1
+        return times[majority - 1] if len(times) >= majority else times[0]
+
     def release_of(self, grant_id: str) -> Operation | None:
         """The first release of a grant."""
         found = (each for each in self.operations if each.f == "release" and each.grant_id == grant_id)

@@ -47,7 +47,8 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
         found.setdefault(HANG, Violation(HANG, headline, evidence, clients=(event["client"],)))
     if suspicious(outcome):
         for finding in named(outcome):
-            if finding.severity is Severity.VIOLATION:
+            of_one = finding.name == "overlap" and len(set(finding.clients)) == 1
+            if finding.severity is Severity.VIOLATION and not (of_one and outcome.trial.reentrant):
                 found.setdefault(finding.name, _violation(finding))
     return found
 

@@ -12,14 +12,18 @@ from typing import Any, Final
 from lab.errors import UnknownOutcome
 from lab.examine.evidence import Evidence, Operation
 from lab.examine.judge import Violation, labels, violations
+from lab.examine.keys_that_stay import LEAK, keys_that_stay
 from lab.examine.kinds import CLOCKS
 from lab.search.relevant import UNATTENDED
 from lab.search.runner import Outcome, run_trial
+from lab.search.trial import CLOCK_KINDS
 
-LEAK: Final = "leak"
 FALSE_VALIDITY: Final = "false-validity"
+FENCE_ORDER: Final = "fence-order"
 AFTER_LEASES: Final = 2
 """So many leases after a release, and after the last fault, no key may be there any more."""
+ROUNDED_NS: Final = 3_000_000
+"""Nodes keep keys for whole milliseconds."""
 
 
 def all_violations(outcome: Outcome) -> dict[str, Violation]:
@@ -35,6 +39,9 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
     if not labels(outcome.trial) & CLOCKS:
         yield from _over_at_return(outcome)
         yield from _kept_alive(outcome)
+        yield from keys_that_stay(outcome)
+        yield from _claims_too_much(outcome)
+        yield from _fence_of_who_was_overtaken(outcome)
 
 
 def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
@@ -119,3 +126,81 @@ def _kept_alive(outcome: Outcome) -> Iterator[Violation]:
             seen = f"{owner}'s release was not answered, and nobody was granted the lock since"
             yield Violation(LEAK, headline, (seen,), clients=(event["client"], owner))
             return
+
+
+def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
+    """A lease that is claimed for longer than a majority of the nodes keeps its key; no clock was moved."""
+    if any(fault.kind in (*CLOCK_KINDS, "pause", "power_cut") for fault in outcome.trial.faults):
+        return
+    for index, left_ns in outcome.left_ns.items():
+        if (over_ns := too_much_ns(outcome, index)) > 0:
+            event = outcome.events[index]
+            what = {"acquire": "acquire", "extend": "extension"}[event["f"]]
+            headline = (
+                f"{event['client']}'s {what} claims {over_ns / 1e9:.2f} s more than its key will be there"
+            )
+            seen = (
+                f"it claims {event['claimed_ns'] / 1e9:.2f} s, and a majority keeps its key for "
+                f"{left_ns / 1e9:.2f} s"
+            )
+            yield Violation(FALSE_VALIDITY, headline, (seen,), clients=(event["client"],))
+            return
+
+
+def too_much_ns(outcome: Outcome, index: int) -> int:
+    """By how much the claim of an event is longer than the nodes keep the key.
+
+    0 if it is not, or by no more than a correct lock without a margin may be off.
+    """
+    left_ns = outcome.left_ns.get(index)
+    over_ns = 0 if left_ns is None else int(outcome.events[index]["claimed_ns"]) - left_ns
+    return over_ns if over_ns > ROUNDED_NS + outcome.trial.ttl_ns // 100 else 0
+
+
+def _fence_of_who_was_overtaken(outcome: Outcome) -> Iterator[Violation]:
+    """A grant with a smaller fence than another that had been returned before its key was on the nodes.
+
+    The checker goes by that order where nodes are observed. It is looked at only where grants were returned
+    with fences that do not grow, although their calls overlap: then the events of clients do not tell it.
+    """
+    if not _went_back(outcome):
+        return
+    try:
+        evidence = Evidence(run_trial(outcome.trial, watch=True))
+    except UnknownOutcome:
+        return
+    for earlier, later in overtaken_grants(evidence):
+        fences = earlier.event["fence"], later.event["fence"]
+        headline = (
+            f"{later.client} was granted fence {fences[1]} after {earlier.client} got fence {fences[0]}"
+        )
+        seen = (
+            f"{earlier.client} was granted the lock at {evidence.at(earlier.ended_ns)}, and only then "
+            f"{later.client}'s key was set, at {evidence.at(evidence.began_ns(later) or 0)}"
+        )
+        yield Violation(FENCE_ORDER, headline, (seen,), clients=(earlier.client, later.client))
+        return
+
+
+def overtaken_grants(evidence: Evidence) -> Iterator[tuple[Operation, Operation]]:
+    """Two grants, the second with the smaller fence, though its key was set after the first was returned."""
+    fenced = [grant for grant in evidence.grants() if grant.event.get("fence") is not None]
+    for later in fenced:
+        began_ns = evidence.began_ns(later)
+        for earlier in fenced:
+            backwards = later.event["fence"] < earlier.event["fence"]
+            same_key = later.event.get("key") == earlier.event.get("key")
+            if began_ns is not None and backwards and same_key and earlier.ended_ns < began_ns:
+                yield earlier, later
+
+
+def _went_back(outcome: Outcome) -> bool:
+    """Whether a grant was returned with a smaller fence than one that was returned before it."""
+    highest: dict[str, int] = {}
+    for event in outcome.events:
+        fence = event.get("fence") if event["type"] == "ok" and event["f"] == "acquire" else None
+        if fence is not None:
+            if fence < highest.get(event["key"], fence):
+                return True
+            highest[event["key"]] = fence
+    return False

@@ -14,6 +14,7 @@ from lab.examine.boundaries import first_faults, second_faults, single_faults
 from lab.examine.kinds import Kind
 from lab.examine.names_of_keys import other_names
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
+from lab.examine.reentrant import taken_again
 from lab.examine.result import Part
 from lab.search.draw import RandomDraw, Space, draw_trial, mutated
 from lab.search.trial import Fault, Round, Trial
@@ -43,6 +44,7 @@ KEPT_MAX: Final = 24
 """How many of the trials that reached new states random trials are made from."""
 
 PLAIN = "programs without faults"
+AGAIN = "holders that take the lock again"
 SPLITS = "clients that reach different nodes"
 CANCELS = "cancelled attempts"
 NAMES = "two locks with different names"
@@ -60,6 +62,14 @@ def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
         for program in programs
         for seed in SEEDS
     ]
+
+
+def again(setting: Setting) -> tuple[Part, list[Trial]]:
+    """For a lock that counts how often it is taken: its holder takes it again, with leases of any length."""
+    trials = [
+        replace(taken_again(with_ttl(setting, ttl_ns)), seed=seed) for ttl_ns in TTLS_NS for seed in SEEDS
+    ]
+    return Part(AGAIN, "alone, leases of 0.7, 1.5 and 5 s", of=len(trials)), trials
 
 
 def splits(setting: Setting, kind: Kind) -> list[Trial]:

@@ -1,11 +1,17 @@
-"""Whether a lock may be taken again by the client that holds it: then to do so is no violation."""
+"""Whether a lock may be taken again by the client that holds it: then to do so is no violation.
+
+Such a lock is tried with a holder that takes it again, alone and without faults: what another client may get
+meanwhile the checker counts from each grant's own call, and only the first of them made the lease.
+"""
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
 from lab.examine.programs import ALICE, BOB, Setting
 from lab.search.runner import run_trial
-from lab.search.trial import Round
+from lab.search.trial import Round, Trial
 
 
 def is_reentrant(setting: Setting) -> bool:
@@ -27,3 +33,10 @@ def is_reentrant(setting: Setting) -> bool:
     refused = any(e["client"] == BOB and e["type"] == "fail" for e in ended)
     granted = [e for e in ended if e["client"] == ALICE and e["type"] == "ok"]
     return refused and len(granted) == 2 and granted[1]["time_ns"] - granted[0]["time_ns"] < ttl_ns // 2
+
+
+def taken_again(setting: Setting) -> Trial:
+    """Alice takes the lock again in the middle of her lease, and gives back what she took last."""
+    ttl_ns = setting.ttl_ns
+    rounds = (Round(0, ttl_ns // 2, ends="keep"), Round(ttl_ns // 10, ttl_ns // 10))
+    return replace(setting.with_clients({ALICE: rounds}, demand=False), reentrant=True)

@@ -19,12 +19,14 @@ from lab.errors import UnknownOutcome
 from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
 from lab.examine.evidence import NEVER, Operation
+from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
 from lab.examine.lost_majority import lost_majority
-from lab.examine.plan import with_nodes, with_ttl
+from lab.examine.plan import with_ttl
 from lab.examine.probes import Profile
-from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting, split
+from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.seen import Seen
+from lab.examine.sharing import disjoint, shared
 from lab.search.runner import run_trial
 from lab.search.trial import START_NS, Fault, Moment, Round, Trial, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -40,7 +42,6 @@ SHORT_LEASES: Final = ("kept", "contend", "whole lease", "extended")
 """The programs without faults that are tried with short leases, too."""
 UNDER_WAY_NS: Final = 100_000
 """So long after it was sent a request is still under way."""
-SPLITS: Final = ((1, 1), (2, 2), (2, 3), (3, 2))
 SHORTEST_NS: Final = 70 * MS_NS
 """Time-outs for a node that are shorter than this would make for leases below 100 ms."""
 OPERATIONS: Final = ("acquire", "extend", "release")
@@ -79,6 +80,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         lost_majority(patient(setting, LONG_TTL_NS)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),
         overtaken(setting) if kind.quorum else iter(()),
+        in_between(setting, fenced=kind.fenced, extends=profile.extends),
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
         lost_replies(patient(setting, LONG_TTL_NS), profile),
     ]
@@ -105,29 +107,6 @@ def bare(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
         if program.name == name
     ]
     yield from (trial for pair in zip_longest(usual, short) for trial in pair if trial is not None)
-
-
-def shared(setting: Setting) -> Iterator[Trial]:
-    """Both ask at once and share the nodes between them; one node is silent, or their number is even."""
-    late_ns = setting.ttl_ns // 20
-    for nodes, silent in ((setting.nodes, 1), (setting.nodes - 1, 0)):
-        names = tuple("ABCDEFG"[: nodes - silent])
-        gone = tuple("ABCDEFG"[nodes - silent : nodes])
-        half = len(names) // 2
-        faults = [
-            *(Fault("cut", When(), client, gone) for client in (ALICE, BOB) if gone),
-            Fault("delay", When(), ALICE, names[half:], late_ns, 2 * late_ns, "requests"),
-            Fault("delay", When(), BOB, names[:half], late_ns, 2 * late_ns, "requests"),
-        ]
-        turn = Round(0, setting.ttl_ns // 10)
-        yield with_nodes(setting, nodes).with_clients({ALICE: (turn,), BOB: (turn,)}, tuple(faults))
-
-
-def disjoint(setting: Setting) -> Iterator[Trial]:
-    """Each client reaches some nodes only, and no node is reached by both."""
-    for of_alice, of_bob in SPLITS:
-        if of_alice + of_bob <= setting.nodes:
-            yield split(setting, of_alice, of_bob)
 
 
 def away(setting: Setting, kind: Kind) -> Iterator[Trial]:

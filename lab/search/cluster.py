@@ -23,6 +23,13 @@ from lab.substrates.sim.node import PORT, SimNode
 ANSWERED: Final = Probe(reached=True, round_trip_ns=0)
 SILENT: Final = Probe(reached=False, round_trip_ns=0)
 ALONE: Final = Role("master", 0, linked=False)
+NEVER: Final = 1 << 62
+"""The end of a key that has none."""
+
+
+def is_of(token: bytes, value: object) -> bool:
+    """Whether a key's value is a token, or a hash that has it as a field or as what stands there."""
+    return value == token or (isinstance(value, dict) and (token in value or token in value.values()))
 
 
 class TrialMachine(SimMachine):
@@ -94,6 +101,21 @@ class TrialNode(TrialMachine, SimNode):
         if until_ms is not None and self.host.clock.wall_ns() // 1_000_000 > until_ms:
             return None
         return keys.data.get(key)
+
+    def keeps_for_ns(self, token: bytes) -> int:
+        """For how long it keeps a token yet, under whatever key: 0 if it does not, ``NEVER`` if nobody knows.
+
+        That is so while it is down, and of a key without an end.
+        """
+        if self._model is None or self.host.down:
+            return NEVER
+        keys, longest_ns = self._model.keys, 0
+        for key, value in keys.data.items():
+            if is_of(token, value):
+                until_ms = keys.expires.get(key)
+                left_ns = NEVER if until_ms is None else until_ms * 1_000_000 - self.host.clock.wall_ns()
+                longest_ns = max(longest_ns, left_ns)
+        return longest_ns
 
     def take_apart(self) -> None:
         """The trial is over: refer to nothing any more."""

@@ -23,7 +23,7 @@ from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
 from lab.search.actor import ClientContext, act, lock_of, store_client_class
 from lab.search.branches import TAKEN
-from lab.search.cluster import TrialCluster, TrialNode
+from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
 from lab.search.guard import Failure
@@ -77,6 +77,10 @@ class Outcome:
     """The clients whose code looked at its wall clock, if the trial was watched."""
     branches: frozenset[int] = frozenset()
     """Which steps of the lock's code were taken, inside of ``branches.noted``."""
+
+    left_ns: dict[int, int] = field(default_factory=dict)
+    """For how long yet as many nodes as make a grant kept its token when its client was told of it, or of an
+    extension: by the event's place, where that is known."""
 
     def digest(self) -> str:
         """A hash of the whole history."""
@@ -149,6 +153,7 @@ class TrialRun:
         self._wall_clock: set[str] = set()
         self._branches: frozenset[int] = frozenset()
         self._waiting: dict[str, tuple[Place, ...]] = {}
+        self._left_ns: dict[int, int] = {}
         if self._origins is not None:
             for name, client in self._cluster.clients.items():
                 note_wall_clock(client.host, self._wall_clock)
@@ -226,6 +231,7 @@ class TrialRun:
             self._waiting,
             frozenset(self._wall_clock),
             self._branches,
+            self._left_ns,
         )
 
     def _take_apart(self) -> None:
@@ -250,7 +256,7 @@ class TrialRun:
             client=client,
             nodes=[self._cluster.link(client, name).address for name in self._cluster.nodes],
             store=self._store_client(client),
-            sink=self._faults.listening(self._note if self._watch else self._events.append),
+            sink=self._faults.listening(self._note if self._watch else self._keep),
             passes=partial(self._faults.passes, client),
             clock_ns=loop.host.clock.monotonic_ns,
             record_clock_ns=self._now_ns,
@@ -282,8 +288,18 @@ class TrialRun:
             event["_nodes"] = [
                 name
                 for name, value in kept.items()
-                if (value is not None if token is None else _is_of(token.encode(), value))
+                if (value is not None if token is None else is_of(token.encode(), value))
             ]
+        self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        """Keep an event, and look how long nodes keep the token that a client was told to count on."""
+        if event["type"] == "ok" and event.get("claimed_ns") is not None and event.get("token"):
+            sought = event["token"].encode()
+            kept = sorted((node.keeps_for_ns(sought) for node in self._cluster.nodes.values()), reverse=True)
+            left_ns = kept[len(kept) // 2] or kept[0]  # where fewer than a majority have it, one has to do
+            if 0 < left_ns < NEVER:
+                self._left_ns[len(self._events)] = left_ns
         self._events.append(event)
 
     def _know_key(self, node_key: str) -> None:
@@ -308,11 +324,6 @@ class TrialRun:
         self._events.append({**about, "type": kind, "receipt": receipt.evidence})
         if begins and receipt.confirmed and fault.kind == "reset":
             self._record(fault, False, receipt)  # it is over as soon as it has happened
-
-
-def _is_of(token: bytes, value: object) -> bool:
-    """Whether a key's value is a token, or a hash that has it as a field or as what stands there."""
-    return value == token or (isinstance(value, dict) and (token in value or token in value.values()))
 
 
 def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:

@@ -148,7 +148,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
     A negative seed draws no latencies: the nodes always answer in one order, which depends on the seed.
     After its rounds each client asks for the lock again and again until it was granted it once, for
-    ``demand_ns`` at most; with 0 it does not ask.
+    ``demand_ns`` at most; with 0 it does not ask. Of a ``reentrant`` lock a client may have several grants.
     """
 
     lock: str
@@ -163,6 +163,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     horizon_ns: int = HORIZON_NS
     demand_ns: int = 0
     other_key: str = "another resource"
+    reentrant: bool = False
 
     @property
     def node_names(self) -> tuple[str, ...]:

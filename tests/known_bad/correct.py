@@ -15,6 +15,7 @@ from typing import Final
 
 from lab.examine.command import _options_for
 from lab.examine.examination import Examination
+from lab.examine.plan import again as again_by_holder
 from lab.examine.plan import drawn
 from lab.examine.profile import learn
 from lab.examine.programs import PROGRAMS, Setting
@@ -62,7 +63,7 @@ def row(lock: str) -> str:
             for each in PROGRAMS
             if (profile.extends or not each.extends) and not (again and each.takes_it_again)
         )
-        own = list(situations(setting, profile, programs))
+        own = [*(again_by_holder(setting)[1] if again else ()), *situations(setting, profile, programs)]
         schedules = defects = undecided = 0
         for seed in range(SEEDS):
             one = Examination(kind, dict(OPTIONS), BUDGET_S, workers=workers)

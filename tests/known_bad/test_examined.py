@@ -116,6 +116,27 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
     assert [defect.cause for defect in found.defects] == ["sleeps-on"]
 
 
+@pytest.mark.parametrize(
+    ("lock", "cause", "finding"),
+    [
+        pytest.param("quietly_broken:FenceDrawnFirst", "fence-not-increasing", "fence-order"),
+        pytest.param("quietly_broken:FreshLeaseAgain", "late-deadline", "false-validity"),
+        pytest.param(
+            "quietly_broken:ConfirmedLater", "late-deadline", "false-validity", marks=pytest.mark.full
+        ),
+        pytest.param(
+            "quietly_broken:LooksThenProlongs", "extends-others-key", "leak", marks=pytest.mark.full
+        ),
+        pytest.param("on_several:ReleaseStops", "leaves-keys", "unavailable", marks=pytest.mark.full),
+        pytest.param("on_several:UndoesAtTheEnd", "leaves-keys", "unavailable", marks=pytest.mark.full),
+    ],
+)
+def test_what_only_nodes_show_is_found_with_its_cause(lock: str, cause: str, finding: str) -> None:
+    found = examined(f"tests.locks_to_test.{lock}", SCHEDULES_MAX, first=True)
+    assert [(defect.cause, defect.findings[0]) for defect in found.defects] == [(cause, finding)]
+    assert found.defects[0].reference_lost == 0
+
+
 @pytest.mark.full
 def test_the_same_seed_finds_the_same() -> None:
     one, other = (examined("mutant:extends-anybodys", 600, seed=3) for _ in range(2))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
-from lab.locks.base import Lease
-from lab.locks.lease_options import NS_PER_MS
-from lab.locks.redlock import EXTEND_SCRIPT, Redlock, count_votes
+from lab.channel import NodeError
+from lab.locks.base import Indeterminate, Lease, NotAcquired
+from lab.locks.lease_options import NS_PER_MS, NS_PER_S
+from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, Redlock, count_votes
 
 
 class RefusedExtensionCounts(Redlock):
@@ -29,3 +31,43 @@ class CountsFromReplies(Redlock):
         lease = await super().acquire(key, ttl_ns)
         late_ns = self._surroundings.clock_ns() + ttl_ns - self.options.drift_ns(ttl_ns)
         return replace(lease, deadline_ns=late_ns, attempt_ns=None)
+
+
+class ReleaseStops(Redlock):
+    """Releases on one node after the other, and gives up at the first that does not answer."""
+
+    async def release(self, lease: Lease) -> None:
+        for channel in self._channels:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await channel.call("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token)
+            except (NodeError, TimeoutError) as error:
+                raise Indeterminate(str(error)) from error
+
+
+class UndoesAtTheEnd(Redlock):
+    """Tries again without undoing the try before, and undoes all of them when it gives up."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        tokens: list[str] = []
+        lease: Lease | None = None
+        try:
+            for attempt in range(self.options.retry_count):
+                if attempt:
+                    await asyncio.sleep(self.options.pause_ns(self._surroundings.random) / NS_PER_S)
+                tokens.append(self._surroundings.new_token())
+                if (lease := await self._tries(key, tokens[-1], ttl_ns)) is not None:
+                    return lease
+        finally:
+            for token in tokens if lease is None else ():
+                await self._undo(key, token)
+        raise NotAcquired(f"{key}: no majority", tokens, refused_by=0)
+
+    async def _tries(self, key: str, token: str, ttl_ns: int) -> Lease | None:
+        start_ns = self._surroundings.clock_ns()
+        taken = await self._take(key, token, ttl_ns)
+        over_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        in_time = self._surroundings.clock_ns() < over_ns
+        if count_votes(taken.votes, "yes") < self.quorum or not in_time:
+            return None
+        return Lease(key, token, ttl_ns, over_ns, attempt_ns=start_ns)

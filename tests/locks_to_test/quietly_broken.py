@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
 from tests.locks_to_test.plain import MS_NS, S_NS, Plain
+from tests.locks_to_test.unusual import Reentrant
 from tests.locks_to_test.watchdog import Watchdog
 
 TAKE_TURN = """
@@ -114,3 +116,47 @@ class GoesOnWhenCancelled(Plain):
             except NotAcquired:
                 if self._around.clock_ns() >= give_up_ns:
                     raise
+
+
+class FenceDrawnFirst(Plain):
+    """Draws its fence, and then asks for the lock: who is overtaken in between has the smaller number."""
+
+    hands_out_fences = True
+
+    async def _try(self, key: str, token: str, ttl_ns: int, start_ns: int) -> Lease | None:
+        fence = int(str(await self._call("INCR", f"{key}:count")))
+        lease = await super()._try(key, token, ttl_ns, start_ns)
+        return None if lease is None else replace(lease, fence=fence)
+
+
+class ConfirmedLater(Plain):
+    """Looks whether it has the lock if the answer was lost, and counts the lease from there."""
+
+    async def _try(self, key: str, token: str, ttl_ns: int, start_ns: int) -> Lease | None:
+        try:
+            return await super()._try(key, token, ttl_ns, start_ns)
+        except NodeError:
+            start_ns = self._around.clock_ns()
+            if await self._call("GET", key) != token.encode():
+                raise
+            over_ns = start_ns + ttl_ns - self.margin_ns(ttl_ns, {})
+            return Lease(key, token, ttl_ns, over_ns, attempt_ns=start_ns)
+
+
+class FreshLeaseAgain(Reentrant):
+    """Who takes the lock again is promised a whole lease, and the key is not prolonged."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = await super().acquire(key, ttl_ns)
+        start_ns = self._around.clock_ns()
+        over_ns = start_ns + ttl_ns - self.margin_ns(ttl_ns, {})
+        return lease if self._held[key][1] == 1 else replace(lease, deadline_ns=over_ns, attempt_ns=start_ns)
+
+
+class LooksThenProlongs(Plain):
+    """Compares the token in one request and prolongs the key in the next, whose ever it is by then."""
+
+    async def _prolong(self, lease: Lease, ttl_ns: int) -> object:
+        if await self._call("GET", lease.key) != lease.token.encode():
+            return False
+        return await self._call("PEXPIRE", lease.key, ttl_ns // MS_NS)

@@ -16,7 +16,7 @@ from lab.examine.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.progress import OutOfTime
 from lab.examine.result import Part
-from lab.examine.situations import shared
+from lab.examine.sharing import shared
 from lab.examine.tried import Tried
 from lab.examine.words import defect_words
 from lab.search.runner import run_trial, trials

@@ -21,7 +21,7 @@ from lab.examine.boundaries import (
     targets_of,
 )
 from lab.examine.kinds import Kind
-from lab.examine.plan import BEYOND, CANCELS, PLAIN, SINGLES, SPLITS, Doubles, drawn, parts
+from lab.examine.plan import BEYOND, CANCELS, NAMES, PLAIN, SINGLES, SPLITS, Doubles, drawn, parts
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.reentrant import is_reentrant
 from lab.search.runner import run_trial, trials
@@ -121,9 +121,9 @@ def test_the_parts_say_how_many_schedules_they_have() -> None:
         alone = {
             part.name for part, _ in parts(Setting("single", OPTIONS, 1), Kind(False), PROGRAMS, Random(1))
         }
-    assert list(found) == [PLAIN, SPLITS, CANCELS, BEYOND, SINGLES]
+    assert list(found) == [PLAIN, SPLITS, CANCELS, NAMES, BEYOND, SINGLES]
     assert all(part.of == len(made) > 0 for part, made in found.values())
-    assert alone == {PLAIN, CANCELS, BEYOND, SINGLES}
+    assert alone == {PLAIN, CANCELS, NAMES, BEYOND, SINGLES}
     assert {trial.nodes for trial in found[SPLITS][1]} == {2, 3, 4, 5, 7}
 
 

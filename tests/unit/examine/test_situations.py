@@ -12,17 +12,16 @@ from lab.examine.lost_majority import lost_majority
 from lab.examine.own_findings import all_violations
 from lab.examine.probes import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
+from lab.examine.sharing import disjoint, shared
 from lab.examine.situations import (
     LONG_TTL_NS,
     OPERATIONS,
     away,
     bare,
     clocks,
-    disjoint,
     outlived,
     overtaken,
     patient,
-    shared,
     situations,
     slow_replies,
 )

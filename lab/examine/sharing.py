@@ -1,0 +1,46 @@
+"""Situations in which two clients share the nodes between them, so that neither has a majority at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.examine.programs import ALICE, BOB, Setting, split
+from lab.search.trial import Fault, Round, Trial, When
+
+SPLITS: Final = ((1, 1), (2, 2), (2, 3), (3, 2))
+MANY_TRIES: Final = {"retry_count": 20}
+"""Options with which an acquire goes on for longer than a free lock may be refused, if no try succeeds."""
+
+
+def shared(setting: Setting) -> Iterator[Trial]:
+    """Both ask at once and share the nodes between them; one node is silent, or their number is even."""
+    late_ns = setting.ttl_ns // 20
+    for nodes, silent in ((setting.nodes, 1), (setting.nodes - 1, 0)):
+        names = tuple("ABCDEFG"[: nodes - silent])
+        gone = tuple("ABCDEFG"[nodes - silent : nodes])
+        half = len(names) // 2
+        faults = [
+            *(Fault("cut", When(), client, gone) for client in (ALICE, BOB) if gone),
+            Fault("delay", When(), ALICE, names[half:], late_ns, 2 * late_ns, "requests"),
+            Fault("delay", When(), BOB, names[:half], late_ns, 2 * late_ns, "requests"),
+        ]
+        turn = Round(0, setting.ttl_ns // 10)
+        trial = with_nodes(setting, nodes).with_clients({ALICE: (turn,), BOB: (turn,)}, tuple(faults))
+        yield trial
+        if "retry_count" in setting.options:
+            yield replace(trial, options={**trial.options, **MANY_TRIES})
+
+
+def disjoint(setting: Setting) -> Iterator[Trial]:
+    """Each client reaches some nodes only, and no node is reached by both."""
+    for of_alice, of_bob in SPLITS:
+        if of_alice + of_bob <= setting.nodes:
+            yield split(setting, of_alice, of_bob)
+
+
+def with_nodes(setting: Setting, nodes: int) -> Setting:
+    """The same setting with so many nodes."""
+    return Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences)

@@ -1,0 +1,162 @@
+"""What only the simulated nodes show: who was overtaken, what is claimed too much, whose keys stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from lab.examine.in_between import impatient, in_between, late_extension, outrun
+from lab.examine.judge import violations
+from lab.examine.keys_that_stay import keys_that_stay
+from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
+from lab.examine.plan import again
+from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
+from lab.examine.sharing import shared
+from lab.search.command import OPTIONS
+from lab.search.runner import Outcome, run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
+
+pytestmark = pytest.mark.usefixtures("_patched")
+
+LOCKS = "tests.locks_to_test"
+BROKEN = f"{LOCKS}.quietly_broken"
+
+
+@pytest.fixture(autouse=True)
+def _trials() -> Iterator[None]:
+    with trials():
+        yield
+
+
+def on_one(lock: str) -> Setting:
+    return Setting(lock, OPTIONS, 1)
+
+
+def found(some: Iterator[Trial] | list[Trial]) -> set[tuple[str, str]]:
+    """All findings, each with its first cause."""
+    seen = set()
+    for trial in some:
+        for violation in all_violations(run_trial(trial)).values():
+            causes = [each.kind for each in causes_of(run_trial(trial, watch=True), violation)]
+            seen.add((violation.finding, causes[0] if causes else ""))
+    return seen
+
+
+def one_node_away(lock: str) -> Trial:
+    """The first of five nodes is down when Alice gives the lock back; Bob asks from then on."""
+    down = Fault("crash", When("releases", ALICE), nodes=("A",))
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
+    return Setting(lock, OPTIONS).with_clients(clients, (down,))
+
+
+@pytest.mark.parametrize(
+    ("some", "expected"),
+    [
+        (lambda: outrun(on_one(f"{BROKEN}:FenceDrawnFirst")), ("fence-order", "fence-not-increasing")),
+        (
+            lambda: impatient(on_one(f"{BROKEN}:ConfirmedLater"), extends=True),
+            ("false-validity", "late-deadline"),
+        ),
+        (lambda: late_extension(on_one(f"{BROKEN}:LooksThenProlongs")), ("leak", "extends-others-key")),
+        (lambda: again(on_one(f"{BROKEN}:FreshLeaseAgain"))[1], ("false-validity", "late-deadline")),
+        (lambda: [one_node_away(f"{LOCKS}.on_several:ReleaseStops")], ("unavailable", "leaves-keys")),
+        (
+            lambda: shared(Setting(f"{LOCKS}.on_several:UndoesAtTheEnd", OPTIONS)),
+            ("unavailable", "leaves-keys"),
+        ),
+    ],
+)
+def test_it_is_found_with_its_cause_and_nothing_else(some: object, expected: tuple[str, str]) -> None:
+    assert callable(some)
+    assert found(some()) == {expected}
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        *("single", f"{LOCKS}.plain:Plain", f"{LOCKS}.unusual:Numbered", f"{LOCKS}.unusual:LooksFirst"),
+        *(f"{LOCKS}.unusual:SameTokenAgain", f"{LOCKS}.watchdog:Watchdog", f"{LOCKS}.unusual:Reentrant"),
+    ],
+)
+def test_a_correct_lock_on_one_node_is_not_accused(lock: str) -> None:
+    assert (
+        found(
+            in_between(on_one(lock) if lock == "single" else Setting(lock, {}, 1), fenced=True, extends=True)
+        )
+        == set()
+    )
+
+
+@pytest.mark.parametrize("lock", ["redlock", "redlock-fenced", f"{LOCKS}.in_turn:InTurn"])
+def test_a_correct_lock_on_several_nodes_is_not_accused(lock: str) -> None:
+    setting = Setting(lock, OPTIONS)
+    assert found(in_between(setting, fenced=True, extends=True)) == set()
+    assert found([*shared(setting), one_node_away(lock)]) == set()
+
+
+def test_a_client_may_take_a_lock_again_that_counts() -> None:
+    _, some = again(on_one(f"{LOCKS}.unusual:Reentrant"))
+    assert len(some) == 9
+    assert found(some) == set()
+    taken_twice = {name for each in some for name in violations(run_trial(replace(each, reentrant=False)))}
+    assert taken_twice == {"overlap"}
+
+
+def confirmed_later() -> Trial:
+    return next(impatient(on_one(f"{BROKEN}:ConfirmedLater"), extends=False))
+
+
+def test_a_claim_is_compared_with_what_the_nodes_keep() -> None:
+    """The second grant is confirmed a quarter of a second after its key was set."""
+    outcome = run_trial(confirmed_later())
+    claims = {at: outcome.events[at]["claimed_ns"] - left for at, left in outcome.left_ns.items()}
+    assert [over > S_NS // 10 for over in claims.values()].count(True) == 1
+    assert outcome.left_ns == run_trial(outcome.trial, watch=True).left_ns
+    assert all(0 < left <= TTL_NS for left in outcome.left_ns.values())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("drift", When(), nodes=("A",), ppm=100),
+        Fault("jump", When(), ALICE, by_ns=S_NS),
+        Fault("pause", When("releases", BOB), BOB, lasts_ns=S_NS),
+    ],
+)
+def test_no_claim_is_judged_where_clocks_were_moved_or_somebody_stood_still(fault: Fault) -> None:
+    trial = confirmed_later()
+    assert "false-validity" in all_violations(run_trial(trial))
+    assert "false-validity" not in all_violations(run_trial(replace(trial, faults=(*trial.faults, fault))))
+
+
+def test_a_node_that_is_down_may_have_the_key() -> None:
+    """Of three nodes one is down when Alice is granted the lock, and another at her extension."""
+    gone = [Fault("crash", When("extends", ALICE), nodes=("A",), lasts_ns=S_NS // 100)]
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, 1),)}
+    outcome = run_trial(Setting("redlock", OPTIONS, 3).with_clients(clients, tuple(gone), demand=False))
+    extended = [at for at, each in enumerate(outcome.events) if (each["f"], each["type"]) == ("extend", "ok")]
+    assert extended
+    assert outcome.left_ns.get(extended[0], TTL_NS) > TTL_NS * 9 // 10
+
+
+def test_the_overtaken_grant_is_undecided_for_the_checker() -> None:
+    shown = [run_trial(each) for each in outrun(on_one(f"{BROKEN}:FenceDrawnFirst"))]
+    fenced = [each for each in shown if "fence-order" in all_violations(each)]
+    assert fenced
+    assert all("fence-order" not in violations(each) for each in fenced)
+
+
+def stays(outcome: Outcome) -> list[str]:
+    return [each.headline for each in keys_that_stay(outcome)]
+
+
+def test_keys_on_nodes_that_a_fault_hit_are_not_held_against_a_release() -> None:
+    trial = one_node_away(f"{LOCKS}.on_several:ReleaseStops")
+    assert stays(run_trial(trial))
+    others = tuple(
+        Fault("cut", When("releases", ALICE), ALICE, (node,), lasts_ns=S_NS // 1000) for node in "BC"
+    )
+    assert stays(run_trial(replace(trial, faults=(*trial.faults, *others)))) == []
