@@ -17,11 +17,11 @@ from lab.analysis.comparison import compare
 from lab.batch.row import Row
 from lab.drivers.place import virtual_time_of
 from lab.errors import ExitCode
+from lab.run import many_runs
 from lab.run.execution import Run
 from lab.run.request import Plan
 from lab.scenario.load import LoadedScenario, load_text
 from lab.substrates.execute import execute_on
-from lab.substrates.sim.patches import simulating
 
 
 class Simulated(NamedTuple):
@@ -60,8 +60,8 @@ class ScenarioTask:
         return cls(loaded.name, loaded.text, ("lab", "run", given, "--on", on, *overrides))
 
     def session(self) -> AbstractContextManager[None]:
-        """Prepare the process for simulations."""
-        return simulating()
+        """Prepare the process for many runs in virtual time."""
+        return many_runs()
 
     def __call__(self, seed: int) -> Row:
         """Simulate it, and keep the verdict and the hash of its history."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,3 +41,17 @@ def run(
     result = one.conclude(execute_on(plan.substrate, plan.seed, one.prepare()))
     listener.ended(result)
     return result
+
+
+@contextlib.contextmanager
+def many_runs() -> Iterator[None]:
+    """Let runs inside, one after the other, share what is the same in all of them; may be nested.
+
+    In virtual time servers and drivers are used again if they are as good as new, and every history is the
+    same, byte for byte, as that of a run alone. Nothing of it is left afterwards. For the main thread.
+    """
+    from lab.drivers.place import asked_once
+    from lab.substrates.virtual.session import shared_processes
+
+    with asked_once(), shared_processes():
+        yield

@@ -25,7 +25,7 @@ from lab.search.actor import ClientContext, act, lock_of, store_client_class
 from lab.search.branches import TAKEN
 from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
-from lab.search.driven import SESSION, DrivenCluster, DrivenWorld
+from lab.search.driven import DrivenCluster, DrivenWorld
 from lab.search.guard import Failure
 from lab.search.origin import Origins, Place, Sent
 from lab.search.schedule import ScheduledFaults
@@ -41,6 +41,7 @@ from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT
 from lab.substrates.sim.patches import simulating
+from lab.substrates.virtual.session import SESSION
 
 Wire = Literal["direct", "resp"]
 WIRES: Final[tuple[Wire, ...]] = get_args(Wire)
@@ -93,7 +94,7 @@ def trials(wire: Wire = "direct") -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(simulating())
         gc.collect()
-        stack.callback(SESSION.close)
+        stack.enter_context(SESSION.in_use())
         if not gc.get_freeze_count():
             stack.callback(gc.unfreeze)
         gc.freeze()  # what is there already need not be walked again each time that trials are swept up

@@ -35,6 +35,7 @@ _DUE_MAX = 4096
 _WORD = 8
 _NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of <sys/personality.h>
 _ASK_ONLY = 0xFFFFFFFF
+_PR_GET_TID_ADDRESS = 40  # of <linux/prctl.h>
 _STATES: Mapping[str, str] = MappingProxyType(
     {
         "?": "has not loaded the preload library: it is static, setuid, or has not been started",
@@ -43,6 +44,13 @@ _STATES: Mapping[str, str] = MappingProxyType(
         "D": "waits for a disk",
     }
 )
+
+
+def can_copy() -> bool:
+    """Whether this kernel tells what a copy of a process must know; one may be built without that."""
+    address = ctypes.c_void_p()
+    asked = ctypes.CDLL(None).prctl(_PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0)
+    return bool(asked == 0 and address.value)
 
 
 class NotQuiet(Exception):
@@ -114,6 +122,9 @@ _SIGNATURES: Mapping[str, tuple[type[ctypes._SimpleCData] | None, tuple[type, ..
         "vt_stop_at_write": (None, (_HANDLE, _INT, _INT)),
         "vt_stopped": (_INT, (_HANDLE, _INT)),
         "vt_go": (None, (_HANDLE, _INT)),
+        "vt_stand_still": (None, (_HANDLE, _INT)),
+        "vt_stands": (_INT, (_HANDLE, _INT)),
+        "vt_stand_no_more": (None, (_HANDLE, _INT, _INT)),
     }
 )
 
@@ -276,6 +287,25 @@ class VirtualTime:
     def go(self, number: int) -> None:
         """Let the group's stopped threads write (touches), and forget a stop that was not reached."""
         self._calls.vt_go(self._handle, number)
+
+    def stand_still(self, number: int) -> None:
+        """Let a process that is about to be started stand still before it makes its first thread."""
+        self._calls.vt_stand_still(self._handle, number)
+
+    def stands(self, number: int) -> bool:
+        """Whether it stands there."""
+        return bool(self._calls.vt_stands(self._handle, number))
+
+    def stand_no_more(self, number: int) -> None:
+        """Let one that stands still go on (touches)."""
+        self._calls.vt_stand_no_more(self._handle, number, -1)
+
+    def copy(self, number: int, copy: int) -> None:
+        """Let one that stands still make a copy of itself, which goes on (touches).
+
+        The copy is the process that was admitted as ``copy``, in a session of its own: a child of this one.
+        """
+        self._calls.vt_stand_no_more(self._handle, number, copy)
 
     def retire(self, number: int) -> None:
         """The process was ended and reaped, with all its children: forget them."""

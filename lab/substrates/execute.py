@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from lab.substrates.interruption import SIGNALS, Interrupted
@@ -26,9 +27,12 @@ def execute_on(substrate: str, seed: int, work: Callable[[], Coroutine[Any, Any,
 
     if substrate == "sim":
         return simulate(work, seed)
+    from lab.substrates.virtual.session import SESSION
     from lab.substrates.virtual.world import VirtualWorld
 
-    return simulate(work, seed, VirtualWorld)
+    with SESSION.run() as session:
+        conductor = session.conductor if session is not None else None
+        return simulate(work, seed, partial(VirtualWorld, conductor=conductor))
 
 
 def execute(work: Coroutine[Any, Any, T]) -> T:

@@ -33,6 +33,7 @@ _VTIME = (
     "locks",
     "tasks",
     "children",
+    "copies",
     "syscalls",
     "sockets",
     "timers",

@@ -24,13 +24,13 @@ from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
 from lab.examine.result import Examined, OnReal
 from lab.paths import STATE_VARIABLE
-from lab.search.driven import SESSION
-from lab.search.one_cpu import OneCpu
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 from lab.shims.virtual_time import VirtualTime
 from lab.substrates.run_files import processes_of
-from lab.substrates.virtual.machine import RealProcess
+from lab.substrates.virtual.one_cpu import OneCpu
+from lab.substrates.virtual.process import RealProcess
+from lab.substrates.virtual.session import SESSION
 from tests.local.test_virtual import REDIS_PY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux")

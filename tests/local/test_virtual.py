@@ -27,7 +27,8 @@ from lab.scenario.files import library_names, ordinary_names
 from lab.scenario.load import load_scenario
 from lab.substrates.run_files import processes_of
 from lab.substrates.virtual import machine as machines
-from lab.substrates.virtual.machine import RealMachine, RealProcess
+from lab.substrates.virtual.machine import RealMachine
+from lab.substrates.virtual.process import RealProcess
 from tests.local.test_virtual_processes import SLEEP, static_program
 
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])

@@ -105,6 +105,11 @@ void vt_reseed(struct conductor *c, int number, uint64_t seed)
     atomic_store(&block->seed, seed);
     atomic_store(&block->drawn, 0);
     atomic_store(&block->children, 0);
+    uint32_t next = 0; /* threads that have ended do not count: the next one has the slot that it would have there */
+    for (uint32_t s = 0; s < atomic_load(&block->slots); s++)
+        if (atomic_load(&block->slot[s].tid) != 0)
+            next = s + 1;
+    atomic_store(&block->threads, next);
 }
 
 void vt_hold(struct conductor *c, int number, int held)
@@ -145,6 +150,26 @@ void vt_go(struct conductor *c, int number)
     syscall(SYS_futex, &block->stopped, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
     if (c->touched[number] == UNTOUCHED)
         c->touched[number] = WOKEN;
+}
+
+/* A process that is about to be started is to stand still before its first thread. */
+void vt_stand_still(struct conductor *c, int number)
+{
+    atomic_store(&block_of(c, number)->stands, STANDS_ASKED);
+}
+
+int vt_stands(struct conductor *c, int number)
+{
+    return atomic_load(&block_of(c, number)->stands) == STANDS;
+}
+
+/* One that stands still goes on (`copy` -1), or makes a copy of itself: the process of the number `copy`. */
+void vt_stand_no_more(struct conductor *c, int number, int copy)
+{
+    vt_touch(c, number);
+    struct block *block = block_of(c, number);
+    atomic_store(&block->stands, copy < 0 ? STANDS_NOT : STANDS_COPIES + copy);
+    syscall(SYS_futex, &block->stands, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* The process was ended and reaped: its blocks, and its children's, can be used again. */

@@ -116,6 +116,9 @@ void vt_child_has_pid(struct block *child, pid_t pid);
 void vt_release_child(struct block *child);
 void vt_become_child(struct block *child);
 
+/* Before a thread is made: stand still there, if the conductor wants it. */
+void vt_stand(void);
+
 /* futex(FUTEX_WAIT) without a time-out: until `word` is not `value`, or for no reason. */
 void vt_sleep_on(_Atomic int32_t *word, int32_t value);
 /* The same until `deadline_ns` of virtual time. */

@@ -15,7 +15,7 @@
 #define NEVER INT64_MAX
 #define BLOCKS 256
 #define SLOTS 256
-#define PAGE_MAGIC UINT64_C(0x4c4f434b56540005) /* "LOCKVT", version of the layout */
+#define PAGE_MAGIC UINT64_C(0x4c4f434b56540006) /* "LOCKVT", version of the layout */
 #define WAKE_SIGNAL_OFFSET 12                   /* above SIGRTMIN: free in glibc, HotSpot, Node.js, Ruby */
 
 _Static_assert(sizeof(time_t) == 8 && sizeof(long) == 8, "64-bit systems only");
@@ -46,6 +46,15 @@ enum block_state {
     ALIVE,
 };
 
+/* Whether a process stands still before its first thread; from STANDS_COPIES on: it is to be copied, and the copy's
+ * block is the one whose number is that much above. The conductor writes; STANDS the process itself. */
+enum stands {
+    STANDS_NOT,
+    STANDS_ASKED, /* it is to stand there */
+    STANDS,
+    STANDS_COPIES,
+};
+
 struct block {
     _Atomic int32_t state;    /* taken by compare-and-swap: by the conductor, or by a process for its child */
     _Atomic int32_t pid;      /* of the process; of a child as soon as its parent or itself knows it */
@@ -64,6 +73,7 @@ struct block {
     _Atomic int32_t stop_in; /* the write to a socket before which to stop; 0: none, 1: the next */
     _Atomic int32_t stopped; /* futex: 1 while a thread is stopped there */
     _Atomic int32_t hints;   /* in the group's first block: its part of page.hints */
+    _Atomic int32_t stands;  /* futex: see below */
     struct slot slot[SLOTS];
 };
 

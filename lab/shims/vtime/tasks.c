@@ -26,6 +26,8 @@ static void *started(void *given)
 int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*run)(void *),
                    void *restrict argument)
 {
+    if (vt_on())
+        vt_stand();
     struct start *start = vt_on() ? malloc(sizeof *start) : NULL;
     if (start == NULL)
         return REAL(pthread_create)(thread, attributes, run, argument);

@@ -46,7 +46,14 @@ class VirtualClient(WithProcesses, SimClient):
     ) -> None:
         super().__init__(loop, network, process_id, log, failed)
         self.machine = machine
+        self._is_over = False
+
+    def close(self) -> None:
+        """Let go of it when the run is over; its machine's processes are left to the cluster."""
+        self._is_over = True
+        super().close()
 
     def _end(self) -> None:
-        self.machine.kill()
+        if not self._is_over:
+            self.machine.kill()
         super()._end()

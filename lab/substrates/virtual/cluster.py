@@ -12,7 +12,6 @@ from lab import tools
 from lab.addresses import Address
 from lab.redis_model.persistence import Persistence
 from lab.substrates.base import STORE, Capability
-from lab.substrates.local.disk import LocalDisk
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.product import product_of
@@ -21,11 +20,14 @@ from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.virtual.client import VirtualClient
+from lab.substrates.virtual.drivers import DriverMachine, end_drivers
 from lab.substrates.virtual.ends import LOOPBACK, Door
 from lab.substrates.virtual.link import VirtualLink
 from lab.substrates.virtual.loop import VirtualLoop
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.node import VirtualNode
+from lab.substrates.virtual.session import SESSION
+from lab.substrates.virtual.template import ServerProgram
 from lab.substrates.virtual.world import VirtualWorld
 
 FIRST_PROCESS_ID = 100
@@ -41,16 +43,21 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         super().__init__(plan)
         self._run_id, self._log_dir = run_id, log_dir
         self._world, self._network = loop.network.world, loop.network
-        self._machines: list[RealMachine] = []
+        self._session = SESSION if SESSION.serves(self._world.conductor) else None
+        self._servers: list[RealMachine] = []
+        self._drivers: list[DriverMachine] = []
         self._process_ids = count(FIRST_PROCESS_ID)
         self._run_file: RunFile | None = None
         self._world.on_violation = self._violated
 
     async def up(self) -> None:
         """Start everything and prove every link healthy."""
-        self._run_file = RunFile(self._run_id, self._world.conductor.scratch)
-        server = tools.require("redis-server")
-        sync = tools.require("sync-shim") if Capability.POWER_CUTS in self._plan.needs else None
+        self._world.at_end.append(self._end_processes)
+        if self._session is None:
+            self._run_file = RunFile(self._run_id, self._world.conductor.scratch)
+        require = tools.require if self._session is None else self._session.tool
+        server = require("redis-server")
+        sync = require("sync-shim") if Capability.POWER_CUTS in self._plan.needs else None
         for name in self._plan.clients:
             self.clients[name] = self._client(name)
         self.nodes = {
@@ -66,33 +73,58 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         self._versions[program] = version
 
     async def down(self) -> None:
-        """End every process."""
+        """End every process, also if the world never comes to its end, unless others may use it again."""
         self._world.on_violation = None
         for client in self.clients.values():
             client.close()
-        for machine in self._machines:
+        if self._session is None:
+            self._end_processes()
+
+    def _end_processes(self) -> None:
+        """End every process; a driver that is as good as new is kept, if the run has not failed."""
+        servers, self._servers = self._servers, []
+        drivers, self._drivers = self._drivers, []
+        for machine in servers:
+            for process in machine.processes:
+                process.kill_group()  # all of them, before one is waited for
+        for machine in servers:
             machine.end()
+        if self._session is None or self.failed.done() or self._world.violations:
+            for machine in drivers:
+                machine.end()
+        else:
+            end_drivers(self._world, drivers)
         if self._run_file is not None:
             self._run_file.close()
 
     def _client(self, name: str) -> VirtualClient:
-        machine = self._machine(name)
+        machine = DriverMachine(
+            self._world,
+            Host(self._world, name),
+            self._run_id,
+            self._log_dir,
+            self._process_ended,
+            self._session,
+            to_the_byte=True,
+        )
+        self._drivers.append(machine)
         loop = VirtualLoop(machine.host, self._network, machine)  # type: ignore[abstract]  # refusals are set
         machine.host.on_resume = loop.wake
         log = self._log_dir / f"client-{name}.log"
         return VirtualClient(loop, machine, self._network, next(self._process_ids), log, self.failed)
 
     def _node(self, name: str, server: Path, persistence: Persistence, sync: Path | None) -> VirtualNode:
-        disk = LocalDisk(self._world.conductor.scratch / name, sync)
-        machine = self._machine(name)
-        return VirtualNode(machine, self._network, server, persistence, disk, self._process_ids)
-
-    def _machine(self, name: str) -> RealMachine:
+        session = self._session
         machine = RealMachine(
-            self._world, Host(self._world, name), self._run_id, self._log_dir, self._process_ended
+            self._world,
+            Host(self._world, name),
+            session.run_id if session is not None else self._run_id,
+            self._log_dir,
+            self._process_ended,
         )
-        self._machines.append(machine)
-        return machine
+        self._servers.append(machine)
+        program = ServerProgram(name, server, persistence, sync)
+        return VirtualNode(machine, self._network, program, self._process_ids, session)
 
     def _connect_all(self, targets: Sequence[VirtualNode]) -> None:
         for client in self.clients.values():

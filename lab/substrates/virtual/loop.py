@@ -12,7 +12,8 @@ from lab.substrates.sim.host import Host, forbidden
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Network
 from lab.substrates.virtual.ends import Pipe
-from lab.substrates.virtual.machine import RealMachine, RealProcess
+from lab.substrates.virtual.machine import RealMachine
+from lab.substrates.virtual.process import RealProcess
 
 PIPE_NS: Final = 20_000
 """How long a line is on its way into a process, through a pipe."""

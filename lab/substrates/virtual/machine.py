@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
+from zlib import crc32
 
 from lab.errors import UnknownOutcome
 from lab.shims.virtual_time import fixed_addresses
 from lab.substrates.run_files import RUN_VARIABLE
 from lab.substrates.sim.host import Host
+from lab.substrates.virtual.process import CopiedProcess, RealProcess
 from lab.substrates.virtual.world import VirtualWorld
 
 ARRIVES_WITHIN_S: Final = 10.0
@@ -41,35 +42,6 @@ class End(Protocol):
         ...
 
 
-class RealProcess:
-    """One process under the preload library."""
-
-    def __init__(
-        self, number: int, popen: subprocess.Popen[bytes], command: Sequence[str], label: str, log: Path
-    ) -> None:
-        self.command = tuple(command)
-        self.number, self.popen, self.label, self.log = number, popen, label, log
-        self.lines_given = 0
-        """How many lines went into its standard input."""
-        self.said = b""
-        """What came out of its standard output."""
-        self.expected_end = False
-        """Whether an end of it is no accident."""
-        self.on_exit: Callable[[], None] | None = None
-
-    def end(self) -> None:
-        """End it at once, with all that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.popen.pid, signal.SIGKILL)
-        self.popen.wait()
-
-    def tail(self, lines: int = 8) -> str:
-        """The last lines of its log."""
-        with contextlib.suppress(OSError):
-            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-        return ""
-
-
 class RealMachine:
     """Starts, feeds, reads and ends the processes of one host.
 
@@ -77,11 +49,17 @@ class RealMachine:
         world: the conductor.
         host: whose clock and pauses they share.
         run_id: by which what a killed lab leaves behind is found.
+        log_dir: where their logs are in the end; None: nobody wants them.
         failed: told, in a sentence, of a process that ended unasked.
     """
 
     def __init__(
-        self, world: VirtualWorld, host: Host, run_id: str, log_dir: Path, failed: Callable[[str], None]
+        self,
+        world: VirtualWorld,
+        host: Host,
+        run_id: str,
+        log_dir: Path | None,
+        failed: Callable[[str], None],
     ) -> None:
         self.world, self.host = world, host
         self._run_id, self._log_dir, self._failed = run_id, log_dir, failed
@@ -107,6 +85,7 @@ class RealMachine:
         preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
         talks: bool = False,
         directory: Path | None = None,
+        log: Path | None = None,
     ) -> RealProcess:
         """Start a program, and wait until its preload library has begun: ``launch`` and ``receive``.
 
@@ -114,7 +93,7 @@ class RealMachine:
             OSError: there is no such program, or it cannot be started.
             UnknownOutcome: it ended at once, or runs without the preload library.
         """
-        process = self.launch(label, command, preloaded=preloaded, talks=talks, directory=directory)
+        process = self.launch(label, command, preloaded=preloaded, talks=talks, directory=directory, log=log)
         self.receive(process)
         return process
 
@@ -126,34 +105,45 @@ class RealMachine:
         preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
         talks: bool = False,
         directory: Path | None = None,
+        log: Path | None = None,
+        stands_still: bool = False,
     ) -> RealProcess:
         """Start a program. Several that are launched at one time begin side by side.
 
         ``preloaded`` adds to an environment that preloads something; with ``talks`` its stdin and stdout are
-        pipes, and its end is no failure of the run.
+        pipes, and its end is no failure of the run. ``log``, if it is not to go to ``log_dir`` at once.
+        ``stands_still``: it does so before its first thread.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
         """
-        number = self.world.time.admit(self.entropy())
-        log = self._log_dir / f"{label}.log"
+        number = self.world.time.admit(self.first_entropy() if stands_still or talks else self.entropy())
+        self.world.set_wall(number, self.host.clock)
+        if stands_still:
+            self.world.time.stand_still(number)
+        if log is None:
+            assert self._log_dir is not None
+            log = self._log_dir / f"{label}.log"
         given = preloaded(self.world.time.environment(number))
-        with log.open("ab") as sink, fixed_addresses():
-            popen = subprocess.Popen(
-                list(command),
-                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
-                stdout=subprocess.PIPE if talks else sink,
-                stderr=sink,
-                env={**os.environ, "PYTHONHASHSEED": "0", **given, RUN_VARIABLE: self._run_id},
-                cwd=directory,
-                start_new_session=True,
-                bufsize=0,
-            )
+        try:
+            with log.open("ab") as sink, fixed_addresses():
+                popen = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if talks else sink,
+                    stderr=sink,
+                    env={**os.environ, "PYTHONHASHSEED": "0", **given, RUN_VARIABLE: self._run_id},
+                    cwd=directory,
+                    start_new_session=True,
+                    bufsize=0,
+                )
+        except OSError:
+            self.world.time.retire(number)  # or it would be waited for
+            raise
         process = RealProcess(number, popen, command, label, log)
         process.expected_end = talks  # whoever talks to it is told of its end, and knows what it means
         self.processes.append(process)
         self.world.attend(number, self)
-        self.set_clock()
         return process
 
     def receive(self, process: RealProcess) -> None:
@@ -165,9 +155,35 @@ class RealMachine:
         self._wait_for(process)
         self.world.stir(process.number)
 
+    def copy(self, process: RealProcess, label: str) -> RealProcess:
+        """Let a process that stands still be copied; the copy is there when all is quiet: ``copied``."""
+        number = self.world.time.admit(self.entropy())
+        self.world.set_wall(number, self.host.clock)
+        copy = RealProcess(number, CopiedProcess(), process.command, label, process.log)
+        self.processes.append(copy)
+        self.world.attend(number, self)
+        self.world.time.copy(process.number, number)
+        self.world.stir(number)
+        return copy
+
+    def copied(self, copy: RealProcess) -> None:
+        """Take note of the process id of a copy that is there; of what is none, it is known."""
+        if isinstance(copy.popen, CopiedProcess):
+            copy.popen.pid = self.world.time.arrived(copy.number) or 0
+
+    def go_from_there(self, process: RealProcess) -> None:
+        """Let a process that stands still go on; its entropy is drawn anew."""
+        self.world.time.reseed(process.number, self.entropy())
+        self.world.time.stand_no_more(process.number)
+        self.world.stir(process.number)
+
     def entropy(self) -> int:
         """What decides the entropy of the next process."""
         return self.host.random.getrandbits(63)
+
+    def first_entropy(self) -> int:
+        """The same in all worlds: what a program draws at its start, it keeps, also in another world."""
+        return crc32(self.host.name.encode())
 
     def _wait_for(self, process: RealProcess) -> None:
         give_up_s = time.perf_counter() + ARRIVES_WITHIN_S
@@ -209,8 +225,7 @@ class RealMachine:
         if process not in self.processes:
             return
         self.processes.remove(process)
-        with contextlib.suppress(ProcessLookupError):  # what it started does not outlive it
-            os.killpg(process.popen.pid, signal.SIGKILL)
+        process.kill_group()  # what it started does not outlive it
         self.world.dismiss(process.number)
         self._agree()
         if not process.expected_end:
@@ -218,8 +233,15 @@ class RealMachine:
                 f"{process.label} ended by itself (exit code {process.popen.returncode}); its log ends:\n"
                 f"{process.tail()}"
             )
+        self.hand_out_log(process)
         if process.on_exit is not None:
             process.on_exit()
+
+    def hand_out_log(self, process: RealProcess) -> None:
+        """Append what a process has said to the log of its name, if it has said it elsewhere."""
+        if self._log_dir is not None and process.log.parent != self._log_dir:
+            with contextlib.suppress(OSError), (self._log_dir / f"{process.label}.log").open("ab") as log:
+                log.write(process.log.read_bytes())
 
     def adopt(self, process: RealProcess, seed: int) -> None:
         """Take over a process that another machine has released; its entropy is drawn anew."""
@@ -229,6 +251,7 @@ class RealMachine:
         self.world.hold(process.number, False)
         self.set_clock()
         self._agree()
+        self._halves_ended = self._halves()
 
     def release(self, process: RealProcess) -> None:
         """Let another machine have a process; until then it is not woken."""
@@ -286,9 +309,7 @@ class RealMachine:
         ``one_ended``: whether one of them may have ended.
         """
         give_up_s = 0.0
-        halves = 0
-        for process in self.processes:
-            halves += self.world.time.halves_ended(process.number)
+        halves = self._halves()
         self.waits_for_ends, self._halves_ended = halves != self._halves_ended, halves
         while True:
             ready = self._epoll.poll(0)
@@ -327,6 +348,12 @@ class RealMachine:
         for process in self.processes:
             written += self.world.time.written(process.number)
         return written
+
+    def _halves(self) -> int:
+        ended = 0
+        for process in self.processes:
+            ended += self.world.time.halves_ended(process.number)
+        return ended
 
     def _agree(self) -> None:
         self._taken, self._closed_one = self._written(), False

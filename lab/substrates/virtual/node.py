@@ -8,15 +8,13 @@ import dataclasses
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
-from lab.redis_model.persistence import Persistence
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Life
+from lab.substrates.base import STORE, Life
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.real.disk import OnDisk
@@ -24,7 +22,10 @@ from lab.substrates.real.node import redis_arguments
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import Connection, Network, Way
 from lab.substrates.virtual.ends import LOOPBACK, Stream
-from lab.substrates.virtual.machine import RealMachine, RealProcess
+from lab.substrates.virtual.machine import RealMachine
+from lab.substrates.virtual.process import RealProcess
+from lab.substrates.virtual.session import Session
+from lab.substrates.virtual.template import ServerProgram, Template
 from lab.substrates.virtual.world import VirtualWorld
 
 PORT: Final = 6379
@@ -46,10 +47,9 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         self,
         machine: RealMachine,
         network: Network,
-        server: Path,
-        persistence: Persistence,
-        disk: LocalDisk,
+        program: ServerProgram,
         process_ids: Iterator[int],
+        session: Session | None,
     ) -> None:
         host = machine.host
         host.down = True
@@ -58,12 +58,20 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         self.machine = machine
         self.address = Address(self.name, self.name, PORT)
         self.known_offset = 0
-        self._network, self._server, self._persistence, self._disk = network, server, persistence, disk
-        self._socket = disk.directory.with_suffix(".sock")
+        self._network, self._program, self._session = network, program, session
+        self._template = session.template(program) if session is not None else None
+        if self._template is not None:
+            self._disk, self._socket = self._template.disk, self._template.socket
+        else:
+            name = self.name if session is None else session.new_name(self.name)
+            self._disk = LocalDisk(self._world.conductor.scratch / name, program.sync)
+            self._socket = self._disk.directory.with_suffix(".sock")
         self._ways: list[Way] = [network.listen(self.name, PORT, self)]
         self._replicates: Address | None = None
         self._process_ids = process_ids
         self._process: RealProcess | None = None
+        self._lives = 1
+        self._stands = False
         self._streams: dict[int, Stream] = {}
         self._control = Channel(self.address, connect_timeout_s=2.0, stale_after_s=10.0, client_name="lab")
 
@@ -89,43 +97,88 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
 
     @staticmethod
     async def start_together(nodes: Sequence[VirtualNode]) -> None:
-        """Start them side by side. Raises ``UnknownOutcome``."""
+        """Start them for the first time, side by side. Raises ``UnknownOutcome``.
 
-        def boot() -> None:
-            for node in nodes:
-                node._launch()
-            for node in nodes:
-                node._receive()
+        Each stands still before it serves, and then goes on, or its copy does: which makes no difference.
+        """
+        world = nodes[0]._world
 
+        def stand() -> None:
+            new = [node for node in nodes if node._template is None]
+            for node in new:
+                node._launch(stands_still=True)
+            for node in new:
+                node.machine.receive(node._running)
+            world.settle()
+            for node in new:
+                node._keep_as_template()
+
+        def go() -> None:
+            for node in nodes:
+                node._go()
+            world.settle()
+            for node in nodes:
+                node._is_up()
+
+        await world.outside(stand)
         await asyncio.sleep(START_S)
-        await nodes[0]._world.outside(boot)
+        await world.outside(go)
         await asyncio.gather(*(node.ask("PING") for node in nodes))
 
     def _boot(self) -> None:
-        self._launch()
-        self._receive()
-
-    def _launch(self) -> None:
+        self._lives += 1
+        self._socket = self._disk.directory.with_suffix(f".{self._lives}.sock")
         self._socket.unlink(missing_ok=True)
+        self._launch()
+        self.machine.receive(self._running)
+        self._is_up()
+
+    @property
+    def _running(self) -> RealProcess:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def _label(self) -> str:
+        return self.name if self.name == STORE else f"node-{self.name}"
+
+    def _launch(self, *, stands_still: bool = False) -> None:
         self._process = self.machine.launch(
-            self.name if self.name == "store" else f"node-{self.name}",
+            self._label,
             self._command(),
             preloaded=self._disk.environment,
             directory=self._disk.directory,
+            log=self._session.new_log(self._label) if stands_still and self._session is not None else None,
+            stands_still=stands_still,
         )
-        self.process_id = next(self._process_ids)
-        self._process.on_exit = self._gone
 
-    def _receive(self) -> None:
-        assert self._process is not None
-        self.machine.receive(self._process)
+    def _keep_as_template(self) -> None:
+        """Let others have copies of what stands still, if anybody shares it; else it goes on itself."""
+        process = self._running
+        self._stands = self._world.time.stands(process.number)
+        if self._session is not None and self._stands:
+            self.machine.release(process)
+            self._template = Template(process, self._disk, self._socket)
+            self._session.add_template(self._program, self._template)
+
+    def _go(self) -> None:
+        if self._template is not None:
+            self._process = self.machine.copy(self._template.process, self._label)
+        elif self._stands:
+            self.machine.go_from_there(self._running)
+
+    def _is_up(self) -> None:
+        process = self._running
+        self.machine.copied(process)
+        self.process_id = next(self._process_ids)
+        process.on_exit = self._gone
         self.host.down = False
 
     def _command(self) -> list[str]:
         master = self._replicates
         return [
-            str(self._server),
-            *redis_arguments(0, LOOPBACK, str(self._disk.directory), self._persistence),
+            str(self._program.server),
+            *redis_arguments(0, LOOPBACK, str(self._disk.directory), self._program.persistence),
             *("--unixsocket", str(self._socket), "--hz", CRON_HZ),
             *(("--replicaof", master.host, str(master.port)) if master is not None else ()),
         ]

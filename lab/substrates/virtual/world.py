@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop
 from pathlib import Path
 from typing import Final, Protocol
 
 from lab import tools
 from lab.shims.virtual_time import Due, NotQuiet, VirtualTime
-from lab.substrates.sim.clock import MONOTONIC_START_NS, WALL_START_NS, Clock
+from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS, Clock
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.world import LIMIT_NS, World
@@ -26,6 +26,8 @@ NEVER_NS: Final = 1 << 62
 LOOKS_EVERY_NS: Final = 100_000_000
 LOOKS_EVERY: Final = 64
 """After so much virtual time, or so many moves of it, it is seen whether a process waits for real time."""
+SETTLES_WITHIN_NS: Final = 120 * S_NS
+"""How long timers that a driver has left behind, and tries of its library's, may take in virtual time."""
 IN_REAL_TIME: Final = "such a program runs --on local, in real time"
 
 
@@ -76,14 +78,16 @@ class VirtualWorld(World):
 
     Args:
         seed: what all is drawn from.
-        conductor: whose processes these are; without one the world has its own, and ends it.
+        conductor: whose processes these are, some of which were there before: the world then begins at a
+            whole second of their time, as it does with a conductor of its own, which it ends.
     """
 
     def __init__(self, seed: int, conductor: Conductor | None = None) -> None:
         super().__init__(seed)
         self.conductor = Conductor() if conductor is None else conductor
         self._owns_it = conductor is None
-        self.time = self.conductor.time
+        self.time = time = self.conductor.time
+        time.advance(time.now_ns + -time.now_ns % S_NS)  # runtimes count in whole milliseconds
         self._origin_ns = self.time.now_ns
         """What the processes' monotonic clock shows when the world begins."""
         self._stirred: dict[int, None] = {}
@@ -91,6 +95,10 @@ class VirtualWorld(World):
         """The processes that have run since it was seen that none waits for real time."""
         self._looked_ns = self._moves = 0
         self._refused = False
+        self._ranks: dict[int, int] = {}
+        """By number, in which order processes came into this world: their numbers depend on others before."""
+        self.at_end: list[Callable[[], object]] = []
+        """What is to be done with the processes when all is over."""
         self._due: Due | None = None
         self._due_is_known = False
         self._ties = self.random("ties")
@@ -100,6 +108,7 @@ class VirtualWorld(World):
     def attend(self, number: int, machine: Attended) -> None:
         """From now on this machine has the process of this number."""
         self.conductor.machines[number] = machine
+        self._ranks[number] = len(self._ranks)
         self._due_is_known = False
 
     def dismiss(self, number: int) -> None:
@@ -129,7 +138,7 @@ class VirtualWorld(World):
         """
         self._due_is_known = False
         while self._stirred:
-            stirred = sorted(self._stirred)
+            stirred = sorted(self._stirred, key=self._rank)
             self._ran.update(stirred)
             self._stirred.clear()
             try:
@@ -175,6 +184,8 @@ class VirtualWorld(World):
     def end(self) -> None:
         """Forget all that was still to happen; end every process, unless the conductor goes on."""
         super().end()
+        for act in self.at_end:
+            act()
         if self._owns_it:
             self.conductor.close()
 
@@ -200,6 +211,22 @@ class VirtualWorld(World):
                     self.settle()
             except Exception as error:  # noqa: BLE001 - whatever it is, the run is told
                 self._failed(error)
+
+    def run_out(self, done: Callable[[], bool]) -> None:
+        """Wake processes, and let nothing else happen, until ``done`` or ``SETTLES_WITHIN_NS`` later.
+
+        Raises:
+            SimulationError: one does not get quiet.
+        """
+        end_ns = self.now_ns + SETTLES_WITHIN_NS
+        self.settle()
+        while not done() and (due := self._next_due()) is not None:
+            due_ns = self.due_ns(due)
+            if due_ns > end_ns:
+                break
+            self._move_to(due_ns)
+            self._wake(due)
+            self.settle()
 
     def _refuse_real_waits(self) -> None:
         """See that no process that is quiet only waits for its turn in real time, past libc.
@@ -237,10 +264,17 @@ class VirtualWorld(World):
 
     def _wake(self, due: Due) -> None:
         """Wake one of the threads whose deadline has come; which one is drawn, if there are several."""
-        number, slot = due.slots[self._ties.randrange(len(due.slots)) if len(due.slots) > 1 else 0]
+        slots: Sequence[tuple[int, int]] = due.slots
+        if len(slots) > 1:
+            ranks = {number: self._rank(self.time.group(number)) for number, _ in slots}
+            slots = sorted(slots, key=lambda each: (ranks[each[0]], each))
+        number, slot = slots[self._ties.randrange(len(slots)) if len(slots) > 1 else 0]
         self.wakes += 1
         self.time.wake(number, slot)
         self._stirred[self.time.group(number)] = None
+
+    def _rank(self, number: int) -> tuple[int, int]:
+        return self._ranks.get(number, len(self._ranks)), number
 
     def _move_to(self, now_ns: int) -> None:
         if now_ns > LIMIT_NS:
