@@ -33,7 +33,7 @@ def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
 
 
 def fast_clocks(setting: Setting) -> Iterator[Trial]:
-    """Nodes' clocks run 0.8 % off; each client reaches a majority, with one node in common."""
+    """Nodes' clocks run 0.8 % off; each client reaches a majority, with one node in common, or all nodes."""
     long = replace_ttl(setting, LONG_TTL_NS)
     names = tuple("ABCDEFG"[: setting.nodes])
     majority = setting.nodes // 2 + 1
@@ -51,6 +51,8 @@ def fast_clocks(setting: Setting) -> Iterator[Trial]:
     for drifting in (shared, names):
         faults = tuple(Fault("drift", When(), nodes=(name,), ppm=FAST_PPM) for name in drifting)
         yield long.with_clients(clients, (*cuts, *faults), demand=False)
+    if cuts:  # one that waits for silent nodes answers too late
+        yield long.with_clients(clients, faults, demand=False)
 
 
 def client_clocks(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
@@ -114,7 +116,10 @@ def node_clocks(setting: Setting) -> Iterator[Trial]:
 
 
 def forgetting(setting: Setting) -> Iterator[Trial]:
-    """One node, or a minority, restarts without its data while Alice holds the lock."""
+    """One node, or a minority, restarts without its data while Alice holds the lock.
+
+    Or all restart with their data, and without the scripts that they were sent, which no file keeps.
+    """
     names = tuple("ABCDEFG"[: setting.nodes])
     minority = max(1, (setting.nodes - 1) // 2)
     for program in ("contend", "whole lease", "in turns"):
@@ -124,6 +129,12 @@ def forgetting(setting: Setting) -> Iterator[Trial]:
                 Fault("crash", When("granted", ALICE), nodes=(n,), lasts_ns=S_NS // 10) for n in hit
             )
             yield replace(trial, faults=faults, persistence="none")
+        yield replace(
+            trial,
+            faults=tuple(
+                Fault("crash", When("granted", ALICE), nodes=(n,), lasts_ns=S_NS // 10) for n in names
+            ),
+        )
 
 
 def _named(name: str) -> Program:

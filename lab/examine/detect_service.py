@@ -13,9 +13,12 @@ from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.keys_that_stay import left_at_release
 from lab.search.guard import CANCELLED
+from lab.search.trial import NODE_KINDS
 from lab.search.watch import Executed
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
+NOSCRIPT: Final = "NOSCRIPT"
+"""How the error of a node begins that does not know a script."""
 LOOKS: Final = 40
 """How often it is looked whether the lock is free while an acquire goes on."""
 HANG_LEASES: Final = 3
@@ -206,6 +209,18 @@ def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
             f"{listed(broke[0].nodes) if broke[0].nodes else broke[0].client}: {error[:120]}"
         )
         yield Cause("does-not-recover", seen, failed[-1].called_ns, failed[-1])
+
+
+def scripts_lost(evidence: Evidence) -> Iterator[Cause]:
+    """An operation that fails since a node that was restarted does not know its script any more."""
+    for each in evidence.operations:
+        error = str(each.event.get("error", ""))
+        if NOSCRIPT in error and any(fault.kind in NODE_KINDS for fault in evidence.outcome.struck):
+            seen = (
+                f"{whose(each.client)} {each.f} at {evidence.at(each.called_ns)} failed, as a node that was "
+                f"restarted does not know the script: {error[:120]}"
+            )
+            yield Cause("does-not-recover", seen, each.called_ns, each)
 
 
 def asks_nobody(evidence: Evidence) -> Iterator[Cause]:

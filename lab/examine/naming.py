@@ -57,6 +57,7 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
     detect_keys.refused_by_earlier_try,
     detect_keys.renews_after_release,
     detect_keys.extends_others,
+    detect_service.scripts_lost,
     detect_service.does_not_recover,
     detect_service.asks_nobody,
     detect_service.stops_releasing,

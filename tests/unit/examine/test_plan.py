@@ -128,9 +128,10 @@ def test_the_parts_say_how_many_schedules_they_have() -> None:
 
 
 def test_a_fast_clock_hits_a_node_that_both_clients_need() -> None:
-    shared, everywhere = fast_clocks(REDLOCK)
+    shared, everywhere, reached = fast_clocks(REDLOCK)
     assert [fault.nodes for fault in shared.faults if fault.kind == "drift"] == [("C",)]
     assert len([fault for fault in everywhere.faults if fault.ppm == FAST_PPM]) == 5
+    assert [fault.ppm for fault in reached.faults] == 5 * [FAST_PPM]
 
 
 def test_a_late_write_comes_after_one_of_the_next_holder() -> None:
