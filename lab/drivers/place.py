@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lab.drivers import PREFIX, is_driver
@@ -114,7 +115,9 @@ def why_not_in_virtual_time(lock: str) -> str | None:
             return "a program in Go calls the kernel itself, past the preload library"
         return place_on("virtual").why_not(lock)
     program = shlex.split(lock)[0]
-    return None if shutil.which(program) else f"there is no program {program}"
+    if shutil.which(program):
+        return None
+    return f"{program} may not be executed" if Path(program).is_file() else f"there is no program {program}"
 
 
 def place_for(on: str, driver: str) -> Place:

@@ -15,6 +15,7 @@ from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.judge import Violation, labels
 from lab.search.actor import unavailable_ns
 from lab.search.runner import Outcome, run_trial
+from lab.search.trial import NODE_KINDS
 
 LEAK: Final = "leak"
 UNAVAILABLE: Final = "unavailable"
@@ -43,7 +44,7 @@ def keys_that_stay(outcome: Outcome) -> Iterator[Violation]:
 
 
 def left_at_release(evidence: Evidence) -> Iterator[tuple[Operation, Operation, list[str]]]:
-    """Releases that left keys on nodes which no fault ever hit, so that there is no majority without them.
+    """Releases that left keys on nodes which no fault kept away, so that there is no majority without them.
 
     Each with who was refused for that long after it, and the nodes.
     """
@@ -51,18 +52,28 @@ def left_at_release(evidence: Evidence) -> Iterator[tuple[Operation, Operation, 
     if labels(trial):
         return
     majority = trial.nodes // 2 + 1
-    hit = {node for fault in evidence.outcome.struck for node in fault.nodes}
-    well = [node for node in trial.node_names if node not in hit]
-    if len(well) < majority:
-        return
     for release in (each for each in evidence.operations if each.f == "release"):
         token = _token_of(evidence, release.grant_id)
         if release.how not in ("info", "fail") or token is None or _holds_otherwise(evidence, release, token):
+            continue
+        well = _well(evidence, release)
+        if len(well) < majority:
             continue
         for refused in _refused(evidence, release.ended_ns):
             left = [node for node in well if _has(evidence, node, token, refused.called_ns)]
             if len(well) - len(left) < majority:
                 yield release, refused, left
+
+
+def _well(evidence: Evidence, release: Operation) -> list[str]:
+    """The nodes that no fault ever hit, or that had been restarted before a release and answered it."""
+    ends = evidence.fault_ends()
+    answered = {entry.node for entry in evidence.executed_during(release)}
+    hit: set[str] = set()
+    for number, fault in enumerate(evidence.outcome.struck, 1):
+        was_restarted = fault.kind in NODE_KINDS and ends.get(f"f{number}", NEVER) < release.called_ns
+        hit |= set(fault.nodes) - (answered if was_restarted else set())
+    return [node for node in evidence.outcome.trial.node_names if node not in hit]
 
 
 def prolonged_by_others(evidence: Evidence) -> Iterator[tuple[Operation, Operation, str]]:
@@ -116,10 +127,12 @@ def _is_refused_for_long(outcome: Outcome) -> bool:
 
 
 def _others_are_well(outcome: Outcome) -> bool:
-    """Whether no fault hit a majority of several nodes, and no assumption was broken."""
+    """Whether no fault but a restart hit a majority of several nodes, and no assumption was broken."""
     trial = outcome.trial
-    hit = {node for fault in outcome.struck for node in fault.nodes}
-    return trial.nodes > 1 and len(hit) <= (trial.nodes - 1) // 2 and not labels(trial)
+    restarts = [fault for fault in outcome.struck if fault.kind in NODE_KINDS and fault.lasts_ns]
+    hit = {node for fault in outcome.struck if fault not in restarts for node in fault.nodes}
+    several = trial.nodes > 1 or bool(restarts)
+    return several and len(hit) <= (trial.nodes - 1) // 2 and not labels(trial)
 
 
 def _refused(evidence: Evidence, over_ns: int) -> Iterator[Operation]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from lab.drivers import PREFIX, is_driver
+from lab.errors import UnknownOutcome
 from lab.examine import about_leases as leases
 from lab.examine import about_nodes as nodes
 from lab.examine import about_releases as releases
@@ -53,9 +55,11 @@ def learn(setting: Setting) -> Profile:
 
     Raises:
         LabError: no such lock, or options that it does not have; or it uses what simulated nodes lack.
+        UnknownOutcome: a driver that does not work, whatever it is asked.
         SimulationError: the lock reached out of the simulation.
     """
     probes = Probes(setting)
+    _must_work(probes)
     profile = Profile(_kind(probes))
     for about, ask in FACTS:
         try:
@@ -65,6 +69,27 @@ def learn(setting: Setting) -> Profile:
             profile.not_tried.append(f"{about}: {why}")
     profile.trials = probes.trials + len(probes.broken)
     return profile
+
+
+def _must_work(probes: Probes) -> None:
+    """A driver that neither grants nor refuses a free lock would be asked in vain for all that follows."""
+    lock = probes.setting.lock
+    if not is_driver(lock):
+        return
+    try:
+        asked = probes.alone().of(ALICE, "acquire")
+    except NotShown:
+        return
+    if any(each.how in ("ok", "fail") for each in asked):
+        return
+    said = [each.error for each in probes.failures] or [str(each.event.get("error", "")) for each in asked]
+    why = said[0] if said else "it ends, or says nothing, before it is asked for a lock"
+    raise UnknownOutcome(
+        f"the driver does not work: {why}",
+        where=lock,
+        expected="an acquire that is granted or refused, on nodes that nothing is wrong with",
+        hint=None if lock.startswith(PREFIX) else f"what does it say by itself? {lock} < /dev/null",
+    )
 
 
 def _kind(probes: Probes) -> Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 from collections.abc import Iterator
 from types import ModuleType
 from typing import cast
@@ -71,7 +72,7 @@ def lock_class(name: str) -> type[Lock]:
             seen=f"the lock {name!r}",
             where="lock.name",
             expected="one of " + ", ".join(BUILT_IN) + ", or your own as package.module:Class or ./driver",
-            hint=f"did you mean {near!r}?" if near else "a class of yours must offer lab.locks.base.Lock",
+            hint=_hint_for_word(name, near),
         )
     if in_file := CLASS_IN_FILE.fullmatch(name):
         raise _by_its_file(name, *in_file.groups())
@@ -91,6 +92,15 @@ def lock_class(name: str) -> type[Lock]:
             hint="its docstrings say what each part means; a subclass of a lock of the lab has them all",
         )
     return cast("type[Lock]", found)
+
+
+def _hint_for_word(name: str, near: str | None) -> str:
+    """What to write in place of a word that is no lock."""
+    if near:
+        return f"did you mean {near!r}?"
+    if name.isidentifier() and importlib.util.find_spec(name) is not None:
+        return f"{name} is a module: write {name}:Class"
+    return "a class of yours must offer lab.locks.base.Lock"
 
 
 def _by_its_file(name: str, directory: str | None, module: str, attribute: str) -> LabError:

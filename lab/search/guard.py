@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from lab.errors import UnknownOutcome
+from lab.errors import LabError, UnknownOutcome
 from lab.locks.base import Indeterminate, Lease, Lock, LockError, is_believed
 from lab.store import StoreClient, StoreError
 
@@ -109,7 +109,7 @@ class Guarded:
             raise
         except Exception as error:
             self._note(f, error)
-            raise Indeterminate(f"{type(error).__name__}: {error}") from error
+            raise Indeterminate(_described(error)) from error
 
     def _checked(self, f: str, lease: Lease) -> Lease:
         """The lease, which must be one."""
@@ -122,5 +122,9 @@ class Guarded:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if not frame.filename.endswith("lab/search/guard.py")]
         where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(own[-FRAMES_MAX:]))
-        described = f"{type(error).__name__}: {error}"
-        self._failures.append(Failure(self._client, f, self._now_ns(), described, where))
+        self._failures.append(Failure(self._client, f, self._now_ns(), _described(error), where))
+
+
+def _described(error: Exception) -> str:
+    """One line about an exception."""
+    return error.seen if isinstance(error, LabError) else f"{type(error).__name__}: {error}"

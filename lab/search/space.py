@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -245,8 +246,16 @@ def must_run_in_virtual_time(lock: str) -> None:
             else f"the lock {lock!r} cannot be simulated: {reason}",
             where="--lock",
             expected="a lock of the lab's, package.module:Class, or a driver that is installed",
-            hint="lab run SCENARIO --lock DRIVER --on local",
+            hint=_in_file(lock) or "lab run SCENARIO --lock DRIVER --on local",
         )
+
+
+def _in_file(lock: str) -> str | None:
+    """What to write in place of the name of a file in Python, None if a lock's name is none."""
+    file = Path(lock)
+    if file.suffix != ".py" or not file.is_file():
+        return None
+    return f"a lock in it is {file.stem}:Class, with its directory on PYTHONPATH; a driver: 'python3 {lock}'"
 
 
 def one_of(option: str, word: str, known: Sequence[T]) -> T:

@@ -16,12 +16,14 @@ from msgspec.structs import replace
 from lab.cli.app import call
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
-from lab.errors import LabError
+from lab.errors import LabError, UnknownOutcome
 from lab.examine.command import Asked, examine
 from lab.examine.examination import Examination
 from lab.examine.keep import keep
 from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
+from lab.examine.profile import learn
+from lab.examine.programs import Setting
 from lab.examine.result import Examined, OnReal
 from lab.paths import STATE_VARIABLE
 from lab.search.runner import Outcome, run_trial, trials
@@ -246,3 +248,18 @@ def test_a_driver_in_go_is_refused_with_the_reason(words: list[str]) -> None:
     assert caught.value.exit_code == 2
     assert "a program in Go calls the kernel itself" in caught.value.render()
     assert "--on local" in caught.value.render()
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("raise SystemExit(7)", "the driver does not work"),
+        ("print('debug: I am here', flush=True); input(); input()", "a line that is no JSON"),
+    ],
+)
+def test_a_driver_that_does_not_work_is_refused_at_once(program: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "driver.py"
+    path.write_text(program)
+    with trials(), pytest.raises(UnknownOutcome, match=says) as caught:
+        learn(Setting(shlex.join([sys.executable, str(path)]), {}, 1))
+    assert "< /dev/null" in (caught.value.hint or "")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
-from tests.locks_to_test.plain import MS_NS, S_NS, Plain
+from tests.locks_to_test.plain import GIVE_BACK, MS_NS, S_NS, Plain
 from tests.locks_to_test.unusual import Reentrant
 from tests.locks_to_test.watchdog import Watchdog
 
@@ -160,3 +160,14 @@ class LooksThenProlongs(Plain):
         if await self._call("GET", lease.key) != lease.token.encode():
             return False
         return await self._call("PEXPIRE", lease.key, ttl_ns // MS_NS)
+
+
+class LoadsItsScriptOnce(Plain):
+    """Its release is a script that it loads when it is opened: no node that was restarted knows it."""
+
+    async def open(self) -> None:
+        await super().open()
+        self._digest = (await self._call("SCRIPT", "LOAD", GIVE_BACK)).decode()
+
+    async def _give_back(self, lease: Lease) -> object:
+        return await self._call("EVALSHA", self._digest, 1, lease.key, lease.token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
@@ -44,13 +45,18 @@ def test_what_is_printed_in_a_child_is_not_taken_for_its_answer(tmp_path: Path) 
 
 
 def test_an_interrupted_call_ends_its_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = tmp_path / "begun"
+
     def interrupted() -> None:
+        give_up_s = time.monotonic() + 120  # it starts for seconds where others compute
+        while not begun.exists() and time.monotonic() < give_up_s:
+            time.sleep(0.05)
         raise KeyboardInterrupt
 
     child = Child(tmp_path, environment_for())
     monkeypatch.setattr(child, "receive", interrupted)
     with pytest.raises(KeyboardInterrupt), closing(child):
-        child.call(time.sleep, 600.0)
+        child.call(subprocess.run, ["sh", "-c", f"touch {begun}; exec sleep 600"])
     assert child.process.returncode in (ExitCode.INTERRUPTED, -signal.SIGINT)
 
 

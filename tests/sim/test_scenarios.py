@@ -29,7 +29,7 @@ WORKLOADS = (
 @pytest.mark.parametrize(
     ("scenario", "settings"),
     [
-        *((name, [SHORTER] if name in WORKLOADS else []) for name in ordinary_names()),
+        *(pytest.param(name, [SHORTER] if name in WORKLOADS else [], id=name) for name in ordinary_names()),
         *(pytest.param(name, [], marks=pytest.mark.full, id=f"{name}-whole") for name in WORKLOADS),
     ],
 )

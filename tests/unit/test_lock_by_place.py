@@ -13,6 +13,7 @@ from lab.locks import PARTS, lock_class
 from lab.locks.base import Belief, Lease, Lock, is_believed
 from lab.locks.redlock import Redlock
 from lab.search.guard import Failure, Guarded
+from lab.search.space import must_run_in_virtual_time
 
 MODULE = """
 from pathlib import Path
@@ -48,6 +49,20 @@ def test_a_class_that_is_not_there(held: Path) -> None:
     reported = hint_for("held_for_a_test:Nope")
     assert "its classes are MyLock" in reported
     assert str(held) in reported
+
+
+@pytest.mark.usefixtures("held")
+def test_a_module_without_a_class() -> None:
+    assert "is a module: write held_for_a_test:Class" in hint_for("held_for_a_test")
+
+
+def test_a_file_that_is_taken_for_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("")
+    with pytest.raises(LabError) as caught:
+        must_run_in_virtual_time("./mine.py")
+    assert "./mine.py may not be executed" in caught.value.seen
+    assert "a lock in it is mine:Class" in (caught.value.hint or "")
 
 
 def test_a_module_that_is_not_there() -> None:

@@ -104,7 +104,7 @@ class Refusing:
     async def acquire(self, key: str, ttl_ns: int) -> Lease:
         if isinstance(self._error, NotAcquired):
             raise self._error
-        return Lease(key, "t", ttl_ns, 10**18)
+        return Lease(key, "t", ttl_ns, 10**15)
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         raise self._error

@@ -45,9 +45,10 @@ class OneCpu:
 
     def bind(self, pid: int) -> None:
         """Bind a process, with all its threads; those that it makes later are bound as well."""
-        for task in Path(f"/proc/{pid}/task").iterdir() if self._own else ():
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.sched_setaffinity(int(task.name), self._own)
+        with contextlib.suppress(FileNotFoundError):  # the process has just ended
+            for task in Path(f"/proc/{pid}/task").iterdir() if self._own else ():
+                with contextlib.suppress(ProcessLookupError):  # the thread has
+                    os.sched_setaffinity(int(task.name), self._own)
 
     @contextlib.contextmanager
     def free(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.beyond import forgetting
 from lab.examine.in_between import impatient, in_between, late_extension, outrun
 from lab.examine.judge import violations
 from lab.examine.keys_that_stay import keys_that_stay
@@ -52,6 +53,11 @@ def one_node_away(lock: str) -> Trial:
     return Setting(lock, OPTIONS).with_clients(clients, (down,))
 
 
+def restarted(setting: Setting) -> list[Trial]:
+    """All nodes restart with their data while Alice holds the lock."""
+    return [each for each in forgetting(setting) if each.persistence != "none"]
+
+
 @pytest.mark.parametrize(
     ("some", "expected"),
     [
@@ -62,6 +68,7 @@ def one_node_away(lock: str) -> Trial:
         ),
         (lambda: late_extension(on_one(f"{BROKEN}:LooksThenProlongs")), ("leak", "extends-others-key")),
         (lambda: again(on_one(f"{BROKEN}:FreshLeaseAgain"))[1], ("false-validity", "late-deadline")),
+        (lambda: restarted(on_one(f"{BROKEN}:LoadsItsScriptOnce")), ("unavailable", "does-not-recover")),
         (lambda: [one_node_away(f"{LOCKS}.on_several:ReleaseStops")], ("unavailable", "leaves-keys")),
         (
             lambda: shared(Setting(f"{LOCKS}.on_several:UndoesAtTheEnd", OPTIONS)),
@@ -82,19 +89,16 @@ def test_it_is_found_with_its_cause_and_nothing_else(some: object, expected: tup
     ],
 )
 def test_a_correct_lock_on_one_node_is_not_accused(lock: str) -> None:
-    assert (
-        found(
-            in_between(on_one(lock) if lock == "single" else Setting(lock, {}, 1), fenced=True, extends=True)
-        )
-        == set()
-    )
+    setting = on_one(lock) if lock == "single" else Setting(lock, {}, 1)
+    assert found(in_between(setting, fenced=True, extends=True)) == set()
+    assert found(restarted(setting)) == set()
 
 
 @pytest.mark.parametrize("lock", ["redlock", "redlock-fenced", f"{LOCKS}.in_turn:InTurn"])
 def test_a_correct_lock_on_several_nodes_is_not_accused(lock: str) -> None:
     setting = Setting(lock, OPTIONS)
     assert found(in_between(setting, fenced=True, extends=True)) == set()
-    assert found([*shared(setting), one_node_away(lock)]) == set()
+    assert found([*shared(setting), one_node_away(lock), *restarted(setting)]) == set()
 
 
 def test_a_client_may_take_a_lock_again_that_counts() -> None:
