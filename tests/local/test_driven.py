@@ -133,7 +133,7 @@ def test_a_driver_that_dies_ends_no_more_than_its_operation(kept: list[RealProce
     outcome = run_trial(trial(toy("dies")))
     assert reported(outcome) == [("alice", "info"), ("bob", "info")]
     assert [failure.f for failure in outcome.failures] == ["acquire", "acquire"]
-    assert "toy_driver.py dies" in outcome.failures[0].error
+    assert outcome.failures[0].error == "the driver ended by itself (exit code 3)"
     assert kept == []
 
 

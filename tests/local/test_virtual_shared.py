@@ -61,6 +61,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RealProcess]]:
     assert [process.label for process in found if process.popen.poll() is None] == []
 
 
+@pytest.mark.full
 def test_histories_are_the_same_whatever_ran_before(tmp_path: Path) -> None:
     def history(wanted: Wanted) -> bytes:
         name, seed, settings = wanted
