@@ -34,7 +34,7 @@ def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
 
 def fast_clocks(setting: Setting) -> Iterator[Trial]:
     """Nodes' clocks run 0.8 % off; each client reaches a majority, with one node in common, or all nodes."""
-    long = replace_ttl(setting, LONG_TTL_NS)
+    long = setting.with_ttl(LONG_TTL_NS)
     names = tuple("ABCDEFG"[: setting.nodes])
     majority = setting.nodes // 2 + 1
     first, last = names[:majority], names[-majority:]
@@ -75,7 +75,7 @@ def client_clocks(setting: Setting, programs: tuple[Program, ...]) -> Iterator[T
 
 def late_writes(setting: Setting) -> Iterator[Trial]:
     """A client is paused between its last check and its write, until another one has written."""
-    setting = replace_ttl(setting, SHORT_TTL_NS)
+    setting = setting.with_ttl(SHORT_TTL_NS)
     ttl_ns = setting.ttl_ns
     for before in (0, 7, 8, 9):  # fences of one and of two digits; a lease that is over is not written under
         quick = tuple(Round(0, ttl_ns * 105 // 100) for _ in range(before))
@@ -139,8 +139,3 @@ def forgetting(setting: Setting) -> Iterator[Trial]:
 
 def _named(name: str) -> Program:
     return next(each for each in PROGRAMS if each.name == name)
-
-
-def replace_ttl(setting: Setting, ttl_ns: int) -> Setting:
-    """The same setting with another lease."""
-    return Setting(setting.lock, setting.options, setting.nodes, ttl_ns, setting.fences)

@@ -30,13 +30,13 @@ TURN_NS: Final = 10 * MS_NS
 def in_between(setting: Setting, *, fenced: bool, extends: bool) -> Iterator[Trial]:
     """All of them, for a lock that is ``fenced`` or not, and ``extends`` leases or does not."""
     if fenced:
-        yield from outrun(setting)
+        yield from slow_requests(setting)
     if extends:
         yield from late_extension(setting)
-    yield from impatient(setting, extends=extends)
+    yield from answers_too_late(setting, extends=extends)
 
 
-def outrun(setting: Setting) -> Iterator[Trial]:
+def slow_requests(setting: Setting) -> Iterator[Trial]:
     """A request of Alice's acquire is slow, and Bob takes the lock and gives it back before it arrives."""
     mine = (Round(0, TURN_NS), Round(S_NS // 2, TURN_NS))
     theirs = Round(S_NS // 10, TURN_NS)
@@ -76,7 +76,7 @@ def late_extension(setting: Setting) -> Iterator[Trial]:
         yield setting.with_clients(clients, (late,), demand=False)
 
 
-def impatient(setting: Setting, *, extends: bool) -> Iterator[Trial]:
+def answers_too_late(setting: Setting, *, extends: bool) -> Iterator[Trial]:
     """The answers to a request of Alice's come just after she has stopped waiting for them."""
     ttl_ns = setting.ttl_ns
     mine = (Round(0, TURN_NS, int(extends)), Round(ttl_ns // 10, ttl_ns // 10, int(extends)))

@@ -57,7 +57,7 @@ PAIRS = "at most two faults at command boundaries"
 def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
     """Every program without faults, with leases of several lengths."""
     return [
-        with_ttl(setting, ttl_ns).trial(program, seed=seed)
+        setting.with_ttl(ttl_ns).trial(program, seed=seed)
         for ttl_ns in TTLS_NS
         for program in programs
         for seed in SEEDS
@@ -67,7 +67,7 @@ def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
 def again(setting: Setting) -> tuple[Part, list[Trial]]:
     """For a lock that counts how often it is taken: its holder takes it again, with leases of any length."""
     trials = [
-        replace(taken_again(with_ttl(setting, ttl_ns)), seed=seed) for ttl_ns in TTLS_NS for seed in SEEDS
+        replace(taken_again(setting.with_ttl(ttl_ns)), seed=seed) for ttl_ns in TTLS_NS for seed in SEEDS
     ]
     return Part(AGAIN, "alone, leases of 0.7, 1.5 and 5 s", of=len(trials)), trials
 
@@ -77,7 +77,7 @@ def splits(setting: Setting, kind: Kind) -> list[Trial]:
     if not kind.quorum:
         return []
     return [
-        split(with_nodes(setting, nodes), alice, bob, at_open=at_open)
+        split(setting.with_nodes(nodes), alice, bob, at_open=at_open)
         for at_open in (False, True)
         for nodes in NODES
         for alice in range(1, nodes)
@@ -219,14 +219,4 @@ def parts(
     yield Part(SINGLES, "lost, held or broken off before and after each command", of=len(found)), found
 
 
-def with_nodes(setting: Setting, nodes: int) -> Setting:
-    """The same setting with so many nodes."""
-    return Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences)
-
-
-def with_ttl(setting: Setting, ttl_ns: int) -> Setting:
-    """The same setting with another lease."""
-    return Setting(setting.lock, setting.options, setting.nodes, ttl_ns, setting.fences)
-
-
-__all__ = ["PROGRAMS", "Doubles", "drawn", "parts", "with_ttl"]
+__all__ = ["PROGRAMS", "Doubles", "drawn", "parts"]

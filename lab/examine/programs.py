@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lab.search.trial import START_NS, Ending, Fault, OptionValue, Round, Trial, When
@@ -153,6 +153,14 @@ class Setting:
     def names(self) -> tuple[str, ...]:
         """The names of its nodes."""
         return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: self.nodes])
+
+    def with_ttl(self, ttl_ns: int) -> Setting:
+        """The same setting with another lease."""
+        return replace(self, ttl_ns=ttl_ns)
+
+    def with_nodes(self, nodes: int) -> Setting:
+        """The same setting with so many nodes."""
+        return replace(self, nodes=nodes)
 
     def trial(
         self, program: Program, faults: tuple[Fault, ...] = (), *, seed: int = 0, demand: bool = True

@@ -28,7 +28,7 @@ def shared(setting: Setting) -> Iterator[Trial]:
             Fault("delay", When(), BOB, names[:half], late_ns, 2 * late_ns, "requests"),
         ]
         turn = Round(0, setting.ttl_ns // 10)
-        trial = with_nodes(setting, nodes).with_clients({ALICE: (turn,), BOB: (turn,)}, tuple(faults))
+        trial = setting.with_nodes(nodes).with_clients({ALICE: (turn,), BOB: (turn,)}, tuple(faults))
         yield trial
         if "retry_count" in setting.options:
             yield replace(trial, options={**trial.options, **MANY_TRIES})
@@ -39,8 +39,3 @@ def disjoint(setting: Setting) -> Iterator[Trial]:
     for of_alice, of_bob in SPLITS:
         if of_alice + of_bob <= setting.nodes:
             yield split(setting, of_alice, of_bob)
-
-
-def with_nodes(setting: Setting, nodes: int) -> Setting:
-    """The same setting with so many nodes."""
-    return Setting(setting.lock, setting.options, nodes, setting.ttl_ns, setting.fences)

@@ -22,7 +22,6 @@ from lab.examine.evidence import NEVER, Operation
 from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
 from lab.examine.lost_majority import lost_majority
-from lab.examine.plan import with_ttl
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.seen import Seen
@@ -100,7 +99,7 @@ def bare(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
     extends = any(program.extends for program in programs)
     usual = [setting.trial(program) for program in ((AFTER_ANOTHER, *programs) if extends else programs)]
     short = [
-        with_ttl(setting, ttl_ns).trial(program)
+        setting.with_ttl(ttl_ns).trial(program)
         for ttl_ns in SHORT_TTLS_NS
         for name in SHORT_LEASES
         for program in programs
@@ -147,7 +146,7 @@ def clocks(setting: Setting, profile: Profile) -> Iterator[Trial]:
                 jump = Fault("jump", When(moment, ALICE, after_ns=S_NS // 40), ALICE, by_ns=by_ns)
                 yield setting.with_clients(clients, (late, jump))
                 if by_ns < 0:
-                    yield _over_meanwhile(with_ttl(setting, SHORT_TTLS_NS[-1]), moment, nodes)
+                    yield _over_meanwhile(setting.with_ttl(SHORT_TTLS_NS[-1]), moment, nodes)
     for by_ns in (-past_ns, past_ns):
         yield setting.with_clients(clients, (Fault("jump", When("granted", ALICE), ALICE, by_ns=by_ns),))
 
@@ -259,7 +258,7 @@ def held_up(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
 
 def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
     """With a short lease, which time-outs outlive: replies come when the lease is over."""
-    short = with_ttl(setting, SHORT_TTLS_NS[-1])
+    short = setting.with_ttl(SHORT_TTLS_NS[-1])
     usual = _usual(short, profile, takes_over=True)
     for f in ("acquire", "extend"):
         if usual is not None and (when := usual.when(f, setting.names)) is not None:
@@ -281,7 +280,7 @@ def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
         yield _half_is_over(setting, wait_ns)
         return
     ttl_ns = wait_ns * (setting.nodes + 2) // 2 // MS_NS * MS_NS  # a majority is asked before it is over
-    short = with_ttl(setting, ttl_ns)
+    short = setting.with_ttl(ttl_ns)
     clients: dict[str, tuple[Round, ...]] = {
         ALICE: (Round(0, ttl_ns // 5, int(profile.extends)), Round(ttl_ns, ttl_ns // 5)),
         BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),),
@@ -301,7 +300,7 @@ def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
         BOB: (Round(ttl_ns * 21 // 20, ttl_ns // 2),),
     }
     slow = Fault("delay", When("asks", ALICE), ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
-    return with_ttl(setting, ttl_ns).with_clients(clients, (slow,))
+    return setting.with_ttl(ttl_ns).with_clients(clients, (slow,))
 
 
 def _waits_ns(setting: Setting) -> int:

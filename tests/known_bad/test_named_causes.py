@@ -60,14 +60,14 @@ REPLACED = trial(
     (Round(11 * S_NS, 3 * S_NS), Round(0, 3 * S_NS)),
     of_alice("hold", When("extends", ALICE, 2), lasts_ns=13 * S_NS, direction="requests"),
 )
-UNTOLD = trial(
-    "misleading:WaitsForTheBell",
+MISSED_PUSH = trial(
+    "misleading:WaitsForAPush",
     (Round(0, 3 * S_NS), Round(15 * S_NS, 3 * S_NS)),
     (Round(3 * S_NS // 10, 3 * S_NS),),
     Fault("crash", When("releases", ALICE), nodes=("A",), lasts_ns=100 * MS_NS),
 )
-GHOST = trial(
-    "misleading:PollsOnForNobody",
+LEFT_RUNNING = trial(
+    "quietly_broken:GoesOnWhenCancelled",
     (Round(S_NS, S_NS, cancel_ns=500 * MS_NS),),
     (Round(0, 2 * S_NS),),
 )
@@ -138,15 +138,15 @@ def source(file: str) -> list[str]:
             id="an extension that comes when its client asks anew",
         ),
         pytest.param(
-            UNTOLD,
+            MISSED_PUSH,
             "unavailable",
             "sleeps-on",
             "Bob's acquire waited on for 12.9 s with the lock free",
-            'misleading.py: await bell.call("BLPOP", f"{key}:bell", 0)',
+            'misleading.py: await pushed.call("BLPOP", f"{key}:pushed", 0)',
             id="a wait that a short fault does not explain",
         ),
         pytest.param(
-            GHOST,
+            LEFT_RUNNING,
             "unavailable",
             "goes-on",
             "Alice's acquire of 1000 ms was cancelled at 1500 ms, but a task of it went on",
@@ -168,22 +168,25 @@ def test_the_first_cause_is_the_act_itself(
 
 def test_the_calls_that_led_to_it_are_named_across_tasks() -> None:
     """What is sent in a task of its own was made somewhere, too."""
-    places = causes(GHOST, "unavailable")[0].places
-    assert [each.function for each in places[:2]] == ["PollsOnForNobody.acquire", "PollsOnForNobody._poll"]
+    places = causes(LEFT_RUNNING, "unavailable")[0].places
+    assert [each.function for each in places[:2]] == [
+        "GoesOnWhenCancelled.acquire",
+        "GoesOnWhenCancelled._poll",
+    ]
 
 
 def test_an_operation_that_does_not_end_is_shown_where_it_waits() -> None:
-    left = trial("misleading:WaitsForTheBell", (Round(0, 3 * S_NS, ends="keep"),))
+    left = trial("misleading:WaitsForAPush", (Round(0, 3 * S_NS, ends="keep"),))
     with trials():
         seen = Evidence(run_trial(left, watch=True))
     waiting = seen.operations[-1]
     assert (waiting.client, waiting.f, waiting.how) == (ALICE, "acquire", "open")
-    assert places_of(seen, "hangs", waiting)[-1].text == 'await bell.call("BLPOP", f"{key}:bell", 0)'
+    assert places_of(seen, "hangs", waiting)[-1].text == 'await pushed.call("BLPOP", f"{key}:pushed", 0)'
 
 
 def test_looking_changes_nothing() -> None:
     with trials():
-        for each in (OWED, UNTOLD, GHOST):
+        for each in (OWED, MISSED_PUSH, LEFT_RUNNING):
             events = [dict(event) for event in run_trial(each, watch=True).events]
             for event in events:
                 event.pop("_nodes", None)

@@ -17,8 +17,10 @@ from lab.cli.app import call
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.errors import LabError, UnknownOutcome
+from lab.examine.beyond import fast_clocks
 from lab.examine.command import Asked, examine
 from lab.examine.examination import Examination
+from lab.examine.judge import violations
 from lab.examine.keep import keep
 from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
@@ -90,6 +92,15 @@ def test_a_driver_that_closes_is_used_again(kept: list[RealProcess]) -> None:
     assert len({process.popen.pid for process in kept}) == 2
     assert outcomes[0].digest() == outcomes[2].digest(), "as by a driver that was started anew"
     assert outcomes[0].digest() != outcomes[1].digest()
+
+
+@pytest.mark.parametrize(("mode", "overlap"), [("claims-all", True), ("keeps-margin", False)])
+def test_the_margin_of_a_driver_is_what_it_does_not_claim(mode: str, overlap: bool) -> None:
+    with trials():
+        found = [
+            name for fast in fast_clocks(Setting(toy(mode), {}, 1)) for name in violations(run_trial(fast))
+        ]
+    assert ("overlap" in found) == overlap
 
 
 def test_a_driver_that_waits_for_a_moment_yet_is_used_again(kept: list[RealProcess]) -> None:

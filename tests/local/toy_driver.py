@@ -1,9 +1,9 @@
 """A driver without a library, for tests: ``good``, or wrong in the one way that its argument names.
 
 Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody, and under another name
-if that is ``elsewhere``. It knows no ``close`` unless it does one of these, or ``closes``. Then
-``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
-and ``closes-spinning`` computes without end.
+if that is ``elsewhere``. It claims nothing, or ``claims-all`` of the lease, or ``keeps-margin``. It knows no
+``close`` unless it does one of these, or ``closes``. Then ``closes-late`` leaves a thread behind that sleeps
+for two seconds, ``closes-never`` one that sleeps for ever, and ``closes-spinning`` computes without end.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class Toy:
             return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
         handle = f"h{len(self.leases)}"
         self.leases[handle] = key
-        return {"ok": True, "lease": handle, "token": token}
+        claimed_ms = {"claims-all": ttl_ms, "keeps-margin": ttl_ms * 99 // 100 - 2}.get(MODE)
+        return {"ok": True, "lease": handle, "token": token, "claimed_ms": claimed_ms}
 
 
 def main() -> None:

@@ -106,24 +106,7 @@ class ExtendsByReplacing(Plain):
         return before == lease.token.encode()
 
 
-class PollsOnForNobody(Plain):
-    """Polls for three seconds in a task that no cancellation ends, and takes the key when it is free."""
-
-    async def acquire(self, key: str, ttl_ns: int) -> Lease:
-        return await asyncio.shield(asyncio.create_task(self._poll(key, ttl_ns)))
-
-    async def _poll(self, key: str, ttl_ns: int) -> Lease:
-        give_up_ns = self._around.clock_ns() + 3000 * MS_NS
-        while True:
-            try:
-                return await super().acquire(key, ttl_ns)
-            except NotAcquired:
-                if self._around.clock_ns() >= give_up_ns:
-                    raise
-                await self._pause()
-
-
-class WaitsForTheBell(Plain):
+class WaitsForAPush(Plain):
     """Who is refused waits for a release, by BLPOP, as long as it takes: also if the key goes by itself."""
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Any:
@@ -131,13 +114,13 @@ class WaitsForTheBell(Plain):
             taken = await super()._take(key, token, ttl_ns)
             if taken:
                 return taken
-            bell = self._connection()
+            pushed = self._connection()
             try:
-                await bell.call("BLPOP", f"{key}:bell", 0)
+                await pushed.call("BLPOP", f"{key}:pushed", 0)
             finally:
-                await bell.close()
+                await pushed.close()
 
     async def _give_back(self, lease: Lease) -> Any:
         given_back = await super()._give_back(lease)
-        await self._call("RPUSH", f"{lease.key}:bell", "")
+        await self._call("RPUSH", f"{lease.key}:pushed", "")
         return given_back

@@ -59,19 +59,10 @@ class DriverMachine(RealMachine):
         self._session, self._to_the_byte = session, to_the_byte
         self._closing: list[RealProcess] = []
 
-    def start(
-        self,
-        label: str,
-        command: Sequence[str],
-        *,
-        preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
-        talks: bool = False,
-        directory: Path | None = None,
-        log: Path | None = None,
-    ) -> RealProcess:
+    def start(self, label: str, command: Sequence[str], *, log: Path | None = None) -> RealProcess:
         """Start the driver, or take one that is there already; its entropy is drawn anew."""
         session = self._session
-        process = session.take(self.host.name, command) if talks and session is not None else None
+        process = session.take(self.host.name, command) if session is not None else None
         if process is not None:
             process.lines_given, process.said = 0, b""
             self.adopt(process, self.entropy())
@@ -80,9 +71,7 @@ class DriverMachine(RealMachine):
         if session is not None:
             log = session.new_log(label)
         with cpu.free() if cpu is not None else contextlib.nullcontext():
-            process = super().start(
-                label, command, preloaded=preloaded, talks=talks, directory=directory, log=log
-            )
+            process = super().start(label, command, log=log)
             self.world.settle()
         if cpu is not None:
             cpu.bind(process.popen.pid)

@@ -43,9 +43,7 @@ class VirtualLoop(HostLoop):
 
         def start() -> None:
             try:
-                process = self.machine.start(
-                    f"client-{self.host.name}", [str(word) for word in args], talks=True
-                )
+                process = self.machine.start(f"client-{self.host.name}", [str(word) for word in args])
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
                 self.on_io(_settle, started, None, error)
             else:

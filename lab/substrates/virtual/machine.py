@@ -77,23 +77,14 @@ class RealMachine:
 
     # Processes
 
-    def start(
-        self,
-        label: str,
-        command: Sequence[str],
-        *,
-        preloaded: Callable[[dict[str, str]], dict[str, str]] = dict,
-        talks: bool = False,
-        directory: Path | None = None,
-        log: Path | None = None,
-    ) -> RealProcess:
-        """Start a program, and wait until its preload library has begun: ``launch`` and ``receive``.
+    def start(self, label: str, command: Sequence[str], *, log: Path | None = None) -> RealProcess:
+        """Start a program that is talked to, and wait until its preload library has begun.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
             UnknownOutcome: it ended at once, or runs without the preload library.
         """
-        process = self.launch(label, command, preloaded=preloaded, talks=talks, directory=directory, log=log)
+        process = self.launch(label, command, talks=True, log=log)
         self.receive(process)
         return process
 

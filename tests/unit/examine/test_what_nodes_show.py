@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.beyond import forgetting
-from lab.examine.in_between import impatient, in_between, late_extension, outrun
+from lab.examine.in_between import answers_too_late, in_between, late_extension, slow_requests
 from lab.examine.judge import violations
 from lab.examine.keys_that_stay import keys_that_stay
 from lab.examine.naming import causes_of
@@ -61,9 +61,9 @@ def restarted(setting: Setting) -> list[Trial]:
 @pytest.mark.parametrize(
     ("some", "expected"),
     [
-        (lambda: outrun(on_one(f"{BROKEN}:FenceDrawnFirst")), ("fence-order", "fence-not-increasing")),
+        (lambda: slow_requests(on_one(f"{BROKEN}:FenceDrawnFirst")), ("fence-order", "fence-not-increasing")),
         (
-            lambda: impatient(on_one(f"{BROKEN}:ConfirmedLater"), extends=True),
+            lambda: answers_too_late(on_one(f"{BROKEN}:ConfirmedLater"), extends=True),
             ("false-validity", "late-deadline"),
         ),
         (lambda: late_extension(on_one(f"{BROKEN}:LooksThenProlongs")), ("leak", "extends-others-key")),
@@ -110,7 +110,7 @@ def test_a_client_may_take_a_lock_again_that_counts() -> None:
 
 
 def confirmed_later() -> Trial:
-    return next(impatient(on_one(f"{BROKEN}:ConfirmedLater"), extends=False))
+    return next(answers_too_late(on_one(f"{BROKEN}:ConfirmedLater"), extends=False))
 
 
 def test_a_claim_is_compared_with_what_the_nodes_keep() -> None:
@@ -147,7 +147,7 @@ def test_a_node_that_is_down_may_have_the_key() -> None:
 
 
 def test_the_overtaken_grant_is_undecided_for_the_checker() -> None:
-    shown = [run_trial(each) for each in outrun(on_one(f"{BROKEN}:FenceDrawnFirst"))]
+    shown = [run_trial(each) for each in slow_requests(on_one(f"{BROKEN}:FenceDrawnFirst"))]
     fenced = [each for each in shown if "fence-order" in all_violations(each)]
     assert fenced
     assert all("fence-order" not in violations(each) for each in fenced)
