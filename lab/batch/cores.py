@@ -11,13 +11,14 @@ because a seed may crash its process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import pickle
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -143,12 +144,10 @@ async def on_cores(
     """
     ends_s = None if seconds is None else time.monotonic() + seconds
     work = _Cores(task, seeds, on_result, ends_s)
-    try:
+    with one_error():
         async with asyncio.TaskGroup() as group:
             for _ in range(min(jobs, len(seeds))):
                 group.create_task(work.serve())
-    except* LabError as errors:
-        raise first_error(errors) from None
 
 
 def cores() -> int:
@@ -156,10 +155,24 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def first_error(group: BaseExceptionGroup[LabError]) -> LabError:
-    """The first error of a group."""
+@contextlib.contextmanager
+def one_error() -> Iterator[None]:
+    """What several tasks raised becomes the first of their lab errors, unless there was something else.
+
+    What is raised in an ``except*`` comes in a group again before Python 3.11.4.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        errors, others = group.split(LabError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
+
+
+def _first(group: BaseExceptionGroup[LabError]) -> LabError:
     error = group.exceptions[0]
-    return first_error(error) if isinstance(error, BaseExceptionGroup) else error
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _work(pipe: Connection, pickled: bytes, path: list[str]) -> None:

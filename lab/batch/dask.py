@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lab.batch.cores import TRIES, describe, first_error, on_cores
+from lab.batch.cores import TRIES, describe, on_cores, one_error
 from lab.batch.row import Row, unknown
 from lab.batch.task import OnResult, Task, code_digest
 from lab.errors import LabError, UnknownOutcome
@@ -78,11 +78,10 @@ async def on_cluster(
     try:
         lanes = PIECES_PER_THREAD * await _threads(client, address)
         work = _Pieces(dask, client, task, seeds, on_result, piece_s, lanes)
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(lanes, len(seeds))):
-                group.create_task(work.serve())
-    except* LabError as errors:
-        raise first_error(errors) from None
+        with one_error():
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(lanes, len(seeds))):
+                    group.create_task(work.serve())
     finally:
         await client.close()
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.batch.choose import DIRECTORIES, JOURNAL, only, repeated
-from lab.batch.cores import cores, first_error
+from lab.batch.cores import cores, one_error
 from lab.batch.item import Item, Plan
 from lab.batch.journal import Journal, plan_in
 from lab.batch.one_run import run_one
@@ -113,10 +113,8 @@ class Batch:
             self.keep(row)
             on_row(item, row)
 
-        try:
+        with one_error():
             await run_items(self.missing, one, jobs=jobs or cores())
-        except* LabError as errors:
-            raise first_error(errors) from None
         return self.result
 
     def keep(self, row: Row) -> None:
