@@ -116,6 +116,7 @@ class GoesOnWhenCancelled(Plain):
             except NotAcquired:
                 if self._around.clock_ns() >= give_up_ns:
                     raise
+                await self._pause()
 
 
 class FenceDrawnFirst(Plain):
