@@ -7,9 +7,10 @@ that is down keeps nothing, but grants nothing to others either). Key presence i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -196,10 +197,12 @@ class _Check:
         sure_ns = possible_ns = most = 0
         first_ns: int | None = None
         last_ns: int | None = None
+        all_there = [_Spans(one.there) for one in presences]
+        all_absent = [_Spans(one.absent) for one in presences]
         for piece in believed:
             for start_ns, end_ns in _cut(piece, presences):
-                there = sum(_covers(one.there, start_ns, end_ns) for one in presences)
-                absent = sum(_covers(one.absent, start_ns, end_ns) for one in presences)
+                there = sum(spans.cover(start_ns, end_ns) for spans in all_there)
+                absent = sum(spans.cover(start_ns, end_ns) for spans in all_absent)
                 most = max(most, there)
                 if there >= needed:
                     continue
@@ -239,5 +242,14 @@ def _cut(piece: Piece, presences: Iterable[Presence]) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def _covers(pieces: Iterable[Piece], start_ns: int, end_ns: int) -> bool:
-    return any(piece.start_ns <= start_ns and end_ns <= piece.end_ns for piece in pieces)
+class _Spans:
+    """Pieces of time; whether one of them covers a span is found by bisection."""
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        ordered = sorted((piece.start_ns, piece.end_ns) for piece in pieces)
+        self._starts_ns = [start_ns for start_ns, _ in ordered]
+        self._until_ns = [*accumulate((end_ns for _, end_ns in ordered), max)]
+
+    def cover(self, start_ns: int, end_ns: int) -> bool:
+        begun = bisect_right(self._starts_ns, start_ns)
+        return begun > 0 and end_ns <= self._until_ns[begun - 1]

@@ -149,11 +149,10 @@ def test_the_sequential_lock_falls_the_same_way(lab: Lab) -> None:
 def test_check_repeats_the_verdict_of_a_stored_run(clockjump: tuple[Lab, Ended]) -> None:
     lab, run = clockjump
     before = json.loads((run.directory / "verdict.json").read_text())
-    again = lab("check", str(run.directory))
+    again = lab("check", "reports/latest")
     assert again.code == 0, again.out + again.err
     after = json.loads((run.directory / "verdict.json").read_text())
     assert after == before
-    assert lab("check", "reports/latest").code == 0
     history = lab("check", str(run.directory / "history.jsonl"), "--json")
     assert history.code == 0
     assert json.loads(history.out)["verdict"] == before["verdict"]

@@ -17,7 +17,7 @@ from tests.sim.simulated import run_in_simulation
 pytestmark = pytest.mark.usefixtures("_patched")
 
 SEED = 1
-SHORTER = "workload.duration=5s"
+SHORTER = "workload.duration=3s"
 """`make test` runs workloads for less time than their files say; `make test-all` for all of it as well."""
 WORKLOADS = (
     *("chaos", "chaos-cas", "chaos-cas-control", "chaos-control"),
