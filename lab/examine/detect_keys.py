@@ -294,7 +294,7 @@ def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
     """A try that is refused by the key of an earlier one of its acquire, which nothing was sent to undo."""
     own: dict[tuple[str, int, str], tuple[Executed, str]] = {}
     for entry in evidence.outcome.commands:
-        operation = evidence.operation_at(entry.client, entry.time_ns)
+        operation = evidence.operation_of(entry)  # it may be executed when the next one has begun
         if operation is None or operation.f != "acquire" or entry.in_script:
             continue
         where = (entry.client, operation.called_ns, entry.node)

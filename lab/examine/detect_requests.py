@@ -109,7 +109,23 @@ def counts_twice(evidence: Evidence) -> Iterator[Cause]:
 
 
 def overtaken(evidence: Evidence) -> Iterator[Cause]:
-    """A key that is set on a node after what was to delete it had been there: nobody deletes it any more."""
+    """A key that is set on a node after what was to delete it had been there: nobody deletes it any more.
+
+    Not of an attempt that claims nothing: a client library that breaks off a connection at a time-out leaves
+    no way to undo it that cannot overtake it, and then the key stays until it expires, as was promised.
+    """
+    for entry, undoing, _ in set_after_undo(evidence):
+        if not claims_nothing(evidence, entry):
+            seen = (
+                f"{whose(entry.client)} {entry.name} of {evidence.at(entry.sent_ns)} came to "
+                f"{entry.node} at {evidence.at(entry.time_ns)}, after the {undoing.name} of "
+                f"{evidence.at(undoing.sent_ns)} that was to undo it"
+            )
+            yield Cause("leaves-keys", seen, entry.time_ns, entry)
+
+
+def set_after_undo(evidence: Evidence) -> Iterator[tuple[Executed, Executed, str]]:
+    """Commands that set a key after what was to delete it had been there: both of them, and the value."""
     gone: dict[tuple[str, str, str], Executed] = {}
     lain: set[tuple[str, str]] = set()
     for entry in evidence.outcome.commands:
@@ -117,16 +133,22 @@ def overtaken(evidence: Evidence) -> Iterator[Cause]:
         for value in set_now:
             undoing = gone.get((entry.node, entry.client, value)) or _undone_before(evidence, entry, value)
             if undoing is not None and (entry.node, value) not in lain:
-                seen = (
-                    f"{whose(entry.client)} {entry.name} of {evidence.at(entry.sent_ns)} came to "
-                    f"{entry.node} at {evidence.at(entry.time_ns)}, after the {undoing.name} of "
-                    f"{evidence.at(undoing.sent_ns)} that was to undo it"
-                )
-                yield Cause("leaves-keys", seen, entry.time_ns, entry)
+                yield entry, undoing, value
         lain |= {(entry.node, value) for value, _ in entry.after.values()}
         if not entry.in_script and purpose(evidence, entry) == "release":
             for word in entry.words[1:]:
                 gone.setdefault((entry.node, entry.client, word), entry)
+
+
+def claims_nothing(evidence: Evidence, entry: Executed) -> bool:
+    """Whether a command belongs to an attempt that is no grant, whatever becomes of the command.
+
+    Its client was told that the outcome is unknown, or that there was no majority, of several nodes.
+    """
+    operation = evidence.operation_of(entry)
+    if operation is None or operation.f != "acquire":
+        return False
+    return operation.how == "info" or (operation.how == "fail" and evidence.outcome.trial.nodes > 1)
 
 
 def _undone_before(evidence: Evidence, setting: Executed, value: str) -> Executed | None:

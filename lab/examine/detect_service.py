@@ -8,7 +8,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.detect_keys import own_refusals
-from lab.examine.detect_requests import ended
+from lab.examine.detect_requests import claims_nothing, ended, set_after_undo
 from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.keys_that_stay import left_at_release
@@ -29,13 +29,16 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
     """Keys that lie on nodes when nobody holds the lock and somebody is refused it."""
     trial = evidence.outcome.trial
     gone = {node for fault in evidence.outcome.struck if not fault.lasts_ns for node in fault.nodes}
+    undone = {
+        (entry.node, value) for entry, _, value in set_after_undo(evidence) if claims_nothing(evidence, entry)
+    }
     for refused in reversed(evidence.operations):
         if refused.f != "acquire" or refused.how == "ok":
             continue
         owners: dict[str, list[str]] = {}
         for node in trial.node_names:
             for value, _ in evidence.locks_at(node, refused.called_ns).values():
-                for owner in evidence.writers.get(value, ()):
+                for owner in evidence.writers.get(value, ()) if (node, value) not in undone else ():
                     owners.setdefault(owner, []).append(node)
         for owner, nodes in owners.items():
             blocked = len(gone.union(nodes)) > (trial.nodes - 1) // 2

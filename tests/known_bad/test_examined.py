@@ -67,6 +67,7 @@ CORRECT = (
             "Hashed",
             "SameTokenAgain",
             "FreshConnections",
+            "BreaksOff",
             "ThreeExtensions",
             "InTransaction",
         )

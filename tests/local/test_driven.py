@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -24,9 +26,12 @@ from lab.examine.judge import violations
 from lab.examine.keep import keep
 from lab.examine.narrative import narrate
 from lab.examine.on_real import run_on_real
-from lab.examine.profile import learn
+from lab.examine.probes import NotShown, Probes
+from lab.examine.profile import _must_work, learn
 from lab.examine.programs import Setting
 from lab.examine.result import Examined, OnReal
+from lab.locks.base import Indeterminate, Lease
+from lab.locks.single import Single
 from lab.paths import STATE_VARIABLE
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
@@ -264,8 +269,9 @@ def test_a_driver_in_go_is_refused_with_the_reason(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        ("raise SystemExit(7)", "the driver does not work"),
-        ("print('debug: I am here', flush=True); input(); input()", "a line that is no JSON"),
+        ("raise SystemExit(7)", "does not work: it ends, or says nothing, before it is asked"),
+        ("print('debug: I am here', flush=True); input(); input()", "does not work: a line that is no JSON"),
+        (f"import sys; sys.argv[1:] = ['dies']; exec(open({str(TOY)!r}).read())", r"does not work: .*code 3"),
     ],
 )
 def test_a_driver_that_does_not_work_is_refused_at_once(program: str, says: str, tmp_path: Path) -> None:
@@ -274,3 +280,64 @@ def test_a_driver_that_does_not_work_is_refused_at_once(program: str, says: str,
     with trials(), pytest.raises(UnknownOutcome, match=says) as caught:
         learn(Setting(shlex.join([sys.executable, str(path)]), {}, 1))
     assert "< /dev/null" in (caught.value.hint or "")
+
+
+class NeverAnswers(Single):
+    """A lock that is no driver, and whose acquire ends with an unknown outcome each time."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        raise Indeterminate(key)
+
+
+@pytest.mark.parametrize("lock", [toy("closes"), toy("refuses"), f"{__name__}:NeverAnswers"])
+def test_what_grants_or_refuses_or_is_no_driver_is_asked_on(lock: str) -> None:
+    with trials():
+        _must_work(Probes(Setting(lock, {}, 1)))
+
+
+def test_a_driver_of_which_a_trial_shows_nothing_is_asked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_shown(self: Probes) -> None:
+        raise NotShown("the trial did not come to an end")
+
+    monkeypatch.setattr(Probes, "alone", not_shown)
+    with trials():
+        _must_work(Probes(Setting(toy("dies"), {}, 1)))
+
+
+def test_a_process_that_has_ended_needs_no_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    cpu = OneCpu()
+    try:
+        cpu.bind(ended.pid)
+    finally:
+        cpu.close()
+
+
+def test_threads_are_bound_also_where_one_of_them_has_just_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    bound: list[int] = []
+
+    def set_affinity(task: int, cpus: set[int]) -> None:
+        if task == os.getpid():
+            raise ProcessLookupError
+        bound.append(task)
+
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    cpu = OneCpu()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "sched_setaffinity", set_affinity)
+            cpu.bind(os.getpid())
+        assert {thread.native_id for thread in threads} <= set(bound)
+    finally:
+        cpu.close()
+        over.set()
+        for thread in threads:
+            thread.join()

@@ -17,9 +17,10 @@ from lab.errors import ExitCode
 from lab.paths import STATE_VARIABLE
 from lab.run import many_runs, run
 from lab.run.request import RunRequest
+from lab.shims import virtual_time
 from lab.substrates.cleanup import sweep
 from lab.substrates.interruption import Interrupted
-from lab.substrates.run_files import processes_of
+from lab.substrates.run_files import RUN_VARIABLE, processes_of
 from lab.substrates.virtual import drivers, session
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.process import RealProcess
@@ -96,7 +97,8 @@ def test_processes_are_used_again(tmp_path: Path, launched: list[RealProcess]) -
             assert result.exit_code is ExitCode.EXPECTED
             names = ("node-A", "store", "client-alice", "client-bob")
             logs = [(result.directory / "logs" / f"{name}.log").read_text() for name in names]
-            assert logs[0].count("Server initialized") == 1, "of this run alone"
+            assert logs[0].count("Server initialized") == 1
+            assert logs[0].count("ready to accept connections") == 1, "of this run alone"
             assert logs[2:] == ["", ""], "redis-py says nothing"
         assert len(launched) == 4
         assert len(processes_of(SESSION.run_id)) == 4, "no copy outlives its run"
@@ -146,12 +148,16 @@ def test_a_server_whose_files_or_socket_changed_is_started_anew(
             other = aof.with_name("other")
             other.write_bytes(aof.read_bytes())
             other.replace(aof)
-        (kept["node-B"].disk.directory / "unknown").write_text("a file that a server has left there")
+        unknown = kept["node-B"].disk.directory / "unknown"
+        unknown.write_text("a file that a server has left there")
         kept["node-C"].socket.unlink()
         kept["node-D"].process.end()
+        given_up = kept["node-C"].process
         launched.clear()
         assert history_of(run_virtually("healthy", tmp_path)) == alone
         anew = {process.label for process in launched}
+        assert not unknown.exists()
+        assert given_up.popen.poll() is not None
     assert anew == {"node-C", "node-D", *(("node-A",) if opens_first else ())}
 
 
@@ -197,6 +203,16 @@ def test_a_run_that_is_interrupted_or_fails_costs_all_processes(
         assert processes_of(SESSION.run_id) == []
         monkeypatch.setattr(RealMachine, "give", give)
         assert history_of(run_virtually("healthy", tmp_path, *WITH_DRIVER)) == alone
+
+
+def test_a_process_that_the_lab_does_not_know_of_is_ended_as_well(tmp_path: Path) -> None:
+    """One that a run has just started when it is interrupted."""
+    with many_runs():
+        run_virtually("healthy", tmp_path)
+        marked = {**os.environ, RUN_VARIABLE: SESSION.run_id}
+        with subprocess.Popen(["sleep", "60"], env=marked) as unknown:
+            SESSION.discard()
+            assert unknown.wait() == -signal.SIGKILL
 
 
 def test_a_server_that_dies_unasked_costs_the_drivers(
@@ -272,3 +288,10 @@ def test_where_servers_cannot_be_copied_each_run_starts_its_own(
         assert not SESSION.is_open
     assert first == second
     assert len(launched) == 2 * (5 + 1), "five nodes and the store"
+
+
+def test_servers_cannot_be_copied_where_the_kernel_does_not_know_what_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(virtual_time, "_PR_GET_TID_ADDRESS", 2**31 - 1)
+    assert not virtual_time.can_copy()

@@ -1,9 +1,10 @@
 """A driver without a library, for tests: ``good``, or wrong in the one way that its argument names.
 
 Its lock is one SET on the first node, with NX unless it ``shares`` it with everybody, and under another name
-if that is ``elsewhere``. It claims nothing, or ``claims-all`` of the lease, or ``keeps-margin``. It knows no
-``close`` unless it does one of these, or ``closes``. Then ``closes-late`` leaves a thread behind that sleeps
-for two seconds, ``closes-never`` one that sleeps for ever, and ``closes-spinning`` computes without end.
+if that is ``elsewhere``; one that ``refuses`` asks no node. It claims nothing, or ``claims-all`` of the
+lease, or ``keeps-margin``. It knows no ``close`` unless it does one of these, or ``closes``. Then
+``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
+and ``closes-spinning`` computes without end.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class Toy:
         if MODE == "claims":
             self.leases["h"] = key
             return {"ok": True, "lease": "h"}
+        if MODE == "refuses":
+            return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
         if MODE == "elsewhere":
             key = f"toy:{key}"
         token = secrets.token_hex(8)

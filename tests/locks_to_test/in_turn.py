@@ -106,7 +106,8 @@ class InTurn:
         self._first = (self._first + 1) % len(self._channels)
         for channel in self._channels[self._first :] + self._channels[: self._first]:
             with contextlib.suppress(NodeError, TimeoutError):
-                async with asyncio.timeout(self.options.node_timeout_ns / S_NS):
-                    answers.append(await channel.call(*command))
+                # in Python 3.11.2, asyncio.timeout raises no TimeoutError in a task that has been cancelled
+                timeout_s = self.options.node_timeout_ns / S_NS
+                answers.append(await asyncio.wait_for(channel.call(*command), timeout_s))
         yes = sum(bool(answer) for answer in answers)
         return yes, len(answers) - yes

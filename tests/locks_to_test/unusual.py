@@ -239,6 +239,17 @@ class FreshConnections(Plain):
             raise NodeError("no answer in time") from error
 
 
+class BreaksOff(FreshConnections):
+    """A connection without an answer in time is broken off, as client libraries do; another one undoes."""
+
+    name = "breaks-off"
+
+    async def _undo(self, key: str, token: str) -> None:
+        if (unanswered := self._asked.pop(token, None)) is not None:
+            await unanswered.close()
+        await super()._undo(key, token)
+
+
 class ThreeExtensions(Plain):
     """Counts leases in whole milliseconds, rounded down, and extends each of them three times at most."""
 

@@ -56,13 +56,44 @@ def test_a_module_without_a_class() -> None:
     assert "is a module: write held_for_a_test:Class" in hint_for("held_for_a_test")
 
 
-def test_a_file_that_is_taken_for_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("redlok", "did you mean 'redlock'?"),
+        ("no_such_module_anywhere", "a class of yours must offer lab.locks.base.Lock"),
+        ("no_such_module_anywhere.at_all", "a class of yours must offer lab.locks.base.Lock"),
+    ],
+)
+def test_a_word_that_is_no_lock(word: str, hint: str) -> None:
+    assert hint_for(word) == f"the lock {word!r} · {hint}"
+
+
+@pytest.mark.parametrize(
+    ("driver", "seen", "hint"),
+    [
+        ("./mine.py", "./mine.py may not be executed", "a lock in it is mine:Class"),
+        ("./notes.txt", "./notes.txt may not be executed", "lab run SCENARIO --lock DRIVER"),
+        ("./gone.py", "there is no program ./gone.py", "lab run SCENARIO --lock DRIVER"),
+        ("./directory.py", "there is no program ./directory.py", "lab run SCENARIO --lock DRIVER"),
+    ],
+)
+def test_a_file_that_is_taken_for_a_driver(
+    driver: str, seen: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "directory.py").mkdir()
+    for name in ("mine.py", "notes.txt"):
+        (tmp_path / name).write_text("")
     with pytest.raises(LabError) as caught:
-        must_run_in_virtual_time("./mine.py")
-    assert "./mine.py may not be executed" in caught.value.seen
-    assert "a lock in it is mine:Class" in (caught.value.hint or "")
+        must_run_in_virtual_time(driver)
+    assert caught.value.seen.endswith(seen)
+    assert (caught.value.hint or "").startswith(hint)
+
+
+def test_a_file_that_may_be_executed_is_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").touch(mode=0o755)
+    must_run_in_virtual_time("./mine.py")
 
 
 def test_a_module_that_is_not_there() -> None:

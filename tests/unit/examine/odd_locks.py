@@ -16,7 +16,7 @@ from lab.addresses import Address
 from lab.channel import NodeError
 from lab.locks.base import Lease, LeaseLost, NotAcquired, OptionError, Options, Surroundings
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
-from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, Redlock
+from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, Redlock, Vote
 from lab.locks.single import NotSent, Single
 from lab.redis_model.scripts import digest
 
@@ -264,3 +264,14 @@ class InASet(Single):
 
     async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
         return bool(await self._call("SADD", key, token))
+
+
+class BreaksOffOnAll(Redlock):
+    """Correct: breaks off all connections before it undoes, as client libraries do where no answer came."""
+
+    name: ClassVar[str] = "breaks-off-on-all"
+
+    async def _undo(self, key: str, token: str) -> dict[str, Vote]:
+        for channel in self._channels:
+            await channel.close()
+        return await super()._undo(key, token)

@@ -134,6 +134,12 @@ def test_a_fast_clock_hits_a_node_that_both_clients_need() -> None:
     assert [fault.ppm for fault in reached.faults] == 5 * [FAST_PPM]
 
 
+def test_with_fast_clocks_on_one_node_nobody_is_cut_off_and_nobody_asks_on() -> None:
+    some = list(fast_clocks(Setting("single", OPTIONS, 1)))
+    assert [[fault.kind for fault in each.faults] for each in some] == 2 * [["drift"]]
+    assert not any(each.demand_ns for each in (*some, *fast_clocks(REDLOCK)))
+
+
 def test_a_late_write_comes_after_one_of_the_next_holder() -> None:
     trial = next(iter(late_writes(Setting("redlock-fenced", OPTIONS, fences=True))))
     with trials():

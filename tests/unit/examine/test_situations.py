@@ -109,6 +109,18 @@ def test_a_lease_that_is_counted_from_late_replies_loses_an_update(lock: str) ->
     assert ("lost-update" in found(late)) == lock.endswith("CountsFromReplies")
 
 
+@pytest.mark.parametrize(
+    ("gives_up_ms", "tries", "late_ms"),
+    [(200, 1, [180]), (600, 3, [180]), (5_000, 1, []), (3_000, 3, [900])],
+)
+def test_replies_of_nodes_that_are_asked_at_once_come_shortly_before_a_try_is_over(
+    gives_up_ms: int, tries: int, late_ms: list[int]
+) -> None:
+    waits = replace(profile(), gives_up_ns=gives_up_ms * 10**6, tries=tries)
+    some = list(slow_replies(Setting("redlock", {**OPTIONS, "node_timeout": "100ms"}), waits))
+    assert [fault.by_ns // 10**6 for each in some for fault in each.faults] == late_ms
+
+
 def test_late_replies_find_somebody_else_also_where_leases_are_rounded_up_to_seconds() -> None:
     short = [each for each in clocks(Setting("redlock", OPTIONS), profile()) if each.ttl_ns < 2 * S_NS]
     assert short

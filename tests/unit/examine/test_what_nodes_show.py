@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.beyond import forgetting
+from lab.examine.detect_service import scripts_lost
+from lab.examine.evidence import Evidence
 from lab.examine.in_between import answers_too_late, in_between, late_extension, slow_requests
 from lab.examine.judge import violations
 from lab.examine.keys_that_stay import keys_that_stay
@@ -19,6 +21,7 @@ from lab.examine.sharing import shared
 from lab.search.command import OPTIONS
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
+from tests.locks_to_test.quietly_broken import LoadsItsScriptOnce
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -164,3 +167,98 @@ def test_keys_on_nodes_that_a_fault_hit_are_not_held_against_a_release() -> None
         Fault("cut", When("releases", ALICE), ALICE, (node,), lasts_ns=S_NS // 1000) for node in "BC"
     )
     assert stays(run_trial(replace(trial, faults=(*trial.faults, *others)))) == []
+
+
+@pytest.mark.parametrize(
+    ("lock", "expected"),
+    [
+        ("mutant:undo-overtakes-set", {("unavailable", "leaves-keys")}),
+        (f"{LOCKS}.unusual:BreaksOff", {("unavailable", "")}),
+        ("tests.unit.examine.odd_locks:BreaksOffOnAll", {("unavailable", "")}),
+        (f"{LOCKS}.unusual:FreshConnections", set()),
+    ],
+)
+def test_an_undo_that_is_overtaken_is_no_defect_of_an_attempt_that_claims_nothing(
+    lock: str, expected: set[tuple[str, str]]
+) -> None:
+    """The first of them calls the attempt refused, on one node, which has its key."""
+    setting = Setting(lock, OPTIONS) if lock.endswith("OnAll") else on_one(lock)
+    when, late_ns = When("asks", ALICE, 2), TTL_NS // 12
+    slow = Fault("delay", when, ALICE, setting.names, late_ns, S_NS // 200, direction="requests")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (slow,))]) == expected
+
+
+def test_who_is_cancelled_undoes_on_all_nodes_also_behind_a_silent_one() -> None:
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, cancel_ns=S_NS // 3000),)}
+    setting = Setting(f"{LOCKS}.in_turn:InTurn", OPTIONS, 3).with_ttl(2 * TTL_NS)
+    silent = [(Fault("cut", When(), ALICE, (node,)),) for node in setting.names]
+    assert found([setting.with_clients(clients, faults) for faults in silent]) == set()
+
+
+@pytest.mark.parametrize(
+    "lock", [f"{LOCKS}.unusual:BreaksOff", "tests.unit.examine.odd_locks:BreaksOffOnAll"]
+)
+def test_a_key_of_the_attempt_before_is_no_key_of_this_one(lock: str) -> None:
+    """Alice asks again when her SET and what undoes it are held up, and the SET arrives."""
+    setting = Setting(lock, OPTIONS) if lock.endswith("OnAll") else on_one(lock)
+    held = Fault("hold", When("asks", ALICE), ALICE, setting.names, 0, TTL_NS // 6, "requests")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (held,))]) == {("unavailable", "")}
+
+
+ALL = tuple("ABCDE")
+JUST_AFTER_NS = S_NS // 5_000
+"""Until then a release is about to reach its nodes."""
+
+
+@pytest.mark.parametrize(
+    ("setting", "when", "hit", "cut"),
+    [
+        pytest.param(
+            Setting("redlock", OPTIONS), When("releases", ALICE), ALL, (), id="all go down as it is called"
+        ),
+        pytest.param(
+            Setting(f"{LOCKS}.plain:Plain", {}, 1),
+            When("releases", ALICE, after_ns=JUST_AFTER_NS),
+            ("A",),
+            (),
+            id="one goes down as it is asked",
+        ),
+        pytest.param(
+            Setting(f"{LOCKS}.on_several:ReleaseStops", OPTIONS),
+            When("granted", ALICE),
+            ALL[:3],
+            ALL[:2],
+            id="up again, but not asked",
+        ),
+    ],
+)
+def test_keys_on_nodes_that_were_restarted_are_not_held_against_a_release_that_found_them_down(
+    setting: Setting, when: When, hit: tuple[str, ...], cut: tuple[str, ...]
+) -> None:
+    """The restart is short, and the key is there after it."""
+    faults = [Fault("crash", when, nodes=(node,), lasts_ns=S_NS // 10_000) for node in hit]
+    if cut:
+        faults.append(Fault("cut", When("releases", ALICE), ALICE, cut))
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
+    outcome = run_trial(setting.with_clients(clients, tuple(faults)))
+    assert ("release", "info") in {(event["f"], event["type"]) for event in outcome.events}
+    refused = [event for event in outcome.events if (event["f"], event["type"]) == ("acquire", "fail")]
+    assert {event["client"] for event in refused} >= {BOB}
+    assert stays(outcome) == []
+
+
+class ForgetsItsScript(LoadsItsScriptOnce):
+    """It does not load the script of its release at all."""
+
+    async def open(self) -> None:
+        await super().open()
+        self._digest = "0" * 40
+
+
+def test_a_script_that_no_restart_has_lost_is_none_that_was_lost() -> None:
+    alone: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    outcome = run_trial(on_one(f"{__name__}:ForgetsItsScript").with_clients(alone, ()), watch=True)
+    assert any("NOSCRIPT" in event.get("error", "") for event in outcome.events)
+    assert list(scripts_lost(Evidence(outcome))) == []
