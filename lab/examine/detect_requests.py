@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lab.examine.detector import Cause, purpose, whose
 from lab.examine.evidence import MS_NS, Evidence, Operation
+from lab.examine.given_up import was_given_up
 from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
 from lab.search.watch import Executed
@@ -115,7 +116,7 @@ def overtaken(evidence: Evidence) -> Iterator[Cause]:
     no way to undo it that cannot overtake it, and then the key stays until it expires, as was promised.
     """
     for entry, undoing, _ in set_after_undo(evidence):
-        if not claims_nothing(evidence, entry):
+        if not may_stay(evidence, entry):
             seen = (
                 f"{whose(entry.client)} {entry.name} of {evidence.at(entry.sent_ns)} came to "
                 f"{entry.node} at {evidence.at(entry.time_ns)}, after the {undoing.name} of "
@@ -140,7 +141,12 @@ def set_after_undo(evidence: Evidence) -> Iterator[tuple[Executed, Executed, str
                 gone.setdefault((entry.node, entry.client, word), entry)
 
 
-def claims_nothing(evidence: Evidence, entry: Executed) -> bool:
+def may_stay(evidence: Evidence, entry: Executed) -> bool:
+    """Whether what came after its undo is no defect: nobody claims it, or nobody could help it."""
+    return _claims_nothing(evidence, entry) or was_given_up(evidence, entry)
+
+
+def _claims_nothing(evidence: Evidence, entry: Executed) -> bool:
     """Whether a command belongs to an attempt that is no grant, whatever becomes of the command.
 
     Its client was told that the outcome is unknown, or that there was no majority, of several nodes.
@@ -154,7 +160,7 @@ def claims_nothing(evidence: Evidence, entry: Executed) -> bool:
 def _undone_before(evidence: Evidence, setting: Executed, value: str) -> Executed | None:
     """A command with the value that was sent after the one that sets it, and executed before it."""
     for entry in evidence.of_node(setting.node):
-        if entry.time_ns > setting.time_ns:
+        if entry is setting:
             break
         after = entry.client == setting.client and entry.sent_ns > setting.sent_ns
         if after and value in entry.words[2:] and not entry.in_script:

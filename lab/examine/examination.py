@@ -9,6 +9,7 @@ once.
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
 from lab.examine.detector import Cause
+from lab.examine.doubt import NO_CAUSE, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.naming import causes_of
@@ -33,10 +35,6 @@ from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Job, Workers
 from lab.substrates.sim.errors import NotModelled
 
-VARIANTS: Final = 20
-"""How many trials like the smallest one, with other latencies and pauses, are tried."""
-SURE: Final = 18
-"""In how many of them a lock must fail where the reference never does, if assumptions are broken."""
 AGAIN_MAX: Final = 2
 """How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always.
 
@@ -47,11 +45,10 @@ SHRINK_MAX: Final = 400
 """How many trials may be spent on making one smaller, and the half of what is left of the budget at most."""
 RESERVED: Final = 2 * VARIANTS + 20
 """For how many trials time is left when the search ends: the last finding is to be confirmed, too."""
-RARE: Final = ("unavailable", "leak")
-"""What a correct lock may come to by bad luck: clients that get into each other's way again and again."""
-OFTEN: Final = 5
-"""In how many variants such a finding must be seen."""
-NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
+FEW: Final = 2
+"""How many variants are run of a finding that counts with a cause only, and has none."""
+IN_VAIN: Final = 1 / 16
+"""How much of the budget may be spent on findings that count with a cause only, and come to none."""
 NO_TIME: Final = "the budget ended before it was looked into"
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
@@ -98,6 +95,10 @@ class Examination:
         self._dismissed: dict[tuple[str, str], int] = {}
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
+        self._in_vain_s = 0.0
+        """How long findings were made smaller that came to no cause in the end."""
+        self._shrinks_for_s = math.inf
+        """For how long a finding may be made smaller now, beside the half of what is left."""
 
     @property
     def why_fewer(self) -> str:
@@ -190,8 +191,16 @@ class Examination:
         causes = self._causes(trial, violation)
         if self._is_done(part, self._known(causes, violation), causes, violation, bool(broken)):
             return
+        rare = violation.finding in RARE and not causes
+        if rare and self._in_vain_s >= self._budget_s * IN_VAIN:
+            self._leave_open(violation.finding, NO_CAUSE)
+            return
+        self._shrinks_for_s = self._budget_s * IN_VAIN if rare else math.inf
+        before_s, defects = self._left_s(), len(self.defects)
         smallest, to_the_end = self._reduced(trial, violation, causes, bool(broken))
         self._add(part, smallest, violation, bool(broken), to_the_end)
+        if rare and len(self.defects) == defects:
+            self._in_vain_s += before_s - self._left_s()
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
@@ -273,7 +282,8 @@ class Examination:
 
         With ``keeps`` it keeps that cause, with ``steady`` the smaller ones must be steady as well.
         """
-        left, until_s, to_the_end = SHRINK_MAX, self._left_s() / 2, True
+        left, to_the_end, left_s = SHRINK_MAX, True, self._left_s()
+        until_s = max(left_s / 2, left_s - self._shrinks_for_s)
         known: dict[bytes, bool] = {}
 
         def still(changed: Trial) -> bool:
@@ -321,11 +331,12 @@ class Examination:
         violation = all_seen.get(seen.finding, seen)
         causes = self._causes(trial, violation)
         known = self._known(causes, violation)
-        variants, reproduced, lost = self._confirm(trial, seen.finding)
+        of = FEW if violation.finding in RARE and not causes else VARIANTS
+        variants, reproduced, lost = self._confirm(trial, seen.finding, of)
         if lost and labels(trial):
             self._note_limit(violation, sorted(labels(trial))[0], trial)
             return
-        doubt = self._doubt(violation, causes, (reproduced, variants), lost, beyond)
+        doubt = why_uncertain(self.kind, violation, causes, (reproduced, variants), lost, beyond=beyond)
         if doubt:
             self._leave_open(violation.finding, doubt)
             return
@@ -358,36 +369,21 @@ class Examination:
             others = [name for name in self.defects[known].findings if name != seen.finding]
             self.defects[known] = replace(defect, findings=(seen.finding, *others))
 
-    def _confirm(self, trial: Trial, finding: str) -> tuple[int, int, int]:
+    def _confirm(self, trial: Trial, finding: str, of: int) -> tuple[int, int, int]:
         """How many variants of a trial were run, how many show it, and how many with the reference.
 
         All, if the budget lasts; and one at least.
         """
         run = reproduced = lost = 0
-        chosen = [variant(trial, number) if number else trial for number in range(VARIANTS)]
+        chosen = [variant(trial, number) if number else trial for number in range(of)]
         jobs = self._workers.at_once([each for one in chosen for each in (one, self._for_reference(one))])
-        while run < VARIANTS and (run == 0 or self._left_s() > 0):
+        while run < of and (run == 0 or self._left_s() > 0):
             own, of_reference = (partial(self._workers.result, job) for job in jobs[2 * run : 2 * run + 2])
             run += 1
             reproduced += self._shows(finding, own)
             lost += self._shows(finding, of_reference)
         self._workers.forget(jobs)
         return run, reproduced, lost
-
-    def _doubt(
-        self, violation: Violation, causes: list[Cause], shown: tuple[int, int], lost: int, beyond: bool
-    ) -> str:
-        """Why a violation is not certain to be a defect of the lock; nothing if it is."""
-        rare = violation.finding in RARE
-        reproduced, variants = shown
-        if lost:
-            return f"{self.kind.reference} has it as well in {lost} of {variants} variants"
-        if (rare or beyond) and not causes:
-            return NO_CAUSE
-        if reproduced < (SURE if beyond else OFTEN if rare else 0):
-            ended = "" if variants == VARIANTS else f", and the budget ended before all {VARIANTS} were run"
-            return f"only {reproduced} of {variants} variants show it{ended}"
-        return ""
 
     def _leave_open(self, finding: str, why: str) -> None:
         """Note what counts neither as a defect nor as a limit."""

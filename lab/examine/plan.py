@@ -77,8 +77,8 @@ def splits(setting: Setting, kind: Kind) -> list[Trial]:
     if not kind.quorum:
         return []
     return [
-        split(setting.with_nodes(nodes), alice, bob, at_open=at_open)
-        for at_open in (False, True)
+        split(setting.with_nodes(nodes), alice, bob, at_open=at_open, refused=refused)
+        for at_open, refused in ((False, False), (True, False), (True, True))
         for nodes in NODES
         for alice in range(1, nodes)
         for bob in range(1, nodes - alice + 1)
@@ -201,7 +201,7 @@ def parts(
             ),
             (
                 SPLITS,
-                "2 to 7 nodes, all pairs of disjoint sets, once opened or before",
+                "2 to 7 nodes, all pairs of disjoint sets, once opened or before, silent or refusing",
                 splits(setting, kind),
             ),
             (CANCELS, "at four moments", cancels(setting)),

@@ -191,15 +191,17 @@ class Setting:
         )
 
 
-def split(setting: Setting, of_alice: int, of_bob: int, *, at_open: bool = False) -> Trial:
+def split(
+    setting: Setting, of_alice: int, of_bob: int, *, at_open: bool = False, refused: bool = False
+) -> Trial:
     """Alice reaches the first nodes only, Bob the last ones only, from the start and for good.
 
-    With ``at_open`` also while they open their locks.
+    With ``at_open`` also while they open their locks; with ``refused`` connections to the others are refused.
     """
     when = When(after_ns=-START_NS if at_open else 0)
     names = tuple("ABCDEFG"[: setting.nodes])
     cuts = tuple(
-        Fault("cut", when, client, lost)
+        Fault("cut", when, client, lost, refused=refused)
         for client, lost in ((ALICE, names[of_alice:]), (BOB, names[: setting.nodes - of_bob]))
         if lost
     )

@@ -104,6 +104,8 @@ def _round(each: Round) -> str:
 def what(fault: Fault) -> str:
     """What one fault does, to what."""
     nodes, client = listed(fault.nodes), fault.client.capitalize()
+    if fault.refused:
+        return f"connections of {client} to {nodes} are refused"
     if fault.kind in ("cut", "hold", "delay"):
         packets = DIRECTIONS[fault.direction].format(client=client, nodes=nodes)
         how = {

@@ -39,3 +39,11 @@ def disjoint(setting: Setting) -> Iterator[Trial]:
     for of_alice, of_bob in SPLITS:
         if of_alice + of_bob <= setting.nodes:
             yield split(setting, of_alice, of_bob)
+
+
+def apart_at_open(setting: Setting) -> Iterator[Trial]:
+    """The same while they open their locks: the other nodes refuse connections, or are silent."""
+    of_alice, of_bob = SPLITS[1]
+    if of_alice + of_bob <= setting.nodes:
+        for refused in (True, False):
+            yield split(setting, of_alice, of_bob, at_open=True, refused=refused)

@@ -21,11 +21,12 @@ from lab.examine.boundaries import SHORT_NS
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
+from lab.examine.late_answers import late_answers
 from lab.examine.lost_majority import lost_majority
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.seen import Seen
-from lab.examine.sharing import disjoint, shared
+from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.search.runner import run_trial
 from lab.search.trial import START_NS, Fault, Moment, Round, Trial, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -74,12 +75,14 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
     groups: list[Iterator[Trial]] = [
         bare(setting, programs),
         chain(shared(setting), disjoint(setting)) if kind.quorum else iter(()),
+        apart_at_open(setting) if kind.quorum else iter(()),
         away(setting, kind),
         chain(clocks(setting, profile), fast_clocks(setting)),
         lost_majority(patient(setting, LONG_TTL_NS)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),
         overtaken(setting) if kind.quorum else iter(()),
         in_between(setting, fenced=kind.fenced, extends=profile.extends),
+        late_answers(setting, extends=profile.extends),
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
         lost_replies(patient(setting, LONG_TTL_NS), profile),
     ]

@@ -29,10 +29,6 @@ async def _continue(point: str) -> None:
     """Do not stop at ``point``."""
 
 
-def _ignore_stall(start_ns: int, duration_ns: int) -> None:
-    """Do not record a stall."""
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The environment of a lock: a monotonic clock, entropy and random delays.
@@ -40,15 +36,15 @@ class Surroundings:
     They are passed to the constructor, so that a simulation can replace them. A lock awaits ``at(point)``
     where a scenario may stop its client in the middle of an operation; the points are named in
     ``lab.client_protocol``. A lock with a process of its own calls ``stalled`` with the start and the length
-    of each stall of it, in nanoseconds. ``channel`` makes its connections to Redis nodes, with the arguments
-    of ``lab.channel.Channel``.
+    of each stall of it, in nanoseconds; in a search, where it cannot stall, there is none. ``channel`` makes
+    its connections to Redis nodes, with the arguments of ``lab.channel.Channel``.
     """
 
     clock_ns: Callable[[], int] = time.monotonic_ns
     new_token: Callable[[], str] = new_token
     random: Random = field(default_factory=Random)
     at: Callable[[str], Awaitable[None]] = _continue
-    stalled: Callable[[int, int], None] = _ignore_stall
+    stalled: Callable[[int, int], None] | None = None
     channel: Callable[..., Channel] = Channel
 
 

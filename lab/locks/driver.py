@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import importlib
 import shlex
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -216,22 +216,23 @@ class DriverLock:
 
     async def _watched(self, asked: Coroutine[Any, Any, T]) -> T:
         """Record stalls of the driver meanwhile, if the checker judges the time of its library's answers."""
-        if self._hello is None or not (self._hello.can("single-attempt") and self._hello.can("clock")):
+        can = None if self._hello is None else self._hello.can
+        if self._stalled is None or can is None or not (can("single-attempt") and can("clock")):
             return await asked
-        watch = asyncio.create_task(self._watch_for_stalls())
+        watch = asyncio.create_task(self._watch_for_stalls(self._stalled))
         try:
             return await asked
         finally:
             watch.cancel()
 
-    async def _watch_for_stalls(self) -> None:
+    async def _watch_for_stalls(self, report: Callable[[int, int], None]) -> None:
         while True:
             asked_ns = self._clock_ns()
             with contextlib.suppress(DriverBroken):  # the caller that awaits the answer gets it
                 await self._driver.clock()
             took_ns = self._clock_ns() - asked_ns
             if took_ns > STALL_NS:
-                self._stalled(asked_ns, took_ns)
+                report(asked_ns, took_ns)
             await asyncio.sleep(BEAT_NS / NS_PER_S)
 
     async def _in_time(self, asked: Coroutine[Any, Any, T]) -> T:

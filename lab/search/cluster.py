@@ -148,6 +148,8 @@ class TrialLink(SimLink):
     async def probe(self, timeout_s: float, payload_bytes: int = 5) -> Probe:
         """Whether an ECHO would be answered, and how long its two ways are delayed."""
         delay_ns, host = 0, self._node.host
+        if self._way.refused:
+            return SILENT
         for pipe in (self._way.requests, self._way.replies):
             trouble = pipe.trouble
             if trouble is not None:

@@ -12,9 +12,9 @@ from lab.search.cluster import TrialClient, TrialCluster, TrialLink, TrialNode
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
 from lab.search.world import TrialWorld
-from lab.substrates.base import STORE
+from lab.substrates.base import STORE, Direction
 from lab.substrates.sim.host import Host
-from lab.substrates.sim.network import Network
+from lab.substrates.sim.network import Network, Way
 from lab.substrates.sim.node import PORT
 from lab.substrates.virtual.client import WithProcesses
 from lab.substrates.virtual.drivers import DriverMachine, end_drivers
@@ -42,6 +42,25 @@ class DrivenClient(WithProcesses, TrialClient):
         """End it at once, and its driver."""
         self.machine.kill()
         await super().kill()
+
+
+class DrivenLink(TrialLink):
+    """A link to a node by a port of this machine, which is closed while connections are refused."""
+
+    def __init__(self, door: Door, way: Way, client: str, node: TrialNode) -> None:
+        super().__init__(way, client, node, Address(node.name, LOOPBACK, door.port))
+        self._door = door
+
+    async def cut(self, direction: Direction, *, refused: bool) -> None:
+        """Lose what is sent, or refuse connections."""
+        await super().cut(direction, refused=refused)
+        if refused:
+            self._door.close()
+
+    async def heal(self) -> None:
+        """Undo everything."""
+        await super().heal()
+        self._door.open()
 
 
 class DrivenCluster(TrialCluster):
@@ -72,7 +91,7 @@ class DrivenCluster(TrialCluster):
         door = Door(self._machines[client], self._network)
         way = node.reached_over(LOOPBACK, door.port, f"{client}-{node.name}:{PORT}")
         door.leads_to(way)
-        return TrialLink(way, client, node, Address(node.name, LOOPBACK, door.port))
+        return DrivenLink(door, way, client, node)
 
     def end(self) -> None:
         """Keep the drivers that are as good as new after a moment, and end the others."""

@@ -131,5 +131,7 @@ def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:
     if fault.kind in ("jump", "drift") and bool(fault.client) == bool(fault.nodes):
         seen = "both" if fault.client else "neither of"
         yield "client", f"a {fault.kind} that names {seen} a client and nodes", "one of them"
+    if fault.refused and (fault.kind, fault.direction) != ("cut", "both"):
+        yield "refused", f"connections that a {fault.kind} refuses", "a cut in both directions"
     if fault.kind == "hold" and fault.direction == "both":
         yield "direction", "a hold of both directions", "requests or replies"

@@ -48,7 +48,12 @@ def step_of(fault: Fault) -> FaultStep:
     """The step of a scenario that injects this fault."""
     kind, client, nodes = fault.kind, fault.client, fault.nodes
     if kind == "cut":
-        return Cut.model_construct(client=client, nodes=nodes, direction=fault.direction)
+        return Cut.model_construct(
+            client=client,
+            nodes=nodes,
+            direction=fault.direction,
+            mode="refused" if fault.refused else "blackhole",
+        )
     if kind == "hold":
         return Hold.model_construct(client=client, nodes=nodes, direction=cast(Stream, fault.direction))
     if kind == "delay":

@@ -55,6 +55,8 @@ def fault_words(fault: Fault) -> str:
         "requests": f"What {who} sends to {nodes} is lost.",
         "replies": f"What {nodes} answers {who} is lost.",
     }
+    if fault.refused:
+        return f"{nodes} refuse connections of {who}."
     return {
         "cut": ways.get(fault.direction, f"{who} is cut off from {nodes}."),
         "hold": f"{held.get(fault.direction, held['replies'])} is held up in the network.",

@@ -112,7 +112,8 @@ class Fault(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     """One fault: where it hits, when, how much, and for how long.
 
     ``by_ns`` belongs to a jump or a delay, ``ppm`` to a drift. A clock fault with a ``client`` hits the
-    client's clock, else that of the node.
+    client's clock, else that of the node. A cut with ``refused`` loses nothing: connections end, and new ones
+    are refused.
     """
 
     kind: Kind
@@ -123,6 +124,7 @@ class Fault(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     lasts_ns: int = FOR_GOOD
     direction: Literal["both", "requests", "replies"] = "both"
     ppm: int = 0
+    refused: bool = False
 
 
 class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -131,6 +131,7 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
             "quietly_broken:LooksThenProlongs", "extends-others-key", "leak", marks=pytest.mark.full
         ),
         pytest.param("on_several:ReleaseStops", "leaves-keys", "unavailable", marks=pytest.mark.full),
+        pytest.param("on_several:LeavesOutAtOpen", "too-few-votes", "overlap", marks=pytest.mark.full),
         pytest.param("on_several:UndoesAtTheEnd", "leaves-keys", "unavailable", marks=pytest.mark.full),
     ],
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from lab.examine.detect_requests import overtaken
 from lab.examine.detector import Cause
 from lab.examine.evidence import Evidence
 from lab.examine.naming import causes_of
@@ -66,11 +68,38 @@ MISSED_PUSH = trial(
     (Round(3 * S_NS // 10, 3 * S_NS),),
     Fault("crash", When("releases", ALICE), nodes=("A",), lasts_ns=100 * MS_NS),
 )
+IN_ORDER = trial(
+    "misleading:KeepsItsConnection",
+    (Round(0, 0), Round(S_NS, 0)),
+    (),
+    of_alice("hold", When("asks", ALICE), lasts_ns=300 * MS_NS, direction="requests"),
+)
+GIVEN_UP = trial(
+    "misleading:DropsItsConnection",
+    (Round(0, 0), Round(S_NS, 0)),
+    (),
+    replace(
+        of_alice("delay", When("asks", ALICE), lasts_ns=5 * MS_NS, direction="requests"), by_ns=400 * MS_NS
+    ),
+)
 LEFT_RUNNING = trial(
     "quietly_broken:GoesOnWhenCancelled",
     (Round(S_NS, S_NS, cancel_ns=500 * MS_NS),),
     (Round(0, 2 * S_NS),),
 )
+
+
+@pytest.mark.parametrize("arrives", [IN_ORDER, GIVEN_UP], ids=["in order", "on a closed connection"])
+def test_no_undoing_was_overtaken_that_came_later_or_could_not_wait(arrives: Trial) -> None:
+    """With some latencies both arrive at once, in their order."""
+    for seed in range(8):
+        with trials():
+            evidence = Evidence(run_trial(replace(arrives, seed=seed, demand_ns=0), watch=True))
+        sent = sorted(evidence.outcome.commands, key=lambda each: each.sent_ns)
+        mine = [each for each in sent if each.client == ALICE]
+        setting, undoing = (next(each for each in mine if each.name == name) for name in ("SET", "EVAL"))
+        assert (setting.time_ns > undoing.time_ns) == (arrives is GIVEN_UP)
+        assert list(overtaken(evidence)) == []
 
 
 def causes(trial: Trial, finding: str) -> list[Cause]:

@@ -145,6 +145,20 @@ def test_a_driver_of_a_client_that_was_hit_is_used_again_if_it_lives(
     assert run_trial(hit).digest() == first.digest()
 
 
+@pytest.mark.parametrize(("refused", "took_ms"), [(True, 0), (False, 300)])
+def test_a_driver_is_refused_connections_until_the_link_is_healed(
+    refused: bool, took_ms: int, kept: list[RealProcess]
+) -> None:
+    """The toy says no if it cannot connect, and waits on a connection that is silent until that breaks."""
+    cut = Fault("cut", When(), "alice", ("A",), lasts_ns=300 * MS_NS, refused=refused)
+    clients: Clients = {"alice": (Round(0, 0), Round(S_NS, 0))}
+    outcome = run_trial(trial(toy("closes"), clients, faults=(cut,)))
+    assert reported(outcome) == [("alice", "fail"), ("alice", "ok")]
+    asked, answered = [event for event in outcome.events if event["process"] == "alice"][:2]
+    assert (answered["time_ns"] - asked["time_ns"]) / MS_NS == pytest.approx(took_ms, abs=2)
+    assert ("Connection refused" in answered["error"]) == refused
+
+
 def test_a_driver_that_dies_ends_no_more_than_its_operation(kept: list[RealProcess]) -> None:
     outcome = run_trial(trial(toy("dies")))
     assert reported(outcome) == [("alice", "info"), ("bob", "info")]

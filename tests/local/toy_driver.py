@@ -94,7 +94,8 @@ class Toy:
         token = secrets.token_hex(8)
         said = self.redis("SET", key, token, *([] if MODE == "shares" else ["NX"]), "PX", str(ttl_ms))
         if not said.startswith("+OK"):
-            return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
+            why = said.strip() if said.startswith("-") else "somebody has it"
+            return {"ok": False, "kind": "refused", "error": "Held", "message": why}
         handle = f"h{len(self.leases)}"
         self.leases[handle] = key
         claimed_ms = {"claims-all": ttl_ms, "keeps-margin": ttl_ms * 99 // 100 - 2}.get(MODE)

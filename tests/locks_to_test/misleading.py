@@ -49,6 +49,19 @@ class KeepsItsConnection(Plain):
         return await self._call("EVAL", GIVE_BACK, 1, lease.key, lease.token)
 
 
+class DropsItsConnection(KeepsItsConnection):
+    """Closes its socket when it has given up waiting, so that undoing goes over another: that is right."""
+
+    async def _call(self, *command: str | int) -> Any:
+        try:
+            return await super()._call(*command)
+        except NodeError:
+            if self.streams is not None:
+                self.streams[1].close()
+            self.streams = None
+            raise
+
+
 class OneTokenForAKey(Plain):
     """Releases with the token that was last kept for the key, whoever has kept it."""
 

@@ -33,6 +33,17 @@ class CountsFromReplies(Redlock):
         return replace(lease, deadline_ns=late_ns, attempt_ns=None)
 
 
+class LeavesOutAtOpen(Redlock):
+    """Nodes that refuse connections when it is opened are left out for good; of the others it takes most."""
+
+    async def open(self) -> None:
+        each = (channel.connect() for channel in self._channels)
+        refused = await asyncio.gather(*each, return_exceptions=True)
+        connected = [channel for channel, why in zip(self._channels, refused, strict=True) if why is None]
+        self._channels = connected or self._channels
+        self.quorum = len(self._channels) // 2 + 1
+
+
 class ReleaseStops(Redlock):
     """Releases on one node after the other, and gives up at the first that does not answer."""
 

@@ -90,6 +90,15 @@ def changed(*path: str | int, to: Any) -> bytes:
             "kept.json, key faults[0].direction",
             "both directions",
         ),
+        (
+            changed(
+                "faults",
+                0,
+                to={"kind": "hold", "when": {}, "client": "bob", "nodes": ["A"], "refused": True},
+            ),
+            "kept.json, key faults[0].refused",
+            "connections that a hold refuses",
+        ),
         (changed("lock", to="redlok"), "lock.name", "'redlok'"),
         (changed("lock", to="driver:redsync"), "--lock", "cannot be"),
     ],

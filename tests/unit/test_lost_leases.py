@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from lab.client.log import Recording
 from lab.client.worker import Worker
 from lab.client_protocol import Command, Outcome, Verb
 from lab.drivers.messages import Failed, Hello
-from lab.locks.base import Lease, LeaseLost
+from lab.locks.base import Lease, LeaseLost, NotAcquired, Surroundings
 from lab.locks.driver import DriverLease, driver_class
 from lab.locks.lease_options import LeaseOptions
 from lab.locks.redlock import Redlock, RedlockOptions, Vote
@@ -114,6 +115,29 @@ def test_a_drivers_clean_no_has_no_effect_unless_nodes_only_kept_silent(
     with pytest.raises(LeaseLost) as lost:
         asyncio.run(lock.extend(lease, 1_000_000))
     assert lost.value.no_effect is no_effect
+
+
+@pytest.mark.parametrize(("stalled", "watches"), [(None, 0), (lambda *_: None, 1)])
+def test_a_driver_is_watched_for_stalls_only_where_somebody_records_them(
+    stalled: Callable[[int, int], None] | None, watches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a search nobody does, and each look costs as much as an operation."""
+    lock = driver_class("a-driver")([], {}, Surroundings(stalled=stalled), "alice")
+    lock._hello = Hello("library", "1", ("single-attempt", "clock"))
+    looks: list[object] = []
+
+    async def look(*_: object) -> None:
+        looks.append(_)
+
+    async def refused(*_: object) -> Failed:
+        await asyncio.sleep(0)
+        return Failed("refused", "LockError", "no")
+
+    monkeypatch.setattr(lock, "_watch_for_stalls", look)
+    monkeypatch.setattr(lock._driver, "acquire", refused)
+    with pytest.raises(NotAcquired):
+        asyncio.run(lock.acquire("resource", 1_000_000))
+    assert len(looks) == watches
 
 
 class _Surroundings:

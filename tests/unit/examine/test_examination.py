@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.detector import Cause
-from lab.examine.examination import NO_CAUSE, VARIANTS, Examination
+from lab.examine.doubt import NO_CAUSE, VARIANTS
+from lab.examine.examination import Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.naming import causes_of
@@ -191,6 +192,20 @@ def test_an_acquire_that_waits_for_a_held_lock_is_not_too_slow() -> None:
         seen = run_trial(waiting)
     assert [event["type"] for event in seen.events if event["f"] == "acquire"].count("fail") == 0
     assert (one.defects, one.undecided) == ([], {})
+
+
+@pytest.mark.parametrize("before_s", [0.0, 3600.0])
+def test_no_more_time_goes_into_findings_without_a_cause_when_their_share_is_spent(
+    monkeypatch: pytest.MonkeyPatch, before_s: float
+) -> None:
+    monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
+    one = examination(Kind(True))
+    one._in_vain_s = before_s
+    silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
+    with trials():
+        one.try_one(PART, Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,)))
+    assert one.undecided["unavailable", NO_CAUSE] == 1
+    assert (one.progress.schedules > 1) == (before_s == 0.0)
 
 
 def tie(lock: str) -> Trial:

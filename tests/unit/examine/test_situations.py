@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from lab.examine.in_between import after_a_look
 from lab.examine.kinds import Kind
+from lab.examine.late_answers import late_answers
 from lab.examine.lost_majority import lost_majority
+from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.probes import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
-from lab.examine.sharing import disjoint, shared
+from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.situations import (
     LONG_TTL_NS,
     OPERATIONS,
@@ -48,6 +51,15 @@ def found(some: Iterator[Trial]) -> set[str]:
     return {finding for trial in some for finding in all_violations(run_trial(trial))}
 
 
+def causes_in(some: list[Trial], finding: str) -> list[set[str]]:
+    """The causes of a finding in each of these trials; none where it is not seen."""
+    seen = [(trial, all_violations(run_trial(trial)).get(finding)) for trial in some]
+    return [
+        {cause.kind for cause in causes_of(run_trial(trial, watch=True), violation)} if violation else set()
+        for trial, violation in seen
+    ]
+
+
 def test_no_situation_comes_twice_and_each_operation_meets_faults() -> None:
     some = list(situations(Setting("redlock", OPTIONS), profile(), PROGRAMS))
     keys = [trial.key() for trial in some]
@@ -69,6 +81,7 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
         bare(setting, PROGRAMS),
         shared(setting),
         disjoint(setting),
+        apart_at_open(setting),
         away(setting, known.kind),
         overtaken(setting),
         lost_majority(patient(setting, LONG_TTL_NS)),
@@ -92,6 +105,52 @@ def test_an_extension_without_a_majority_shows_who_takes_it_wrong(lock: str) -> 
 def test_a_renewal_that_outlives_a_lost_release_is_seen() -> None:
     assert "leak" in found(outlived(Setting(f"{LOCKS}.quietly_broken:OutlivesLostRelease", {}, 1)))
     assert "leak" not in found(outlived(Setting(f"{LOCKS}.watchdog:Watchdog", {}, 1)))
+
+
+@pytest.mark.parametrize(
+    ("lock", "schedules", "causes"),
+    [
+        ("mutant:get-then-del", 1, {"deletes-others-key"}),
+        ("mutant:get-then-set", 2, {"overwrites-key"}),
+        ("single", 0, set()),
+        (f"{LOCKS}.plain:Plain", 0, set()),
+    ],
+)
+def test_another_takes_the_lock_between_a_look_and_what_rests_on_it(
+    lock: str, schedules: int, causes: set[str]
+) -> None:
+    some = list(after_a_look(Setting(lock, OPTIONS, 1)))
+    assert len(some) == schedules
+    assert causes_in(some, "overlap") == [causes] * schedules
+
+
+@pytest.mark.parametrize(
+    ("lock", "causes"),
+    [
+        (f"{LOCKS}.misleading:KeepsItsConnection", {"mistakes-reply", "too-few-votes"}),
+        (f"{LOCKS}.plain:Plain", set()),
+        ("single", set()),
+    ],
+)
+def test_answers_that_come_late_are_taken_for_those_to_later_requests(lock: str, causes: set[str]) -> None:
+    some = list(late_answers(Setting(lock, OPTIONS, 1), extends=True))
+    assert causes_in(some, "overlap") == [causes] * len(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("lock", "causes"),
+    [
+        (f"{LOCKS}.on_several:LeavesOutAtOpen", [{"too-few-votes", "too-few-nodes-asked"}, set()]),
+        ("redlock", [set(), set()]),
+    ],
+)
+def test_nodes_that_refuse_connections_as_a_lock_is_opened_are_left_out(
+    lock: str, causes: list[set[str]]
+) -> None:
+    """To a node that is silent a connection is made."""
+    refusing, silent = apart_at_open(Setting(lock, OPTIONS))
+    assert [fault.refused for fault in (*refusing.faults, *silent.faults)] == [True, True, False, False]
+    assert causes_in([refusing, silent], "overlap") == causes
 
 
 def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:

@@ -1,0 +1,51 @@
+"""Why a violation is not certain to be a defect of the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lab.examine.detector import Cause
+from lab.examine.judge import Violation
+from lab.examine.kinds import Kind
+
+VARIANTS: Final = 20
+"""How many trials like the smallest one, with other latencies and pauses, are tried."""
+SURE: Final = 18
+"""In how many of them a lock must fail where the reference never does, if assumptions are broken."""
+RARE: Final = ("unavailable", "leak")
+"""What a correct lock may come to by bad luck: clients that get into each other's way again and again."""
+OFTEN: Final = 5
+"""In how many variants such a finding must be seen."""
+NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
+
+
+def why_uncertain(
+    kind: Kind,
+    violation: Violation,
+    causes: Sequence[Cause],
+    shown: tuple[int, int],
+    lost: int,
+    *,
+    beyond: bool,
+) -> str:
+    """Why a violation is not certain to be a defect of the lock; nothing if it is.
+
+    Args:
+        kind: what the lock is.
+        violation: what was found.
+        causes: what led to it.
+        shown: how many variants of the schedule show it, of how many that were run.
+        lost: in how many of them the reference has it as well.
+        beyond: whether the schedule breaks an assumption.
+    """
+    rare = violation.finding in RARE
+    reproduced, variants = shown
+    if lost:
+        return f"{kind.reference} has it as well in {lost} of {variants} variants"
+    if (rare or beyond) and not causes:
+        return NO_CAUSE
+    if reproduced < (SURE if beyond else OFTEN if rare else 0):
+        ended = "" if variants == VARIANTS else f", and the budget ended before all {VARIANTS} were run"
+        return f"only {reproduced} of {variants} variants show it{ended}"
+    return ""
