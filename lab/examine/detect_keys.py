@@ -8,7 +8,6 @@ from typing import Final
 from checker.words import listed
 from lab.examine.detector import SHARE, Cause, grouped, purpose, said, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
-from lab.examine.given_up import was_given_up
 from lab.search.actor import KEY
 from lab.search.watch import Executed
 
@@ -310,7 +309,7 @@ def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
             )
             yield Cause("leaves-keys", seen, entry.time_ns)
         for _, old, new in entry.changes():
-            if old is None and new is not None and new in entry.words and not was_given_up(evidence, entry):
+            if old is None and new is not None and new in entry.words:
                 own[where] = entry, new
 
 

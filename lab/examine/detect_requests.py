@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from lab.examine.detector import Cause, purpose, whose
 from lab.examine.evidence import MS_NS, Evidence, Operation
-from lab.examine.given_up import was_given_up
 from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
 from lab.search.watch import Executed
@@ -116,7 +115,7 @@ def overtaken(evidence: Evidence) -> Iterator[Cause]:
     no way to undo it that cannot overtake it, and then the key stays until it expires, as was promised.
     """
     for entry, undoing, _ in set_after_undo(evidence):
-        if not may_stay(evidence, entry):
+        if not claims_nothing(evidence, entry):
             seen = (
                 f"{whose(entry.client)} {entry.name} of {evidence.at(entry.sent_ns)} came to "
                 f"{entry.node} at {evidence.at(entry.time_ns)}, after the {undoing.name} of "
@@ -141,12 +140,7 @@ def set_after_undo(evidence: Evidence) -> Iterator[tuple[Executed, Executed, str
                 gone.setdefault((entry.node, entry.client, word), entry)
 
 
-def may_stay(evidence: Evidence, entry: Executed) -> bool:
-    """Whether what came after its undo is no defect: nobody claims it, or nobody could help it."""
-    return _claims_nothing(evidence, entry) or was_given_up(evidence, entry)
-
-
-def _claims_nothing(evidence: Evidence, entry: Executed) -> bool:
+def claims_nothing(evidence: Evidence, entry: Executed) -> bool:
     """Whether a command belongs to an attempt that is no grant, whatever becomes of the command.
 
     Its client was told that the outcome is unknown, or that there was no majority, of several nodes.

@@ -8,7 +8,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.detect_keys import own_refusals
-from lab.examine.detect_requests import ended, may_stay, set_after_undo
+from lab.examine.detect_requests import claims_nothing, ended, set_after_undo
 from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.keys_that_stay import left_at_release
@@ -30,7 +30,7 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
     trial = evidence.outcome.trial
     gone = {node for fault in evidence.outcome.struck if not fault.lasts_ns for node in fault.nodes}
     undone = {
-        (entry.node, value) for entry, _, value in set_after_undo(evidence) if may_stay(evidence, entry)
+        (entry.node, value) for entry, _, value in set_after_undo(evidence) if claims_nothing(evidence, entry)
     }
     for refused in reversed(evidence.operations):
         if refused.f != "acquire" or refused.how == "ok":
@@ -110,6 +110,12 @@ def _counts_on_it(evidence: Evidence, client: str, time_ns: int) -> bool:
             if grant.ended_ns <= time_ns < max([grant.ended_ns, *extended]) + ttl_ns:
                 return True
     return False
+
+
+def majority_is_away(evidence: Evidence, waiting: Operation) -> bool:
+    """Whether faults kept a majority of the nodes away from an operation."""
+    trial = evidence.outcome.trial
+    return len(_away(evidence, waiting, trial.ttl_ns // 2)) > (trial.nodes - 1) // 2
 
 
 def waits_too_long(evidence: Evidence) -> Iterator[Cause]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from lab.examine import detect_keys, detect_leases, detect_requests, detect_service, detect_store
 from lab.examine.detector import Cause, Detector
-from lab.examine.evidence import Evidence
+from lab.examine.evidence import Evidence, Operation
 from lab.examine.judge import ERROR, HANG, Violation
 from lab.examine.places import places_of
 from lab.search.runner import Outcome
@@ -22,10 +22,22 @@ def causes_of(outcome: Outcome, violation: Violation) -> list[Cause]:
     evidence = Evidence(outcome)
     found: dict[str, Cause] = {}
     for detector in ORDER.get(violation.finding, ()):
-        cause = next(detector(evidence), None)
+        cause = next((each for each in detector(evidence) if _matters(evidence, each, violation)), None)
         if cause is not None:
             found.setdefault(cause.kind, cause)
     return [replace(each, places=places_of(evidence, each.kind, each.by)) for each in found.values()]
+
+
+def _matters(evidence: Evidence, cause: Cause, violation: Violation) -> bool:
+    """Whether it can have led to this: who waits for a majority that is away keeps nobody else waiting."""
+    waiting = cause.by
+    return (
+        cause.kind != "waits-too-long"
+        or violation.finding != "unavailable"
+        or not isinstance(waiting, Operation)
+        or waiting.client in violation.clients
+        or not detect_service.majority_is_away(evidence, waiting)
+    )
 
 
 _EXCLUSION: Final[tuple[Detector, ...]] = (

@@ -14,11 +14,12 @@ from redis.exceptions import LockNotOwnedError
 
 from lab.addresses import Address
 from lab.channel import NodeError
-from lab.locks.base import Lease, LeaseLost, NotAcquired, OptionError, Options, Surroundings
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, OptionError, Options, Surroundings
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, Redlock, Vote
 from lab.locks.single import NotSent, Single
 from lab.redis_model.scripts import digest
+from tests.locks_to_test.unusual import BreaksOff
 
 UNLOCK_SHA, EXTEND_SHA = (digest(script.encode()).decode() for script in (UNLOCK_SCRIPT, EXTEND_SCRIPT))
 
@@ -275,3 +276,18 @@ class BreaksOffOnAll(Redlock):
         for channel in self._channels:
             await channel.close()
         return await super()._undo(key, token)
+
+
+class AsksOn(BreaksOff):
+    """Correct: tries for four seconds, also while no answer comes, and says then that it does not know."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Try again and again."""
+        give_up_ns = self._around.clock_ns() + self.options.wait_ns
+        while True:
+            try:
+                return await super().acquire(key, ttl_ns)
+            except (Indeterminate, NotAcquired):
+                if self._around.clock_ns() >= give_up_ns:
+                    raise
+            await self._pause()

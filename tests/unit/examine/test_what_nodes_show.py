@@ -262,3 +262,13 @@ def test_a_script_that_no_restart_has_lost_is_none_that_was_lost() -> None:
     outcome = run_trial(on_one(f"{__name__}:ForgetsItsScript").with_clients(alone, ()), watch=True)
     assert any("NOSCRIPT" in event.get("error", "") for event in outcome.events)
     assert list(scripts_lost(Evidence(outcome))) == []
+
+
+def test_who_waits_for_a_node_that_is_away_keeps_nobody_else_waiting() -> None:
+    """Bob asks on without an answer, and the key that Alice is refused by cannot be undone any more."""
+    asks = When("asks", BOB)
+    unheard = Fault("cut", asks, BOB, ("A",), direction="replies")
+    away = Fault("cut", replace(asks, after_ns=3 * S_NS // 2), BOB, ("A",), direction="requests")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(2 * S_NS, S_NS),), BOB: (Round(0, S_NS),)}
+    setting = on_one("tests.unit.examine.odd_locks:AsksOn").with_ttl(6 * S_NS)
+    assert found([setting.with_clients(clients, (unheard, away))]) == {("unavailable", "")}
