@@ -25,19 +25,19 @@ run: $(VENV)/.base
 
 test: $(VENV)/.dev
 	$(BIN)/lab setup
-	$(BIN)/python -m compileall -q lab checker tests  # once, and not in each of a thousand processes
+	$(BIN)/python -m compileall -q -j 0 lab checker  # once, and not in each of a thousand processes
 	$(PYTEST) -m "not full" --hypothesis-profile half  # half of the examples that make test-all tries
 
 test-all: $(VENV)/.dev
 	$(BIN)/lab setup
-	$(BIN)/python -m compileall -q lab checker tests
+	$(BIN)/python -m compileall -q -j 0 lab checker
 	$(PYTEST)
 
 # What `make test` leaves out; .ci/run calls both.
 test-rest: WORKERS = 4  # many of these tests wait: for leases, servers, containers
 test-rest: $(VENV)/.dev
 	$(BIN)/lab setup
-	$(BIN)/python -m compileall -q lab checker tests
+	$(BIN)/python -m compileall -q -j 0 lab checker
 	$(PYTEST) -m full
 
 # For `lab run --on docker`: needs a container engine.

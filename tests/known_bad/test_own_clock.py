@@ -13,6 +13,7 @@ from tests.known_bad.examined import examined
 S = 10**9
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_patched")
 def test_a_lock_that_counts_on_the_wall_clock_is_found_for_that() -> None:
     found = examined("tests.locks_to_test.by_wall_clock:ByWallClock", 600, first=True)

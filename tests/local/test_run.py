@@ -123,6 +123,7 @@ def test_a_pause_in_flight_is_caught_by_the_look_at_the_clock(lab: Lab) -> None:
     assert "no time was left" in refusal["error"]
 
 
+@pytest.mark.full
 def test_a_wrong_expectation_is_exit_1_and_says_how_to_repeat(lab: Lab) -> None:
     run = lab("run", "partition-clockjump", "--set", "expect={mutual_exclusion: ok}", "--seed", "3")
     assert run.code == 1

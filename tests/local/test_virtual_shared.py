@@ -107,6 +107,7 @@ def test_processes_are_used_again(tmp_path: Path, launched: list[RealProcess]) -
     assert not scratch.exists()
 
 
+@pytest.mark.full
 def test_a_driver_that_goes_on_in_a_stream_of_its_own_is_started_anew(
     tmp_path: Path, launched: list[RealProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_process_that_the_lab_does_not_know_of_is_ended_as_well(tmp_path: Path
             assert unknown.wait() == -signal.SIGKILL
 
 
+@pytest.mark.full
 def test_a_server_that_dies_unasked_costs_the_drivers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -352,6 +352,7 @@ def turns(count: int, *, released: bool) -> Iterator[Event]:
             yield Event(time_ns=begin + MS, type="ok", f=f, **fields, **reported.get(f, {}))
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_number_of_operations() -> None:
     sizes = []
     judge = Judge(Params())
