@@ -25,7 +25,13 @@ settings.load_profile(fuzzing.DEFAULT)
 ORDER = ("rules", "unit", "known_bad", "fuzz", "sim", "notebooks", "browser", "local", "docker")
 FULL = ("fuzz", "notebooks", "browser", "docker")
 """Directories of which no test is part of `make test`; in the others the marker `full` says so."""
-LONG = ("test_virtual.py", "test_readme.py", "test_driven.py", "test_docker_drivers.py", "test_leftovers.py")
+LONG = (
+    "test_virtual_scenarios.py",
+    "test_readme.py",
+    "test_driven.py",
+    "test_docker_drivers.py",
+    "test_leftovers.py",
+)
 """Files that go first in their directory: begun last, they keep one worker busy when others are through."""
 WHOLE = re.compile(r"^pytestmark = pytest\.mark\.full\b", re.MULTILINE)
 """How a file says that no test of it is part of `make test`."""

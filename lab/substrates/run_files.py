@@ -12,13 +12,17 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from lab.paths import state_dir, writable_dir
 
 RUN_VARIABLE = "LOCK_LAB_RUN"
+GONE_WITHIN_S: Final = 5.0
+LOOK_EVERY_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +95,22 @@ def processes_of(run_id: str, variable: str = RUN_VARIABLE) -> list[int]:
 
 
 def kill_all(run_id: str) -> list[int]:
-    """End every process of a run at once and return their ids. SIGKILL also ends what was stopped."""
-    killed: list[int] = []
-    for pid in processes_of(run_id):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-    return killed
+    """End every process of a run and return their ids, once all are gone. SIGKILL also ends what was stopped.
+
+    A process dies a moment after its signal, and may have started another in between: so all are looked for
+    again until there are none. One that the kernel does not let go is given up after ``GONE_WITHIN_S``.
+    """
+    killed: dict[int, None] = {}
+    give_up = time.monotonic() + GONE_WITHIN_S
+    while left := processes_of(run_id):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed[pid] = None
+        if time.monotonic() > give_up:
+            break
+        time.sleep(LOOK_EVERY_S)
+    return list(killed)
 
 
 class RunFile:

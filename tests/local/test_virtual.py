@@ -9,22 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
-from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import HERE
 from lab.errors import ExitCode, UnknownOutcome
 from lab.run import run
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
-from lab.scenario.files import library_names, ordinary_names
-from lab.scenario.load import load_scenario
 from lab.substrates.run_files import processes_of
 from lab.substrates.virtual import machine as machines
 from lab.substrates.virtual.machine import RealMachine
@@ -45,17 +40,6 @@ int main(void) {
 }
 """
 """A driver that says who it is, and nothing else."""
-FIRST = (
-    "healthy",
-    "partition-clockjump",
-    "gc-pause-after-acquire",
-    "clock-jump-client",
-    "power-cut-everysec",
-    "restart-no-persistence",
-    "failover-race",
-    "delayed-write",
-)
-"""Scenarios that are also part of ``make test``: one for each way in which a fault reaches a real process."""
 
 
 def run_virtually(name: str, out: Path, *settings: str, seed: int = 1) -> RunResult:
@@ -66,58 +50,6 @@ def run_virtually(name: str, out: Path, *settings: str, seed: int = 1) -> RunRes
 def history_of(result: RunResult) -> bytes:
     """The bytes of its history."""
     return (result.directory / "history.jsonl").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunResult]:
-    """Run a scenario with seed 1, once for all tests that look at what came of it."""
-    return cache(lambda name: run_virtually(name, tmp_path_factory.mktemp("virtual")))
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in FIRST else pytest.mark.full) for name in ordinary_names()],
-)
-def test_a_scenario_comes_out_as_its_file_says(name: str, run_once: Callable[[str], RunResult]) -> None:
-    result = run_once(name)
-    assert result.comparison.mismatches == ()
-    assert result.comparison.unknown == ()
-    events = [json.loads(line) for line in history_of(result).splitlines()]
-    nemesis = [event for event in events if event.get("process") == "nemesis"]
-    assert len([event for event in nemesis if event["type"] == "ok"]) == len(
-        [event for event in nemesis if event["type"] == "invoke"]
-    ), "every fault has a receipt"
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", library_names())
-def test_a_scenario_about_a_library_comes_out_as_its_file_says(name: str, tmp_path: Path) -> None:
-    """As on real servers in real time: `tests.local.test_libraries`."""
-    reason = why_not_in_virtual_time(load_scenario(name).scenario.lock.name)
-    if reason is not None:
-        pytest.skip(reason)
-    result = run_virtually(name, tmp_path)
-    assert result.comparison.mismatches == ()
-    assert result.comparison.unknown == ()
-
-
-def operations(result: RunResult) -> dict[str, list[tuple[str, str]]]:
-    """How the calls of each client ended, in their order."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for line in history_of(result).splitlines():
-        event = json.loads(line)
-        if "client" in event and event["type"] != "invoke":
-            found.setdefault(event["client"], []).append((event["f"], event["type"]))
-    return found
-
-
-@pytest.mark.parametrize("name", FIRST)
-def test_operations_end_as_with_the_model_of_redis(
-    name: str, run_once: Callable[[str], RunResult], tmp_path: Path
-) -> None:
-    model = run(RunRequest(name, seed=1, substrate="sim", out=tmp_path))
-    assert operations(run_once(name)) == operations(model) != {}
 
 
 @pytest.mark.parametrize("name", ["partition-clockjump", "failover-race"])

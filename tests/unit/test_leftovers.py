@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from lab.cli.app import call
 from lab.errors import ExitCode
 from lab.substrates.cleanup import sweep
 from lab.substrates.docker import cleanup as docker_leftovers
-from lab.substrates.run_files import RunFile, Swept, boot_id
+from lab.substrates.run_files import RUN_VARIABLE, RunFile, Swept, boot_id, kill_all, processes_of
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +49,30 @@ def test_a_dead_lab_leaves_nothing(tmp_path: Path, changed: dict[str, Any]) -> N
     assert sweep() == [Swept("some-run")]
     assert not path.exists()
     assert not (tmp_path / "lock-lab-scratch").exists()
+
+
+def test_nothing_is_left_when_all_were_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process dies a moment after its signal: a large one on a busy machine, many milliseconds."""
+    kill, late = os.kill, []
+
+    def lately(pid: int, number: int) -> None:
+        late.append(threading.Timer(0.1, kill, (pid, number)))
+        late[-1].start()
+
+    run_id = f"killed-{os.getpid()}"
+    sleeps = [sys.executable, "-Sc", "import time; print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(
+        sleeps, stdout=subprocess.PIPE, env={**os.environ, RUN_VARIABLE: run_id}
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "kill", lately)
+            assert kill_all(run_id) == [process.pid]
+        assert processes_of(run_id) == []
+        assert process.wait(0) < 0
+        for timer in late:
+            timer.cancel()
 
 
 def test_a_lab_in_another_pid_namespace_is_left_alone(tmp_path: Path) -> None:
