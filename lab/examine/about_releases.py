@@ -155,9 +155,10 @@ def _when_forgotten(seen: Seen) -> str:
 
 def errors(probes: Probes, profile: Profile) -> str:
     """Exceptions that no lock may raise, in all trials so far."""
-    seen = list(dict.fromkeys((*probes.broken, *(f"{each.f}: {each.error}" for each in probes.failures))))
+    broken = [each.seen for each in probes.broken]
+    seen = list(dict.fromkeys((*broken, *(f"{each.f}: {each.error}" for each in probes.failures))))
     if not seen:
         return f"It raised nothing but lock errors, in {probes.trials} trials."
     more = f", and {len(seen) - 3} more" if len(seen) > 3 else ""
-    ended = f"; {len(probes.broken)} trials ended by that" if probes.broken else ""
+    ended = f"; {len(broken)} trials ended by that" if broken else ""
     return f"It raised what it must not: {'; '.join(seen[:3])}{more}{ended}."

@@ -134,7 +134,7 @@ def _in_turns(part: Part, source: Iterator[Trial], twos: list[Doubles]) -> Itera
     """Drawn trials without end, and after every other one a pair of faults, as long as there are any."""
     for drawn_so_far, trial in enumerate(source, 1):
         yield part, trial
-        pairs = next((each for each in twos if not each.is_over), None)
+        pairs = next((each for each in twos if each.has_next()), None)
         if pairs is not None and drawn_so_far % 2 == 0:
             yield pairs.part, pairs.next()
 

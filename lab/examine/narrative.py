@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
@@ -12,6 +15,8 @@ from lab.search.trial import Trial
 
 LINES_MAX: Final = 24
 """How many lines there are at most."""
+SAME_MIN: Final = 4
+"""So many lines in a row that differ only in their times are shortened."""
 LONG_NS: Final = 20 * MS_NS
 """An operation that took longer is shown with its end."""
 OF_THE_RESOURCE: Final = ("read", "held", "write")
@@ -55,13 +60,25 @@ def narrate(trial: Trial, finding: str) -> tuple[str, ...]:
     without = OF_THE_RESOURCE if finding in WITHOUT_RESOURCE else ()
     lines = _faults(evidence, outcome)  # ahead of the call that they strike at
     lines += [
-        (each.called_ns, f"{_stamp(evidence, each)}: {_operation(each)}")
+        (each.called_ns, _stamp(evidence, each), _operation(each))
         for each in evidence.operations
         if each.f not in without
     ]
-    shown = [text for at_ns, text in sorted(lines, key=lambda line: line[0]) if at_ns <= last_ns]
+    lines.sort(key=lambda line: line[0])
+    shown = shortened([(stamp, words) for at_ns, stamp, words in lines if at_ns <= last_ns])
     left = len(shown) - LINES_MAX
     return tuple(shown) if left <= 0 else (*shown[:LINES_MAX], f"… and {left} more")
+
+
+def shortened(lines: Iterable[tuple[str, str]]) -> list[str]:
+    """Lines of a stamp and words, where of many in a row with the same words the first and last are left."""
+    found: list[str] = []
+    for _, group in groupby(lines, key=itemgetter(1)):
+        same = [f"{stamp}: {words}" for stamp, words in group]
+        if len(same) >= SAME_MIN:
+            same[1:-1] = [f"… the same {len(same) - 2} times more"]
+        found += same
+    return found
 
 
 def _stamp(evidence: Evidence, operation: Operation) -> str:
@@ -90,7 +107,7 @@ def _operation(operation: Operation) -> str:
     return words
 
 
-def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str]]:
+def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str, str]]:
     """When each fault began and ended."""
     of = {f"f{at}": fault for at, fault in enumerate(outcome.struck, 1)}
     lines = []
@@ -99,5 +116,5 @@ def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str]]:
             begun = event.get("heals")
             fault = of[begun or event["fault_id"]]
             words = f"end of the fault: {what(fault)}" if begun else f"fault: {what(fault)}"
-            lines.append((event["time_ns"], f"{evidence.at(event['time_ns'])}: {words}"))
+            lines.append((event["time_ns"], evidence.at(event["time_ns"]), words))
     return lines

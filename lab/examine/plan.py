@@ -128,15 +128,17 @@ class Doubles:
         self._drawn = 0
         self.part = Part(f"{PAIRS}: {program.name}", program.about)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether all were drawn."""
-        return self._firsts == []
+    def has_next(self) -> bool:
+        """Whether there is another one; the boundaries for a first fault are looked up at the first time."""
+        if self._firsts is None:
+            self._firsts = first_faults(self._base)
+            if not self._firsts:  # a lock that sends nothing
+                self.part.of = 0
+        return bool(self._firsts)
 
     def next(self) -> Trial:
         """Another one; the boundaries for a second fault are looked up when its first comes up."""
-        if self._firsts is None:
-            self._firsts = first_faults(self._base)
+        assert self._firsts
         first = self._random.choice(self._firsts)
         if first not in self._left:
             alone = replace(self._base, faults=(first,))

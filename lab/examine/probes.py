@@ -101,7 +101,7 @@ class Probes:
         self.setting = setting
         self.trials = 0
         """How many were run to an end."""
-        self.broken: list[str] = []
+        self.broken: list[UnknownOutcome] = []
         """Why others were not: a client ended with an error outside of its lock's operations."""
         self.looked = 0
         """In how many trials a client's code read its wall clock."""
@@ -136,7 +136,7 @@ class Probes:
                 outcome = run_trial(trial, watch=True)
             except UnknownOutcome as error:
                 self._known[key] = error.seen
-                self.broken.append(error.seen)
+                self.broken.append(error)
             else:
                 self.trials += 1
                 self.looked += bool(outcome.wall_clock)

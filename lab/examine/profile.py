@@ -72,23 +72,30 @@ def learn(setting: Setting) -> Profile:
 
 
 def _must_work(probes: Probes) -> None:
-    """A driver that neither grants nor refuses a free lock would be asked in vain for all that follows."""
+    """A lock that neither grants nor refuses when it is free would be asked in vain for all that follows."""
     lock = probes.setting.lock
-    if not is_driver(lock):
-        return
     try:
         asked = probes.alone().of(ALICE, "acquire")
     except NotShown:
+        if probes.broken:
+            raise probes.broken[0] from None
         return
     if any(each.how in ("ok", "fail") for each in asked):
         return
-    said = [each.error for each in probes.failures] or [str(each.event.get("error", "")) for each in asked]
-    why = said[0] if said else "it ends, or says nothing, before it is asked for a lock"
+    said = [f"{each.f}: {each.error}" for each in probes.failures if each.f == "acquire"]
+    said += [str(each.event.get("error", "")) for each in asked]
+    if is_driver(lock):
+        what, silent = "driver", "it ends, or says nothing, before it is asked for a lock"
+        hint = None if lock.startswith(PREFIX) else f"what does it say by itself? {lock} < /dev/null"
+    else:
+        what, silent = "lock", "an acquire of it never ends"
+        hint = None
+    places = [each.where for each in probes.failures if each.f == "acquire"]
     raise UnknownOutcome(
-        f"the driver does not work: {why}",
-        where=lock,
+        f"the {what} does not work: {said[0] if said else silent}",
+        where=lock if is_driver(lock) or not places else places[0],
         expected="an acquire that is granted or refused, on nodes that nothing is wrong with",
-        hint=None if lock.startswith(PREFIX) else f"what does it say by itself? {lock} < /dev/null",
+        hint=hint,
     )
 
 

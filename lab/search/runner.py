@@ -26,7 +26,7 @@ from lab.search.branches import TAKEN
 from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import DrivenCluster, DrivenWorld
-from lab.search.guard import Failure
+from lab.search.guard import Failure, described, place_of
 from lab.search.origin import Origins, Place, Sent
 from lab.search.schedule import ScheduledFaults
 from lab.search.sending import Sendings
@@ -177,9 +177,7 @@ class TrialRun:
         world.at(trial.horizon_ns, _nothing)
         try:
             world.run_until(over.__len__, trial.horizon_ns)  # asked often, and this costs little
-            failed = [
-                repr(task.exception()) for task in tasks if task.done() and task.exception() is not None
-            ]
+            raised = [error for task in tasks if task.done() and (error := task.exception()) is not None]
             if self._origins is not None:
                 self._waiting = {
                     name: self._origins.waiting(task)
@@ -192,8 +190,10 @@ class TrialRun:
         if world.violations:
             raise world.violations[0]
         self._refuse_what_is_lacking()
-        if failed:
-            raise UnknownOutcome(f"a client's own code failed: {failed[0]}", where=trial.key().decode())
+        if raised:
+            raise UnknownOutcome(
+                f"a client's own code failed: {described(raised[0])}", where=place_of(raised[0], self._lock)
+            ) from raised[0]
         outcome = self._outcome()
         self._take_apart()
         return outcome

@@ -160,7 +160,7 @@ def _space(setting: Setting, program: Program) -> str:
 
 
 def _all_of(twos: Doubles) -> Iterator[Trial]:
-    while not twos.is_over:
+    while twos.has_next():
         yield twos.next()
 
 

@@ -220,6 +220,40 @@ class NeverGranted(Single):
         raise NotAcquired("not today")
 
 
+class NoLease(Single):
+    """Says yes where a lease is due."""
+
+    name: ClassVar[str] = "no-lease"
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """True."""
+        return True  # type: ignore[return-value]
+
+
+class NotAwaitable(Single):
+    """Has an acquire without ``async``."""
+
+    name: ClassVar[str] = "not-awaitable"
+
+    def acquire(self, key: str, ttl_ns: int) -> Lease:  # type: ignore[override]
+        """Return None at once."""
+        return None  # type: ignore[return-value]
+
+
+class Misspelt(Single):
+    """Calls what is not there."""
+
+    name: ClassVar[str] = "misspelt"
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Raises ``AttributeError``."""
+        return await self._asks(key)
+
+    async def _asks(self, key: str) -> Lease:
+        lease: Lease = await self._channels.call("SET", key)  # type: ignore[attr-defined]
+        return lease
+
+
 class OfLibrary(Single):
     """The lock of redis-py."""
 

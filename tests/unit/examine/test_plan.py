@@ -106,13 +106,21 @@ def test_every_pair_is_tried_once() -> None:
     tried = []
     with trials():
         firsts = first_faults(base)
-        while not twos.is_over:
+        while twos.has_next():
             tried.append(twos.next())
             twos.part.tried += 1
     assert twos.part.exhausted
     assert len({frozenset(each.faults) for each in tried}) == len(tried) == twos.part.of
     assert [each for each in tried if len(each.faults) == 1] != []
     assert {each.faults[0] for each in tried} == set(firsts)
+
+
+def test_a_lock_that_sends_nothing_has_no_pairs() -> None:
+    twos = Doubles(Setting("tests.unit.examine.odd_locks:NeverGranted", {}, 1).trial(CONTEND), CONTEND)
+    with trials():
+        assert not twos.has_next()
+    assert twos.part.exhausted
+    assert twos.part.of == 0
 
 
 def test_the_parts_say_how_many_schedules_they_have() -> None:

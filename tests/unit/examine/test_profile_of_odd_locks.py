@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 import pytest
 
+from lab.errors import UnknownOutcome
 from tests.unit.examine.test_profile import facts_of, profile_of
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("_patched")]
@@ -78,7 +80,7 @@ def test_a_lock_that_waits_and_one_that_renews_say_so_to_programs() -> None:
 
 
 def test_what_cannot_be_run_is_not_shown_and_the_rest_is() -> None:
-    why = "a client's own code failed: RuntimeError('one client is enough')"
+    why = "a client's own code failed: RuntimeError: one client is enough"
     profile = profile_of(ODD + "FailsWhileTwoAsk")
     missing = [about for about, fact in profile.facts.items() if fact == f"not shown: {why}"]
     assert missing == [
@@ -91,11 +93,35 @@ def test_what_cannot_be_run_is_not_shown_and_the_rest_is() -> None:
     assert profile.facts["errors"] == f"It raised what it must not: {why}; 5 trials ended by that."
 
 
-@pytest.mark.parametrize("name", ["NeverMade", "NeverGranted"])
-def test_nothing_is_guessed_of_a_lock_that_never_works(name: str) -> None:
-    profile = profile_of(ODD + name)
+WHERE = re.compile(r"odd_locks\.py:\d+ in ")
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "where"),
+    [
+        ("NeverMade", "a client's own code failed: RuntimeError: no library", "in build"),
+        ("NoLease", "acquire: TypeError: acquire returned True, which is no Lease", "in acquire"),
+        ("NotAwaitable", "acquire: TypeError: acquire returned None and cannot be awaited", "in acquire"),
+        (
+            "Misspelt",
+            "acquire: AttributeError: 'list' object has no attribute 'call'",
+            "in _asks < odd_locks.py: in acquire",
+        ),
+    ],
+)
+def test_a_lock_that_does_not_work_is_refused_at_once_with_its_line(name: str, seen: str, where: str) -> None:
+    with pytest.raises(UnknownOutcome) as refused:
+        profile_of(ODD + name)
+    assert seen in refused.value.seen
+    assert refused.value.where is not None
+    assert WHERE.match(refused.value.where)
+    assert re.sub(r":\d+", ":", refused.value.where).removeprefix("odd_locks.py: ") == where
+
+
+def test_nothing_is_guessed_of_a_lock_that_is_never_granted() -> None:
+    profile = profile_of(ODD + "NeverGranted")
     shown = {about for about, fact in profile.facts.items() if not fact.startswith("not shown: ")}
-    assert shown == ({"errors"} if name == "NeverMade" else {"clock", "errors"})
+    assert shown == {"clock", "errors"}
     assert len(profile.not_tried) == len(profile.facts) - len(shown)
     reported = asdict(profile)
     unknown = ["quorum", "blocking", "tries", "gives_up_ns", "token_per", "expires", "margin_ns", "watchdog"]
