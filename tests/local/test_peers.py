@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -48,9 +49,14 @@ async def servers(service: Service, directory: Path) -> AsyncIterator[tuple[Serv
 
 
 def sockets_of(pid: int) -> set[str]:
-    """The inodes of the sockets that a process has open."""
-    links = (str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir())
-    return {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:")}
+    """The inodes of the sockets that a process has open; what it closes meanwhile may be left out."""
+    found = set()
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            link = str(one.readlink())
+            if link.startswith("socket:"):
+                found.add(link.removeprefix("socket:[").rstrip("]"))
+    return found
 
 
 def connected_to(ports: set[int]) -> set[str]:
