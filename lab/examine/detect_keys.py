@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from checker.words import listed
+from lab.examine.detect_requests import set_after_undo
 from lab.examine.detector import SHARE, Cause, grouped, purpose, said, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.search.actor import KEY
@@ -291,7 +292,11 @@ def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
 
 
 def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
-    """A try that is refused by the key of an earlier one of its acquire, which nothing was sent to undo."""
+    """A try that is refused by the key of an earlier one of its acquire, which nothing was sent to undo.
+
+    What was sent may have overtaken it, on another connection: that is no such key.
+    """
+    overtaken = {id(setting) for setting, _, _ in set_after_undo(evidence)}
     own: dict[tuple[str, int, str], tuple[Executed, str]] = {}
     for entry in evidence.outcome.commands:
         operation = evidence.operation_of(entry)  # it may be executed when the next one has begun
@@ -309,7 +314,7 @@ def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
             )
             yield Cause("leaves-keys", seen, entry.time_ns)
         for _, old, new in entry.changes():
-            if old is None and new is not None and new in entry.words:
+            if old is None and new is not None and new in entry.words and id(entry) not in overtaken:
                 own[where] = entry, new
 
 

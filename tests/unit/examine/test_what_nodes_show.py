@@ -207,6 +207,14 @@ def test_a_key_of_the_attempt_before_is_no_key_of_this_one(lock: str) -> None:
     assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (held,))]) == {("unavailable", "")}
 
 
+def test_a_try_that_is_refused_by_a_key_that_came_after_its_undo_left_none() -> None:
+    """The second try of one acquire; what was to undo the first had been on the nodes before its SET."""
+    setting = Setting("tests.unit.examine.odd_locks:BreaksOffOnAll", {**OPTIONS, "retry_count": 2}, 3)
+    slow = Fault("delay", When("asks", ALICE), ALICE, ("B", "C"), TTL_NS // 12, S_NS // 200, "requests")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
+    assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (slow,))]) == {("unavailable", "")}
+
+
 ALL = tuple("ABCDE")
 JUST_AFTER_NS = S_NS // 5_000
 """Until then a release is about to reach its nodes."""
