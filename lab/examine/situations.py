@@ -22,6 +22,7 @@ from lab.examine.evidence import NEVER, Operation
 from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
 from lab.examine.late_answers import late_answers
+from lab.examine.long_after import long_after
 from lab.examine.lost_majority import lost_majority
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
@@ -86,6 +87,8 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
         lost_replies(patient(setting, LONG_TTL_NS), profile),
     ]
+    if not is_driver(setting.lock):  # whose timers may tick all the hour
+        groups.append(long_after(setting))
     soon = _usual(setting, profile, takes_over=False)
     late = _usual(setting, profile, takes_over=True)
     for f in OPERATIONS:

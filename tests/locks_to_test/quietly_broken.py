@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import ClassVar
 
 from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
 from tests.locks_to_test.plain import GIVE_BACK, MS_NS, S_NS, Plain
-from tests.locks_to_test.unusual import Reentrant
+from tests.locks_to_test.unusual import Numbered, Reentrant
 from tests.locks_to_test.watchdog import Watchdog
 
 TAKE_TURN = """
@@ -128,6 +129,17 @@ class FenceDrawnFirst(Plain):
         fence = int(str(await self._call("INCR", f"{key}:count")))
         lease = await super()._try(key, token, ttl_ns, start_ns)
         return None if lease is None else replace(lease, fence=fence)
+
+
+class ForgetsItsFences(Numbered):
+    """Lets its counter of fences expire when nobody has taken the lock for an hour: it begins at 1 again."""
+
+    script: ClassVar[str] = """
+        if not redis.call('set',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) then return 0 end
+        local fence = redis.call('incr',KEYS[1] .. ':count')
+        redis.call('expire',KEYS[1] .. ':count',3600)
+        return fence
+    """
 
 
 class ConfirmedLater(Plain):

@@ -10,6 +10,7 @@ import pytest
 from lab.examine.in_between import after_a_look
 from lab.examine.kinds import Kind
 from lab.examine.late_answers import late_answers
+from lab.examine.long_after import long_after
 from lab.examine.lost_majority import lost_majority
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
@@ -58,6 +59,20 @@ def causes_in(some: list[Trial], finding: str) -> list[set[str]]:
         {cause.kind for cause in causes_of(run_trial(trial, watch=True), violation)} if violation else set()
         for trial, violation in seen
     ]
+
+
+@pytest.mark.parametrize(
+    ("lock", "causes"),
+    [
+        (f"{LOCKS}.quietly_broken:ForgetsItsFences", {"fence-not-increasing"}),
+        (f"{LOCKS}.unusual:Numbered", set()),
+    ],
+)
+def test_what_a_node_was_to_keep_for_long_is_asked_for_an_hour_later(lock: str, causes: set[str]) -> None:
+    some = list(long_after(Setting(lock, OPTIONS, 1, fences=True)))
+    assert causes_in(some, "fence-order") == [set(), causes]
+    worked = [len([each for each in run_trial(trial).events if each["f"] == "write"]) for trial in some]
+    assert worked == [2 * 3] * 2
 
 
 def test_no_situation_comes_twice_and_each_operation_meets_faults() -> None:
