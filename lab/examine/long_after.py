@@ -11,7 +11,7 @@ from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.search.trial import Round, Trial
 
 PAUSES_NS: Final = (61 * S_NS, 61 * 60 * S_NS)
-"""Longer than the round numbers, a minute and an hour, for which people let things lie; the cheap one first."""
+"""Longer than the round numbers, a minute and an hour, for which people let things lie; cheap ones first."""
 
 
 def long_after(setting: Setting) -> Iterator[Trial]:
