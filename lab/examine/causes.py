@@ -65,6 +65,11 @@ _KINDS: Final = (
         KLEPPMANN,
     ),
     CauseKind(
+        "deadline-moves",
+        "While a lease is held, it is said to end later than was said when it was granted.",
+        "Fix the end of a lease when it is granted, on a monotonic clock, and count what is left to that.",
+    ),
+    CauseKind(
         "deletes-others-key",
         "A release, or undoing an attempt, deletes the key of another client.",
         "Delete only after comparing the token, in one script on the node.",

@@ -229,12 +229,54 @@ def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
             yield Cause("too-few-nodes-asked", seen, each.ended_ns, each)
 
 
+def deadline_moves(evidence: Evidence) -> Iterator[Cause]:
+    """A lease that is not extended, and is said to end later and later."""
+    for check in evidence.operations:
+        left_ns = check.event.get("claimed_ns") if check.f == "held" and check.how == "ok" else None
+        said = [each for each in _said_of_its_end(evidence, check) if each.ended_ns <= check.called_ns]
+        if left_ns is None or not said or _reads_wall_clock(evidence, check.client):
+            continue
+        moved_ns = check.called_ns + left_ns - max(map(_end_ns, said))
+        if moved_ns > LATE_MS * MS_NS:
+            seen = (
+                f"asked at {evidence.at(check.called_ns)}, {whose(check.client)} lock said that its lease "
+                f"ends at {evidence.at(check.called_ns + left_ns)}, {moved_ns / MS_NS:.0f} ms later than "
+                "it had said before"
+            )
+            yield Cause("deadline-moves", seen, check.called_ns)
+
+
+def _said_of_its_end(evidence: Evidence, check: Operation) -> list[Operation]:
+    """The grant of the lease that is asked for, and its extensions, also those of unknown outcome."""
+    found = [
+        each
+        for each in evidence.operations
+        if each.grant_id == check.grant_id and each.f in ("acquire", "extend") and each.how in ("ok", "info")
+    ]
+    return [] if any(each.event.get("claimed_ns") is None for each in found) else found
+
+
+def _end_ns(operation: Operation) -> int:
+    return int(operation.ended_ns + operation.event["claimed_ns"])
+
+
 def drift_margin(evidence: Evidence) -> Iterator[Cause]:
     """A node's clock that runs a little fast, within what a margin of 1 % bears."""
     slow = [fault for fault in evidence.outcome.struck if fault.kind == "drift" and not fault.client]
-    if slow and not labels(evidence.outcome.trial):
+    if slow and not labels(evidence.outcome.trial) and not _keeps_margin(evidence, slow[0].ppm):
         seen = (
             f"the clock of {listed(slow[0].nodes)} ran {slow[0].ppm / 10_000:+.1f} % off: the key was gone "
             "before the client's lease was over, and no margin was kept"
         )
         yield Cause("no-drift-margin", seen)
+
+
+def _keeps_margin(evidence: Evidence, ppm: int) -> bool:
+    """Whether all that was said of leases ended early enough for nodes whose clocks run so fast."""
+    ttl_ns = evidence.outcome.trial.ttl_ns
+    said = [each for each in evidence.operations if each.f in ("acquire", "extend") and each.how == "ok"]
+    return all(
+        each.event.get("claimed_ns") is not None
+        and _end_ns(each) <= _first_command_ns(evidence, each) + ttl_ns - ttl_ns * abs(ppm) // 10**6
+        for each in said
+    )

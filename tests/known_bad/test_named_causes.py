@@ -88,6 +88,27 @@ LEFT_RUNNING = trial(
     (Round(0, 2 * S_NS),),
 )
 
+FAST = Fault("drift", When(), nodes=("A",), ppm=8_000)
+
+
+@pytest.mark.parametrize(
+    ("lock", "finding", "expected"),
+    [
+        ("misleading:CountsWholeSeconds", "false-validity", "deadline-moves"),
+        ("misleading:CountsWholeSeconds", "lost-update", "deadline-moves"),
+        ("plain:Plain", "", ""),
+    ],
+)
+def test_what_is_said_of_a_lease_later_is_no_missing_margin(lock: str, finding: str, expected: str) -> None:
+    """Alice is told that time is left, and writes; by the node's clock her key is gone, and Bob has read."""
+    late = trial(lock, (Round(0, 4_985 * MS_NS),), (Round(4_967 * MS_NS, 2 * S_NS),), FAST)
+    if not finding:
+        with trials():
+            assert all_violations(run_trial(late)) == {}
+    else:
+        assert [each.kind for each in causes(late, finding)][:1] == [expected]
+        assert "no-drift-margin" not in {each.kind for each in causes(late, finding)}
+
 
 @pytest.mark.parametrize("arrives", [IN_ORDER, GIVEN_UP], ids=["in order", "on a closed connection"])
 def test_no_undoing_was_overtaken_that_came_later_or_could_not_wait(arrives: Trial) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from lab.channel import NodeError
-from lab.locks.base import Indeterminate, Lease, NotAcquired
-from tests.locks_to_test.plain import GIVE_BACK, MS_NS, Plain
+from lab.locks.base import Belief, Indeterminate, Lease, NotAcquired
+from tests.locks_to_test.plain import GIVE_BACK, MS_NS, S_NS, Plain
 
 ENTER = """
 if redis.call('exists',KEYS[1])==1 and redis.call('hexists',KEYS[1],ARGV[1])==0 then return 0 end
@@ -137,3 +138,17 @@ class WaitsForAPush(Plain):
         given_back = await super()._give_back(lease)
         await self._call("RPUSH", f"{lease.key}:pushed", "")
         return given_back
+
+
+class CountsWholeSeconds(Plain):
+    """Says what is left of a lease by whole seconds that have passed; it keeps a margin."""
+
+    renews = False
+
+    async def held(self, lease: Lease) -> Belief:
+        passed_ns = self._around.clock_ns() - (lease.attempt_ns or 0)
+        left_ns = lease.ttl_ns - passed_ns // S_NS * S_NS - self.margin_ns(lease.ttl_ns, {})
+        return Belief(left_ns > 0, left_ns)
+
+    async def wall_clock_ns(self) -> int:
+        return time.time_ns()
