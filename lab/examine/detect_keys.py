@@ -169,17 +169,31 @@ def same_token(evidence: Evidence) -> Iterator[Cause]:
 
 
 def _set_again(evidence: Evidence) -> Iterator[Cause]:
-    """Tries of one client that set the same value: what undoes the first may come after the second."""
+    """Tries of one client that set the same value, where what was to delete one's key deletes the other's."""
     first: dict[tuple[str, tuple[str, ...]], Executed] = {}
     for entry in evidence.outcome.commands:
         if entry.in_script or entry.name not in ("SET", "SETNX") or purpose(evidence, entry) != "acquire":
             continue
         earlier = first.setdefault((entry.node, entry.words), entry)
-        if earlier is not entry:
+        if earlier is not entry and _deletes_for_another(evidence, entry):
             tries = " and ".join(evidence.at(each.time_ns) for each in (earlier, entry))
             value = entry.words[2][:24]
             seen = f"{whose(entry.client)} tries at {tries} set the same value {value!r}"
             yield Cause("same-token", seen, earlier.time_ns, earlier)
+
+
+def _deletes_for_another(evidence: Evidence, again: Executed) -> bool:
+    """Whether a key whose value was set again was deleted by what belongs to another try than the key."""
+    value, setting = again.words[2], again
+    for entry in evidence.of_node(again.node):
+        changed = [(old, new) for _, old, new in entry.changes() if value in (old, new)]
+        if any(new == value for _, new in changed):
+            setting = entry
+        elif changed and entry.client == again.client:
+            by, of = evidence.operation_of(entry), evidence.operation_of(setting)
+            if entry.sent_ns < setting.sent_ns or (by and of and by.grant_id != of.grant_id):
+                return True
+    return False
 
 
 def _was_tried_by_all(evidence: Evidence, value: str, clients: set[str]) -> bool:
