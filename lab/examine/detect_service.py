@@ -142,10 +142,10 @@ def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
 
 
 def _away(evidence: Evidence, waiting: Operation, bound_ns: int) -> list[str]:
-    """The nodes that faults kept away from an operation.
+    """The nodes that faults kept away from an operation: their own, or of the links of its client.
 
-    Without those that were back when it sent its last request before it was silent for longer than a bound:
-    what it waited for then was no node.
+    Not by a delay or a drift; and without those that were back when it sent its last request before it was
+    silent for longer than a bound: what it waited for then was no node.
     """
     sent = [each.time_ns for each in evidence.requests_of(waiting)]
     gaps = [(later - earlier, earlier) for earlier, later in pairwise([*sent, waiting.ended_ns])]
@@ -155,7 +155,8 @@ def _away(evidence: Evidence, waiting: Operation, bound_ns: int) -> list[str]:
         {
             node
             for at, fault in enumerate(evidence.outcome.struck, 1)
-            if fault.kind != "delay" and (longest_ns <= bound_ns or ended_ns.get(f"f{at}", NEVER) > since_ns)
+            if fault.kind not in ("delay", "drift") and fault.client in ("", waiting.client)
+            if longest_ns <= bound_ns or ended_ns.get(f"f{at}", NEVER) > since_ns
             for node in fault.nodes
         }
     )

@@ -56,7 +56,7 @@ def fault_words(fault: Fault) -> str:
         "replies": f"What {nodes} answers {who} is lost.",
     }
     if fault.refused:
-        return f"{nodes} refuse connections of {who}."
+        return f"Connections of {who} to {nodes} are refused."
     return {
         "cut": ways.get(fault.direction, f"{who} is cut off from {nodes}."),
         "hold": f"{held.get(fault.direction, held['replies'])} is held up in the network.",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from lab.examine.detect_requests import overtaken
+from lab.examine.detect_requests import overtaken, set_after_undo
 from lab.examine.detector import Cause
 from lab.examine.evidence import Evidence
 from lab.examine.naming import causes_of
@@ -68,6 +68,13 @@ MISSED_PUSH = trial(
     (Round(3 * S_NS // 10, 3 * S_NS),),
     Fault("crash", When("releases", ALICE), nodes=("A",), lasts_ns=100 * MS_NS),
 )
+UNSENT_PUSH = trial(
+    "misleading:WaitsForAPush",
+    (Round(0, 3 * S_NS),),
+    (Round(3 * S_NS // 10, 3 * S_NS),),
+    of_alice("cut", When("releases", ALICE)),
+    Fault("drift", When(), nodes=("A",), ppm=8000),
+)
 IN_ORDER = trial(
     "misleading:KeepsItsConnection",
     (Round(0, 0), Round(S_NS, 0)),
@@ -120,6 +127,8 @@ def test_no_undoing_was_overtaken_that_came_later_or_could_not_wait(arrives: Tri
         mine = [each for each in sent if each.client == ALICE]
         setting, undoing = (next(each for each in mine if each.name == name) for name in ("SET", "EVAL"))
         assert (setting.time_ns > undoing.time_ns) == (arrives is GIVEN_UP)
+        passed = [(one.name, other.name) for one, other, _ in set_after_undo(evidence)]
+        assert passed == ([("SET", "EVAL")] if arrives is GIVEN_UP else [])
         assert list(overtaken(evidence)) == []
 
 
@@ -194,6 +203,14 @@ def source(file: str) -> list[str]:
             "Bob's acquire waited on for 12.9 s with the lock free",
             'misleading.py: await pushed.call("BLPOP", f"{key}:pushed", 0)',
             id="a wait that a short fault does not explain",
+        ),
+        pytest.param(
+            UNSENT_PUSH,
+            "unavailable",
+            "sleeps-on",
+            "Bob's acquire, called at 300 ms, never ended, with the lock free for",
+            'misleading.py: await pushed.call("BLPOP", f"{key}:pushed", 0)',
+            id="a wait that a fault of another client's link, and a drift, do not explain",
         ),
         pytest.param(
             LEFT_RUNNING,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Self
 
@@ -11,7 +12,8 @@ import pytest
 from checker import load
 from checker.history.events import Event
 from checker.history.history import History
-from lab.analysis.belief import CrossCheck, Held, cross_check
+from lab.analysis.belief import CrossCheck, Held, _Spans, cross_check
+from lab.analysis.key_presence import Piece
 from lab.report.belief import belief_lines
 from tests.unit.checker.builder import MS, HistoryBuilder
 
@@ -266,6 +268,17 @@ def test_an_aborted_run_says_nothing_beyond_its_last_observation() -> None:
     held = alone(Watched().granted().stall("lab", 400, 1))
     assert held.sure_ns == 0
     assert held.possible_ns == (401 - 10) * MS
+
+
+@pytest.mark.parametrize(
+    "pieces", [(), ((0, 3),), ((2, 4), (0, 1)), ((0, 4), (1, 2)), ((0, 2), (1, 4), (1, 3)), ((1, 3), (3, 4))]
+)
+def test_a_span_is_covered_if_one_of_the_pieces_covers_it(pieces: tuple[tuple[int, int], ...]) -> None:
+    """Also if a shorter one begins later; two that follow each other are not one."""
+    spans = _Spans(Piece(*piece) for piece in pieces)
+    for start_ns, end_ns in combinations(range(6), 2):
+        covered = any(first <= start_ns and end_ns <= last for first, last in pieces)
+        assert spans.cover(start_ns, end_ns) == covered
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,26 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lab.cli.app import call
 from lab.errors import ExitCode
+from lab.substrates import run_files
 from lab.substrates.cleanup import sweep
 from lab.substrates.docker import cleanup as docker_leftovers
-from lab.substrates.run_files import RUN_VARIABLE, RunFile, Swept, boot_id, kill_all, processes_of
+from lab.substrates.run_files import (
+    GONE_WITHIN_S,
+    LOOK_EVERY_S,
+    RUN_VARIABLE,
+    RunFile,
+    Swept,
+    boot_id,
+    kill_all,
+    processes_of,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +84,21 @@ def test_nothing_is_left_when_all_were_killed(monkeypatch: pytest.MonkeyPatch) -
         assert process.wait(0) < 0
         for timer in late:
             timer.cancel()
+
+
+def test_what_the_kernel_does_not_let_go_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept_s: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept_s.append(seconds)
+        assert sum(slept_s) < 2 * GONE_WITHIN_S, "it waits for ever"
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: sum(slept_s))
+    monkeypatch.setattr(run_files, "processes_of", lambda _: [7])
+    monkeypatch.setattr(run_files, "time", clock)
+    monkeypatch.setattr(os, "kill", lambda *_: None)
+    assert kill_all("stuck") == [7]
+    assert sum(slept_s) == pytest.approx(GONE_WITHIN_S, abs=2 * LOOK_EVERY_S)
 
 
 def test_a_lab_in_another_pid_namespace_is_left_alone(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from lab.client_protocol import Command, Outcome, Verb
 from lab.drivers.messages import Failed, Hello
 from lab.locks.base import Lease, LeaseLost, NotAcquired, Surroundings
 from lab.locks.driver import DriverLease, driver_class
+from lab.locks.heartbeat import STALL_NS
 from lab.locks.lease_options import LeaseOptions
 from lab.locks.redlock import Redlock, RedlockOptions, Vote
 from lab.store import StoreClient
@@ -138,6 +139,31 @@ def test_a_driver_is_watched_for_stalls_only_where_somebody_records_them(
     with pytest.raises(NotAcquired):
         asyncio.run(lock.acquire("resource", 1_000_000))
     assert len(looks) == watches
+
+
+def test_a_driver_that_says_its_time_late_was_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the looks while an acquire waits, the second takes longer than a stall must last."""
+    now_ns, reported, waits_ns = 0, list[tuple[int, int]](), iter((STALL_NS, STALL_NS + 1))
+
+    async def clock(*_: object) -> None:
+        nonlocal now_ns
+        now_ns += next(waits_ns, 0)
+
+    async def refused(*_: object) -> Failed:
+        for _look in range(4):
+            await sleep(0)
+        return Failed("refused", "LockError", "no")
+
+    sleep = asyncio.sleep
+    around = Surroundings(clock_ns=lambda: now_ns, stalled=lambda *stall: reported.append(stall))
+    lock = driver_class("a-driver")([], {}, around, "alice")
+    lock._hello = Hello("library", "1", ("single-attempt", "clock"))
+    monkeypatch.setattr(asyncio, "sleep", lambda _: sleep(0))
+    monkeypatch.setattr(lock._driver, "clock", clock)
+    monkeypatch.setattr(lock._driver, "acquire", refused)
+    with pytest.raises(NotAcquired):
+        asyncio.run(lock.acquire("resource", 1_000_000))
+    assert reported == [(STALL_NS, STALL_NS + 1)]
 
 
 class _Surroundings:

@@ -16,8 +16,8 @@ MOMENTS: Final[dict[Moment, str]] = {
     "extends": "calls extend",
     "sends": "is about to send to nodes",
 }
-AS_USUAL: Final = ("jitter", "mode")
-"""Fields of a fault's step that a drawn fault leaves as they are."""
+AS_USUAL: Final = {"jitter": "0s", "mode": "blackhole", "direction": "both"}
+"""Fields of a fault's step that are not shown if they have these values."""
 ENDS: Final = {
     "release": "releases",
     "keep": "keeps the lock until it expires",
@@ -61,9 +61,7 @@ def _round(each: Round) -> str:
 def fault_words(fault: Fault) -> str:
     """When a fault strikes, its step as in a scenario, and for how long it lasts."""
     ((key, fields),) = step_of(fault).model_dump(mode="json", exclude_none=True).items()
-    shown = {name: value for name, value in fields.items() if name not in AS_USUAL}
-    if shown.get("direction") == "both":
-        del shown["direction"]
+    shown = {name: value for name, value in fields.items() if AS_USUAL.get(name) != value}
     inside = ", ".join(
         f"{name}: {'[' + ', '.join(value) + ']' if isinstance(value, list) else value}"
         for name, value in shown.items()
@@ -75,6 +73,8 @@ def fault_words(fault: Fault) -> str:
 def _when(when: When) -> str:
     after = f"{format_duration(when.after_ns)} after " if when.after_ns else ""
     if when.moment == "start":
+        if when.after_ns < 0:
+            return "before the locks are opened"
         return f"{after}the start" if after else "at the start"
     times = {1: "", 2: " for the second time", 3: " for the third time"}
     nth = times.get(when.nth, f" for the {when.nth}th time")

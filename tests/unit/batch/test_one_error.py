@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from lab.batch.cores import one_error
+from lab.batch.cores import on_cores, one_error
+from lab.batch.dask import on_cluster
+from lab.batch.task import Task
 from lab.errors import LabError, UnknownOutcome
 
 FIRST, SECOND = LabError("the first"), UnknownOutcome("the second")
+TASK = cast(Task, None)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +75,39 @@ def test_tasks_that_are_cancelled_by_an_error_add_nothing_to_it() -> None:
     with pytest.raises(UnknownOutcome) as caught:
         asyncio.run(all_of_them())
     assert caught.value is SECOND
+
+
+async def fails(*_: object) -> None:
+    raise FIRST
+
+
+def raised(running: Coroutine[Any, Any, None]) -> BaseException:
+    with pytest.raises(LabError) as caught:
+        asyncio.run(running)
+    return caught.value
+
+
+def test_what_a_core_raises_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.batch.cores._Cores.serve", fails)
+    assert raised(on_cores(TASK, range(4), lambda _: None, jobs=2)) is FIRST
+
+
+def test_what_the_cluster_raises_comes_alone_and_its_client_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[bool] = []
+
+    async def close() -> None:
+        closed.append(True)
+
+    async def connected(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(close=close)
+
+    async def threads(*_: object) -> int:
+        return 2
+
+    for name, instead in (("_dask", lambda: None), ("_connected", connected), ("_threads", threads)):
+        monkeypatch.setattr(f"lab.batch.dask.{name}", instead)
+    monkeypatch.setattr("lab.batch.dask._Pieces.serve", fails)
+    assert raised(on_cluster(TASK, range(40), lambda _: None, address="nowhere")) is FIRST
+    assert closed == [True]

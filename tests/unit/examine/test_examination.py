@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
 from lab.examine.detector import Cause
-from lab.examine.doubt import NO_CAUSE, VARIANTS
-from lab.examine.examination import Examination
+from lab.examine.doubt import NO_CAUSE, RARE, VARIANTS
+from lab.examine.examination import FEW, IN_VAIN, Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.progress import OutOfTime
-from lab.examine.result import Part
+from lab.examine.result import Defect, Part
 from lab.examine.sharing import shared
 from lab.examine.tried import Tried
 from lab.examine.words import defect_words
@@ -206,6 +207,90 @@ def test_no_more_time_goes_into_findings_without_a_cause_when_their_share_is_spe
         one.try_one(PART, Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,)))
     assert one.undecided["unavailable", NO_CAUSE] == 1
     assert (one.progress.schedules > 1) == (before_s == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("finding", "named", "reported", "in_vain"),
+    [
+        ("unavailable", False, False, True),
+        ("leak", False, False, True),
+        ("unavailable", False, True, False),
+        ("unavailable", True, False, False),
+        ("overlap", False, False, False),
+    ],
+)
+def test_what_came_to_no_cause_has_a_share_of_the_budget_and_nothing_else_has(
+    finding: str, named: bool, reported: bool, in_vain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes more than half of that share, so the third of them is not looked into."""
+    now_s, budget_s = 0.0, 1600.0
+    bounds_s: list[float] = []
+    share_s = budget_s * IN_VAIN
+    one = Examination(Kind(True), {}, budget_s, clock_s=lambda: now_s)
+    causes = [Cause("waits-too-long", "it waits")] if named else []
+    monkeypatch.setattr(one, "_causes", lambda *_: causes)
+
+    def reduced(trial: Trial, *_: object) -> tuple[Trial, bool]:
+        nonlocal now_s
+        now_s += share_s * 0.6
+        bounds_s.append(one._shrinks_for_s)
+        return trial, True
+
+    monkeypatch.setattr(one, "_reduced", reduced)
+    trial = Setting("redlock", OPTIONS).trial(CONTEND)
+    defect = Defect("no-expiry", "seen", (finding,), "", (), trial, 20, 20, 0, PART.name, 1, 0.1)
+    monkeypatch.setattr(one, "_add", lambda *_: one.defects.append(defect) if reported else None)
+    for _ in range(3):
+        one._consider(PART, trial, Violation(finding, "of a test"))
+    rare = finding in RARE and not named
+    assert bounds_s == (2 if in_vain else 3) * [share_s if rare else math.inf]
+    assert one.undecided == ({(finding, NO_CAUSE): 1} if in_vain else {})
+    assert one._in_vain_s == pytest.approx(2 * share_s * 0.6 if in_vain else 0.0)
+    one._in_vain_s, before = share_s, len(bounds_s)
+    one._consider(PART, trial, Violation(finding, "of a test"))
+    assert (len(bounds_s) == before) == rare, "other findings are looked into all the same"
+
+
+@pytest.mark.parametrize(("bound_s", "most_s"), [(20.0, 20), (math.inf, 100)])
+def test_what_counts_with_a_cause_only_is_made_smaller_for_less_time(
+    bound_s: float, most_s: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second passes with each trial, and half of 200 s may be spent."""
+    now_s = 0
+
+    def violates(*_: object) -> bool:
+        nonlocal now_s
+        now_s += 1
+        return False
+
+    one = Examination(Kind(True), {}, 200, clock_s=lambda: now_s)
+    one._shrinks_for_s = bound_s
+    monkeypatch.setattr(one, "_violates", violates)
+    faults = tuple(Fault("cut", When("sends", "alice", nth), "alice", ("A", "B")) for nth in range(1, 30))
+    trial = Setting("redlock", OPTIONS).trial(CONTEND, faults)
+    assert one._smallest(trial, Violation("unavailable", "of a test")) == (trial, False)
+    assert now_s == most_s
+
+
+@pytest.mark.parametrize(
+    ("finding", "named", "variants"),
+    [("unavailable", False, FEW), ("unavailable", True, VARIANTS), ("overlap", False, VARIANTS)],
+)
+def test_few_variants_are_run_of_what_counts_with_a_cause_only_and_has_none(
+    finding: str, named: bool, variants: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: list[int] = []
+    one = examination(Kind(True))
+    monkeypatch.setattr(one, "_causes", lambda *_: [Cause("waits-too-long", "it waits")] if named else [])
+
+    def confirm(_: Trial, __: str, of: int) -> tuple[int, int, int]:
+        run.append(of)
+        return of, 0, 0
+
+    monkeypatch.setattr(one, "_confirm", confirm)
+    with trials():
+        one._add(PART, Setting("redlock", OPTIONS).trial(CONTEND), Violation(finding, ""), False, True)
+    assert run == [variants]
 
 
 def tie(lock: str) -> Trial:

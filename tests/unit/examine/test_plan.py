@@ -21,8 +21,8 @@ from lab.examine.boundaries import (
     targets_of,
 )
 from lab.examine.kinds import Kind
-from lab.examine.plan import BEYOND, CANCELS, NAMES, PLAIN, SINGLES, SPLITS, Doubles, drawn, parts
-from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.plan import BEYOND, CANCELS, NAMES, PLAIN, SINGLES, SPLITS, TTLS_NS, Doubles, drawn, parts
+from lab.examine.programs import PROGRAMS, S_NS, Setting
 from lab.examine.reentrant import is_reentrant
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, When
@@ -133,6 +133,15 @@ def test_the_parts_say_how_many_schedules_they_have() -> None:
     assert all(part.of == len(made) > 0 for part, made in found.values())
     assert alone == {PLAIN, CANCELS, NAMES, BEYOND, SINGLES}
     assert {trial.nodes for trial in found[SPLITS][1]} == {2, 3, 4, 5, 7}
+    assert {trial.ttl_ns for trial in found[PLAIN][1]} == {*TTLS_NS}
+    cuts = {(cut.when.after_ns < 0, cut.refused) for trial in found[SPLITS][1] for cut in trial.faults}
+    assert cuts == {(False, False), (True, False), (True, True)}
+
+
+def test_a_setting_with_another_lease_or_other_nodes_is_else_the_same() -> None:
+    setting = Setting("redlock-fenced", OPTIONS, 3, 9 * S_NS, fences=True)
+    assert setting.with_ttl(S_NS) == Setting("redlock-fenced", OPTIONS, 3, S_NS, fences=True)
+    assert setting.with_nodes(7) == Setting("redlock-fenced", OPTIONS, 7, 9 * S_NS, fences=True)
 
 
 def test_a_fast_clock_hits_a_node_that_both_clients_need() -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from lab.examine.in_between import after_a_look
+from lab.examine.evidence import Operation
+from lab.examine.in_between import CAROL, _slow_after_the_first, after_a_look
 from lab.examine.kinds import Kind
-from lab.examine.late_answers import late_answers
+from lab.examine.late_answers import _in_the_next_turn, late_answers
 from lab.examine.long_after import long_after
 from lab.examine.lost_majority import lost_majority
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.probes import Profile
-from lab.examine.programs import PROGRAMS, S_NS, Setting
+from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
+from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.situations import (
     LONG_TTL_NS,
@@ -31,7 +35,8 @@ from lab.examine.situations import (
 )
 from lab.search.command import OPTIONS
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Trial
+from lab.search.trial import START_NS, Round, Trial, When
+from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -136,6 +141,7 @@ def test_another_takes_the_lock_between_a_look_and_what_rests_on_it(
 ) -> None:
     some = list(after_a_look(Setting(lock, OPTIONS, 1)))
     assert len(some) == schedules
+    assert not any(each.demand_ns for each in some if CAROL in each.clients), "nobody asks her lease away"
     assert causes_in(some, "overlap") == [causes] * schedules
 
 
@@ -166,6 +172,96 @@ def test_nodes_that_refuse_connections_as_a_lock_is_opened_are_left_out(
     refusing, silent = apart_at_open(Setting(lock, OPTIONS))
     assert [fault.refused for fault in (*refusing.faults, *silent.faults)] == [True, True, False, False]
     assert causes_in([refusing, silent], "overlap") == causes
+
+
+@pytest.mark.parametrize(
+    ("lock", "nodes", "some"),
+    [
+        ("mutant:get-then-set", 1, after_a_look),
+        ("single", 1, lambda setting: late_answers(setting, extends=True)),
+        ("redlock", 5, apart_at_open),
+    ],
+)
+def test_they_are_among_the_situations(
+    lock: str, nodes: int, some: Callable[[Setting], Iterator[Trial]]
+) -> None:
+    setting, of_several = Setting(lock, OPTIONS, nodes), nodes > 1
+    keys = {each.key() for each in situations(setting, Profile(Kind(of_several), extends=True), PROGRAMS)}
+    own = {each.key() for each in some(setting)}
+    assert own
+    assert own <= keys
+
+
+def test_nobody_is_kept_from_the_nodes_where_no_majority_counts_or_there_are_too_few() -> None:
+    several = situations(Setting("single", OPTIONS), Profile(Kind(False), extends=True), PROGRAMS)
+    assert not any(fault.refused for each in several for fault in each.faults)
+    assert list(apart_at_open(Setting("redlock", OPTIONS, 3))) == []
+
+
+def test_late_answers_come_when_another_has_the_lock_and_she_waits_for_others() -> None:
+    for late in late_answers(Setting(f"{LOCKS}.misleading:KeepsItsConnection", OPTIONS, 1), extends=True):
+        seen = Seen(run_trial(late, watch=True))
+        come_ns = seen.evidence.fault_ends()["f1"]
+        (held,), (given_back,) = seen.of(BOB, "acquire")[:1], seen.of(BOB, "release")[:1]
+        waits = seen.of(ALICE, "acquire")[2]
+        assert held.how == "ok"
+        assert held.ended_ns < waits.called_ns < come_ns < waits.ended_ns
+        assert come_ns < given_back.called_ns
+
+
+def sendings_at(*sent: tuple[int, str]) -> Any:
+    """An outcome with these sendings of Alice's: how long after the start, and to which nodes."""
+    times_ns, targets = [START_NS + ns for ns, _ in sent], [[*nodes] for _, nodes in sent]
+    return SimpleNamespace(sendings={ALICE: SimpleNamespace(times_ns=times_ns, targets=targets)})
+
+
+@pytest.mark.parametrize(("last_ms", "gave_up_ms"), [(900, 800), (700, 700), (1900, 1000)])
+def test_bob_asks_when_what_she_sent_last_was_given_up(
+    last_ms: int, gave_up_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No answer comes to what she sends after 100 ms; she sends again 200 ms later, and last of all."""
+    setting, ms_ns, since_ns = Setting("single", OPTIONS, 1), 10**6, MONOTONIC_START_NS + START_NS
+    over_ms = max(800, last_ms)
+    operation = Operation(ALICE, "acquire", "", since_ns, since_ns + 800 * ms_ns, "info")
+    silent = SimpleNamespace(
+        outcome=sendings_at(*((ms * ms_ns, "A") for ms in (0, 100, 300, last_ms))),
+        of=lambda _, f: [operation] if f == "acquire" else [],
+    )
+    monkeypatch.setattr("lab.examine.late_answers.watched", lambda _: silent)
+    (late,) = _in_the_next_turn(setting, (Round(0, 0),), When("sends", ALICE, 2))
+    asks_ms = late.clients[BOB][0].think_ns // ms_ns
+    assert asks_ms == over_ms + gave_up_ms + 10
+    assert late.clients[ALICE][-1].think_ns == (asks_ms + 50 - 800) * ms_ns
+    assert late.faults[0].lasts_ns == (asks_ms + 50 + 100 - 100) * ms_ns, "half of the 200 ms that she waits"
+    monkeypatch.setattr("lab.examine.late_answers.watched", lambda _: None)
+    assert list(_in_the_next_turn(setting, (Round(0, 0),), When("sends", ALICE, 2))) == []
+
+
+@pytest.mark.parametrize("some", [after_a_look, lambda setting: late_answers(setting, extends=True)])
+@pytest.mark.parametrize("lock", ["NeverMade", "NeverGranted"])
+def test_a_lock_that_cannot_be_made_or_had_shows_nothing_to_be_late(
+    some: Callable[[Setting], Iterator[Trial]], lock: str
+) -> None:
+    assert list(some(Setting(f"tests.unit.examine.odd_locks:{lock}", OPTIONS, 1))) == []
+
+
+def test_answers_that_are_waited_for_for_ever_do_not_come_too_late() -> None:
+    patience = {**OPTIONS, "node_timeout": "1h"}
+    assert list(late_answers(Setting("single", patience, 1), extends=True)) == []
+
+
+def test_each_further_request_to_a_node_is_slow_on_its_own() -> None:
+    """What is sent before the start, or in no operation, does not count."""
+    sent = [(-1, "AB"), (0, "AB"), (10, "AB"), (20, "A"), (30, "AB"), (40, "B"), (50, "B")]
+    since_ns = MONOTONIC_START_NS + START_NS
+    seen = cast(Seen, SimpleNamespace(outcome=sendings_at(*sent)))
+    operation = Operation(ALICE, "acquire", "", since_ns + 10, since_ns + 40, "ok")
+    slow = list(_slow_after_the_first(seen, operation, S_NS))
+    assert [[(each.when.nth, "".join(each.nodes)) for each in faults] for faults in slow] == [
+        [(3, "A"), (4, "B")],
+        [(4, "A"), (5, "B")],
+    ]
+    assert {(each.lasts_ns, each.direction) for faults in slow for each in faults} == {(S_NS, "requests")}
 
 
 def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:

@@ -1,0 +1,59 @@
+"""When a violation is not certain to be a defect of the lock, and the sentence that says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.examine.detector import Cause
+from lab.examine.doubt import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_uncertain
+from lab.examine.judge import Violation
+from lab.examine.kinds import Kind
+
+NAMED = (Cause("waits-too-long", "it waits"),)
+BUDGET = f", and the budget ended before all {VARIANTS} were run"
+
+
+def doubt(
+    finding: str,
+    reproduced: int,
+    *,
+    named: bool = True,
+    variants: int = VARIANTS,
+    lost: int = 0,
+    beyond: bool = False,
+) -> str:
+    causes = NAMED if named else ()
+    violation = Violation(finding, "of a test")
+    return why_uncertain(Kind(True), violation, causes, (reproduced, variants), lost, beyond=beyond)
+
+
+def test_within_the_assumptions_one_overlap_is_enough_also_without_a_cause() -> None:
+    assert doubt("overlap", 1, named=False) == ""
+    assert doubt("overlap", 0, named=False) == "", "the schedule itself has shown it"
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("beyond", [True, False])
+def test_what_the_reference_has_as_well_is_never_certain(named: bool, beyond: bool) -> None:
+    says = f"{Kind(True).reference} has it as well in 1 of {VARIANTS} variants"
+    assert doubt("overlap", VARIANTS, named=named, lost=1, beyond=beyond) == says
+
+
+@pytest.mark.parametrize(("finding", "beyond"), [*((name, False) for name in RARE), ("overlap", True)])
+def test_what_bad_luck_or_a_broken_assumption_may_come_to_needs_a_cause(finding: str, beyond: bool) -> None:
+    assert doubt(finding, VARIANTS, named=False, beyond=beyond) == NO_CAUSE
+    assert doubt(finding, VARIANTS, beyond=beyond) == ""
+
+
+@pytest.mark.parametrize(
+    ("finding", "beyond", "least"),
+    [("unavailable", False, OFTEN), ("leak", False, OFTEN), ("overlap", True, SURE), ("leak", True, SURE)],
+)
+def test_and_it_must_be_seen_in_enough_variants(finding: str, beyond: bool, least: int) -> None:
+    assert doubt(finding, least, beyond=beyond) == ""
+    too_few = f"only {least - 1} of {VARIANTS} variants show it"
+    assert doubt(finding, least - 1, beyond=beyond) == too_few
+
+
+def test_variants_that_the_budget_left_out_are_told() -> None:
+    assert doubt("unavailable", 2, variants=3) == f"only 2 of 3 variants show it{BUDGET}"
