@@ -202,7 +202,7 @@ _KINDS: Final = (
     CauseKind(
         "mixes-keys",
         "The leases of different keys, or of different attempts, share what they should not.",
-        "Keep token and deadline with each lease, not with the client.",
+        "Keep token and deadline with each lease, not with the client; use the whole name for the key.",
     ),
     CauseKind(
         "unknown",

@@ -13,7 +13,7 @@ from typing import Final
 
 from lab.drivers import is_driver
 from lab.durations import DurationError, parse_duration_ns
-from lab.errors import LabError
+from lab.errors import LabError, UnknownOutcome
 from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
@@ -27,6 +27,7 @@ from lab.examine.result import Examined, Part, Undecided
 from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
 from lab.locks import lock_class, margin_ns
+from lab.locks.base import OptionError
 from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
@@ -75,7 +76,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     notes = partial(noted, asked.lock)
     with notes() as code, closing(Workers(tried, asked.jobs, notes)) as workers, trials():
         on_progress(Progress(part="asking the lock what it is"))
-        profile = learn(Setting(asked.lock, options, asked.nodes))
+        profile, options = _learned(asked, options)
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
@@ -175,6 +176,20 @@ def _examined(
         executed(code, examination.progress.branches),
         examination.why_fewer,
     )
+
+
+def _learned(asked: Asked, options: dict[str, OptionValue]) -> tuple[Profile, dict[str, OptionValue]]:
+    """What the lock is, and the options that it was made with: only those asked for if it has no others.
+
+    Raises what ``learn`` raises.
+    """
+    try:
+        return learn(Setting(asked.lock, options, asked.nodes)), options
+    except UnknownOutcome as error:
+        if not isinstance(error.__cause__, OptionError) or options == dict(asked.options):
+            raise
+    options = dict(asked.options)
+    return learn(Setting(asked.lock, options, asked.nodes)), options
 
 
 def _options_for(lock: str) -> dict[str, OptionValue]:

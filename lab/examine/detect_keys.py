@@ -298,9 +298,11 @@ def ends_early(evidence: Evidence) -> Iterator[Cause]:
 def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
     """A client whose key is there already, by a command of the same acquire that was not answered."""
     for operation, entry, first_ns in own_refusals(evidence):
+        # What a script answers is not known here.
+        met = "met" if entry.name.startswith("EVAL") else "was refused by"
         seen = (
-            f"{whose(operation.client)} {entry.name} at {evidence.at(entry.time_ns)} was refused on "
-            f"{entry.node} by its own key, which it had set at {evidence.at(first_ns)}"
+            f"{whose(operation.client)} {entry.name} at {evidence.at(entry.time_ns)} {met} its own key on "
+            f"{entry.node}, which it had set at {evidence.at(first_ns)}"
         )
         yield Cause("leaves-keys", seen, entry.time_ns, entry)
 

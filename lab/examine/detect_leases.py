@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from checker.words import listed
 from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whose
 from lab.examine.evidence import MS_NS, Evidence, Operation
 from lab.examine.judge import labels
 from lab.examine.own_findings import too_much_ns
+
+_LATE: Final = "late-extension-deadline"
 
 
 def too_few_votes(evidence: Evidence) -> Iterator[Cause]:
@@ -109,18 +112,37 @@ def _beyond(over_ms: float) -> str:
 
 def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
     """A grant or an extension that claims more time than the nodes say that its key has left."""
+    majority = evidence.outcome.trial.nodes // 2 + 1
     for index in evidence.outcome.left_ns:
         over_ns = too_much_ns(evidence.outcome, index)
         event = evidence.outcome.events[index]
-        if over_ns > 0:
-            name = "acquire" if event["f"] == "acquire" else "extension"
-            kind = "late-deadline" if event["f"] == "acquire" else "late-extension-deadline"
-            seen = (
-                f"{whose(event['client'])} {name} ended at {evidence.at(event['time_ns'])} and claims "
-                f"{event['claimed_ns'] / MS_NS:.0f} ms, {over_ns / MS_NS:.0f} ms more than a majority of the "
-                "nodes keeps its key"
-            )
-            yield Cause(kind, seen, event["time_ns"])
+        if over_ns <= 0:
+            continue
+        name, kind = ("acquire", "late-deadline") if event["f"] == "acquire" else ("extension", _LATE)
+        seen = (
+            f"{whose(event['client'])} {name} ended at {evidence.at(event['time_ns'])} and claims "
+            f"{event['claimed_ns'] / MS_NS:.0f} ms, {over_ns / MS_NS:.0f} ms more than a majority of the "
+            "nodes keeps its key"
+        )
+        operation = evidence.operation_at(event["client"], event["time_ns"])
+        if kind == _LATE and operation is not None:
+            nodes = _prolonged_on(evidence, operation)
+            if len(nodes) < majority:
+                kind = "extension-not-kept"
+                seen += f", which it has prolonged on {f'{listed(nodes)} only' if nodes else 'no node'}"
+        yield Cause(kind, seen, event["time_ns"])
+
+
+def _prolonged_on(evidence: Evidence, extension: Operation) -> list[str]:
+    """The nodes on which an extension made a key last longer."""
+    return sorted(
+        {
+            entry.node
+            for entry in evidence.executed_during(extension)
+            for key, (_, left_ms) in entry.after.items()
+            if left_ms is None or left_ms > (entry.before.get(key, ("", 0))[1] or 0)
+        }
+    )
 
 
 def _first_command_ns(evidence: Evidence, operation: Operation) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.own_findings import all_violations
 from lab.examine.schedule_words import listed, what
+from lab.search.actor import KEY
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 
@@ -97,8 +98,10 @@ def _operation(operation: Operation) -> str:
     if f == "held":
         still = event.get("value") == "yes"
         return f"{who} {'still believes in the lease' if still else 'sees that the lease is over'}"
-    words = f"{who} {OUTCOMES.get((f, how), f'{f} ({how})')}"
-    if (f, how) == ("acquire", "ok"):
+    of_another = f" '{event['key']}'" if event.get("key", KEY) != KEY else ""
+    verb, colon, outcome = OUTCOMES.get((f, how), f"{f} ({how})").partition(":")
+    words = f"{who} {verb}{of_another}{colon}{outcome}"
+    if (f, how) == ("acquire", "ok") and not of_another:
         nodes = event.get("_nodes")
         words += f" (its key is on {listed(nodes)})" if nodes else " (its key is on no node)"
         words += f" with fence {event['fence']}" if event.get("fence") is not None else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -74,13 +75,12 @@ def learn(setting: Setting) -> Profile:
 def _must_work(probes: Probes) -> None:
     """A lock that neither grants nor refuses when it is free would be asked in vain for all that follows."""
     lock = probes.setting.lock
-    try:
+    asked = None
+    with contextlib.suppress(NotShown):
         asked = probes.alone().of(ALICE, "acquire")
-    except NotShown:
-        if probes.broken:
-            raise probes.broken[0] from None
-        return
-    if any(each.how in ("ok", "fail") for each in asked):
+    if asked is None and probes.broken:
+        raise probes.broken[0]
+    if asked is None or any(each.how in ("ok", "fail") for each in asked):
         return
     said = [f"{each.f}: {each.error}" for each in probes.failures if each.f == "acquire"]
     said += [str(each.event.get("error", "")) for each in asked]

@@ -97,6 +97,8 @@ def _round(each: Round) -> str:
     extends = {0: "", 1: ", extends once meanwhile"}.get(
         each.extends, f", extends {each.extends} times meanwhile"
     )
+    if each.other:
+        extends += ", takes another lock as well meanwhile"
     writes = "writes" if each.checks else "writes without asking whether it still holds it"
     return f"{waits}holds it for {duration(each.hold_ns)}{extends}, {writes}, {ENDS[each.ends]}"
 

@@ -285,13 +285,16 @@ class TrialRun:
         """Keep an event, and look which nodes hold the token of a new grant."""
         if event["type"] == "ok" and event["f"] == "acquire":
             token = event.get("token")
-            kept = {name: node.keeps(self._faults.node_key) for name, node in self._cluster.nodes.items()}
-            event["_nodes"] = [
-                name
-                for name, value in kept.items()
-                if (value is not None if token is None else is_of(token.encode(), value))
-            ]
+            nodes = self._cluster.nodes.items()
+            event["_nodes"] = [name for name, node in nodes if self._holds(node, token)]
         self._keep(event)
+
+    def _holds(self, node: TrialNode, token: str | None) -> bool:
+        """Whether a node has the lock's key with this token, or another key with it: locks change names."""
+        value = node.keeps(self._faults.node_key)
+        if token is None:
+            return value is not None
+        return is_of(token.encode(), value) or 0 < node.keeps_for_ns(token.encode()) < NEVER
 
     def _keep(self, event: Event) -> None:
         """Keep an event, and look how long nodes keep the token that a client was told to count on."""

@@ -117,6 +117,16 @@ def test_what_is_said_of_a_lease_later_is_no_missing_margin(lock: str, finding: 
         assert "no-drift-margin" not in {each.kind for each in causes(late, finding)}
 
 
+def test_an_extension_that_prolongs_no_key_is_not_one_that_is_counted_from_too_late() -> None:
+    """It comes so early that the key has nearly all of its time yet."""
+    early = trial("misleading:ExtendsInItsMind", (Round(0, S_NS // 2, extends=1),))
+    (cause,) = causes(replace(early, demand_ns=0), "false-validity")
+    assert cause.kind == "extension-not-kept"
+    assert cause.seen.endswith(
+        "more than a majority of the nodes keeps its key, which it has prolonged on no node"
+    )
+
+
 @pytest.mark.parametrize("arrives", [IN_ORDER, GIVEN_UP], ids=["in order", "on a closed connection"])
 def test_no_undoing_was_overtaken_that_came_later_or_could_not_wait(arrives: Trial) -> None:
     """With some latencies both arrive at once, in their order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.examine.names_of_keys import other_names
+from lab.examine.narrative import narrate
 from lab.examine.own_findings import all_violations
 from lab.examine.programs import TTL_NS, Setting
 from lab.search.runner import run_trial
@@ -24,7 +25,18 @@ def test_names_that_share_a_key_are_in_each_others_way() -> None:
     assert in_the_way("single") == set()
     assert in_the_way(f"{PLACE}CaseFolded") == {"RESOURCE"}
     assert {"resource:1", "resources"} < in_the_way(f"{PLACE}CutOff")
+    assert in_the_way(f"{PLACE}DropsPrefix") == {"tenant:resource", "tenant/resource"}
     assert len(in_the_way(f"{PLACE}InBuckets")) >= 2
+
+
+@pytest.mark.usefixtures("_patched")
+def test_what_happens_to_the_other_lock_is_told_by_its_name() -> None:
+    """And the key of the first one is found by its token, under whatever name it lies."""
+    trials = other_names(Setting(f"{PLACE}InBuckets", {}, 1, TTL_NS))
+    shown = next(trial for trial in trials if "unavailable" in all_violations(run_trial(trial)))
+    told = narrate(shown, "unavailable")
+    assert told[0] == "0 ms: Alice acquires: granted (its key is on A)"
+    assert told[1].endswith(f"Alice acquires '{shown.other_key}': refused")
 
 
 @pytest.mark.full

@@ -46,3 +46,11 @@ class CaseFolded(_Renamed):
     @staticmethod
     def renamed(key: str) -> str:
         return key.casefold()
+
+
+class DropsPrefix(_Renamed):
+    """What stands before a colon or a slash is dropped."""
+
+    @staticmethod
+    def renamed(key: str) -> str:
+        return key.replace("/", ":").rpartition(":")[2]

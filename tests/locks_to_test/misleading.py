@@ -152,3 +152,10 @@ class CountsWholeSeconds(Plain):
 
     async def wall_clock_ns(self) -> int:
         return time.time_ns()
+
+
+class ExtendsInItsMind(Plain):
+    """Takes an extension for a success, and sends nothing."""
+
+    async def _prolong(self, lease: Lease, ttl_ns: int) -> Any:
+        return True

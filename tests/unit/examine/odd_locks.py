@@ -220,6 +220,21 @@ class NeverGranted(Single):
         raise NotAcquired("not today")
 
 
+class TakesNoOptions(Single):
+    """Has none, and says so only when it is made."""
+
+    name: ClassVar[str] = "takes-no-options"
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> TakesNoOptions:
+        """Raises ``OptionError``."""
+        for option in options:
+            raise OptionError(option, "an unknown name", "no option")
+        return super().build(nodes, options, surroundings, owner)
+
+
 class NoLease(Single):
     """Says yes where a lease is due."""
 

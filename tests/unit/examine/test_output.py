@@ -311,6 +311,13 @@ def test_a_schedule_says_who_does_what() -> None:
     )
 
 
+def test_a_schedule_says_that_a_client_takes_another_lock() -> None:
+    both = replace(TRIAL, clients={"alice": (Round(0, S_NS, other=True),)}, faults=())
+    assert schedule_words(both)[1] == (
+        "Alice acquires, holds it for 1s, takes another lock as well meanwhile, writes, releases."
+    )
+
+
 def test_a_client_that_only_asks_until_it_is_granted_does_something() -> None:
     asks = replace(TRIAL, clients={"alice": ()}, faults=(), demand_ns=5 * S_NS)
     assert schedule_words(asks) == (

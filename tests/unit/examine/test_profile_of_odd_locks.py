@@ -8,6 +8,10 @@ from dataclasses import asdict
 import pytest
 
 from lab.errors import UnknownOutcome
+from lab.examine.command import Asked, _learned
+from lab.search.command import OPTIONS
+from lab.search.runner import trials
+from lab.search.trial import OptionValue
 from tests.unit.examine.test_profile import facts_of, profile_of
 
 pytestmark = [pytest.mark.full, pytest.mark.usefixtures("_patched")]
@@ -116,6 +120,24 @@ def test_a_lock_that_does_not_work_is_refused_at_once_with_its_line(name: str, s
     assert refused.value.where is not None
     assert WHERE.match(refused.value.where)
     assert re.sub(r":\d+", ":", refused.value.where).removeprefix("odd_locks.py: ") == where
+
+
+@pytest.mark.parametrize(
+    ("lock", "options"),
+    [("TakesNoOptions", {}), ("NeverGranted", {**OPTIONS})],
+    ids=["none", "as it takes them"],
+)
+def test_a_lock_that_refuses_the_labs_options_is_made_without_them(
+    lock: str, options: dict[str, OptionValue]
+) -> None:
+    with trials():
+        assert _learned(Asked(ODD + lock), {**OPTIONS})[1] == options
+
+
+def test_options_that_were_asked_for_are_not_left_out() -> None:
+    asked = Asked(ODD + "TakesNoOptions", options=(("retry_count", 1),))
+    with trials(), pytest.raises(UnknownOutcome, match="an unknown name"):
+        _learned(asked, {**OPTIONS})
 
 
 def test_nothing_is_guessed_of_a_lock_that_is_never_granted() -> None:
