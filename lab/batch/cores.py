@@ -65,9 +65,10 @@ class _Cores:
             except Died as death:
                 self._blame(list(under_way), death)
             finally:
+                # Killed at once, it would leave the files of its run behind, and what its runs share.
                 if under_way:
-                    await worker.interrupt()  # killed at once, it would leave the files of its run behind
-                await worker.close()
+                    await worker.interrupt()
+                await worker.finish()
 
     async def _wait_for_work(self) -> bool:
         """Whether there are seeds to run; the death of another worker may return some."""

@@ -18,7 +18,7 @@ from lab.batch.choose import DIRECTORIES, JOURNAL, only, repeated
 from lab.batch.cores import cores, one_error
 from lab.batch.item import Item, Plan
 from lab.batch.journal import Journal, plan_in
-from lab.batch.one_run import run_one
+from lab.batch.one_run import run_one, workers
 from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.errors import LabError
@@ -109,12 +109,13 @@ class Batch:
             on_start(item)
             picture: Picture = "never" if self.plan.survey else "unexpected"
             drawn = _seed(seed, item, begun[item.id] + at)
-            row = await run_one(item, drawn, self.directory, picture=picture)
+            row = await run_one(item, drawn, self.directory, picture=picture, shared=shared)
             self.keep(row)
             on_row(item, row)
 
         with one_error():
-            await run_items(self.missing, one, jobs=jobs or cores())
+            async with workers() as shared:
+                await run_items(self.missing, one, jobs=jobs or cores())
         return self.result
 
     def keep(self, row: Row) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import shlex
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from lab.analysis.comparison import Comparison
 from lab.batch import preload
 from lab.batch.item import Item
 from lab.batch.row import Row, unknown
+from lab.batch.workers import Workers
+from lab.drivers import is_driver
 from lab.errors import ExitCode, LabError
+from lab.locks import is_own
 from lab.report.files import Picture, write_files
-from lab.run import run
+from lab.run import many_runs, run
 from lab.run.directory import RunDirectory
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
@@ -27,14 +31,23 @@ from lab.substrates.cleanup import sweep
 from lab.substrates.interruption import Interrupted
 
 
-async def run_one(item: Item, seed: int, out: Path, *, picture: Picture = "unexpected") -> Row:
-    """Run an item once, in a process of its own, with its directory below ``out``.
+def workers() -> Workers:
+    """Processes for runs in virtual time, which share servers and drivers."""
+    return Workers(many_runs, _run)
 
-    A run that cannot be started, or is killed, is unknown; what a killed one left running is ended.
+
+async def run_one(
+    item: Item, seed: int, out: Path, *, picture: Picture = "unexpected", shared: Workers | None = None
+) -> Row:
+    """Run an item once, with its directory below ``out``, in a process of its own.
+
+    Or in one of those that are ``shared``, if its history is the same there as alone. A run that cannot be
+    started, or is killed, is unknown; what a killed one left running is ended.
     """
     began_s = time.monotonic()
+    call = shared.call if shared is not None and _can_share(item) else partial(preload.call, _run)
     try:
-        row = msgspec.json.decode(await preload.call(_run, item, seed, str(out), picture), type=Row)
+        row = msgspec.json.decode(await call(item, seed, str(out), picture), type=Row)
     except preload.Died as death:
         row = unknown(seed, f"its process ended: {death}")
         if death.killed:
@@ -43,6 +56,11 @@ async def run_one(item: Item, seed: int, out: Path, *, picture: Picture = "unexp
         row = unknown(seed, f"it could not be started: {error.strerror or error}")
     wall_s = time.monotonic() - began_s
     return msgspec.structs.replace(row, item=item.id, wall_s=wall_s, repeat=repeat_command(item, seed))
+
+
+def _can_share(item: Item) -> bool:
+    """What somebody's own class leaves in a process is not known."""
+    return item.on == "virtual" and (is_own(item.lock) or is_driver(item.lock))
 
 
 def repeat_command(item: Item, seed: int) -> str:

@@ -8,6 +8,7 @@ without the state of a run does them once, and forks a child per call or per wor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -132,6 +133,16 @@ class Child:
                 await self._ended()
         except TimeoutError:
             self._process.kill()
+
+    async def finish(self) -> None:
+        """Let it end, since nothing more is sent to it; kill it if it does not, and release what it used."""
+        self._pipe.close()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TEAR_DOWN_S):
+                    await self._ended()
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         """Kill it if it is still running, and release what it used."""

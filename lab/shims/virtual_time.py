@@ -31,6 +31,9 @@ _OPENSSL_VARIABLE = "OPENSSL_ia32cap"
 _OPENSSL_WITHOUT_TSC = "~0x10"
 """OpenSSL mixes the processor's cycle counter into its random numbers, unless it is said not to exist."""
 
+NO_DEADLINE_NS = 2**63 - 1
+"""Where a deadline would stand: no process waits for the time."""
+
 _DUE_MAX = 4096
 _WORD = 8
 _NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of <sys/personality.h>
@@ -111,9 +114,10 @@ _SIGNATURES: Mapping[str, tuple[type[ctypes._SimpleCData] | None, tuple[type, ..
         "vt_reseed": (None, (_HANDLE, _INT, _U64)),
         "vt_hold": (None, (_HANDLE, _INT, _INT)),
         "vt_touch": (None, (_HANDLE, _INT)),
-        "vt_settle": (_INT, (_HANDLE, _I64, ctypes.POINTER(_Trouble))),
+        "vt_settle": (_INT, (_HANDLE, _I64, ctypes.POINTER(_Trouble), _I64_OUT)),
         "vt_unseen": (_INT, (_HANDLE, _INT, ctypes.POINTER(_Unseen))),
         "vt_due": (_INT, (_HANDLE, _I64_OUT, _I32_OUT, _INT)),
+        "vt_next_deadline": (_I64, (_HANDLE,)),
         "vt_waiting": (_INT, (_HANDLE, _INT)),
         "vt_group": (_INT, (_HANDLE, _INT)),
         "vt_wake": (_INT, (_HANDLE, _INT, _INT)),
@@ -159,7 +163,8 @@ class VirtualTime:
         self._first_counter, second = (int(self._calls.vt_counters_at(each)) // _WORD for each in (0, 1))
         self._words_per_block = second - self._first_counter
         self._trouble = _Trouble()
-        self._deadline_ns = _I64()
+        self._next_ns, self._deadline_ns = _I64(), _I64()
+        self._settled = ctypes.byref(self._trouble), ctypes.byref(self._next_ns)
         self._pairs = (ctypes.c_int32 * (2 * _DUE_MAX))()
 
     @property
@@ -217,13 +222,22 @@ class VirtualTime:
     def settle(self, limit_s: float = 5.0) -> bool:
         """Wait until every touched process, with its children, sleeps. Raises NotQuiet after `limit_s`.
 
-        Returns whether one of them, children aside, has ended.
+        Returns whether one of them, children aside, has ended. `settled_until_ns` is then the next deadline.
         """
-        ended = self._calls.vt_settle(self._handle, int(limit_s * 1e9), ctypes.byref(self._trouble))
+        ended = self._calls.vt_settle(self._handle, int(limit_s * 1e9), *self._settled)
         if ended < 0:
             trouble = self._trouble
             raise NotQuiet(trouble.number, trouble.pid, _sentence(trouble, limit_s))
         return bool(ended)
+
+    @property
+    def settled_until_ns(self) -> int:
+        """What `next_deadline_ns` was when `settle` returned."""
+        return self._next_ns.value
+
+    def next_deadline_ns(self) -> int:
+        """The next deadline of all processes that are not held; `NO_DEADLINE_NS` if there is none."""
+        return int(self._calls.vt_next_deadline(self._handle))
 
     def unseen_wait(self, number: int) -> str | None:
         """A wait with a time-out that the library does not see, of a thread of a group that is quiet.
@@ -240,7 +254,7 @@ class VirtualTime:
         )
 
     def due(self) -> Due | None:
-        """The next deadline of all processes that are not held; None: no process waits for the time."""
+        """The next deadline, and who waits for it; None: no process waits for the time."""
         count = self._calls.vt_due(self._handle, ctypes.byref(self._deadline_ns), self._pairs, _DUE_MAX)
         if count == 0:
             return None

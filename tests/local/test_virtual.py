@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,13 @@ from lab.run import run
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
 from lab.substrates.run_files import processes_of
+from lab.substrates.sim.clock import S_NS
+from lab.substrates.sim.host import Host
 from lab.substrates.virtual import machine as machines
+from lab.substrates.virtual import world as worlds
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.process import RealProcess
+from lab.substrates.virtual.world import VirtualWorld
 from tests.local.test_virtual_processes import SLEEP, static_program
 
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
@@ -40,6 +45,13 @@ int main(void) {
 }
 """
 """A driver that says who it is, and nothing else."""
+
+
+UNTIL_30 = """
+import ctypes, time
+ctypes.CDLL(None).clock_nanosleep(0, 1, (ctypes.c_int64 * 2)(int(time.time()) + 30, 0), None)
+"""
+"""Waits until the wall clock shows 30 s more."""
 
 
 def run_virtually(name: str, out: Path, *settings: str, seed: int = 1) -> RunResult:
@@ -105,6 +117,47 @@ why: The lease was over while Alice stood still.
     receipts = [json.loads(line) for line in history_of(result).splitlines()]
     shifted = [event for event in receipts if event.get("f") == "jump" and event["type"] == "ok"]
     assert shifted, "the driver's own clock was read after the jump"
+
+
+def test_a_jump_moves_a_deadline_that_is_known_already(tmp_path: Path) -> None:
+    world, ended_ns = VirtualWorld(1), list[int]()
+    machine = RealMachine(world, Host(world, "alice"), "test-jump", tmp_path, pytest.fail)
+
+    def jump() -> None:
+        machine.host.clock.jump(12 * S_NS)
+        machine.set_clock()
+
+    try:
+        process = machine.start("waits", [sys.executable, "-ISc", UNTIL_30])
+        world.settle()
+        process.on_exit = lambda: ended_ns.append(world.now_ns)
+        world.at(10 * S_NS, jump)
+        world.run_until(lambda: ended_ns)
+    finally:
+        world.end()
+    assert 17 * S_NS <= ended_ns[0] <= 18 * S_NS
+
+
+def test_files_lie_in_memory_if_there_is_room_and_nobody_names_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def home() -> Path:
+        conductor = worlds.Conductor()
+        conductor.close()
+        return conductor.scratch.parent
+
+    for variable in worlds.PLACES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(worlds, "MEMORY", tmp_path)
+    assert home() == tmp_path
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert home() == Path(tempfile.gettempdir())
+    monkeypatch.delenv("TMPDIR")
+    monkeypatch.setattr(worlds, "ROOM_BYTES", 1 << 62)
+    assert home() == Path(tempfile.gettempdir())
+    monkeypatch.setattr(worlds, "MEMORY", tmp_path / "nowhere")
+    assert home() == Path(tempfile.gettempdir())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

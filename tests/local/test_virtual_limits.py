@@ -1,4 +1,4 @@
-"""When a process that computes without end is named."""
+"""When a process that computes without end is named, and one that waits in real time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.shims.virtual_time import NotQuiet
+from tests.local.test_virtual_processes import SLEEP, static_program
 from tests.local.virtual_world import S, World, libraries, world
 
 __all__ = ["libraries", "world"]  # fixtures
@@ -57,3 +58,16 @@ def test_a_process_is_named_by_the_cpu_time_that_it_had(world: World) -> None:
     assert cpu_s < 3, "not only after twelve times the limit"
     cpu_s, took_s = named_when_it_spins(world, 0.2, starves=True)
     assert cpu_s > 0.1 or took_s > 12 * 0.2
+
+
+def test_a_wait_past_the_library_is_seen_in_a_thread_that_was_looked_at_before(
+    world: World, tmp_path: Path
+) -> None:
+    program = static_program(tmp_path / "static", SLEEP)
+    number = world.start("sh", "-c", f"read line; exec {program}")
+    world.time.settle()
+    for _ in range(2):
+        assert world.time.unseen_wait(number) is None
+    world.say(number, "")
+    for _ in range(2):
+        assert "(static) waits for real time" in (world.time.unseen_wait(number) or "")

@@ -223,6 +223,13 @@ int vt_due(struct conductor *c, int64_t *deadline_ns, int32_t *pairs, int room)
     return count < room ? count : room;
 }
 
+int64_t vt_next_deadline(struct conductor *c)
+{
+    int64_t deadline_ns;
+    vt_due(c, &deadline_ns, NULL, 0);
+    return deadline_ns;
+}
+
 /* How many threads of a group wait for a time. */
 int vt_waiting(struct conductor *c, int group)
 {

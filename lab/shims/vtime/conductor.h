@@ -14,8 +14,10 @@ struct task {
     int32_t tid;
     int place_fd, stat_fd, runs_fd; /* its wchan, stat and schedstat in /proc */
     bool ran;           /* since the process was quiet last, as far as we know */
+    bool known;         /* it was seen in which wait it is; that was when `runs_rest` was `runs_known` */
     uint64_t runs;      /* how often it was given a CPU, as the last first scan read it */
     uint64_t runs_rest; /* when the process was quiet last */
+    uint64_t runs_known;
 };
 
 /* A process: that of the block with the same number. */
@@ -59,6 +61,8 @@ static inline bool in_group(struct conductor *c, int number, int group)
     struct block *block = block_of(c, number);
     return atomic_load(&block->state) != FREE && atomic_load(&block->group) == group;
 }
+
+int64_t vt_next_deadline(struct conductor *c); /* NEVER: no process waits for the time */
 
 void vt_wipe(struct block *block); /* all but its state */
 void vt_clear(struct block *block);

@@ -285,9 +285,9 @@ static void pause_since(struct conductor *c, int64_t begun_ns, int32_t *heard, i
 }
 
 /* Waits until every touched process, with its children, is quiet. Whether one of them has ended, children aside (0
- * or 1); or -1 after `limit_ns` of real time: a process that runs, and on a busy machine mostly waits for a CPU, may
- * take up to BUSY times as long. */
-int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble)
+ * or 1), and the next deadline. Or -1 after `limit_ns` of real time: a process that runs, and on a busy machine
+ * mostly waits for a CPU, may take up to BUSY times as long. */
+int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble, int64_t *deadline_ns)
 {
     int64_t begun_ns = real_ns();
     int any_ended = 0;
@@ -321,6 +321,7 @@ int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble)
         rest(c, group);
         any_ended |= c->watch[group].gone || c->watch[group].ended;
     }
+    *deadline_ns = vt_next_deadline(c);
     return any_ended;
 }
 

@@ -80,7 +80,8 @@ static long call_of(int32_t pid, int32_t tid, uint64_t *a)
     return call;
 }
 
-/* Whether a thread of the group, which is quiet, sleeps in a wait with a time-out that stands in no slot. */
+/* Whether a thread of the group, which is quiet, sleeps in a wait with a time-out that stands in no slot. One that
+ * has not run since it was looked at last is still in the wait in which it was. */
 int vt_unseen(struct conductor *c, int group, struct unseen *found)
 {
     for (int i = 0; i < blocks_used(c); i++) {
@@ -89,12 +90,16 @@ int vt_unseen(struct conductor *c, int group, struct unseen *found)
         struct watch *watch = &c->watch[i];
         for (int k = 0; k < watch->count; k++) {
             uint64_t a[6];
-            int32_t tid = watch->task[k].tid;
-            long call = in_slot(block_of(c, i), tid) ? -1 : call_of(watch->pid, tid, a);
-            if (call < 0 || !is_timed(call, a))
+            struct task *task = &watch->task[k];
+            if (in_slot(block_of(c, i), task->tid) || (task->known && task->runs_known == task->runs_rest))
                 continue;
-            *found = (struct unseen){watch->pid, tid, (int32_t)call};
-            return 1;
+            long call = call_of(watch->pid, task->tid, a);
+            if (call >= 0 && is_timed(call, a)) {
+                *found = (struct unseen){watch->pid, task->tid, (int32_t)call};
+                return 1;
+            }
+            task->known = call >= 0;
+            task->runs_known = task->runs_rest;
         }
     }
     return 0;

@@ -50,6 +50,8 @@ class Stream:
         except OSError:
             data = b""
         if data:
+            if len(data) == CHUNK:
+                self._machine.more_to_read = True
             self._heard(data)
             return len(data) if self._is_tcp else 0
         self._machine.forget(self)
@@ -114,6 +116,7 @@ class Pipe:
         with contextlib.suppress(BlockingIOError):
             data = os.read(self._descriptor, CHUNK)
             if data:
+                self._machine.more_to_read |= len(data) == CHUNK
                 self._heard(data)
             else:
                 self._machine.forget(self)

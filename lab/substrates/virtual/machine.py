@@ -16,7 +16,7 @@ from lab.errors import UnknownOutcome
 from lab.shims.virtual_time import fixed_addresses
 from lab.substrates.run_files import RUN_VARIABLE
 from lab.substrates.sim.host import Host
-from lab.substrates.virtual.process import CopiedProcess, RealProcess
+from lab.substrates.virtual.process import CopiedProcess, RealProcess, append
 from lab.substrates.virtual.world import VirtualWorld
 
 ARRIVES_WITHIN_S: Final = 10.0
@@ -24,6 +24,7 @@ ARRIVES_WITHIN_S: Final = 10.0
 SENT_WITHIN_S: Final = 0.2
 """How long bytes that a process has written may take through the kernel, in real time."""
 POLL_S: Final = 0.0005
+WATCHED: Final = select.EPOLLIN | select.EPOLLRDHUP
 
 
 class End(Protocol):
@@ -67,6 +68,8 @@ class RealMachine:
         self._epoll = select.epoll()
         self._ends: dict[int, tuple[int, End]] = {}
         self._made = 0
+        self.more_to_read = False
+        """Whether an end has left something to be read."""
         self._backlog: list[Callable[[], object]] = []
         self._taken = 0
         """How many bytes of what the processes have written to TCP sockets were read, or given up."""
@@ -231,8 +234,8 @@ class RealMachine:
     def hand_out_log(self, process: RealProcess) -> None:
         """Append what a process has said to the log of its name, if it has said it elsewhere."""
         if self._log_dir is not None and process.log.parent != self._log_dir:
-            with contextlib.suppress(OSError), (self._log_dir / f"{process.label}.log").open("ab") as log:
-                log.write(process.log.read_bytes())
+            with contextlib.suppress(OSError):
+                append(self._log_dir / f"{process.label}.log", process.log)
 
     def adopt(self, process: RealProcess, seed: int) -> None:
         """Take over a process that another machine has released; its entropy is drawn anew."""
@@ -287,7 +290,7 @@ class RealMachine:
         """Read this descriptor whenever the processes may have written to it."""
         self._made += 1
         self._ends[end.fileno()] = self._made, end
-        self._epoll.register(end.fileno(), select.EPOLLIN)
+        self._epoll.register(end.fileno(), WATCHED)
 
     def forget(self, end: End) -> None:
         """Read it no more."""
@@ -304,8 +307,7 @@ class RealMachine:
         self.waits_for_ends, self._halves_ended = halves != self._halves_ended, halves
         while True:
             ready = self._epoll.poll(0)
-            if ready:  # a connection that was taken in may have brought something: look again after this
-                self._take(ready)
+            if ready and not self._take(ready):
                 continue
             if self._taken >= self._written() or self._closed_one:
                 break
@@ -320,15 +322,20 @@ class RealMachine:
                 if process.popen.poll() is not None:
                     self._bury(process)
 
-    def _take(self, ready: list[tuple[int, int]]) -> None:
-        """Read these descriptors."""
-        ends = self._ends
+    def _take(self, ready: list[tuple[int, int]]) -> bool:
+        """Read these descriptors; whether that was all.
+
+        An end may come after what was read, and a connection that was taken in may have brought something.
+        """
+        ends, made, self.more_to_read = self._ends, self._made, False
         if len(ready) == 1:
             self._taken += ends[ready[0][0]][1].ready()
-            return
-        for _, end in sorted(ends[fd] for fd, _ in ready):
-            if end.fileno() in ends:  # one before it may have closed it
-                self._taken += end.ready()
+        else:
+            for _, end in sorted(ends[fd] for fd, _ in ready):
+                if end.fileno() in ends:  # one before it may have closed it
+                    self._taken += end.ready()
+        ended = any(what != select.EPOLLIN for _, what in ready)
+        return not (ended or self.more_to_read or self._made != made)
 
     def note_closed(self) -> None:
         """A connection was closed on this side: what its process wrote to it will not be read."""

@@ -179,7 +179,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         return [
             str(self._program.server),
             *redis_arguments(0, LOOPBACK, str(self._disk.directory), self._program.persistence),
-            *("--unixsocket", str(self._socket), "--hz", CRON_HZ),
+            *("--unixsocket", str(self._socket), "--hz", CRON_HZ, "--jemalloc-bg-thread", "no"),
             *(("--replicaof", master.host, str(master.port)) if master is not None else ()),
         ]
 

@@ -6,8 +6,17 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
+
+CHUNK: Final = 1 << 16
+LAST_THREAD_S: Final = 0.0002
+"""How long the last thread of a process that has ended mostly takes until the kernel is done with it.
+
+Whoever reaps the process before spins in the kernel, on the CPU that the thread waits for: some milliseconds.
+"""
 
 
 class CopiedProcess:
@@ -26,6 +35,9 @@ class CopiedProcess:
 
     def wait(self) -> int | None:
         """Wait for its end; None if it never was there."""
+        if self.returncode is None and self.pid:
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            time.sleep(LAST_THREAD_S)
         return self._waited(0)
 
     def send_signal(self, number: int) -> None:
@@ -78,3 +90,17 @@ class RealProcess:
         with contextlib.suppress(OSError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""
+
+
+def append(log: Path, written: Path) -> None:
+    """Append what a process has written to the log of its name. Raises ``OSError``."""
+    to = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        source = os.open(written, os.O_RDONLY)
+        try:
+            while data := os.read(source, CHUNK):
+                os.write(to, data)
+        finally:
+            os.close(source)
+    finally:
+        os.close(to)

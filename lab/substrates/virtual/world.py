@@ -8,6 +8,8 @@ world waits until the processes that this concerned are quiet again, and reads w
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -16,19 +18,26 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from lab import tools
-from lab.shims.virtual_time import Due, NotQuiet, VirtualTime
+from lab.shims.virtual_time import NO_DEADLINE_NS, NotQuiet, VirtualTime
 from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS, Clock
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.world import LIMIT_NS, World
 
-NEVER_NS: Final = 1 << 62
 LOOKS_EVERY_NS: Final = 100_000_000
 LOOKS_EVERY: Final = 64
 """After so much virtual time, or so many moves of it, it is seen whether a process waits for real time."""
 SETTLES_WITHIN_NS: Final = 120 * S_NS
 """How long timers that a driver has left behind, and tries of its library's, may take in virtual time."""
+MEMORY: Final = Path("/dev/shm")
+ROOM_BYTES: Final = 1 << 28
+PLACES: Final = ("TMPDIR", "TEMP", "TMP")
+"""The variables that name the place of temporary files."""
 IN_REAL_TIME: Final = "such a program runs --on local, in real time"
+
+
+NEVER_NS: Final = 1 << 62
+"""Later than all that happens in a world, and earlier than ``NO_DEADLINE_NS`` in its time."""
 
 
 class Attended(Protocol):
@@ -52,7 +61,7 @@ class Conductor:
 
     def __init__(self, wall_ns: int = WALL_START_NS) -> None:
         preload, library = tools.require("vtime-shim"), tools.require("conductor")
-        self.scratch = Path(tempfile.mkdtemp(prefix="lock-lab-"))
+        self.scratch = Path(tempfile.mkdtemp(prefix="lock-lab-", dir=_in_memory()))
         self.wall_ns = wall_ns
         """What the wall clock shows where monotonic time is ``MONOTONIC_START_NS``."""
         self.time = VirtualTime(
@@ -99,7 +108,8 @@ class VirtualWorld(World):
         """By number, in which order processes came into this world: their numbers depend on others before."""
         self.at_end: list[Callable[[], object]] = []
         """What is to be done with the processes when all is over."""
-        self._due: Due | None = None
+        self._due_ns = NO_DEADLINE_NS
+        """The next deadline of a thread, by the processes' clock, if it is known."""
         self._due_is_known = False
         self._ties = self.random("ties")
         self.deliveries = self.wakes = 0
@@ -138,11 +148,12 @@ class VirtualWorld(World):
         """
         self._due_is_known = False
         while self._stirred:
-            stirred = sorted(self._stirred, key=self._rank)
+            stirred = sorted(self._stirred, key=self._rank) if len(self._stirred) > 1 else [*self._stirred]
             self._ran.update(stirred)
             self._stirred.clear()
             try:
                 one_ended = self.time.settle()
+                self._due_ns, self._due_is_known = self.time.settled_until_ns, True
             except NotQuiet as error:
                 raise SimulationError(
                     str(error),
@@ -150,8 +161,9 @@ class VirtualWorld(World):
                     hint=IN_REAL_TIME,
                 ) from error
             machines = self.conductor.machines
-            for machine in dict.fromkeys(machines[each] for each in stirred if each in machines):
-                machine.attend(one_ended=one_ended)
+            for machine in dict.fromkeys(map(machines.get, stirred)):
+                if machine is not None:
+                    machine.attend(one_ended=one_ended)
 
     async def outside(self, act: Callable[[], object]) -> None:
         """Do something to real processes or sockets, for code of a host, outside of every host's code.
@@ -180,6 +192,7 @@ class VirtualWorld(World):
         true_ns = clock.wall_ns() - clock.shift_ns() - self.now_ns - self.conductor.wall_ns
         offset_ns = true_ns - passed_ns + clock.shift_ns()
         self.time.set_wall(number, offset_ns, clock.ppm * 1000, self.time.now_ns)
+        self._due_is_known = False  # a deadline on the wall clock moves with it
 
     def end(self) -> None:
         """Forget all that was still to happen; end every process, unless the conductor goes on."""
@@ -192,12 +205,11 @@ class VirtualWorld(World):
     def _go_on(self, done: Callable[[], object], end_ns: int) -> None:
         heap = self.heap
         while not done() and self.now_ns < end_ns:
-            due = self._due if self._due_is_known else self._next_due()
-            due_ns = NEVER_NS if due is None else self.due_ns(due)
+            due_ns = self._next_due_ns()
             if heap and heap[0][0] <= due_ns:
                 at_ns, _, happens, arguments = heappop(heap)
-            elif due is not None:
-                at_ns, happens, arguments = due_ns, self._wake, (due,)
+            elif due_ns < NEVER_NS:
+                at_ns, happens, arguments = due_ns, self._wake, ()
             else:
                 raise SimulationError("nothing is left to happen, and a client still waits")
             if at_ns > self.now_ns:
@@ -220,12 +232,9 @@ class VirtualWorld(World):
         """
         end_ns = self.now_ns + SETTLES_WITHIN_NS
         self.settle()
-        while not done() and (due := self._next_due()) is not None:
-            due_ns = self.due_ns(due)
-            if due_ns > end_ns:
-                break
+        while not done() and (due_ns := self._next_due_ns()) <= end_ns:
             self._move_to(due_ns)
-            self._wake(due)
+            self._wake()
             self.settle()
 
     def _refuse_real_waits(self) -> None:
@@ -252,18 +261,20 @@ class VirtualWorld(World):
             raise error from cause
         self.violate(error)
 
-    def due_ns(self, due: Due) -> int:
-        """When a deadline comes, in the world's time; one that was missed in a pause comes now."""
-        return max(self.now_ns, due.deadline_ns - self._origin_ns)
+    def _next_due_ns(self) -> int:
+        """When the next deadline of a thread comes, in the world's time; one missed in a pause comes now.
 
-    def _next_due(self) -> Due | None:
-        """The earliest deadline of a thread; it changes only when a process has run."""
+        ``NEVER_NS`` or later if there is none. It changes only when a process has run, or its clock has.
+        """
         if not self._due_is_known:
-            self._due, self._due_is_known = self.time.due(), True
-        return self._due
+            self._due_ns, self._due_is_known = self.time.next_deadline_ns(), True
+        due_ns = self._due_ns - self._origin_ns
+        return due_ns if due_ns > self.now_ns else self.now_ns
 
-    def _wake(self, due: Due) -> None:
+    def _wake(self) -> None:
         """Wake one of the threads whose deadline has come; which one is drawn, if there are several."""
+        due = self.time.due()
+        assert due is not None
         slots: Sequence[tuple[int, int]] = due.slots
         if len(slots) > 1:
             ranks = {number: self._rank(self.time.group(number)) for number, _ in slots}
@@ -282,6 +293,17 @@ class VirtualWorld(World):
         if now_ns > self.now_ns:
             self.now_ns = now_ns
             self.time.advance(self._origin_ns + now_ns)
+
+
+def _in_memory() -> Path | None:
+    """A file system in memory with room, where a sync to the disk costs nothing; None: the usual place.
+
+    The usual one as well if the environment names it.
+    """
+    with contextlib.suppress(OSError):
+        if not any(map(os.environ.get, PLACES)) and os.access(MEMORY, os.W_OK | os.X_OK):
+            return MEMORY if shutil.disk_usage(MEMORY).free >= ROOM_BYTES else None
+    return None
 
 
 def _finish(done: asyncio.Future[None], raised: Exception | None) -> None:
