@@ -47,9 +47,10 @@ def expected_code(arguments: list[str]) -> int:
 
 
 def my_lock(directory: Path) -> None:
-    """Write the README's own lock where the command looks for it."""
-    (code,) = (block for block in blocks("python") if block.startswith("# my_lock.py"))
-    (directory / "my_lock.py").write_text(code)
+    """Write the README's own locks where the commands look for them."""
+    for name in ("my_lock.py", "one_node.py"):
+        (code,) = (block for block in blocks("python") if block.startswith(f"# {name}"))
+        (directory / name).write_text(code)
 
 
 @pytest.mark.full
@@ -81,7 +82,7 @@ def test_the_checker_by_itself(lab: Lab) -> None:
 
 
 async def test_the_library_example(nodes: list[RealNode], tmp_path: Path) -> None:
-    (code,) = (block for block in blocks("python") if "import asyncio" in block)
+    (code,) = (block for block in blocks("python") if "NODES = [" in block)
     addresses = [f"127.0.0.1:{node.address.port}" for node in nodes]
     code = re.sub(r"NODES = \[.*?\]", f"NODES = {addresses}", code)
     run = subprocess.run(  # noqa: ASYNC221 - the nodes are processes of their own
