@@ -73,7 +73,10 @@ def learn(setting: Setting) -> Profile:
 
 
 def _must_work(probes: Probes) -> None:
-    """A lock that neither grants nor refuses when it is free would be asked in vain for all that follows."""
+    """A lock that fails whenever it is asked, though it is free, would be asked in vain for all that follows.
+
+    A driver that says nothing is one; a lock in Python that only says nothing is asked on: it hangs.
+    """
     lock = probes.setting.lock
     asked = None
     with contextlib.suppress(NotShown):
@@ -82,21 +85,16 @@ def _must_work(probes: Probes) -> None:
         raise probes.broken[0]
     if asked is None or any(each.how in ("ok", "fail") for each in asked):
         return
-    said = [f"{each.f}: {each.error}" for each in probes.failures if each.f == "acquire"]
-    said += [str(each.event.get("error", "")) for each in asked]
+    expected = "an acquire that is granted or refused, on nodes that nothing is wrong with"
     if is_driver(lock):
-        what, silent = "driver", "it ends, or says nothing, before it is asked for a lock"
+        said = [each.error for each in probes.failures]
+        said = said or [str(each.event.get("error", "")) for each in asked]
+        why = said[0] if said else "it ends, or says nothing, before it is asked for a lock"
         hint = None if lock.startswith(PREFIX) else f"what does it say by itself? {lock} < /dev/null"
-    else:
-        what, silent = "lock", "an acquire of it never ends"
-        hint = None
-    places = [each.where for each in probes.failures if each.f == "acquire"]
-    raise UnknownOutcome(
-        f"the {what} does not work: {said[0] if said else silent}",
-        where=lock if is_driver(lock) or not places else places[0],
-        expected="an acquire that is granted or refused, on nodes that nothing is wrong with",
-        hint=hint,
-    )
+        raise UnknownOutcome(f"the driver does not work: {why}", where=lock, expected=expected, hint=hint)
+    failed = next((each for each in probes.failures if each.f == "acquire"), None)
+    if failed is not None:
+        raise UnknownOutcome(f"the lock does not work: {failed.error}", where=failed.where, expected=expected)
 
 
 def _kind(probes: Probes) -> Kind:

@@ -104,11 +104,15 @@ WHERE = re.compile(r"odd_locks\.py:\d+ in ")
     ("name", "seen", "where"),
     [
         ("NeverMade", "a client's own code failed: RuntimeError: no library", "in build"),
-        ("NoLease", "acquire: TypeError: acquire returned True, which is no Lease", "in acquire"),
-        ("NotAwaitable", "acquire: TypeError: acquire returned None and cannot be awaited", "in acquire"),
+        ("NoLease", "does not work: TypeError: acquire returned True, which is no Lease", "in acquire"),
+        (
+            "NotAwaitable",
+            "does not work: TypeError: acquire returned None and cannot be awaited",
+            "in acquire",
+        ),
         (
             "Misspelt",
-            "acquire: AttributeError: 'list' object has no attribute 'call'",
+            "does not work: AttributeError: 'list' object has no attribute 'call'",
             "in _asks < odd_locks.py: in acquire",
         ),
     ],
