@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -37,11 +37,17 @@ LONG: Final = 200_000
 """From how many operations on two properties are judged at the same time."""
 
 
-def check(history: History, *, model: str | CustomModel | None = None) -> Verdict:
+def check(
+    history: History,
+    *,
+    model: str | CustomModel | None = None,
+    only: Collection[Property] | None = None,
+) -> Verdict:
     """Decide whether the lock kept its promises.
 
-    `model` overrides the one of the header; by a model of one's own nothing else is judged. A check that
-    raises makes its property unknown; a definite violation stands whatever else is unknown.
+    `model` overrides the one of the header; by a model of one's own nothing else is judged. With `only`, the
+    other properties are not judged and not in the verdict. A check that raises makes its property unknown; a
+    definite violation stands whatever else is unknown.
 
     Raises:
         HistoryError: no such model.
@@ -56,6 +62,8 @@ def check(history: History, *, model: str | CustomModel | None = None) -> Verdic
         )
     evidence = Evidence(history, model)
     plan = _plan(evidence.model) | _promised(evidence)
+    if only is not None:
+        plan = {name: checks for name, checks in plan.items() if name in only}
     verdicts = _judged(evidence, plan)
     if history.complete is Completeness.NOT_KNOWN:
         verdicts = [_if_complete(verdict) for verdict in verdicts]

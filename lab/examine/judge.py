@@ -13,7 +13,7 @@ from checker.verdict import Finding, Severity
 from lab.examine.kinds import limits_its_tries
 from lab.search.relevant import UNATTENDED
 from lab.search.runner import Outcome
-from lab.search.suspicion import LOOKS, named
+from lab.search.suspicion import named, suspected
 from lab.search.trial import Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
@@ -45,8 +45,8 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
         headline = f"{event['client']}'s {event['f']} never came to an end"
         evidence = (f"it was called {_seconds(outcome, event['time_ns'])} after the start",)
         found.setdefault(HANG, Violation(HANG, headline, evidence, clients=(event["client"],)))
-    if suspicious(outcome):
-        for finding in named(outcome):
+    if only := suspected(outcome):
+        for finding in named(outcome, only):
             of_one = finding.name == "overlap" and len(set(finding.clients)) == 1
             if finding.severity is Severity.VIOLATION and not (of_one and outcome.trial.reentrant):
                 found.setdefault(finding.name, _violation(finding))
@@ -56,11 +56,6 @@ def violations(outcome: Outcome) -> dict[str, Violation]:
 def _violation(finding: Finding) -> Violation:
     headline = finding.headline or finding.why
     return Violation(finding.name, headline, finding.evidence, finding.witnesses, finding.clients)
-
-
-def suspicious(outcome: Outcome) -> bool:
-    """Whether the checker may find a violation in this history."""
-    return any(look(outcome) for look in dict.fromkeys(LOOKS.values()))
 
 
 def unfinished(outcome: Outcome) -> list[dict[str, Any]]:

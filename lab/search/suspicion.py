@@ -7,13 +7,14 @@ suspect what the checker clears; none misses what the checker finds.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
 import msgspec
 
+from checker.verdict import Property
 from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.drivers import is_driver
 from lab.locks import margin_ns
@@ -30,6 +31,7 @@ SLACK_NS: Final = 1_000_000
 class Grant:
     """A grant as its client saw it."""
 
+    key: str
     called_ns: int
     acquired_ns: int
     fence: int | None
@@ -64,7 +66,8 @@ def grants_in(events: Events) -> dict[str, Grant]:
             elif event["type"] == "ok":
                 grant_id = event["grant_id"]
                 asked_ns = called[grant_id]
-                grants[grant_id] = Grant(asked_ns, event["time_ns"], event.get("fence"), since_ns=asked_ns)
+                fence = event.get("fence")
+                grants[grant_id] = Grant(event["key"], asked_ns, event["time_ns"], fence, since_ns=asked_ns)
         elif f == "extend":
             if event["type"] == "invoke":
                 called[event["grant_id"]] = event["time_ns"]
@@ -106,16 +109,15 @@ def _lease_ns(lock: str, ttl_ns: int, options: tuple[tuple[str, OptionValue], ..
 def _overlap(outcome: Outcome) -> bool:
     trial = outcome.trial
     lease_ns = _lease_ns(trial.lock, trial.ttl_ns, tuple(trial.options.items()))
-    windows = sorted(
-        (grant.acquired_ns + EPSILON_NS, min(grant.released_ns, grant.since_ns + lease_ns) - EPSILON_NS)
-        for grant in grants_in(outcome.events).values()
-    )
-    reach = -1
-    for start_ns, end_ns in windows:
+    reach: dict[str, int] = {}
+    for grant in sorted(grants_in(outcome.events).values(), key=lambda grant: grant.acquired_ns):
+        start_ns = grant.acquired_ns + EPSILON_NS
+        end_ns = min(grant.released_ns, grant.since_ns + lease_ns) - EPSILON_NS
         if start_ns < end_ns:
-            if start_ns < reach:
+            reached_ns = reach.get(grant.key, -1)
+            if start_ns < reached_ns:
                 return True
-            reach = max(reach, end_ns)
+            reach[grant.key] = max(reached_ns, end_ns)
     return False
 
 
@@ -124,6 +126,7 @@ def _fence_order(outcome: Outcome) -> bool:
     return any(
         one.fence == other.fence or _backwards(one, other) or _backwards(other, one)
         for one, other in combinations(fenced, 2)
+        if one.key == other.key
     )
 
 
@@ -152,25 +155,45 @@ def _in_vain(outcome: Outcome) -> bool:
     trial = outcome.trial
     if not trial.demand_ns:
         return False
-    bound_ns = unavailable_ns(trial.ttl_ns)
-    since_ns: int | None = None
-    last_ns = 0
-    waiting: set[str] = set()
+    end_ns = outcome.events[0]["time_ns"] + trial.horizon_ns
+    of_keys: dict[str, Events] = {}
     for event in outcome.events:
-        if event["f"] not in ("acquire", "release"):
-            continue
-        last_ns = event["time_ns"]
-        if event["f"] == "acquire" and event["type"] == "invoke":
-            waiting.add(event["client"])
-            since_ns = last_ns if since_ns is None else since_ns
-            continue
-        if event["f"] == "acquire":
-            waiting.discard(event["client"])
-        if event["type"] == "ok" or (event["f"] == "release" and event["type"] == "invoke"):
-            if since_ns is not None and last_ns - since_ns > bound_ns:
-                return True
-            since_ns = last_ns if waiting else None
-    return since_ns is not None and trial.horizon_ns + since_ns - outcome.events[0]["time_ns"] > bound_ns
+        if event["f"] in ("acquire", "extend", "release"):
+            of_keys.setdefault(event["key"], []).append(event)
+    bound_ns = unavailable_ns(trial.ttl_ns)
+    return any(_longest_wait_ns(events, end_ns) > bound_ns for events in of_keys.values())
+
+
+def _longest_wait_ns(events: Events, end_ns: int) -> int:
+    """For how long clients waited for a key at most while no client held it for certain.
+
+    A grant ends here when its release is called, or its TTL after the last success: never later than the
+    checker has it.
+    """
+    since_ns: int | None = None
+    longest_ns = 0
+    waiting: set[str] = set()
+    held_until_ns: dict[str, int] = {}
+    for event in events:
+        f, kind, now_ns = event["f"], event["type"], event["time_ns"]
+        granted = kind == "ok" and f == "acquire"
+        released = kind == "invoke" and f == "release"
+        if f == "acquire":
+            if kind == "invoke":
+                waiting.add(event["client"])
+                since_ns = now_ns if since_ns is None else since_ns
+            else:
+                waiting.discard(event["client"])
+        if (granted or released) and since_ns is not None:
+            longest_ns = max(longest_ns, now_ns - max(since_ns, *held_until_ns.values(), 0))
+            since_ns = now_ns if waiting else None
+        if released:
+            held_until_ns.pop(event["grant_id"], None)
+        elif kind == "ok" and f != "release":
+            held_until_ns[event["grant_id"]] = now_ns + event["ttl_ns"]
+    if since_ns is None:
+        return longest_ns
+    return max(longest_ns, end_ns - max(since_ns, *held_until_ns.values(), 0))
 
 
 def _dishonest(outcome: Outcome) -> bool:
@@ -220,6 +243,7 @@ LOOKS: Final[dict[str, Callable[[Outcome], bool]]] = {
     "unavailable": _in_vain,
 }
 """What can be searched for, and how to look for it."""
+_AT_SAFETY: Final = tuple(dict.fromkeys(look for look in LOOKS.values() if look is not _in_vain))
 
 
 def suspect(outcome: Outcome, finding: str) -> bool:
@@ -227,8 +251,18 @@ def suspect(outcome: Outcome, finding: str) -> bool:
     return LOOKS[finding](outcome)
 
 
-def named(outcome: Outcome) -> tuple[Any, ...]:
-    """All findings of the checker in the trial's history."""
+LIVENESS: Final = frozenset({Property.DEADLOCK_FREEDOM, Property.FAULT_TOLERANCE})
+SAFETY: Final = frozenset(Property) - LIVENESS
+
+
+def suspected(outcome: Outcome) -> frozenset[Property]:
+    """The properties that the checker may find violated: those of liveness, those of safety, both or none."""
+    found = LIVENESS if _in_vain(outcome) else frozenset()
+    return found | SAFETY if any(look(outcome) for look in _AT_SAFETY) else found
+
+
+def named(outcome: Outcome, only: Collection[Property] | None = None) -> tuple[Any, ...]:
+    """All findings of the checker in the trial's history, or those of some properties."""
     from checker import History
     from checker.check import check
     from checker.history.events import Event, Params
@@ -238,7 +272,7 @@ def named(outcome: Outcome) -> tuple[Any, ...]:
     if is_driver(outcome.trial.lock):
         about["delta_ns"] = claimed_margin_ns(outcome.events)
     params = msgspec.convert(about, Params)
-    return check(History.from_events(events, params)).findings
+    return check(History.from_events(events, params), only=only).findings
 
 
 def claimed_margin_ns(events: Events) -> int:

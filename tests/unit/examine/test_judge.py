@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from checker.verdict import Severity
 from lab.examine.beyond import late_votes
 from lab.examine.evidence import Evidence
-from lab.examine.judge import HANG, labels, suspicious, unfinished, violations
+from lab.examine.judge import HANG, labels, unfinished, violations
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.programs import PROGRAMS, Setting, split
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.runner import run_trial, trials
-from lab.search.suspicion import named
+from lab.search.suspicion import named, suspected
 from lab.search.trial import KINDS, Fault, Trial, When
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -46,9 +46,13 @@ def test_the_first_look_misses_nothing_that_the_checker_finds(lock: str) -> None
     with trials():
         for _ in range(40):
             outcome = run_trial(draw_trial(draw, space, "guided"))
-            found = [each.name for each in named(outcome) if each.severity is Severity.VIOLATION]
+            found = [each for each in named(outcome) if each.severity is Severity.VIOLATION]
             seen += bool(found)
-            assert suspicious(outcome) or not found, (found, outcome.trial.key())
+            only = suspected(outcome)
+            missed = {each.name for each in found if each.property not in only}
+            assert not missed, (missed, outcome.trial.key())
+            of_some = [each for each in named(outcome, only) if each.severity is Severity.VIOLATION]
+            assert of_some == found, outcome.trial.key()
     assert seen or lock == "redlock"
 
 
