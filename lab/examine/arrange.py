@@ -67,14 +67,18 @@ def is_one_bug(one: Defect, other: Defect) -> bool:
 
 
 def _is_more_certain(defect: Defect, head: Defect) -> bool:
-    """Whether a defect's schedule shows the cause of both without the other's, and as often."""
+    """Whether a defect's schedule shows the cause of both without the other's, as often and as simply.
+
+    What a lock does without any fault needs no schedule with one to explain it.
+    """
     shared = defect.cause in head.also_fits and head.cause not in defect.also_fits
-    return shared and defect.reproduced >= head.reproduced
+    needs_faults = bool(defect.faults) and not head.faults
+    return shared and defect.reproduced >= head.reproduced and not needs_faults
 
 
-def _rank(defect: Defect) -> tuple[bool, int, int]:
+def _rank(defect: Defect) -> tuple[bool, int, int, bool]:
     harm = min((_harm(name) for name in defect.findings), default=0)
-    return defect.cause == UNSURE, harm, -defect.reproduced
+    return defect.cause == UNSURE, harm, -defect.reproduced, bool(defect.faults)
 
 
 def _harm(finding: str) -> int:

@@ -80,6 +80,11 @@ _KINDS: Final = (
         "Keep the token with each lease, not with the client, the key, or the process.",
     ),
     CauseKind(
+        "returns-released",
+        "An acquire returns a lease that its client had already released, without asking a node.",
+        "Forget a lease before its release is sent: it is over, whatever the nodes answer.",
+    ),
+    CauseKind(
         "mistakes-reply",
         "The reply to an earlier request is taken for that to a later one.",
         "After a time-out or a cancellation close the connection, or read the reply that is owed before the "

@@ -7,7 +7,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whose
-from lab.examine.evidence import MS_NS, Evidence, Operation
+from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import labels
 from lab.examine.own_findings import too_much_ns
 
@@ -56,10 +56,16 @@ def _believes_after(evidence: Evidence, extension: Operation) -> bool:
     if grant is None:
         return False
     end_ns = grant.ended_ns + evidence.outcome.trial.ttl_ns
+    later = (
+        each.ended_ns
+        for each in evidence.operations
+        if each.f == "extend" and each.grant_id == extension.grant_id and each.how == "ok"
+    )
+    extended_ns = next((ended_ns for ended_ns in later if ended_ns > extension.ended_ns), NEVER)
     return any(
         each.f == "held"
         and each.grant_id == extension.grant_id
-        and each.called_ns > end_ns
+        and end_ns < each.called_ns < extended_ns
         and each.event.get("value") == "yes"
         for each in evidence.operations
     )
@@ -98,10 +104,11 @@ def late_deadline(evidence: Evidence) -> Iterator[Cause]:
             if _reads_wall_clock(evidence, operation.client):
                 kind = "wall-clock"
             name = "acquire" if operation.f == "acquire" else "extension"
-            seen = (
-                f"{whose(operation.client)} {name}, over at {evidence.at(operation.ended_ns)}, claims "
-                f"{claimed_ns / MS_NS:.0f} ms from then on: {_beyond(over_ms)} of the lease, which began at "
-                f"{evidence.at(first_ns)} with its first command"
+            seen = f"{whose(operation.client)} {name}, over at {evidence.at(operation.ended_ns)}, " + (
+                f"claims {claimed_ns / MS_NS:.0f} ms from then on: {_beyond(over_ms)} of the lease, which "
+                f"began at {evidence.at(first_ns)} with its first command"
+                if claimed_ns > 0
+                else f"returned a lease that had ended {-claimed_ns / MS_NS:.0f} ms before"
             )
             yield Cause(kind, seen, operation.ended_ns, operation)
 

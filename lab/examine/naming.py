@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lab.examine import detect_keys, detect_leases, detect_requests, detect_service, detect_store
+from lab.examine import (
+    detect_keys,
+    detect_leases,
+    detect_requests,
+    detect_service,
+    detect_store,
+    detect_tokens,
+)
 from lab.examine.detector import Cause, Detector
 from lab.examine.evidence import Evidence, Operation
 from lab.examine.judge import ERROR, HANG, Violation
@@ -41,6 +48,8 @@ def _matters(evidence: Evidence, cause: Cause, violation: Violation) -> bool:
 
 
 _EXCLUSION: Final[tuple[Detector, ...]] = (
+    detect_tokens.returns_released,
+    detect_tokens.releases_another,
     detect_store.mixes_keys,
     detect_leases.wall_clock,
     detect_requests.mistakes_reply,
@@ -60,6 +69,7 @@ _EXCLUSION: Final[tuple[Detector, ...]] = (
     detect_leases.too_few_asked,
 )
 _LIVENESS: Final[tuple[Detector, ...]] = (
+    detect_tokens.releases_another,
     detect_store.mixes_keys,
     detect_keys.no_expiry,
     detect_keys.long_expiry,

@@ -41,6 +41,7 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
         yield from _kept_alive(outcome)
         yield from keys_that_stay(outcome)
         yield from _claims_too_much(outcome)
+        yield from _over_from_the_start(outcome)
         yield from _fence_of_who_was_overtaken(outcome)
 
 
@@ -145,6 +146,21 @@ def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
             )
             yield Violation(FALSE_VALIDITY, headline, (seen,), clients=(event["client"],))
             return
+
+
+def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:
+    """A success with a lease of which nothing is left, of a quick call; no clock was moved."""
+    if any(fault.kind in (*CLOCK_KINDS, "pause") for fault in outcome.trial.faults):
+        return
+    for event in outcome.events:
+        left_ns = event.get("claimed_ns") if event["type"] == "ok" and event["f"] != "held" else None
+        if left_ns is None or left_ns > 0 or _took_ns(outcome, event) > outcome.trial.ttl_ns // 2:
+            continue
+        what = {"acquire": "acquire", "extend": "extension"}[event["f"]]
+        headline = f"{event['client']}'s {what} returned a lease that was already over"
+        seen = (f"it had ended {-left_ns / 1e9:.2f} s before",)
+        yield Violation(FALSE_VALIDITY, headline, seen, clients=(event["client"],))
+        return
 
 
 def too_much_ns(outcome: Outcome, index: int) -> int:

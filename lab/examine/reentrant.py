@@ -35,8 +35,12 @@ def is_reentrant(setting: Setting) -> bool:
     return refused and len(granted) == 2 and granted[1]["time_ns"] - granted[0]["time_ns"] < ttl_ns // 2
 
 
-def taken_again(setting: Setting) -> Trial:
-    """Alice takes the lock again in the middle of her lease, and gives back what she took last."""
+def taken_again(setting: Setting, *, late: bool = False) -> Trial:
+    """Alice takes the lock again in the middle of her lease, and gives back what she took last.
+
+    With ``late`` her lease was over by then: what she is granted must be a lease that begins anew.
+    """
     ttl_ns = setting.ttl_ns
-    rounds = (Round(0, ttl_ns // 2, ends="keep"), Round(ttl_ns // 10, ttl_ns // 10))
+    pause_ns = ttl_ns if late else ttl_ns // 10
+    rounds = (Round(0, ttl_ns // 2, ends="keep"), Round(pause_ns, ttl_ns // 10))
     return replace(setting.with_clients({ALICE: rounds}, demand=False), reentrant=True)

@@ -28,6 +28,7 @@ from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
+from lab.examine.slow_replies import slow_replies
 from lab.search.runner import run_trial
 from lab.search.trial import START_NS, Fault, Moment, Round, Trial, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -43,8 +44,6 @@ SHORT_LEASES: Final = ("kept", "contend", "whole lease", "extended")
 """The programs without faults that are tried with short leases, too."""
 UNDER_WAY_NS: Final = 100_000
 """So long after it was sent a request is still under way."""
-SHORTEST_NS: Final = 70 * MS_NS
-"""Time-outs for a node that are shorter than this would make for leases below 100 ms."""
 OPERATIONS: Final = ("acquire", "extend", "release")
 
 
@@ -271,54 +270,6 @@ def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
             past_ns = short.ttl_ns * 13 // 10
             held = Fault("hold", when, ALICE, setting.names, 0, past_ns, "replies")
             yield replace(usual.trial, faults=(held,))
-
-
-def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
-    """Each reply comes just in time: all together when the lease is over, of nodes asked one after the other.
-
-    Of nodes asked at once, when half of the lease is over. How long a lock waits, silent ones show.
-    """
-    at_once = not profile.kind.sequential
-    wait_ns = max(_waits_ns(setting), at_once * (profile.gives_up_ns or 0) // (profile.tries or 1))
-    if not SHORTEST_NS <= wait_ns <= S_NS:
-        return
-    if at_once:
-        yield _half_is_over(setting, wait_ns)
-        return
-    ttl_ns = wait_ns * (setting.nodes + 2) // 2 // MS_NS * MS_NS  # a majority is asked before it is over
-    short = setting.with_ttl(ttl_ns)
-    clients: dict[str, tuple[Round, ...]] = {
-        ALICE: (Round(0, ttl_ns // 5, int(profile.extends)), Round(ttl_ns, ttl_ns // 5)),
-        BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),),
-    }
-    moments: tuple[Moment, ...] = ("extends", "asks") if profile.extends else ("asks",)
-    for moment in moments:
-        late_ns = wait_ns * 9 // 10
-        slow = Fault("delay", When(moment, ALICE), ALICE, setting.names, late_ns, direction="replies")
-        yield short.with_clients(clients, (slow,))
-
-
-def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
-    """Alice learns late that she has the lock, and works for most of a lease; Bob asks when that is over."""
-    ttl_ns = wait_ns * 2 // MS_NS * MS_NS
-    clients: dict[str, tuple[Round, ...]] = {
-        ALICE: (Round(0, ttl_ns * 8 // 10),),
-        BOB: (Round(ttl_ns * 21 // 20, ttl_ns // 2),),
-    }
-    slow = Fault("delay", When("asks", ALICE), ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
-    return setting.with_ttl(ttl_ns).with_clients(clients, (slow,))
-
-
-def _waits_ns(setting: Setting) -> int:
-    """How much longer an acquire takes if the last node is silent; 0 if it is not granted then."""
-    turn: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
-    silent = Fault("cut", When("asks", ALICE, 2), ALICE, setting.names[-1:])
-    try:
-        seen = Seen(run_trial(setting.with_clients(turn, (silent,), demand=False), watch=True))
-    except UnknownOutcome:
-        return 0
-    took = [each.ended_ns - each.called_ns for each in seen.of(ALICE, "acquire") if each.how == "ok"]
-    return took[1] - took[0] if len(took) > 1 else 0
 
 
 def _sets(setting: Setting) -> list[tuple[str, ...]]:

@@ -42,7 +42,14 @@ EVERY = 5
 """Of so many others one is part of the full run; all of them are examined with ``--slow``."""
 FIRST = ("redlock",)
 """Correct locks that are examined in every run of the tests."""
-OF_OTHER_LOCKS = ("others-token", "mistakes-reply", "goes-on", "counts-twice", "deadline-moves")
+OF_OTHER_LOCKS = (
+    "others-token",
+    "returns-released",
+    "mistakes-reply",
+    "goes-on",
+    "counts-twice",
+    "deadline-moves",
+)
 """Causes that no broken lock of the lab has: ``test_named_causes`` shows them."""
 UNUSUAL = "tests.locks_to_test."
 CORRECT = (

@@ -62,6 +62,17 @@ REPLACED = trial(
     (Round(11 * S_NS, 3 * S_NS), Round(0, 3 * S_NS)),
     of_alice("hold", When("extends", ALICE, 2), lasts_ns=13 * S_NS, direction="requests"),
 )
+NEWEST = trial(
+    "misleading:ReleasesNewest",
+    (Round(0, S_NS, other=True),),
+    (Round(2 * S_NS, S_NS),),
+)
+RELEASED = trial(
+    "misleading:KeepsReleased",
+    (Round(0, 0), Round(0, S_NS), Round(0, 3 * S_NS)),
+    (Round(2 * S_NS, S_NS),),
+    of_alice("cut", When("releases", ALICE, 2), lasts_ns=100 * MS_NS, direction="replies"),
+)
 MISSED_PUSH = trial(
     "misleading:WaitsForAPush",
     (Round(0, 3 * S_NS), Round(15 * S_NS, 3 * S_NS)),
@@ -179,6 +190,23 @@ def source(file: str) -> list[str]:
             "Alice's release at 13.00 s deleted Bob's key on A: it sent Bob's token to compare the key with",
             'plain.py: await self._call("EVAL", script, 1, key, *arguments)',
             id="a script that compares with another client's token",
+        ),
+        pytest.param(
+            NEWEST,
+            "unavailable",
+            "others-token",
+            "Alice's release at 1004 ms, of the lease of 1 ms, named the token of the lease of 502 ms",
+            'plain.py: await self._call("EVALSHA", digest, 1, key, *arguments)',
+            id="a release of another lease of its own",
+        ),
+        pytest.param(
+            RELEASED,
+            "overlap",
+            "returns-released",
+            "Alice's acquire at 1105 ms asked no node, and returned the lease that Alice had released at "
+            "1005 ms",
+            'plain.py: await self._call("EVALSHA", digest, 1, key, *arguments)',
+            id="a lease that was released already",
         ),
         pytest.param(
             TWICE,

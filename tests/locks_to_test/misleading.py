@@ -159,3 +159,35 @@ class ExtendsInItsMind(Plain):
 
     async def _prolong(self, lease: Lease, ttl_ns: int) -> Any:
         return True
+
+
+class ReleasesNewest(Plain):
+    """Compares the key with the token of the lease that it got last, whichever is released."""
+
+    newest = ""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = await super().acquire(key, ttl_ns)
+        self.newest = lease.token
+        return lease
+
+    async def release(self, lease: Lease) -> None:
+        await super().release(replace(lease, token=self.newest))
+
+
+class KeepsReleased(Plain):
+    """Hands out a lease again until its release was answered."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.kept: dict[str, Lease] = {}
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = self.kept.get(key)
+        if lease is None or not self.believes(lease):
+            lease = self.kept[key] = await super().acquire(key, ttl_ns)
+        return lease
+
+    async def release(self, lease: Lease) -> None:
+        await super().release(lease)
+        self.kept.pop(lease.key, None)

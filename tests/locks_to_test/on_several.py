@@ -8,7 +8,16 @@ from dataclasses import replace
 from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, NotAcquired
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
-from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, Redlock, count_votes
+from lab.locks.redlock import (
+    EXTEND_SCRIPT,
+    UNLOCK_SCRIPT,
+    Agrees,
+    Command,
+    Redlock,
+    SequentialRedlock,
+    Vote,
+    count_votes,
+)
 
 
 class RefusedExtensionCounts(Redlock):
@@ -82,3 +91,20 @@ class UndoesAtTheEnd(Redlock):
         if count_votes(taken.votes, "yes") < self.quorum or not in_time:
             return None
         return Lease(key, token, ttl_ns, over_ns, attempt_ns=start_ns)
+
+
+class CountsFromFirstReply(SequentialRedlock):
+    """A lease counts from when the first node has answered."""
+
+    async def _ask_all(self, command: Command, agrees: Agrees, *, stop_early: bool) -> dict[str, Vote]:
+        votes: dict[str, Vote] = {}
+        for channel in self._channels:
+            votes[channel.address.name] = await self._ask(channel, command, agrees)
+            if len(votes) == 1:
+                self._first_ns = self._surroundings.clock_ns()
+        return votes
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = await super().acquire(key, ttl_ns)
+        end_ns = self._first_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        return replace(lease, deadline_ns=end_ns, attempt_ns=self._first_ns)

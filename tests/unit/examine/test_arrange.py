@@ -17,7 +17,7 @@ from lab.examine.page import to_html
 from lab.examine.result import Defect
 from lab.examine.words import explain, headline
 from lab.search.origin import Place
-from tests.unit.examine.test_output import defect, examined, printed, section
+from tests.unit.examine.test_output import TRIAL, defect, examined, printed, section
 
 SENDS = Place("my_lock.py", 41, "MyLock.give_back", 'await self.call("DEL", key)')
 ELSEWHERE = Place("my_lock.py", 52, "MyLock.undo", 'await self.call("DEL", key)')
@@ -60,6 +60,13 @@ def test_a_rare_schedule_does_not_take_the_place_of_one_that_always_fails() -> N
     often = defect("mistakes-reply", also_fits=("too-few-votes",), reproduced=20)
     rare = defect("too-few-votes", reproduced=12)
     assert causes(rare, often) == [("mistakes-reply", 0), ("too-few-votes", 1)]
+
+
+def test_what_needs_no_fault_is_no_consequence_of_what_needs_one() -> None:
+    plain = defect("mixes-keys", also_fits=("leaves-keys",), trial=replace(TRIAL, faults=()))
+    faulty = defect("leaves-keys")
+    assert faulty.faults
+    assert causes(faulty, plain) == [("mixes-keys", 0), ("leaves-keys", 1)]
 
 
 def test_the_most_harmful_comes_first_and_the_unexplained_last() -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
 from lab.examine.judge import violations
+from lab.examine.kinds import Kind
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
+from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
+from lab.examine.reentrant import taken_again
+from lab.examine.slow_replies import slow_replies
+from lab.search.command import OPTIONS
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 
@@ -29,6 +36,44 @@ def lost_release(lock: str) -> Trial:
     gone = Fault("cut", When("releases", ALICE), ALICE, ("A",), lasts_ns=S_NS)
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
     return replace(Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (gone,)), seed=1)
+
+
+def taken_after_its_end(lock: str) -> Trial:
+    """Alice keeps the lock, and asks for it again when her lease is over."""
+    return taken_again(Setting(f"{LOCKS}.{lock}", {}, 1), late=True)
+
+
+def first_is_slow(lock: str) -> Trial:
+    """Alice reaches three nodes of five, and the first of them answers late, but in time."""
+    setting = Setting(lock, {**OPTIONS, "node_timeout": "200ms"})
+    *_, trial, _ = slow_replies(setting, Profile(Kind(True, sequential=True)))
+    return trial
+
+
+@pytest.mark.parametrize(
+    ("make", "lock"),
+    [
+        (taken_after_its_end, "quietly_broken:ReturnsOldLease"),
+        (first_is_slow, f"{LOCKS}.on_several:CountsFromFirstReply"),
+    ],
+)
+def test_a_lease_that_counts_from_too_late_is_found_with_its_cause(
+    make: Callable[[str], Trial], lock: str
+) -> None:
+    with trials():
+        trial = make(lock)
+        violation = all_violations(run_trial(trial))["false-validity"]
+        assert causes_of(run_trial(trial, watch=True), violation)[0].kind == "late-deadline"
+
+
+@pytest.mark.parametrize(
+    ("make", "lock"), [(taken_after_its_end, "unusual:Reentrant"), (first_is_slow, "redlock-sequential")]
+)
+def test_a_lease_that_counts_from_the_call_is_none(make: Callable[[str], Trial], lock: str) -> None:
+    with trials():
+        outcome = run_trial(make(lock))
+        assert all_violations(outcome) == {}
+        assert sum(each["f"] == "acquire" and each["type"] == "ok" for each in outcome.events) >= 2
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from lab.examine.situations import (
     overtaken,
     patient,
     situations,
-    slow_replies,
 )
+from lab.examine.slow_replies import slow_replies
 from lab.search.command import OPTIONS
 from lab.search.runner import run_trial, trials
 from lab.search.trial import START_NS, Round, Trial, When

@@ -1,0 +1,89 @@
+"""Situations in which replies come late, but in time: within what the lock waits for a node.
+
+What a lease is counted from shows only then: from the call, from the first reply, or from the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lab.errors import UnknownOutcome
+from lab.examine.probes import Profile
+from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
+from lab.examine.seen import Seen
+from lab.search.runner import run_trial
+from lab.search.trial import Fault, Moment, Round, Trial, When
+
+SHORTEST_NS: Final = 70 * MS_NS
+"""Time-outs for a node that are shorter than this would make for leases below 100 ms."""
+
+
+def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
+    """Each reply comes just in time: all together when the lease is over, of nodes asked one after the other.
+
+    Of nodes asked at once, when half of the lease is over. How long a lock waits, silent ones show.
+    """
+    at_once = not profile.kind.sequential
+    wait_ns = max(_waits_ns(setting), at_once * (profile.gives_up_ns or 0) // (profile.tries or 1))
+    if not SHORTEST_NS <= wait_ns <= S_NS:
+        return
+    if at_once:
+        yield _half_is_over(setting, wait_ns)
+        return
+    ttl_ns = wait_ns * (setting.nodes + 2) // 2 // MS_NS * MS_NS  # a majority is asked before it is over
+    short = setting.with_ttl(ttl_ns)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns // 5, int(profile.extends)), Round(ttl_ns, ttl_ns // 5)),
+        BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),),
+    }
+    moments: tuple[Moment, ...] = ("extends", "asks") if profile.extends else ("asks",)
+    for moment in moments:
+        late_ns = wait_ns * 9 // 10
+        slow = Fault("delay", When(moment, ALICE), ALICE, setting.names, late_ns, direction="replies")
+        yield short.with_clients(clients, (slow,))
+    yield from _first_is_slow(setting, wait_ns)
+
+
+def _first_is_slow(setting: Setting, wait_ns: int) -> Iterator[Trial]:
+    """Only the reply of one node is slow, and a minority is silent, so that the slow one's vote decides.
+
+    A lease that is counted from the first reply is believed in when that node has forgotten it. Bob asks
+    then, and has worked before Alice writes.
+    """
+    names = setting.names
+    silent = names[len(names) - (len(names) - 1) // 2 :]
+    ttl_ns = 12 * wait_ns // MS_NS * MS_NS
+    late_ns = wait_ns * 9 // 10
+    granted_ns = late_ns + wait_ns * len(silent)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns + wait_ns // 2 - granted_ns),),
+        BOB: (Round(ttl_ns + wait_ns * 3 // 20, wait_ns // 10),),
+    }
+    for slow, lost in ((names[:1], silent), (names[-1:], names[: len(silent)])):
+        delay = Fault("delay", When("asks", ALICE), ALICE, slow, late_ns, direction="replies")
+        cut = Fault("cut", When("asks", ALICE), ALICE, lost)
+        yield setting.with_ttl(ttl_ns).with_clients(clients, (delay, cut))
+
+
+def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
+    """Alice learns late that she has the lock, and works for most of a lease; Bob asks when that is over."""
+    ttl_ns = wait_ns * 2 // MS_NS * MS_NS
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttl_ns * 8 // 10),),
+        BOB: (Round(ttl_ns * 21 // 20, ttl_ns // 2),),
+    }
+    slow = Fault("delay", When("asks", ALICE), ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
+    return setting.with_ttl(ttl_ns).with_clients(clients, (slow,))
+
+
+def _waits_ns(setting: Setting) -> int:
+    """How much longer an acquire takes if the last node is silent; 0 if it is not granted then."""
+    turn: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
+    silent = Fault("cut", When("asks", ALICE, 2), ALICE, setting.names[-1:])
+    try:
+        seen = Seen(run_trial(setting.with_clients(turn, (silent,), demand=False), watch=True))
+    except UnknownOutcome:
+        return 0
+    took = [each.ended_ns - each.called_ns for each in seen.of(ALICE, "acquire") if each.how == "ok"]
+    return took[1] - took[0] if len(took) > 1 else 0
