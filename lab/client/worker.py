@@ -192,7 +192,7 @@ class Worker:
             self._recording.info("extend", **about, error=str(error))
             return Outcome.INFO, f"does not know whether the lease is extended: {error}"
         claim = lease.claim(self._clock_ns())
-        self._recording.ok("extend", **about, **claim)
+        self._recording.ok("extend", **{**about, "token": lease.token or None}, **claim)
         self._lease = lease
         return Outcome.OK, f"extended the lease{_for_how_long(claim)}"
 

@@ -67,12 +67,12 @@ def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
 def again(setting: Setting) -> tuple[Part, list[Trial]]:
     """For a lock that counts how often it is taken: its holder takes it again, with leases of any length."""
     trials = [
-        replace(taken_again(setting.with_ttl(ttl_ns), late=late), seed=seed)
-        for late in (False, True)
+        replace(taken_again(setting.with_ttl(ttl_ns), **how), seed=seed)
+        for how in ({}, {"late": True}, {"by_then_bobs": True})
         for ttl_ns in TTLS_NS
         for seed in SEEDS
     ]
-    return Part(AGAIN, "alone, in their lease and after it, of 0.7, 1.5 and 5 s", of=len(trials)), trials
+    return Part(AGAIN, "in their lease, and after it, of 0.7, 1.5 and 5 s", of=len(trials)), trials
 
 
 def splits(setting: Setting, kind: Kind) -> list[Trial]:

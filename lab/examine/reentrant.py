@@ -1,7 +1,8 @@
 """Whether a lock may be taken again by the client that holds it: then to do so is no violation.
 
-Such a lock is tried with a holder that takes it again, alone and without faults: what another client may get
-meanwhile the checker counts from each grant's own call, and only the first of them made the lease.
+Such a lock is tried with a holder that takes it again, without faults, and alone as long as its lease lasts:
+what another client may get meanwhile the checker counts from each grant's own call, and only the first of
+them made the lease.
 """
 
 from __future__ import annotations
@@ -35,12 +36,16 @@ def is_reentrant(setting: Setting) -> bool:
     return refused and len(granted) == 2 and granted[1]["time_ns"] - granted[0]["time_ns"] < ttl_ns // 2
 
 
-def taken_again(setting: Setting, *, late: bool = False) -> Trial:
+def taken_again(setting: Setting, *, late: bool = False, by_then_bobs: bool = False) -> Trial:
     """Alice takes the lock again in the middle of her lease, and gives back what she took last.
 
-    With ``late`` her lease was over by then: what she is granted must be a lease that begins anew.
+    With ``late`` her lease was over by then: what she is granted must be a lease that begins anew. With
+    ``by_then_bobs``, too, and Bob holds the lock.
     """
     ttl_ns = setting.ttl_ns
-    pause_ns = ttl_ns if late else ttl_ns // 10
+    pause_ns = ttl_ns if late or by_then_bobs else ttl_ns // 10
     rounds = (Round(0, ttl_ns // 2, ends="keep"), Round(pause_ns, ttl_ns // 10))
-    return replace(setting.with_clients({ALICE: rounds}, demand=False), reentrant=True)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: rounds}
+    if by_then_bobs:
+        clients[BOB] = (Round(ttl_ns * 105 // 100, ttl_ns * 6 // 10),)
+    return replace(setting.with_clients(clients, demand=False), reentrant=True)

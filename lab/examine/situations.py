@@ -81,6 +81,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         lost_majority(patient(setting, LONG_TTL_NS)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),
         overtaken(setting) if kind.quorum else iter(()),
+        released_late(setting),
         in_between(setting, fenced=kind.fenced, extends=profile.extends),
         late_answers(setting, extends=profile.extends),
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
@@ -208,6 +209,23 @@ def overtaken(setting: Setting) -> Iterator[Trial]:
                 }
                 down = Fault("crash", When("asks", BOB), nodes=names[:1])
                 yield setting.with_clients(clients, (Fault("delay", when, ALICE, minority, by_ns), down))
+
+
+def released_late(setting: Setting) -> Iterator[Trial]:
+    """Alice's second release is under way for a third of a lease; she takes the lock again at once.
+
+    Over another connection she may get it before that release arrives. Bob asks when it has.
+    """
+    ttl_ns = setting.ttl_ns
+    late_ns = ttl_ns * 3 // 10
+    turn = Round(0, ttl_ns // 50)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (turn, turn, Round(0, ttl_ns * 8 // 10)),
+        BOB: (Round(late_ns + ttl_ns // 10, ttl_ns // 10),),
+    }
+    for lasts_ns in (SHORT_NS, 0):
+        late = Fault("delay", When("releases", ALICE, 2), ALICE, setting.names, late_ns, lasts_ns, "requests")
+        yield setting.with_clients(clients, (late,))
 
 
 def lost(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:

@@ -61,6 +61,7 @@ CORRECT = (
     f"{UNUSUAL}plain:Plain",
     f"{UNUSUAL}watchdog:Watchdog",
     f"{UNUSUAL}in_turn:InTurn",
+    f"{UNUSUAL}new_tokens:NewTokens",
     *(
         f"{UNUSUAL}unusual:{name}"
         for name in (

@@ -9,7 +9,7 @@ from typing import ClassVar
 from lab.channel import NodeError
 from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired
 from tests.locks_to_test.plain import GIVE_BACK, MS_NS, S_NS, Plain
-from tests.locks_to_test.unusual import Numbered, Reentrant
+from tests.locks_to_test.unusual import FreshConnections, Numbered, Reentrant
 from tests.locks_to_test.watchdog import Watchdog
 
 TAKE_TURN = """
@@ -195,3 +195,19 @@ class ReturnsOldLease(Reentrant):
             self._held[key] = lease, depth + 1
             return lease
         return await super().acquire(key, ttl_ns)
+
+
+class OneTokenForAll(FreshConnections):
+    """All grants of a client have one token, so a release that comes late is of the lease it has by then."""
+
+    script: ClassVar[str] = """
+        if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) end
+        return redis.call('set',KEYS[1],ARGV[1],'NX','PX',ARGV[2]) and 1 or 0
+    """
+    token = ""
+
+    async def _try(self, key: str, token: str, ttl_ns: int, start_ns: int) -> Lease | None:
+        self.token = self.token or token
+        taken = await self._call("EVAL", self.script, 1, key, self.token, ttl_ns // MS_NS)
+        over_ns = start_ns + ttl_ns - self.margin_ns(ttl_ns, {})
+        return Lease(key, self.token, ttl_ns, over_ns, attempt_ns=start_ns) if taken else None

@@ -97,6 +97,19 @@ def test_a_correct_lock_has_neither(trial: Trial) -> None:
         assert all_violations(run_trial(trial)) == {}
 
 
+def test_a_lease_is_looked_for_under_the_token_that_its_extension_gave_it() -> None:
+    """Two nodes that miss the extension keep the token before it, and for less time than is claimed."""
+    cut = Fault("cut", When("extends", ALICE), ALICE, ("D", "E"))
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, TTL_NS, extends=1),)}
+    setting = Setting(f"{LOCKS}.new_tokens:NewTokens", OPTIONS)
+    with trials():
+        outcome = run_trial(setting.with_clients(clients, (cut,)))
+        assert all_violations(outcome) == {}
+    extended = next(each for each in outcome.events if (each["f"], each["type"]) == ("extend", "ok"))
+    granted = next(each for each in outcome.events if (each["f"], each["type"]) == ("acquire", "ok"))
+    assert extended["token"] != granted["token"]
+
+
 def test_a_pause_explains_a_late_success() -> None:
     """Who is stopped when the answer is there may have looked at the clock before."""
     lock = f"{LOCKS}.quietly_broken:LateSuccess"

@@ -30,6 +30,7 @@ from lab.examine.situations import (
     outlived,
     overtaken,
     patient,
+    released_late,
     situations,
 )
 from lab.examine.slow_replies import slow_replies
@@ -104,6 +105,7 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
         apart_at_open(setting),
         away(setting, known.kind),
         overtaken(setting),
+        released_late(setting),
         lost_majority(patient(setting, LONG_TTL_NS)),
         slow_replies(setting, known),
     ):
@@ -120,6 +122,20 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
 )
 def test_an_extension_without_a_majority_shows_who_takes_it_wrong(lock: str) -> None:
     assert "overlap" in found(lost_majority(Setting(lock, OPTIONS, ttl_ns=60 * S_NS)))
+
+
+@pytest.mark.parametrize(
+    ("lock", "findings"),
+    [
+        ("quietly_broken:OneTokenForAll", {"overlap"}),
+        ("unusual:FreshConnections", set()),
+        ("plain:Plain", set()),
+    ],
+)
+def test_a_release_that_arrives_in_the_next_lease_ends_it_only_under_its_own_token(
+    lock: str, findings: set[str]
+) -> None:
+    assert found(released_late(Setting(f"{LOCKS}.{lock}", {}, 1))) & {"overlap"} == findings
 
 
 def test_a_renewal_that_outlives_a_lost_release_is_seen() -> None:

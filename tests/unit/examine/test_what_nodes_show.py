@@ -106,10 +106,10 @@ def test_a_correct_lock_on_several_nodes_is_not_accused(lock: str) -> None:
 
 def test_a_client_may_take_a_lock_again_that_counts() -> None:
     _, some = again(on_one(f"{LOCKS}.unusual:Reentrant"))
-    assert len(some) == 18
+    assert len(some) == 27
     assert found(some) == set()
     alone = [violations(run_trial(replace(each, reentrant=False))) for each in some]
-    assert [set(each) for each in alone] == [{"overlap"}] * 9 + [set()] * 9  # after the lease it is none
+    assert [set(each) for each in alone] == [{"overlap"}] * 9 + [set()] * 18  # after the lease it is none
 
 
 def confirmed_later() -> Trial:
