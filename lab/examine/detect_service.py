@@ -38,7 +38,9 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
         owners: dict[str, list[str]] = {}
         for node in trial.node_names:
             for value, _ in evidence.locks_at(node, refused.called_ns).values():
-                for owner in evidence.writers.get(value, ()) if (node, value) not in undone else ():
+                wrote = evidence.writers.get(value, set())
+                held = any(_counts_on_it(evidence, each, refused.called_ns) for each in wrote)
+                for owner in wrote if not held and (node, value) not in undone else ():
                     owners.setdefault(owner, []).append(node)
         for owner, nodes in owners.items():
             blocked = len(gone.union(nodes)) > (trial.nodes - 1) // 2
@@ -47,7 +49,7 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
                 continue  # whether its key lies there is not known, to its client neither
             if last is not refused and last.ended_ns > refused.called_ns:
                 continue  # it is about to take the lock, or to give it back
-            if blocked and not _counts_on_it(evidence, owner, refused.called_ns):
+            if blocked:
                 by, setting = _left_by(evidence, owner, nodes[0], refused.called_ns)
                 seen = (
                     f"{setting} on {listed(nodes)}, where it still lies at {evidence.at(refused.called_ns)}, "
