@@ -18,7 +18,8 @@ from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.errors import ExitCode, LabError
 from lab.locks import BUILT_IN, lock_class
-from lab.locks.broken import CAUSES, MUTANTS, SHOWN_BY_SCENARIO, Mutant
+from lab.locks.broken import CAUSES, MUTANTS, SHOWN_BY_SCENARIO, Mutant, grants
+from lab.locks.redlock import Redlock
 from lab.scenario.files import defect_names, names
 from lab.scenario.load import load_scenario
 from lab.selftest.mutants import Catch, SelftestTask, blank, by_scenario, by_search
@@ -83,8 +84,9 @@ def test_the_real_lock_is_clean_there_too(lab: Lab, scenario: str) -> None:
 @pytest.fixture
 def harmless(monkeypatch: pytest.MonkeyPatch) -> Mutant:
     """A mutant that is the real lock."""
+    monkeypatch.setattr(grants, "Harmless", Redlock, raising=False)
     mutant = Mutant(
-        "harmless", "grants:Redlock", "overlap", "too-few-votes", scenario="two-minorities", search=("cut",)
+        "harmless", "grants", "overlap", "too-few-votes", scenario="two-minorities", search=("cut",)
     )
     monkeypatch.setitem(lab.locks.broken.MUTANTS, mutant.name, mutant)
     return mutant

@@ -39,4 +39,4 @@ def place(lock: str) -> str:
             expected=f"one of {', '.join(MUTANTS)}",
             hint=f"did you mean {PREFIX + near!r}?" if near else "lab suite --selftest lists them",
         )
-    return f"lab.locks.broken.{MUTANTS[name].place}"
+    return MUTANTS[name].place

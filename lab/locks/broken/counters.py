@@ -90,7 +90,7 @@ return fence
 """
 
 
-class FenceReadOnly(FencedSingle):
+class FenceRaisedAtRelease(FencedSingle):
     """Reads the counter for its fence, and raises it only when it releases the lock."""
 
     script = """

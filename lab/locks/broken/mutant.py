@@ -70,7 +70,8 @@ class Mutant:
 
     Args:
         name: what it is called, without ``PREFIX``.
-        place: its class, as ``module:Class`` in this package; the class's docstring says what is broken.
+        module: the module of this package with its class, which is called like it: ``QuorumOffByOne`` for
+            ``quorum-off-by-one``. The class's docstring says what is broken.
         finding: what the checker must find, and must not find with the real lock. Beside the checker's own
             there are two: ``error`` (an operation ended with an exception that is no ``LockError``) and
             ``hang`` (it never ended).
@@ -82,7 +83,7 @@ class Mutant:
     """
 
     name: str
-    place: str
+    module: str
     finding: str
     cause: Cause | tuple[Cause, ...]
     real: str = "redlock"
@@ -93,6 +94,11 @@ class Mutant:
     def lock(self) -> str:
         """The name of its lock in a scenario."""
         return f"{PREFIX}{self.name}"
+
+    @property
+    def place(self) -> str:
+        """Its class, as ``package.module:Class``."""
+        return f"{__package__}.{self.module}:{self.name.title().replace('-', '')}"
 
     @property
     def causes(self) -> tuple[Cause, ...]:

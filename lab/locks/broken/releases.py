@@ -46,7 +46,7 @@ class ReleaseAtMajority(Redlock):
             self._channels = everywhere
 
 
-class NoUndo(Redlock):
+class RetryWithoutUnlock(Redlock):
     """Tries again, or gives up, and leaves on the nodes what it got there."""
 
     async def _undo(self, key: str, token: str) -> dict[str, Vote]:
@@ -89,7 +89,7 @@ class LateSetNotUndone(RemembersVotes):
         return ReleaseReport(await self._undo_at(lease.key, lease.token, ("yes", "no", "silent")))
 
 
-class UnlocksWhereAcquired(RemembersVotes):
+class UnlockWhereAcquired(RemembersVotes):
     """Releases only at the nodes that had said yes by then."""
 
     async def release_report(self, lease: Lease) -> ReleaseReport:
@@ -97,7 +97,7 @@ class UnlocksWhereAcquired(RemembersVotes):
         return ReleaseReport(await self._undo_at(lease.key, lease.token, ("yes",)))
 
 
-class ReleasesBeforeWrite(Redlock):
+class ReleaseBeforeWrite(Redlock):
     """Asked once more before a write, it says yes, and gives the lock back already."""
 
     def believes(self, lease: Lease) -> bool:

@@ -210,7 +210,7 @@ class ExtensionFromReply(Handmade):
         return replace(extended, deadline_ns=self._over_ns(self._now_ns(), ttl_ns))
 
 
-class FailedExtensionDeletes(Handmade):
+class UnansweredExtensionDeletes(Handmade):
     """An extension that was not answered gives the lock back, though the old deadline still stands."""
 
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
