@@ -46,7 +46,7 @@ def command(names: tuple[str, ...] = COMMANDS) -> Callable[..., int | None]:
     )
     app.callback()(_several_commands)
     for name in names:
-        import_module(f"lab.cli.{name}").register(app)
+        app.add_typer(import_module(f"lab.cli.{name}").app)
     return typer.main.get_command(app)
 
 

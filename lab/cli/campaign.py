@@ -17,11 +17,10 @@ Lock = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(campaign)
+app = typer.Typer()
 
 
+@app.command()
 def campaign(
     seeds: Annotated[str, typer.Option(help="FIRST:END without END, single seeds, or several with commas.")],
     scenario: Annotated[

@@ -11,38 +11,35 @@ import typer
 
 from lab.cli.options import Json
 
+app = typer.Typer()
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-    def check(
-        options: typer.Context,
-        target: Annotated[
-            Path, typer.Argument(help="A run's directory, or any history file (- with --follow).")
-        ],
-        as_json: Json = False,
-    ) -> int:
-        """Check a stored run, or any history.
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def check(
+    options: typer.Context,
+    target: Annotated[Path, typer.Argument(help="A run's directory, or any history file (- with --follow).")],
+    as_json: Json = False,
+) -> int:
+    """Check a stored run, or any history.
 
-        Options of the checker: --follow, --explain, --model, --depth, --initial, --max-size, --save.
-        """
-        from lab.api import runs
-        from lab.report.consoles import consoles
-        from lab.report.terminal import print_ending, print_result
+    Options of the checker: --follow, --explain, --model, --depth, --initial, --max-size, --save.
+    """
+    from lab.api import runs
+    from lab.report.consoles import consoles
+    from lab.report.terminal import print_ending, print_result
 
-        if options.args or runs.is_no_run(target):
-            return _of_a_file(target, options.args, as_json=as_json)
-        data, talk = consoles()
-        result, files, seconds = runs.check(target)
-        if as_json:
-            sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
-        else:
-            print_result(data, result, result.directory.name)
-            print_ending(data, result, files, seconds, runs.process_age_s())
-        if not result.as_expected:
-            talk.print(f"repeat: lab check {shlex.quote(str(target))}", markup=False, soft_wrap=True)
-        return result.exit_code
+    if options.args or runs.is_no_run(target):
+        return _of_a_file(target, options.args, as_json=as_json)
+    data, talk = consoles()
+    result, files, seconds = runs.check(target)
+    if as_json:
+        sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
+    else:
+        print_result(data, result, result.directory.name)
+        print_ending(data, result, files, seconds, runs.process_age_s())
+    if not result.as_expected:
+        talk.print(f"repeat: lab check {shlex.quote(str(target))}", markup=False, soft_wrap=True)
+    return result.exit_code
 
 
 def _of_a_file(target: Path, options: list[str], *, as_json: bool) -> int:

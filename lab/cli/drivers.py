@@ -8,7 +8,7 @@ import typer
 
 from lab.cli.options import Json
 
-drivers = typer.Typer(
+app = typer.Typer(
     name="drivers",
     help="List or install the lock libraries that the lab has a driver for, or check a driver of your own.",
     no_args_is_help=True,
@@ -18,12 +18,7 @@ drivers = typer.Typer(
 On = Annotated[str, typer.Option("--on", help="The substrate on which they run: local or docker.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(drivers)
-
-
-@drivers.command("list")
+@app.command("list")
 def list_drivers(on: On = "local", as_json: Json = False) -> int:
     """List the libraries: version, licence, and whether each can be used now, or what is missing."""
     from rich.table import Table
@@ -47,7 +42,7 @@ def list_drivers(on: On = "local", as_json: Json = False) -> int:
     return 0
 
 
-@drivers.command()
+@app.command()
 def install(
     names: Annotated[list[str], typer.Argument(help="Which (lab drivers list), or all.")], on: On = "local"
 ) -> int:
@@ -71,7 +66,7 @@ def install(
     return code
 
 
-@drivers.command()
+@app.command()
 def check(
     command: Annotated[str, typer.Argument(help="The driver: driver:NAME, ./my-driver, 'node driver.js'.")],
     options: Annotated[

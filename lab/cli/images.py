@@ -8,7 +8,7 @@ import typer
 
 from lab.cli.options import Json
 
-images = typer.Typer(
+app = typer.Typer(
     name="images",
     help="Build, list or remove the images that docker runs need.",
     no_args_is_help=True,
@@ -16,12 +16,7 @@ images = typer.Typer(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(images)
-
-
-@images.command()
+@app.command()
 def build(
     redis_image: Annotated[
         str | None,
@@ -44,7 +39,7 @@ def build(
     return 0
 
 
-@images.command("list")
+@app.command("list")
 def list_images(as_json: Json = False) -> int:
     """List the lab's images that the engine has."""
     from dataclasses import asdict
@@ -65,7 +60,7 @@ def list_images(as_json: Json = False) -> int:
     return 0
 
 
-@images.command()
+@app.command()
 def rm() -> int:
     """Remove all of the lab's images."""
     from lab.api.images import remove

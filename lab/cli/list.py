@@ -9,44 +9,43 @@ import typer
 
 from lab.cli.options import Json, exclude
 
+app = typer.Typer()
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @app.command("list")
-    def list_scenarios(
-        name: Annotated[
-            str | None, typer.Argument(help="Print this scenario as YAML, checked, with every default.")
-        ] = None,
-        schema: Annotated[
-            bool, typer.Option("--schema", help="Print the JSON schema of scenario files, for editors.")
-        ] = False,
-        claims: Annotated[
-            bool, typer.Option("--claims", help="Show who claims what, and which scenario tests it.")
-        ] = False,
-        libraries: Annotated[
-            bool, typer.Option("--libraries", help="List those about published libraries instead.")
-        ] = False,
-        consensus: Annotated[
-            bool,
-            typer.Option("--consensus", help="List those about etcd, ZooKeeper and Postgres instead."),
-        ] = False,
-        as_json: Json = False,
-    ) -> int:
-        """List the scenarios that come with the lab, or the claims that they test; or print one."""
-        from lab.api import scenarios
+@app.command("list")
+def list_scenarios(
+    name: Annotated[
+        str | None, typer.Argument(help="Print this scenario as YAML, checked, with every default.")
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of scenario files, for editors.")
+    ] = False,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Show who claims what, and which scenario tests it.")
+    ] = False,
+    libraries: Annotated[
+        bool, typer.Option("--libraries", help="List those about published libraries instead.")
+    ] = False,
+    consensus: Annotated[
+        bool,
+        typer.Option("--consensus", help="List those about etcd, ZooKeeper and Postgres instead."),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """List the scenarios that come with the lab, or the claims that they test; or print one."""
+    from lab.api import scenarios
 
-        sets = {"--libraries": libraries, "--consensus": consensus}
-        exclude({"a scenario": name is not None, "--schema": schema, "--claims": claims, **sets})
-        if name is not None:
-            sys.stdout.write(scenarios.text_of(name))
-        elif schema:
-            _print_json(scenarios.json_schema())
-        elif claims:
-            _claims(as_json=as_json)
-        else:
-            _scenarios(libraries=libraries, consensus=consensus, as_json=as_json)
-        return 0
+    sets = {"--libraries": libraries, "--consensus": consensus}
+    exclude({"a scenario": name is not None, "--schema": schema, "--claims": claims, **sets})
+    if name is not None:
+        sys.stdout.write(scenarios.text_of(name))
+    elif schema:
+        _print_json(scenarios.json_schema())
+    elif claims:
+        _claims(as_json=as_json)
+    else:
+        _scenarios(libraries=libraries, consensus=consensus, as_json=as_json)
+    return 0
 
 
 def _scenarios(*, libraries: bool, consensus: bool, as_json: bool) -> None:

@@ -10,40 +10,39 @@ import typer
 
 from lab.cli.options import Json, On, Out, Seed, Set
 
+app = typer.Typer()
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
 
-    @app.command()
-    def run(
-        scenario: Annotated[str, typer.Argument(help="A scenario's name (lab list), or a YAML file.")],
-        settings: Set = None,
-        lock: Annotated[
-            str | None,
-            typer.Option(help="The lock under test: a name, package.module:Class, or a driver."),
-        ] = None,
-        seed: Seed = None,
-        on: On = "auto",
-        out: Out = Path("reports"),
-        picture: Annotated[
-            Literal["always", "unexpected", "never"],
-            typer.Option(help="Which runs are drawn; lab check draws any later."),
-        ] = "always",
-        as_json: Json = False,
-    ) -> int:
-        """Run one scenario: one verdict, one report."""
-        from lab.api import runs
-        from lab.report.consoles import consoles
-        from lab.report.terminal import RunPrinter, print_ending
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A scenario's name (lab list), or a YAML file.")],
+    settings: Set = None,
+    lock: Annotated[
+        str | None,
+        typer.Option(help="The lock under test: a name, package.module:Class, or a driver."),
+    ] = None,
+    seed: Seed = None,
+    on: On = "auto",
+    out: Out = Path("reports"),
+    picture: Annotated[
+        Literal["always", "unexpected", "never"],
+        typer.Option(help="Which runs are drawn; lab check draws any later."),
+    ] = "always",
+    as_json: Json = False,
+) -> int:
+    """Run one scenario: one verdict, one report."""
+    from lab.api import runs
+    from lab.report.consoles import consoles
+    from lab.report.terminal import RunPrinter, print_ending
 
-        data, talk = consoles()
-        request = runs.RunRequest(scenario, tuple(settings or ()), lock, seed, on, out)
-        printer = RunPrinter(talk, None if as_json else data)
-        result, files, seconds = runs.run(request, printer, picture=picture)
-        if as_json:
-            sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
-        else:
-            print_ending(data, result, files, seconds, runs.process_age_s())
-        if not result.as_expected:
-            talk.print(f"repeat: {result.repeat}", markup=False, soft_wrap=True)
-        return result.exit_code
+    data, talk = consoles()
+    request = runs.RunRequest(scenario, tuple(settings or ()), lock, seed, on, out)
+    printer = RunPrinter(talk, None if as_json else data)
+    result, files, seconds = runs.run(request, printer, picture=picture)
+    if as_json:
+        sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
+    else:
+        print_ending(data, result, files, seconds, runs.process_age_s())
+    if not result.as_expected:
+        talk.print(f"repeat: {result.repeat}", markup=False, soft_wrap=True)
+    return result.exit_code

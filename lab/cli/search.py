@@ -11,12 +11,10 @@ import typer
 
 from lab.cli.options import Clients, Faults, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(search)
+app = typer.Typer()
 
 
+@app.command()
 def search(
     lock: Annotated[
         str, typer.Option(help="The lock under test: a name, package.module:Class, or a driver.")

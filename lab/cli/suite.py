@@ -84,11 +84,10 @@ Keep = Annotated[
 Show = Annotated[bool, typer.Option("--show", help="Print the file that comes with the lab.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(suite)
+app = typer.Typer()
 
 
+@app.command()
 def suite(
     what: Scenarios = None,
     library: Library = False,

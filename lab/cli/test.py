@@ -12,12 +12,10 @@ import typer
 from lab.cli.options import Jobs, Json, exclude
 from lab.errors import LabError
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("test")(examine_lock)
+app = typer.Typer()
 
 
+@app.command("test")
 def examine_lock(
     lock: Annotated[
         str | None, typer.Argument(help="The lock under test: a name, or package.module:Class.")
