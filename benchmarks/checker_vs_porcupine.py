@@ -76,8 +76,8 @@ def ours(path: Path) -> dict[str, Any]:
     cost.
     """
     from checker.history.operations import NEVER
-    from checker.linearizability.columns import op_columns
     from checker.linearizability.owned import check_owned, keeps_identity
+    from tests.op_columns import op_columns
 
     rows = np.fromfile(path, np.int64).reshape(-1, 4)
     kind, process, call, back = (np.ascontiguousarray(column) for column in rows.T)

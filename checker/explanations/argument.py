@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from checker.explanations.witness import shortest_witness, witness_rows
@@ -184,19 +185,9 @@ def _ordered_grants(evidence: Evidence, finding: Finding, rows: list[int], what:
     )
 
 
-def _fence_order(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
-    rule = (
-        "a later grant has a greater fence, or the resource cannot tell which of two holders is the later one"
-    )
-    return _ordered_grants(evidence, finding, rows, "fence", rule)
-
-
-def _shared_term(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
-    return _ordered_grants(evidence, finding, rows, "term", "a term has one leader")
-
-
-def _term_order(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
-    return _ordered_grants(evidence, finding, rows, "term", "a later election has a later term")
+_FENCES_GROW: Final = (
+    "a later grant has a greater fence, or the resource cannot tell which of two holders is the later one"
+)
 
 
 def _overtaken(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument:
@@ -331,14 +322,14 @@ ARGUMENTS: Final[dict[str, Callable[[Evidence, Finding, list[int]], Argument]]] 
     "unfenced-write": _late_write,
     "stale-write": _late_write,
     "fence-breach": _late_write,
-    "fence-order": _fence_order,
+    "fence-order": partial(_ordered_grants, what="fence", rule=_FENCES_GROW),
     "lost-update": _lost_update,
     "cycle": _cycle,
     "leak": _refused,
     "unavailable": _refused,
     "refused-with-room": _refused,
-    "shared-term": _shared_term,
-    "term-order": _term_order,
+    "shared-term": partial(_ordered_grants, what="term", rule="a term has one leader"),
+    "term-order": partial(_ordered_grants, what="term", rule="a later election has a later term"),
     "overtaken": _overtaken,
     "late-return": _late_return,
     "deadlock": _deadlock,

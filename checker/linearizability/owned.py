@@ -21,6 +21,7 @@ not hold.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -38,7 +39,7 @@ from checker.linearizability.columns import (
 )
 from checker.linearizability.compiled import as_column, compiled_kernel, filled, uses_compiler
 from checker.linearizability.result import Violation
-from checker.linearizability.turns import in_turns
+from checker.linearizability.turns import scanned
 
 # Why the scan stopped on a key.
 CORES_OVERLAP: Final = 1  # two sessions held the lock at one time
@@ -79,17 +80,8 @@ def check_owned(columns: OpColumns, *, depth: int = 1, fenced: bool = False) -> 
     """
     if depth < 1:
         raise ValueError(f"depth must be at least 1, got {depth}")
-    if not len(columns):
-        return []
-    doubtful = ~in_turns(columns, fenced=fenced)
-    if not bool(doubtful.any()):
-        return []
-    rows = np.flatnonzero(doubtful[columns.key])
-    some = columns if len(rows) == len(columns) else columns.select(rows)
-    return [
-        Violation(v.key, v.reason, int(rows[v.earlier]) if v.earlier >= 0 else -1, int(rows[v.later]))
-        for v in scan_owned(some, depth=depth, fenced=fenced)
-    ]
+    scan = partial(scan_owned, depth=depth, fenced=fenced)
+    return scanned(columns, scan, fenced=fenced)
 
 
 def scan_owned(columns: OpColumns, *, depth: int, fenced: bool) -> list[Violation]:

@@ -12,7 +12,7 @@ does not hold, refused tries, and violations are left to the scans (`owned`, `un
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +28,7 @@ from checker.linearizability.columns import (
     IntArray,
     OpColumns,
 )
+from checker.linearizability.result import Violation
 
 BLOCK: Final = 2**16
 Bools = NDArray[np.bool_]
@@ -68,6 +69,25 @@ def in_turns(columns: OpColumns, *, owners: bool = True, fenced: bool = False) -
         fence, key = columns.fence[shown], columns.key[shown]
         fine[key[1:][(fence[1:] <= fence[:-1]) & (key[1:] == key[:-1])]] = False
     return fine
+
+
+def scanned(
+    columns: OpColumns,
+    scan: Callable[[OpColumns], list[Violation]],
+    *,
+    owners: bool = True,
+    fenced: bool = False,
+) -> list[Violation]:
+    """What `scan` answers about the keys that `in_turns` leaves undecided; places are those in `columns`."""
+    doubtful = ~in_turns(columns, owners=owners, fenced=fenced)
+    if not bool(doubtful.any()):
+        return []
+    rows = np.flatnonzero(doubtful[columns.key])
+    some = columns if len(rows) == len(columns) else columns.select(rows)
+    return [
+        Violation(v.key, v.reason, int(rows[v.earlier]) if v.earlier >= 0 else -1, int(rows[v.later]))
+        for v in scan(some)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

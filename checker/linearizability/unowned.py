@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from checker.linearizability.columns import ACQUIRE, REFUSED, RELEASE, Column, OpColumns, event_order
 from checker.linearizability.compiled import as_column, compiled_kernel, filled, uses_compiler
 from checker.linearizability.result import Violation
-from checker.linearizability.turns import in_turns
+from checker.linearizability.turns import scanned
 
 # Why a scan stopped on a key.
 NO_RELEASE: Final = (
@@ -38,17 +38,7 @@ FIELDS: Final = 3
 
 def check_unowned(columns: OpColumns) -> list[Violation]:
     """The first violation on each key that has one. Time O(n log n), any number of keys at once."""
-    if not len(columns):
-        return []
-    doubtful = ~in_turns(columns, owners=False)
-    if not bool(doubtful.any()):
-        return []
-    rows = np.flatnonzero(doubtful[columns.key])
-    some = columns if len(rows) == len(columns) else columns.select(rows)
-    return [
-        Violation(v.key, v.reason, int(rows[v.earlier]) if v.earlier >= 0 else -1, int(rows[v.later]))
-        for v in scan_unowned(some)
-    ]
+    return scanned(columns, scan_unowned, owners=False)
 
 
 def scan_unowned(columns: OpColumns) -> list[Violation]:

@@ -6,16 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from checker.history.operations import NEVER
-from checker.linearizability.columns import (
-    ACQUIRE,
-    KIND_NAMES,
-    NO_FENCE,
-    REFUSED,
-    RELEASE,
-    OpColumns,
-    op_columns,
-)
+from checker.linearizability.columns import ACQUIRE, KIND_NAMES, NO_FENCE, REFUSED, RELEASE, OpColumns
 from checker.linearizability.model import IMPOSSIBLE, Model, Op
+from tests.op_columns import op_columns
 
 
 @dataclass(slots=True)

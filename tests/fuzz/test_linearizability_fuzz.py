@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checker.history.operations import NEVER
-from checker.linearizability.columns import REFUSED, OpColumns, op_columns
+from checker.linearizability.columns import REFUSED, OpColumns
 from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned
 from checker.linearizability.unowned import check_unowned
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import FAMILIES, mutex, run
 from tests.fuzzing import examples
+from tests.op_columns import op_columns
 
 pytestmark = pytest.mark.full
 

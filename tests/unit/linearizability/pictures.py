@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 
 from checker.history.operations import NEVER
-from checker.linearizability.columns import ACQUIRE, NO_FENCE, REFUSED, RELEASE, OpColumns, op_columns
+from checker.linearizability.columns import ACQUIRE, NO_FENCE, REFUSED, RELEASE, OpColumns
+from tests.op_columns import op_columns
 
 _KINDS = {"A": ACQUIRE, "R": RELEASE, "X": REFUSED}
 _OP = re.compile(r"\[([ARX])(\d*)[^\]>]*([\]>])")

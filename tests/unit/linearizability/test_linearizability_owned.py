@@ -6,8 +6,8 @@ import pytest
 
 from checker.history.operations import NEVER
 from checker.linearizability import owned
-from checker.linearizability.columns import op_columns
 from checker.linearizability.owned import check_owned, keeps_identity
+from tests.op_columns import op_columns
 from tests.unit.linearizability.pictures import picture
 
 # name → (depth, fenced, drawing)

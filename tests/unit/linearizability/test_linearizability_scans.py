@@ -19,7 +19,6 @@ from checker.linearizability.columns import (
     RELEASE,
     OpColumns,
     event_order,
-    op_columns,
     rank_events,
 )
 from checker.linearizability.model import owner_mutex
@@ -27,6 +26,7 @@ from checker.linearizability.owned import check_owned
 from checker.linearizability.unowned import check_unowned
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import mutex
+from tests.op_columns import op_columns
 
 
 def many_keys(keys: int, *, owned: bool, fenced: bool = False) -> OpColumns:
@@ -104,7 +104,7 @@ def test_compiled_and_interpreted_scans_agree(family: str, monkeypatch: pytest.M
 
 def test_small_inputs_never_import_the_compiler() -> None:
     code = (
-        "import sys; from checker.linearizability.columns import op_columns\n"
+        "import sys; from tests.op_columns import op_columns\n"
         "from checker.linearizability.unowned import check_unowned\n"
         "from checker.linearizability.owned import check_owned\n"
         "ops = op_columns([0, 1] * 9000, [0] * 18000, range(0, 36000, 2), range(1, 36000, 2))\n"

@@ -10,13 +10,14 @@ import pytest
 
 from checker.history.operations import NEVER
 from checker.linearizability import check_linearizability, owned, unowned
-from checker.linearizability.columns import ACQUIRE, NO_FENCE, RELEASE, OpColumns, op_columns
+from checker.linearizability.columns import ACQUIRE, NO_FENCE, RELEASE, OpColumns
 from checker.linearizability.model import owner_mutex
 from checker.linearizability.owned import check_owned, keeps_identity, scan_owned
 from checker.linearizability.turns import in_turns
 from checker.linearizability.unowned import check_unowned, scan_unowned
 from tests.fuzz.generator import Shape, draw
 from tests.fuzz.linearizability import mutex
+from tests.op_columns import op_columns
 from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.linearizability.pictures import picture
 from tests.unit.linearizability.test_linearizability_owned import ACCEPTED, REJECTED

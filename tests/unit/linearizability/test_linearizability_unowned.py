@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from checker.history.operations import NEVER
-from checker.linearizability.columns import op_columns
 from checker.linearizability.unowned import NEVER_HELD, NO_ACQUIRE, NO_RELEASE, check_unowned
+from tests.op_columns import op_columns
 from tests.unit.linearizability.pictures import picture
 
 ACCEPTED = {
