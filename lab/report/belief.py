@@ -67,11 +67,12 @@ def _enough(check: CrossCheck) -> str:
 def _differing(check: CrossCheck, held: Held) -> str:
     least, most = check.ms(held.first_ns), check.ms(held.last_ns)
     lacking = "a majority" if check.needed > 1 else "it"
-    without = f"{_lasted(held.sure_ns, held.possible_ns)} of belief without {lacking}"
+    lasted = _range(in_words(held.sure_ns), in_words(held.possible_ns))
+    without = f"{lasted} of belief without {lacking}"
     if held.most < check.needed:
         presence = f"the token was at no time known to be on {_enough(check)}"
     else:
-        presence = f"the token was on {_enough(check)} only until {_between(least, most)}"
+        presence = f"the token was on {_enough(check)} only until {_range(_at(least), _at(most))}"
     return f"{_believed(check, held)}, but {presence}{_why(held)}: {without}"
 
 
@@ -98,14 +99,6 @@ def _why(held: Held) -> str:
 
 def _lost(loss: Loss) -> str:
     return f"{loss.node}: {loss.why}"
-
-
-def _between(least: float | None, most: float | None) -> str:
-    return _range(_at(least), _at(most))
-
-
-def _lasted(least_ns: int, most_ns: int) -> str:
-    return _range(in_words(least_ns), in_words(most_ns))
 
 
 def _range(first: str, last: str) -> str:

@@ -29,14 +29,13 @@ class Glyphs:
     cut: str = "╱"
     down: str = "×"
     jump: str = "↯"
-    claim: str = "┃"
     broken: str = "▲"
     wrong: str = "✗"
     gap: str = "┊"
     store: str = "─"
 
 
-ASCII = Glyphs("-", "=~+*", "#", ":", "%", "/", "x", "!", "|", "^", "x", ":", "-")
+ASCII = Glyphs("-", "=~+*", "#", ":", "%", "/", "x", "!", "^", "x", ":", "-")
 """For terminals without Unicode."""
 
 

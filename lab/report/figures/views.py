@@ -13,9 +13,10 @@ import numpy as np
 
 from checker.history.evidence import Evidence
 from checker.history.history import History
-from checker.history.operations import I64, MISSING, NEVER, F, Status
+from checker.history.operations import MISSING, NEVER, F, Status
 from checker.verdict import Finding, Verdict
 from lab.analysis.metrics import windows
+from lab.report.timeline.findings import rows_by_event
 from lab.report.timeline.words import clean, duration, grouped, short_duration
 
 POINTS_MAX = 3000
@@ -235,8 +236,7 @@ def _lost_update_edges(evidence: Evidence, finding: Finding) -> Iterator[Edge]:
     clients = [clean(name, 40) for name in finding.clients]
     if len(finding.witnesses) != 2 or len(versions) != 2 or None in versions or len(clients) != 2:
         return
-    ops = evidence.ops
-    rows = _rows(ops.return_index, ops.call_index, list(finding.witnesses))
+    rows = rows_by_event(evidence, finding.witnesses)
     # Witnesses are ordered by event, clients and versions by version: the client identifies the write.
     one, two = finding.witnesses
     if one in rows and clean(evidence.client(rows[one]), 40) != clients[0]:
@@ -249,8 +249,9 @@ def _lost_update_edges(evidence: Evidence, finding: Finding) -> Iterator[Edge]:
 
 def _graph(evidence: Evidence, edges: tuple[Edge, ...], finding: Finding) -> Graph:
     ids = list(dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)))
-    places = [(math.cos(angle), math.sin(angle)) for angle in _angles(len(ids))]
-    rows = _rows(evidence.ops.return_index, evidence.ops.call_index, ids)
+    angles = [math.pi - 2 * math.pi * at / len(ids) for at in range(len(ids))]  # from the left
+    places = [(math.cos(angle), math.sin(angle)) for angle in angles]
+    rows = rows_by_event(evidence, ids)
     vertices = []
     for event, (x, y) in zip(ids, places, strict=True):
         row = rows.get(event)
@@ -261,19 +262,6 @@ def _graph(evidence: Evidence, edges: tuple[Edge, ...], finding: Finding) -> Gra
     return Graph(
         tuple(vertices), edges, f"{len(vertices)} operations, each depending on the next ({kinds}): {why}"
     )
-
-
-def _angles(count: int) -> list[float]:
-    """Around the circle, from the left."""
-    return [math.pi - 2 * math.pi * at / count for at in range(count)]
-
-
-def _rows(done: I64, called: I64, events: list[int]) -> dict[int, int]:
-    found = {}
-    for column in (called, done):
-        for row in np.flatnonzero(np.isin(column, events)).tolist():
-            found[int(column[row])] = int(row)
-    return found
 
 
 def _operation(evidence: Evidence, row: int | None) -> str:

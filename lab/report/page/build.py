@@ -134,7 +134,6 @@ def _properties(verdict: Verdict) -> list[dict[str, str]]:
             "plain": PROMISES[name].promise,
             "name": str(name).replace("_", " "),
             "outcome": str(seen.outcome),
-            "word": str(seen.outcome),
             "sign": _SIGNS[str(seen.outcome)],
             "why": clean(seen.why, 600),
         }

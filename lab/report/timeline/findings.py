@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,7 +36,7 @@ class Accused:
 def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
     """The places of findings that violate something, and of warnings about stale use."""
     accused = Accused()
-    rows_of = _rows_by_event(evidence, verdict)
+    rows_of = rows_by_event(evidence, (event for f in verdict.findings for event in f.witnesses))
     for finding in ordered(verdict):
         rows = [rows_of[event] for event in finding.witnesses if event in rows_of]
         if not rows or finding.severity is Severity.INFORMATION:
@@ -68,9 +68,9 @@ def ordered(verdict: Verdict) -> list[Finding]:
     return sorted(verdict.findings, key=lambda f: (rank.index(f.severity), f.name not in _OVERLAPS))
 
 
-def _rows_by_event(evidence: Evidence, verdict: Verdict) -> dict[int, int]:
-    """The operation that each witness event belongs to."""
-    wanted = np.array(sorted({event for f in verdict.findings for event in f.witnesses}), np.int64)
+def rows_by_event(evidence: Evidence, events: Iterable[int]) -> dict[int, int]:
+    """The operation (its row) that each of these events belongs to."""
+    wanted = np.array(sorted(set(events)), np.int64)
     found: dict[int, int] = {}
     for column in (evidence.ops.call_index, evidence.ops.return_index):
         for row in np.flatnonzero(np.isin(column, wanted)).tolist():

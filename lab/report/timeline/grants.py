@@ -64,8 +64,6 @@ def _grant(evidence: Evidence, position: int, belief: tuple[Span, ...], sure: tu
     ends = {span.end_ns for span in belief}
     return Grant(
         grant_id=ops.name("grant", row) or f"row {row}",
-        token=ops.name("token", row),
-        key=ops.name("key", row),
         belief=belief,
         guaranteed=sure,
         claimed_ns=tuple(claim for claim in _claims(evidence, position) if claim in ends),

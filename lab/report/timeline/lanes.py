@@ -162,7 +162,8 @@ def draw_client(sheet: Sheet, client: ClientLane) -> None:
             stroke = Look(edge=style.INK, line_pt=1.4, z=4.0)
             pen.line(((x, y + BAR_TOP_PT - 2), (x, y + BAR_TOP_PT + BAR_PT + 2)), stroke)
             sheet.occupied.take(x - 1.5, y + BAR_TOP_PT, 3, BAR_PT)
-    _draw_pauses(sheet, client, y)
+    for pause in client.pauses:
+        _draw_pause(sheet, pause, y + BAR_TOP_PT - 1.5, y + BAR_TOP_PT + BAR_PT + 1.5, y + 5.5)
     dense = len(client.uses) + len(client.attempts) > DENSE_OPS
     for attempt in client.attempts:
         _draw_attempt(sheet, attempt, client, y, dense)
@@ -210,12 +211,6 @@ def _words_inside(sheet: Sheet, x0: float, x1: float, y: float, choices: tuple[s
                 sheet.occupied.take(x, y, width, BAR_PT)
                 return
             x += 6
-
-
-def _draw_pauses(sheet: Sheet, client: ClientLane, y: float) -> None:
-    """Hatched stretches in which the client was paused or stalled."""
-    for pause in client.pauses:
-        _draw_pause(sheet, pause, y + BAR_TOP_PT - 1.5, y + BAR_TOP_PT + BAR_PT + 1.5, y + 5.5)
 
 
 def _draw_pause(sheet: Sheet, pause: Pause, top: float, bottom: float, label_y: float) -> None:

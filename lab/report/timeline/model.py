@@ -38,8 +38,6 @@ class Grant:
     """One grant of the lock: its belief windows and its guaranteed windows."""
 
     grant_id: str
-    token: str | None
-    key: str | None
     belief: tuple[Span, ...]
     guaranteed: tuple[Span, ...]
     claimed_ns: tuple[int, ...] = ()
@@ -164,7 +162,6 @@ class StoreWrite:
     accepted: bool
     fence: int | None = None
     guilty: tuple[str, ...] = ()
-    index: int = -1
     error: str | None = None
     between: Span | None = None
 

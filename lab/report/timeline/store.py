@@ -119,7 +119,6 @@ def _write(evidence: Evidence, write: _Placed, accused: Accused) -> StoreWrite:
         accepted=ops.status[row] != Status.FAIL,
         fence=None if fence == MISSING else fence,
         guilty=accused.guilty.get(row, ()),
-        index=int(ops.call_index[row]),
         error=clean(error, 140) if error else None,
         between=between,
     )
