@@ -64,21 +64,6 @@ class Lab:
         self.out = (self.cwd / out).resolve()
         self.on = on
 
-    def request(
-        self,
-        scenario: str | Path,
-        *,
-        lock: LockName | None = None,
-        seed: int | None = None,
-        set: Settings = (),
-        expect: Mapping[str, Any] | None = None,
-        on: str | None = None,
-    ) -> RunRequest:
-        """The request of a run with these arguments, which are those of ``run``."""
-        overrides = (*_settings(set), *([f"expect={_json(expect)}"] if expect else []))
-        name = None if lock is None else name_of(lock)
-        return RunRequest(str(scenario), overrides, name, seed, on or self.on, self.out)
-
     def run(
         self,
         scenario: str | Path,
@@ -104,7 +89,9 @@ class Lab:
         Raises:
             LabError: bad input, or the lab ended without a verdict.
         """
-        request = self.request(scenario, lock=lock, seed=seed, set=set, expect=expect, on=on)
+        overrides = (*_settings(set), *([f"expect={_json(expect)}"] if expect else []))
+        name = None if lock is None else name_of(lock)
+        request = RunRequest(str(scenario), overrides, name, seed, on or self.on, self.out)
         return self.call(carry_out, request, "always" if picture else "unexpected", lock=lock)
 
     def check(self, target: str | Path) -> RunResult:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from lab.drivers import PREFIX
 from lab.drivers.registry import row, rows
+from lab.substrates import AUTO
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +41,13 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     def name(self) -> str:
         """The name of the scenario, without its directory."""
         return self.id.partition("/")[0]
+
+    def command(self, seed: int | None = None) -> str:
+        """The command that runs it, with this seed."""
+        drawn = [] if seed is None else ["--seed", str(seed)]
+        on = [] if self.on == AUTO else ["--on", self.on]
+        settings = [word for setting in self.settings for word in ("--set", setting)]
+        return shlex.join(["lab", "run", self.scenario, *drawn, *on, *settings])
 
 
 class Skipped(msgspec.Struct, frozen=True):

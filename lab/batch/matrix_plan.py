@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.batch.item import Item, Plan
-from lab.batch.suite_plan import load_suite, without_missing
+from lab.batch.suite_plan import without_missing
 from lab.drivers import PREFIX, is_driver
 from lab.drivers.place import place_for
 from lab.drivers.registry import row
@@ -27,11 +27,6 @@ def matrix_plan(plan: Plan) -> Plan:
     plan = without_missing(plan)
     items = tuple(replace(item, why_not=_why_not(item)) for item in plan.items)
     return replace(plan, items=items, survey=True)
-
-
-def load_matrix(path: Path | None = None) -> Plan:
-    """The items of a survey, from a file like a suite's, or the lab's own. Raises LabError."""
-    return load_suite(path or DEFAULT)
 
 
 def _why_not(item: Item) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -26,7 +25,6 @@ from lab.run import many_runs, run
 from lab.run.directory import RunDirectory
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
-from lab.substrates import AUTO
 from lab.substrates.cleanup import sweep
 from lab.substrates.interruption import Interrupted
 
@@ -55,25 +53,12 @@ async def run_one(
     except OSError as error:  # no more processes, or no room for its output
         row = unknown(seed, f"it could not be started: {error.strerror or error}")
     wall_s = time.monotonic() - began_s
-    return msgspec.structs.replace(row, item=item.id, wall_s=wall_s, repeat=repeat_command(item, seed))
+    return msgspec.structs.replace(row, item=item.id, wall_s=wall_s, repeat=item.command(seed))
 
 
 def _can_share(item: Item) -> bool:
     """What somebody's own class leaves in a process is not known."""
     return item.on == "virtual" and (is_own(item.lock) or is_driver(item.lock))
-
-
-def repeat_command(item: Item, seed: int) -> str:
-    """The command that runs an item with this seed."""
-    words = [
-        "lab",
-        "run",
-        item.scenario,
-        "--seed",
-        str(seed),
-        *([] if item.on == AUTO else ["--on", item.on]),
-    ]
-    return shlex.join([*words, *(word for setting in item.settings for word in ("--set", setting))])
 
 
 def _run(item: Item, seed: int, out: str, picture: Picture) -> Row:

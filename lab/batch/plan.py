@@ -9,7 +9,7 @@ from typing import Final
 from lab.batch.choose import moved, only, repeated, shard, since_failure
 from lab.batch.for_lock import Kind, plan_for
 from lab.batch.item import Plan
-from lab.batch.matrix_plan import load_matrix, matrix_plan
+from lab.batch.matrix_plan import DEFAULT, matrix_plan
 from lab.batch.suite_plan import Choice, chosen, is_suite, library_plan, load_suite, scenarios_plan
 from lab.drivers import is_driver
 from lab.errors import LabError
@@ -69,7 +69,7 @@ class Selection:
                 hint="lab suite --matrix --show prints the one that comes with the lab, to start from",
             )
         if self.survey:
-            plan = load_matrix(file)
+            plan = load_suite(file or DEFAULT)
         elif not self.what or (file is not None and is_suite(file)):
             plan = load_suite(file)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -16,7 +15,6 @@ from lab.batch.item import Item, Plan, library_of
 from lab.batch.rate import Interval, wilson
 from lab.batch.row import Row
 from lab.errors import ExitCode
-from lab.substrates import AUTO
 
 State = Literal["known", "unknown", "n/a", "missing"]
 """Of an item: it has a verdict; it was run without one; it cannot be run; it was not run yet."""
@@ -138,9 +136,7 @@ class Cell(msgspec.Struct, frozen=True):
         """The command that repeats the run that is shown, or runs the item if there is none."""
         if self.shown is not None and self.shown.repeat:
             return self.shown.repeat
-        item = self.item
-        words = ["lab", "run", item.scenario, *(["--on", item.on] if item.on != AUTO else [])]
-        return shlex.join([*words, *(word for setting in item.settings for word in ("--set", setting))])
+        return self.item.command()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, without the single runs."""

@@ -30,8 +30,6 @@ class LoadedScenario:
 
     name: str
     """The name of its file, without directory and suffix."""
-    path: Path | None
-    """Its file; None if it came as text."""
     scenario: Scenario
     """The validated model, overrides included."""
     overrides: tuple[str, ...]
@@ -49,18 +47,16 @@ def load_scenario(path_or_name: str | Path, overrides: Iterable[str] = ()) -> Lo
     Raises LabError, exit code 2, for whatever is wrong: its `where` names file, line, column and key.
     """
     path = find(path_or_name)
-    return load_text(read(path), displayed(path), overrides, path=path)
+    return _loaded(read(path), displayed(path), tuple(overrides), path.stem)
 
 
-def load_text(
-    text: str, source: str, overrides: Iterable[str] = (), *, path: Path | None = None
-) -> LoadedScenario:
+def load_text(text: str, source: str, overrides: Iterable[str] = ()) -> LoadedScenario:
     """The scenario in `text`; `source` says in errors where the text comes from. Raises LabError."""
-    return _loaded(text, source, tuple(overrides), path)
+    return _loaded(text, source, tuple(overrides), Path(source).stem)
 
 
 @lru_cache(maxsize=256)  # a suite asks for the same scenarios again and again; all of a scenario is immutable
-def _loaded(text: str, source: str, given: tuple[str, ...], path: Path | None) -> LoadedScenario:
+def _loaded(text: str, source: str, given: tuple[str, ...], name: str) -> LoadedScenario:
     root = compose(text, source)
     if root is None:
         raise LabError("the scenario is empty", where=source, expected=_EXPECTED, hint=_HINT)
@@ -72,8 +68,7 @@ def _loaded(text: str, source: str, given: tuple[str, ...], path: Path | None) -
         scenario = Scenario.model_validate(_of_other_steps(plain(root), given))
     except ValidationError as error:
         raise explain(error, root) from error
-    name = (path or Path(source)).stem
-    return LoadedScenario(name=name, path=path, scenario=scenario, overrides=given)
+    return LoadedScenario(name=name, scenario=scenario, overrides=given)
 
 
 def _of_other_steps(data: Any, overrides: tuple[str, ...]) -> Any:

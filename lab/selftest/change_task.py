@@ -57,7 +57,7 @@ class _Simulated(NamedTuple):
 
 
 def _simulate(name: str, scenario: Scenario) -> _Simulated:
-    verdict, aborted, _, history = simulated(LoadedScenario(name, None, _impatient(scenario), ()), SEED)
+    verdict, aborted, _, history = simulated(LoadedScenario(name, _impatient(scenario), ()), SEED)
     compared = compare(verdict, history, scenario)
     found = [each.name for seen in verdict.properties.values() for each in seen.violations]
     return _Simulated(

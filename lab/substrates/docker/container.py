@@ -103,23 +103,22 @@ class Container:
         return bool(api.inspect_container(self.id)["State"]["Paused"])
 
     async def kill(self) -> None:
-        """SIGKILL its first process, and with it all others. That it is gone already is no error."""
-        if self.by_signal:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        else:
-            self._frozen = False
-            with contextlib.suppress(UnknownOutcome):
-                await self._engine.call(lambda api: api.kill(self.id, "SIGKILL"))
+        """SIGKILL its first process, and with it all others."""
+        self._frozen = False
+        await self._signal_first(signal.SIGKILL)
 
     async def interrupt(self) -> None:
-        """SIGINT to its first process. That it is gone already is no error."""
+        """SIGINT to its first process."""
+        await self._signal_first(signal.SIGINT)
+
+    async def _signal_first(self, number: signal.Signals) -> None:
+        """Signal its first process. That it is gone already is no error."""
         if self.by_signal:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGINT)
+                os.kill(self.pid, number)
         else:
             with contextlib.suppress(UnknownOutcome):
-                await self._engine.call(lambda api: api.kill(self.id, "SIGINT"))
+                await self._engine.call(lambda api: api.kill(self.id, number.name))
 
     async def ended(self) -> int:
         """Wait for its end and return its exit code."""
