@@ -28,8 +28,8 @@ def instant(since_start_ns: int) -> str:
 
 
 def listed(names: Iterable[str], last: str = "and") -> str:
-    """Names as a sentence lists them: `A`, `A and B`, `A, B and C`."""
-    *before, end = names
+    """Names as a sentence lists them: `A`, `A and B`, `A, B and C`; nothing of none."""
+    *before, end = tuple(names) or ("",)
     return f"{', '.join(before)} {last} {end}" if before else end
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from checker.words import listed
 from lab.examine.about_nodes import taken_by, tries_of
 from lab.examine.evidence import Operation
 from lab.examine.probes import EXTENSIONS, NotShown, Probes, Profile, ending, first, granted, lock_key
 from lab.examine.programs import ALICE, BOB, MS_NS
-from lab.examine.seen import Request, Seen, listed, milliseconds
+from lab.examine.seen import Request, Seen, milliseconds
 
 TTLS_MS: Final = (1500, 1234, 700)
 """Leases with fractions of a second, and below one."""
-SLOW_NS: Final = 10 * MS_NS
-"""By how much each direction is slower where replies are slow: less than any time-out."""
 HOURS_NS: Final = 7_200_000 * MS_NS
 NOISE_NS: Final = 2 * MS_NS
 """By how much two measurements may differ that only other latencies tell apart."""
@@ -40,7 +39,7 @@ def expiry(probes: Probes, profile: Profile) -> str:
     ttl_ns = probes.setting.ttl_ns
     left = _kept_ms(probes.alone())
     ttl_ms = ttl_ns // MS_NS
-    profile.expires, profile.expiry_ms = left is not None, left
+    profile.expires = left is not None
     if left is None:
         return f"Keys of a lease of {ttl_ms} ms have no expiry."
     return f"Keys of a lease of {ttl_ms} ms are kept for {left} ms."
@@ -93,7 +92,7 @@ def validity(probes: Probes, profile: Profile) -> str:
         f"A lease of {milliseconds(ttl_ns)} ends for its client {milliseconds(claimed_ns)} after the call: "
         f"{_margin(margin_ns)}"
     )
-    later_ns = _claimed_ns(granted(probes.slow(SLOW_NS))) - claimed_ns
+    later_ns = _claimed_ns(granted(probes.slow())) - claimed_ns
     if abs(later_ns) <= NOISE_NS:
         return f"{sentence}, and it is counted from before the requests."
     since = "counted from the replies" if later_ns > 0 else "shorter by more than the requests took"
@@ -205,7 +204,7 @@ def extended_validity(probes: Probes, profile: Profile) -> str:
     sentence = f"An extended lease ends for its client {milliseconds(claimed_ns)} after the call"
     if claimed_ns > ttl_ns + NOISE_NS:
         sentence += f": longer than the lease of {milliseconds(ttl_ns)}"
-    slow = first(probes.slow(SLOW_NS), ALICE, "extend")
+    slow = first(probes.slow(), ALICE, "extend")
     if slow.how != "ok":
         return f"{sentence}; with slower replies an extension {ending(slow)}."
     later_ns = _claimed_ns(slow) - claimed_ns
@@ -239,7 +238,6 @@ def extension_limit(probes: Probes, profile: Profile) -> str:
     good = next((at for at, each in enumerate(made) if each.how != "ok"), len(made))
     if good == len(made):
         return f"A lease was extended {good} times; no limit was seen."
-    profile.extensions_max = good
     return f"A lease was extended {good} of {EXTENSIONS} times; the next extension {ending(made[good])}."
 
 
@@ -249,7 +247,8 @@ def extension_quorum(probes: Probes, profile: Profile) -> str:
     if not profile.extends:
         return "None: a lease cannot be extended."
     used = profile.must_use_nodes()
-    made = [(first(seen, ALICE, "extend"), seen) for seen in _extended_cuts(probes, used)]
+    cuts = [probes.extended_cut(used[len(used) - count :]) for count in range(len(used) + 1)]
+    made = [(first(seen, ALICE, "extend"), seen) for seen in cuts]
     good = [count for count, (each, _) in enumerate(made) if each.how == "ok"]
     if not good:
         raise NotShown("an extension failed even with all nodes reached")
@@ -262,10 +261,6 @@ def extension_quorum(probes: Probes, profile: Profile) -> str:
     times = max((targets.count(name) for name in used), default=0)
     sends = "sends to each once" if times == 1 else f"sends to each {times} times"
     return f"{sentence}; if none answers, it {sends} and {ending(last)}."
-
-
-def _extended_cuts(probes: Probes, used: tuple[str, ...]) -> list[Seen]:
-    return [probes.extended_cut(used[len(used) - count :]) for count in range(len(used) + 1)]
 
 
 def late_extension(probes: Probes, profile: Profile) -> str:

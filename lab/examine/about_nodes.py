@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from checker.words import listed
+from lab.addresses import Address
+from lab.errors import UnknownOutcome
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.probes import NotShown, Probes, Profile, ending, first, granted, lock_key, took_ns
-from lab.examine.programs import ALICE, BOB
-from lab.examine.seen import Request, Seen, listed, milliseconds
-from lab.examine.twins import requests_to_twins
+from lab.examine.programs import ALICE, BOB, MS_NS, Setting
+from lab.examine.seen import Request, Seen, milliseconds
+from lab.search.runner import TrialRun
+from lab.search.trial import Round, Trial
 
 
 def nodes(probes: Probes, profile: Profile) -> str:
@@ -47,13 +51,44 @@ def _way(seen: Seen, acquire: Operation) -> list[list[str]]:
     return [targets for _, targets in seen.sendings(acquire)]
 
 
+class _TwinRun(TrialRun):
+    """A trial whose clients reach the second node under its own name at the first one's host and port."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__(trial, "direct", watch=True)
+        first, second = trial.node_names[:2]
+        for client in trial.clients:
+            twin, link = self._cluster.link(client, first).address, self._cluster.link(client, second)
+            link.address = Address(second, twin.host, twin.port)
+
+
+def _requests_to_twins(setting: Setting) -> int | None:
+    """How often an acquire sends its first request, in the same words, to the node that is given for two.
+
+    None if the acquire did not end, or could not be called.
+
+    Raises:
+        SimulationError: the lock reached out of the simulation.
+    """
+    trial = setting.with_clients({ALICE: (Round(0, MS_NS),)}, demand=False)
+    try:
+        seen = Seen(_TwinRun(trial).run())
+    except UnknownOutcome:
+        return None
+    acquires = seen.of(ALICE, "acquire")
+    if not acquires or acquires[0].how == "open":
+        return None
+    there = [each.sent.words for each in seen.during(acquires[0]) if each.node == trial.node_names[0]]
+    return len([words for words in there if words == there[0]])
+
+
 def equal_addresses(probes: Probes, profile: Profile) -> str:
     """Whether an address that is given twice counts as two nodes."""
     if not profile.nodes_asked:
         raise NotShown("no acquire asked a node")
     if profile.nodes_asked < 2:
         return "It asks one node."
-    asked = requests_to_twins(probes.setting)
+    asked = _requests_to_twins(probes.setting)
     if asked is None:
         raise NotShown("an acquire on nodes of which two have one address did not end, or failed")
     if asked == 0:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from checker.words import listed
 from lab.examine.evidence import NEVER
 from lab.examine.probes import NotShown, Probes, Profile, ending, first, granted, lock_key
 from lab.examine.programs import ALICE, BOB
-from lab.examine.seen import SCRIPTS, Request, Seen, listed
+from lab.examine.seen import SCRIPTS, Request, Seen
 from lab.locks import lock_class
 
 READS: Final = ("GET", "HGET", "HEXISTS", "GETDEL", "HMGET")
@@ -30,7 +31,7 @@ def release(probes: Probes, profile: Profile) -> str:
     profile.release = listed(dict.fromkeys(each.form for each in asked)) if asked else "nothing"
     if not asked:
         return f"A release sends nothing, and {ending(given_back)}; keys are kept on {', '.join(kept)}."
-    profile.compares_on_release = compares = _compares(asked, key)
+    compares = _compares(asked, key)
     how = "after a look at the value" if compares else "without a look at the value"
     if compares and not any(each.sent.name in SCRIPTS for each in asked if key in each.deleted()):
         how = "after a look at the value in an earlier request,"
@@ -62,7 +63,6 @@ def late_release(probes: Probes, profile: Profile) -> str:
         raise NotShown("no other client held the lock when the release came")
     key, asked = lock_key(seen), seen.during(late)
     if not asked:
-        profile.late_release_deletes = False
         return f"A late release sends nothing, and {ending(late)}."
     theirs = seen.wrote_at(granted(seen, BOB), key)
     hit = sorted(
@@ -72,7 +72,6 @@ def late_release(probes: Probes, profile: Profile) -> str:
             if key in each.deleted() and theirs.get(each.node) == each.before[key][0]
         }
     )
-    profile.late_release_deletes = bool(hit)
     if hit:
         return f"A late release deletes the next holder's key on {', '.join(hit)}, and {ending(late)}."
     return f"A late release leaves the next holder's key alone, and {ending(late)}."

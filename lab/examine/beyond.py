@@ -35,7 +35,7 @@ def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
 def fast_clocks(setting: Setting) -> Iterator[Trial]:
     """Nodes' clocks run 0.8 % off; each client reaches a majority, with one node in common, or all nodes."""
     long = setting.with_ttl(LONG_TTL_NS)
-    names = tuple("ABCDEFG"[: setting.nodes])
+    names = setting.names
     majority = setting.nodes // 2 + 1
     first, last = names[:majority], names[-majority:]
     shared = tuple(name for name in first if name in last)
@@ -92,7 +92,7 @@ def late_votes(setting: Setting) -> Iterator[Trial]:
 
     All nodes keep the key by then, and those that answered late count as much as the others.
     """
-    names = tuple("ABCDEFG"[: setting.nodes])
+    names = setting.names
     minority = (setting.nodes - 1) // 2
     trial = setting.trial(_named("extended"))
     for late, jumping in ((names[-minority:], names[0]), (names[:minority], names[-1])) if minority else ():
@@ -105,7 +105,7 @@ def late_votes(setting: Setting) -> Iterator[Trial]:
 def node_clocks(setting: Setting) -> Iterator[Trial]:
     """The clock of one node, or of a minority, jumps while Alice holds the lock."""
     past_ns = setting.ttl_ns + S_NS
-    names = tuple("ABCDEFG"[: setting.nodes])
+    names = setting.names
     minority = max(1, (setting.nodes - 1) // 2)
     for program in ("contend", "whole lease", "extended"):
         trial = setting.trial(_named(program))
@@ -120,7 +120,7 @@ def forgetting(setting: Setting) -> Iterator[Trial]:
 
     Or all restart with their data, and without the scripts that they were sent, which no file keeps.
     """
-    names = tuple("ABCDEFG"[: setting.nodes])
+    names = setting.names
     minority = max(1, (setting.nodes - 1) // 2)
     for program in ("contend", "whole lease", "in turns"):
         trial = setting.trial(_named(program))

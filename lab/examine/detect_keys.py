@@ -38,10 +38,10 @@ def deletes_others(evidence: Evidence) -> Iterator[Cause]:
         if _compared(evidence, entry):
             token = "the token of that lease" if own else f"{whose(owner)} token"
             seen += f"it sent {token} to compare the key with"
-            yield Cause("others-token", seen, entry.time_ns, entry)
+            yield Cause("others-token", seen, entry)
         else:
             seen += f"{said(entry)} without comparing the token"
-            yield Cause("deletes-others-key", seen, entry.time_ns, entry)
+            yield Cause("deletes-others-key", seen, entry)
 
 
 def _compared(evidence: Evidence, entry: Executed) -> bool:
@@ -101,7 +101,7 @@ def overwrites(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(entry.client)} {_NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} replaced "
             f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} does not {lacks}"
         )
-        yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry.time_ns, entry)
+        yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry)
 
 
 def _both_numbers(key: str, old: str, new: str) -> bool:
@@ -121,7 +121,7 @@ def recreates(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(entry.client)} extension at {evidence.at(entry.time_ns)} set the key anew on "
                 f"{listed(nodes)}, where it was gone"
             )
-            yield Cause("recreates-key", seen, entry.time_ns, entry)
+            yield Cause("recreates-key", seen, entry)
 
 
 def extends_others(evidence: Evidence) -> Iterator[Cause]:
@@ -143,7 +143,7 @@ def extends_others(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(entry.client)} {_NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} prolonged "
             f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
         )
-        yield Cause("extends-others-key", seen, entry.time_ns, entry)
+        yield Cause("extends-others-key", seen, entry)
 
 
 def _is_refused_anew(evidence: Evidence, entry: Executed, value: str) -> bool:
@@ -179,7 +179,7 @@ def _set_again(evidence: Evidence) -> Iterator[Cause]:
             tries = " and ".join(evidence.at(each.time_ns) for each in (earlier, entry))
             value = entry.words[2][:24]
             seen = f"{whose(entry.client)} tries at {tries} set the same value {value!r}"
-            yield Cause("same-token", seen, earlier.time_ns, earlier)
+            yield Cause("same-token", seen, earlier)
 
 
 def _deletes_for_another(evidence: Evidence, again: Executed) -> bool:
@@ -238,7 +238,7 @@ def no_expiry(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(operation.client)} key has no expiry on {listed(nodes)} after its {operation.f} at "
                 f"{evidence.at(operation.called_ns)}"
             )
-            yield Cause("no-expiry", seen, operation.called_ns, operation)
+            yield Cause("no-expiry", seen, operation)
 
 
 def short_expiry(evidence: Evidence) -> Iterator[Cause]:
@@ -271,7 +271,7 @@ def _wrong_expiry(evidence: Evidence, is_wrong: Callable[[int], bool]) -> Iterat
                     f"{evidence.at(entry.time_ns)} gave the key {left_ms} ms on {entry.node}, by "
                     f"{said(entry)}; the lease is {ttl_ms:.0f} ms"
                 )
-                yield Cause("wrong-expiry", seen, entry.time_ns, entry)
+                yield Cause("wrong-expiry", seen, entry)
 
 
 def ends_early(evidence: Evidence) -> Iterator[Cause]:
@@ -292,7 +292,7 @@ def ends_early(evidence: Evidence) -> Iterator[Cause]:
             f"{who(entry.client)} gave its own key away on {listed(nodes)} at {evidence.at(entry.time_ns)} "
             f"({said(entry)}) while its lease lasted"
         )
-        yield Cause("ends-lease-early", seen, entry.time_ns, entry)
+        yield Cause("ends-lease-early", seen, entry)
 
 
 def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
@@ -304,7 +304,7 @@ def refused_by_own(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(operation.client)} {entry.name} at {evidence.at(entry.time_ns)} {met} its own key on "
             f"{entry.node}, which it had set at {evidence.at(first_ns)}"
         )
-        yield Cause("leaves-keys", seen, entry.time_ns, entry)
+        yield Cause("leaves-keys", seen, entry)
 
 
 def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
@@ -328,7 +328,7 @@ def refused_by_earlier_try(evidence: Evidence) -> Iterator[Cause]:
                 f"{entry.node} by the key of its own try at {evidence.at(earlier.time_ns)}, and nothing "
                 "was sent to undo that"
             )
-            yield Cause("leaves-keys", seen, entry.time_ns)
+            yield Cause("leaves-keys", seen)
         for _, old, new in entry.changes():
             if old is None and new is not None and new in entry.words and id(entry) not in overtaken:
                 own[where] = entry, new
@@ -383,4 +383,4 @@ def renews_after_release(evidence: Evidence) -> Iterator[Cause]:
                     f"{whose(entry.client)} {entry.name} at {evidence.at(entry.time_ns)} renewed the key "
                     f"on {entry.node} after its release had ended at {evidence.at(release.ended_ns)}"
                 )
-                yield Cause("renews-after-release", seen, entry.time_ns, entry)
+                yield Cause("renews-after-release", seen, entry)

@@ -25,7 +25,7 @@ def too_few_votes(evidence: Evidence) -> Iterator[Cause]:
                 f"{who(grant.client)} was granted the lock at {evidence.at(grant.ended_ns)} with its key "
                 f"{where}, of {counted_nodes(of)}; {of // 2 + 1} {'is' if of == 1 else 'are'} needed"
             )
-            yield Cause("too-few-votes", seen, grant.ended_ns, grant)
+            yield Cause("too-few-votes", seen, grant)
 
 
 def _expired_meanwhile(evidence: Evidence, grant: Operation) -> bool:
@@ -47,12 +47,12 @@ def not_kept(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(operation.client)} extension at {evidence.at(operation.called_ns)} counts as a "
                 f"success, but the key has its new time {where}, of {counted_nodes(trial.nodes)}"
             )
-            yield Cause("extension-not-kept", seen, operation.called_ns, operation)
+            yield Cause("extension-not-kept", seen, operation)
 
 
 def _believes_after(evidence: Evidence, extension: Operation) -> bool:
     """Whether an extension that failed is believed in: the lease outlives its first time."""
-    grant = next((each for each in evidence.grants() if each.grant_id == extension.grant_id), None)
+    grant = evidence.grant_of(extension.grant_id)
     if grant is None:
         return False
     end_ns = grant.ended_ns + evidence.outcome.trial.ttl_ns
@@ -85,7 +85,7 @@ def over_at_return(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(each.client)} {each.f} of {evidence.at(each.called_ns)} succeeded after "
                 f"{took_ns / 1e9:.2f} s, when its key lay on {len(nodes)} of {trial.nodes} nodes"
             )
-            yield Cause(kind, seen, each.called_ns, each)
+            yield Cause(kind, seen, each)
 
 
 def late_deadline(evidence: Evidence) -> Iterator[Cause]:
@@ -110,7 +110,7 @@ def late_deadline(evidence: Evidence) -> Iterator[Cause]:
                 if claimed_ns > 0
                 else f"returned a lease that had ended {-claimed_ns / MS_NS:.0f} ms before"
             )
-            yield Cause(kind, seen, operation.ended_ns, operation)
+            yield Cause(kind, seen, operation)
 
 
 def _beyond(over_ms: float) -> str:
@@ -137,7 +137,7 @@ def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
             if len(nodes) < majority:
                 kind = "extension-not-kept"
                 seen += f", which it has prolonged on {f'{listed(nodes)} only' if nodes else 'no node'}"
-        yield Cause(kind, seen, event["time_ns"])
+        yield Cause(kind, seen)
 
 
 def _prolonged_on(evidence: Evidence, extension: Operation) -> list[str]:
@@ -202,7 +202,7 @@ def renews_another(evidence: Evidence) -> Iterator[Cause]:
                     f"{whose(check.client)} lease of {evidence.at(grant.ended_ns)} is renewed at "
                     f"{evidence.at(entry.time_ns)} under the token of an earlier one, and its key runs out"
                 )
-                yield Cause("extension-not-kept", seen, entry.time_ns, entry)
+                yield Cause("extension-not-kept", seen, entry)
 
 
 def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:
@@ -210,7 +210,7 @@ def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:
     for check in evidence.operations:
         if check.f != "held" or check.event.get("value") != "yes":
             continue
-        grant = next((each for each in evidence.grants() if each.grant_id == check.grant_id), None)
+        grant = evidence.grant_of(check.grant_id)
         if grant is None:
             continue
         end_ns = _last_end_ns(evidence, grant, check.ended_ns)
@@ -221,7 +221,7 @@ def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:
                 f"asked at {evidence.at(check.called_ns)}, {whose(check.client)} lock said that it is held, "
                 f"{late_ms:.0f} ms after its lease was over"
             )
-            yield Cause(kind, seen, check.called_ns)
+            yield Cause(kind, seen)
 
 
 def _last_end_ns(evidence: Evidence, grant: Operation, before_ns: int) -> int:
@@ -255,7 +255,7 @@ def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
                 f"{who(each.client)} {what} at {evidence.at(each.ended_ns)} after asking "
                 f"{listed(sorted(asked)) if asked else 'none'} only, of {trial.nodes} nodes"
             )
-            yield Cause("too-few-nodes-asked", seen, each.ended_ns, each)
+            yield Cause("too-few-nodes-asked", seen, each)
 
 
 def deadline_moves(evidence: Evidence) -> Iterator[Cause]:
@@ -272,7 +272,7 @@ def deadline_moves(evidence: Evidence) -> Iterator[Cause]:
                 f"ends at {evidence.at(check.called_ns + left_ns)}, {moved_ns / MS_NS:.0f} ms later than "
                 "it had said before"
             )
-            yield Cause("deadline-moves", seen, check.called_ns)
+            yield Cause("deadline-moves", seen)
 
 
 def _said_of_its_end(evidence: Evidence, check: Operation) -> list[Operation]:

@@ -41,7 +41,7 @@ def mistakes_reply(evidence: Evidence) -> Iterator[Cause]:
                 f"the same connection its {owed.f} of {evidence.at(owed.called_ns)}, which "
                 f"{ended(evidence, owed)}, had left a reply to be read"
             )
-            yield Cause("mistakes-reply", seen, operation.ended_ns, executed or operation)
+            yield Cause("mistakes-reply", seen, executed or operation)
 
 
 def _written_during(evidence: Evidence, operation: Operation) -> set[str]:
@@ -79,7 +79,7 @@ def goes_on(evidence: Evidence) -> Iterator[Cause]:
                 f"but a task of it went on, and its {entry.name} of {evidence.at(entry.sent.time_ns)} took "
                 f"the lock on {entry.node} for nobody"
             )
-            yield Cause("goes-on", seen, entry.time_ns, entry)
+            yield Cause("goes-on", seen, entry)
 
 
 def ended(evidence: Evidence, operation: Operation) -> str:
@@ -105,7 +105,7 @@ def counts_twice(evidence: Evidence) -> Iterator[Cause]:
                 f"{entry.node}, by {entry.name} at {evidence.at(earlier.time_ns)} and at "
                 f"{evidence.at(entry.time_ns)}; its release takes one off"
             )
-            yield Cause("counts-twice", seen, entry.time_ns, entry)
+            yield Cause("counts-twice", seen, entry)
 
 
 def overtaken(evidence: Evidence) -> Iterator[Cause]:
@@ -121,7 +121,7 @@ def overtaken(evidence: Evidence) -> Iterator[Cause]:
                 f"{entry.node} at {evidence.at(entry.time_ns)}, after the {undoing.name} of "
                 f"{evidence.at(undoing.sent_ns)} that was to undo it"
             )
-            yield Cause("leaves-keys", seen, entry.time_ns, entry)
+            yield Cause("leaves-keys", seen, entry)
 
 
 def set_after_undo(evidence: Evidence) -> Iterator[tuple[Executed, Executed, str]]:

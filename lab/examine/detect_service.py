@@ -55,7 +55,7 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
                     f"{setting} on {listed(nodes)}, where it still lies at {evidence.at(refused.called_ns)}, "
                     "though no client holds the lock"
                 )
-                yield Cause("leaves-keys", seen, refused.called_ns, by)
+                yield Cause("leaves-keys", seen, by)
 
 
 def _left_by(evidence: Evidence, owner: str, node: str, time_ns: int) -> tuple[Executed | None, str]:
@@ -82,7 +82,7 @@ def stops_releasing(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(release.client)} key lies on {listed(nodes)} at {evidence.at(refused.called_ns)}, "
             f"though its release of {evidence.at(release.called_ns)} could have reached them"
         )
-        yield Cause("leaves-keys", seen, release.called_ns)
+        yield Cause("leaves-keys", seen)
 
 
 def _was_unanswered(evidence: Evidence, client: str, refused: Operation) -> bool:
@@ -137,10 +137,10 @@ def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
         if away or each.f != "acquire":
             why = f", with {listed(away)} away" if away else ""
             seen = f"{whose(each.client)} {each.f} took {lasted_ns / 1e9:.1f} s{why}"
-            yield Cause("waits-too-long", seen, each.called_ns, each)
+            yield Cause("waits-too-long", seen, each)
         elif (free_ns := _free_ns(evidence, each, of_anybody=True)) > bound_ns:
             seen = f"{whose(each.client)} acquire waited on for {free_ns / 1e9:.1f} s with the lock free"
-            yield Cause("sleeps-on", seen, each.called_ns, each)
+            yield Cause("sleeps-on", seen, each)
 
 
 def _away(evidence: Evidence, waiting: Operation, bound_ns: int) -> list[str]:
@@ -199,7 +199,7 @@ def needs_all(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(failed[-1].client)} acquire at {evidence.at(failed[-1].called_ns)} failed with only "
             f"{listed(sorted(away))} of {trial.nodes} nodes away"
         )
-        yield Cause("needs-all-nodes", seen, failed[-1].called_ns, failed[-1])
+        yield Cause("needs-all-nodes", seen, failed[-1])
 
 
 def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
@@ -220,7 +220,7 @@ def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(failed[-1].client)} attempts fail to the end, long after the {broke[0].kind} of "
             f"{listed(broke[0].nodes) if broke[0].nodes else broke[0].client}: {error[:120]}"
         )
-        yield Cause("does-not-recover", seen, failed[-1].called_ns, failed[-1])
+        yield Cause("does-not-recover", seen, failed[-1])
 
 
 def scripts_lost(evidence: Evidence) -> Iterator[Cause]:
@@ -232,7 +232,7 @@ def scripts_lost(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(each.client)} {each.f} at {evidence.at(each.called_ns)} failed, as a node that was "
                 f"restarted does not know the script: {error[:120]}"
             )
-            yield Cause("does-not-recover", seen, each.called_ns, each)
+            yield Cause("does-not-recover", seen, each)
 
 
 def asks_nobody(evidence: Evidence) -> Iterator[Cause]:
@@ -246,14 +246,14 @@ def asks_nobody(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(each.client)} acquire at {evidence.at(each.called_ns)} was refused, and no node had "
                 "been asked"
             )
-            yield Cause("asks-nobody", seen, each.called_ns, each)
+            yield Cause("asks-nobody", seen, each)
 
 
 def raised(evidence: Evidence) -> Iterator[Cause]:
     """An exception that a lock may not raise."""
     for failure in evidence.outcome.failures:
         seen = f"{whose(failure.client)} {failure.f} at {evidence.at(failure.time_ns)} raised {failure.error}"
-        yield Cause("wrong-error", seen, failure.time_ns)
+        yield Cause("wrong-error", seen)
 
 
 def hangs(evidence: Evidence) -> Iterator[Cause]:
@@ -268,9 +268,9 @@ def hangs(evidence: Evidence) -> Iterator[Cause]:
             free_ns = _free_ns(evidence, each, of_anybody=True) if asked else 0
             if free_ns > bound_ns and not _away(evidence, each, bound_ns):
                 seen += f", with the lock free for {free_ns / 1e9:.1f} s"
-                yield Cause("sleeps-on", seen, each.called_ns, each)
+                yield Cause("sleeps-on", seen, each)
             else:
-                yield Cause("hangs", seen, each.called_ns, each)
+                yield Cause("hangs", seen, each)
 
 
 def _end_ns(evidence: Evidence) -> int:

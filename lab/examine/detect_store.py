@@ -23,7 +23,7 @@ def fences(evidence: Evidence) -> Iterator[Cause]:
                 f"{who(grant.client)} was granted fence {fence} at {evidence.at(grant.ended_ns)}, after "
                 f"{who(before.client)} had got fence {before.event['fence']}"
             )
-            yield Cause("fence-not-increasing", seen, grant.ended_ns, _drawn_by(evidence, grant, fence))
+            yield Cause("fence-not-increasing", seen, _drawn_by(evidence, grant, fence))
         before = grant
     for earlier, later in overtaken_grants(evidence):
         fence, began_ns = later.event["fence"], evidence.began_ns(later) or 0
@@ -31,7 +31,7 @@ def fences(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(later.client)} key was set at {evidence.at(began_ns)}, after {who(earlier.client)} had "
             f"been granted fence {earlier.event['fence']}, and its own fence is {fence}"
         )
-        yield Cause("fence-not-increasing", seen, began_ns)
+        yield Cause("fence-not-increasing", seen)
 
 
 def _drawn_by(evidence: Evidence, grant: Operation, fence: object) -> Executed | Operation:
@@ -56,7 +56,7 @@ def stale_store(evidence: Evidence) -> Iterator[Cause]:
                 f"the store accepted {whose(write.client)} write with fence {fence} at "
                 f"{evidence.at(write.ended_ns)}, after one of {whose(by)} with fence {highest}"
             )
-            yield Cause("store-accepts-stale", seen, write.ended_ns)
+            yield Cause("store-accepts-stale", seen)
         if fence > highest:
             highest, by = fence, write.client
 
@@ -75,7 +75,7 @@ def stale_token(evidence: Evidence) -> Iterator[Cause]:
                 f"the store accepted {whose(write.client)} write (version {based_on}) at "
                 f"{evidence.at(write.ended_ns)}, although {who(written.client)} had announced its token since"
             )
-            yield Cause("store-accepts-stale", seen, write.ended_ns)
+            yield Cause("store-accepts-stale", seen)
         written = write
 
 
@@ -92,7 +92,7 @@ def stale_reads(evidence: Evidence) -> Iterator[Cause]:
                 f"{whose(each.client)} read at {evidence.at(each.called_ns)} shows version "
                 f"{each.event['version_read']}, after version {version} had been acknowledged"
             )
-            yield Cause("store-reads-stale", seen, each.called_ns)
+            yield Cause("store-reads-stale", seen)
 
 
 def mixes_keys(evidence: Evidence) -> Iterator[Cause]:

@@ -30,7 +30,7 @@ def returns_released(evidence: Evidence) -> Iterator[Cause]:
             f"{whose(grant.client)} acquire at {evidence.at(grant.called_ns)} asked no node, and returned "
             f"the lease that {who(grant.client)} had released at {evidence.at(released.called_ns)}"
         )
-        yield Cause("returns-released", seen, grant.ended_ns, released)
+        yield Cause("returns-released", seen, released)
 
 
 def releases_another(evidence: Evidence) -> Iterator[Cause]:
@@ -45,7 +45,7 @@ def releases_another(evidence: Evidence) -> Iterator[Cause]:
             f"{evidence.at(_granted_ns(evidence, release, own))}, named the token of the lease of "
             f"{evidence.at(other.ended_ns)}"
         )
-        yield Cause("others-token", seen, release.called_ns, release)
+        yield Cause("others-token", seen, release)
 
 
 def _named(evidence: Evidence, release: Operation) -> Operation | None:

@@ -25,7 +25,6 @@ class Cause:
 
     kind: str
     seen: str
-    time_ns: int = 0
     by: Executed | Operation | None = None
     places: tuple[Place, ...] = ()
 

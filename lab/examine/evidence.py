@@ -162,6 +162,10 @@ class Evidence:
         """The acquires that succeeded."""
         return (each for each in self.operations if each.f == "acquire" and each.how == "ok")
 
+    def grant_of(self, grant_id: str) -> Operation | None:
+        """The acquire that succeeded with this grant."""
+        return next((each for each in self.grants() if each.grant_id == grant_id), None)
+
     def began_ns(self, grant: Operation) -> int | None:
         """When a majority of the nodes had the token of a grant: it was not granted before; None: not known.
 

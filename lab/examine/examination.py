@@ -135,11 +135,6 @@ class Examination:
             self._try(part, job)
             yield part, job
 
-    def try_one(self, part: Part, trial: Trial) -> None:
-        """Run one trial and see what came of it. Raises ``OutOfTime``."""
-        for _ in self.try_each([(part, trial)]):
-            pass
-
     def _try(self, part: Part, job: Job[Tried]) -> None:
         """See what came of a trial, or that it could not be run. Raises ``OutOfTime``."""
         self._check_time()

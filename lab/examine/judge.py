@@ -95,22 +95,13 @@ def _out_of_action(outcome: Outcome) -> set[str]:
     }
 
 
-def _start_ns(outcome: Outcome) -> int:
-    return int(outcome.events[0]["time_ns"]) if outcome.events else 0
-
-
 def _seconds(outcome: Outcome, time_ns: int) -> str:
-    return f"{(time_ns - _start_ns(outcome)) / 1e9:.2f} s"
+    return f"{(time_ns - outcome.events[0]['time_ns']) / 1e9:.2f} s"
 
 
 FOR_EVER_NS: Final = 1 << 62
 DRIFT_BORNE_PPM: Final = 9_000
 """Up to this rate of drift a margin of 1 % of the TTL is enough."""
-
-
-def is_within_assumptions(trial: Trial) -> bool:
-    """Whether no fault of this trial leaves what a correct lock may assume."""
-    return not labels(trial)
 
 
 def labels(trial: Trial) -> frozenset[str]:

@@ -160,7 +160,9 @@ def _keep_all(
                 interrupted = True
         path.unlink(missing_ok=True)
         narrated = written[at].defect if at < len(written) else defect
-        defects[at] = _as_trial(narrated, path) if interrupted else _too_late(narrated, path)
+        defects[at] = _as_trial(narrated, path)
+        if not interrupted:
+            defects[at] = replace(defects[at], replays=NO_TIME)
     return interrupted
 
 
@@ -178,11 +180,6 @@ def _replayed(
     if pictures and saved.replay is not None and saved.replay.seeds and not saved.replay.cut:
         _draw(kept, number, path, saved.replay.seeds[0])
     return defect
-
-
-def _too_late(defect: Defect, path: Path) -> Defect:
-    """A defect for which no time was left."""
-    return replace(_as_trial(defect, path), replays=NO_TIME)
 
 
 def _as_saved(defect: Defect, saved: search.Saved) -> Defect:

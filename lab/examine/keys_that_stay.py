@@ -147,7 +147,7 @@ def _refused(evidence: Evidence, over_ns: int) -> Iterator[Operation]:
 
 def _token_of(evidence: Evidence, grant_id: str) -> str | None:
     """The token of a grant, if its lock shows it."""
-    grant = next((each for each in evidence.grants() if each.grant_id == grant_id), None)
+    grant = evidence.grant_of(grant_id)
     token: Any = None if grant is None else grant.event.get("token")
     return str(token) if token else None
 

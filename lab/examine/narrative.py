@@ -7,9 +7,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from checker.words import listed
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.own_findings import all_violations
-from lab.examine.schedule_words import listed, what
+from lab.examine.schedule_words import what
 from lab.search.actor import KEY
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial

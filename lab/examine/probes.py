@@ -19,10 +19,11 @@ from lab.search.trial import Fault, OptionValue, Round, When
 
 SHORT_NS: Final = 100 * MS_NS
 """How long a lease is used where that does not matter."""
+SLOW_NS: Final = 10 * MS_NS
+"""By how much each direction is slower where replies are slow: less than any time-out."""
 EXTENSIONS: Final = 15
 """How often one lease is extended to see whether there is a limit."""
 LONG_TTL_NS: Final = 60_000 * MS_NS
-NAMES: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NOT_SHOWN: Final = "not shown"
 TOKEN_PER = Literal["try", "acquire", "client", "nothing"]
 
@@ -36,13 +37,11 @@ class Profile:
     - ``nodes_used``: every node that it sent something to, also when others are silent; ``nodes_asked``: how
       many of them an acquire asks.
     - ``quorum``: how many of ``nodes_used`` must be reached; ``quorum_of``: by the number of nodes.
-    - ``extension_quorum``: how many must be reached to extend; ``extensions_max``: how often a lease can be
-      extended, None if no limit was seen. ``extension``: the request that does it, in words.
+    - ``extension_quorum``: how many must be reached to extend. ``extension``: the request that does it, in
+      words.
     - ``blocking``: an acquire waits while another client holds the lock. ``tries``: how often it asks.
     - ``token_per``: what gets a token of its own; ``token_shared``: two clients had the same one.
-    - ``expiry_ms``: how long keys are kept for a lease of the setting's TTL; ``expires``: whether they end.
-    - ``release``: the requests that do it, in words. ``compares_on_release``: it looks at the value before it
-      deletes; ``late_release_deletes``: one that comes late deletes the key of the next holder.
+    - ``expires``: whether keys end. ``release``: the requests that do it, in words.
     - ``believes_late``: it says that a lease is held when that is over. ``wall_clock``: it reads the wall
       clock. ``watchdog``: it renews leases unasked.
     - ``gives_up_ns``: after how long an acquire ends if no node answers.
@@ -65,17 +64,13 @@ class Profile:
     token_per: TOKEN_PER | None = None
     token_shared: bool | None = None
     expires: bool | None = None
-    expiry_ms: int | None = None
     margin_ns: int | None = None
     believes_late: bool | None = None
     wall_clock: bool = False
     extension: str | None = None
     extension_quorum: int | None = None
-    extensions_max: int | None = None
     watchdog: bool | None = None
     release: str | None = None
-    compares_on_release: bool | None = None
-    late_release_deletes: bool | None = None
     scripts: str | None = None
 
     def must_extend(self) -> None:
@@ -218,17 +213,15 @@ class Probes:
         """Alice holds the lock for a moment, with another lease."""
         return self.see({ALICE: (Round(0, SHORT_NS),)}, ttl_ns=ttl_ns)
 
-    def slow(self, by_ns: int) -> Seen:
-        """Alice takes the lock, and extends her lease, over links that are slower by so much each way."""
-        names = tuple(NAMES[: self.setting.nodes])
-        slower = Fault("delay", When(), ALICE, names, by_ns=by_ns)
+    def slow(self) -> Seen:
+        """Alice takes the lock, and extends her lease, over links that are slower by `SLOW_NS` each way."""
+        slower = Fault("delay", When(), ALICE, self.setting.names, by_ns=SLOW_NS)
         return self.see({ALICE: (Round(0, 2 * SHORT_NS, 1),)}, (slower,))
 
     def restarted(self) -> Seen:
         """All nodes restart with their data, between two leases of Alice's; the second is extended."""
-        names = tuple(NAMES[: self.setting.nodes])
         when = When("start", after_ns=10 * SHORT_NS)
-        faults = tuple(Fault("crash", when, nodes=(name,), lasts_ns=SHORT_NS) for name in names)
+        faults = tuple(Fault("crash", when, nodes=(name,), lasts_ns=SHORT_NS) for name in self.setting.names)
         use = Round(0, 5 * SHORT_NS, 1)
         return self.see({ALICE: (use, replace(use, think_ns=15 * SHORT_NS))}, faults)
 

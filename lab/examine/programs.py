@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lab.scenario.types import NODE_NAMES
 from lab.search.trial import START_NS, Ending, Fault, OptionValue, Round, Trial, When
 
 MS_NS: Final = 1_000_000
@@ -152,7 +153,7 @@ class Setting:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its nodes."""
-        return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: self.nodes])
+        return NODE_NAMES[: self.nodes]
 
     def with_ttl(self, ttl_ns: int) -> Setting:
         """The same setting with another lease."""
@@ -199,7 +200,7 @@ def split(
     With ``at_open`` also while they open their locks; with ``refused`` connections to the others are refused.
     """
     when = When(after_ns=-START_NS if at_open else 0)
-    names = tuple("ABCDEFG"[: setting.nodes])
+    names = setting.names
     cuts = tuple(
         Fault("cut", when, client, lost, refused=refused)
         for client, lost in ((ALICE, names[of_alice:]), (BOB, names[: setting.nodes - of_bob]))

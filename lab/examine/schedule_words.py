@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
+from checker.words import listed
 from lab.durations import UNITS_NS, format_duration
 from lab.search.trial import Fault, Round, Trial, When
 
@@ -75,11 +75,6 @@ def duration(span_ns: int) -> str:
 def ordinal(number: int) -> str:
     """First, second, third, …"""
     return NTH[number] if 0 < number < len(NTH) else f"{number}th"
-
-
-def listed(names: Sequence[str]) -> str:
-    """A, B and C."""
-    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _rounds(rounds: tuple[Round, ...]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from checker.words import listed
 from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.search.runner import Outcome
 from lab.search.watch import Executed, State
@@ -88,12 +88,6 @@ def form_of(command: Executed) -> str:
         return command.name
     options = [word.upper() for word in command.words[3:] if word.upper() in SET_WORDS]
     return " ".join(["SET", *options])
-
-
-def listed(parts: Iterable[str]) -> str:
-    """``A, B and C``."""
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def milliseconds(duration_ns: float) -> str:

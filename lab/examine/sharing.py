@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.examine.programs import ALICE, BOB, Setting, split
+from lab.scenario.types import NODE_NAMES
 from lab.search.trial import Fault, Round, Trial, When
 
 SPLITS: Final = ((1, 1), (2, 2), (2, 3), (3, 2))
@@ -19,8 +20,7 @@ def shared(setting: Setting) -> Iterator[Trial]:
     """Both ask at once and share the nodes between them; one node is silent, or their number is even."""
     late_ns = setting.ttl_ns // 20
     for nodes, silent in ((setting.nodes, 1), (setting.nodes - 1, 0)):
-        names = tuple("ABCDEFG"[: nodes - silent])
-        gone = tuple("ABCDEFG"[nodes - silent : nodes])
+        names, gone = NODE_NAMES[: nodes - silent], NODE_NAMES[nodes - silent : nodes]
         half = len(names) // 2
         faults = [
             *(Fault("cut", When(), client, gone) for client in (ALICE, BOB) if gone),

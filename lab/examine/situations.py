@@ -78,14 +78,14 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         apart_at_open(setting) if kind.quorum else iter(()),
         away(setting, kind),
         chain(clocks(setting, profile), fast_clocks(setting)),
-        lost_majority(patient(setting, LONG_TTL_NS)) if kind.quorum and profile.extends else iter(()),
+        lost_majority(patient(setting)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),
         overtaken(setting) if kind.quorum else iter(()),
         released_late(setting),
         in_between(setting, fenced=kind.fenced, extends=profile.extends),
         late_answers(setting, extends=profile.extends),
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
-        lost_replies(patient(setting, LONG_TTL_NS), profile),
+        lost_replies(patient(setting), profile),
     ]
     if not is_driver(setting.lock):  # whose timers may tick all the hour
         groups.append(long_after(setting))
@@ -119,7 +119,7 @@ def away(setting: Setting, kind: Kind) -> Iterator[Trial]:
     names = setting.names
     minority = (len(names) - 1) // 2
     for long in (True, False):
-        of = patient(setting, LONG_TTL_NS) if long else setting
+        of = patient(setting) if long else setting
         ttl_ns = of.ttl_ns
         clients: dict[str, tuple[Round, ...]] = {
             ALICE: (Round(ttl_ns // 50, ttl_ns // 20), Round(ttl_ns // 5, ttl_ns // 20)),
@@ -346,7 +346,7 @@ def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]
     return [(nth, tuple(nodes)) for nth, nodes in sorted(found.items())]
 
 
-def patient(setting: Setting, ttl_ns: int) -> Setting:
-    """The same setting with another lease, and a lab that waits for a driver's answers for longer."""
+def patient(setting: Setting) -> Setting:
+    """The same setting with a long lease, and a lab that waits for a driver's answers for longer."""
     options = {**PATIENCE, **setting.options} if is_driver(setting.lock) else setting.options
-    return Setting(setting.lock, options, setting.nodes, ttl_ns, setting.fences)
+    return Setting(setting.lock, options, setting.nodes, LONG_TTL_NS, setting.fences)

@@ -5,11 +5,12 @@ How each finding is decided, and why that is sound, is in the checker's modules 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from checker.verdict import Outcome, Property, Verdict
+from checker.words import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +97,22 @@ def headline(verdict: Verdict) -> str:
     fenced = any(f.name in _OF_FENCES for name in harmed for f in verdict.properties[name].findings)
     named = [name for name in violated if name not in harmed or (fenced and name is Property.FENCING)]
     if not violated:
-        but = f"; not decided: {_listed(unknown)}" if unknown else ""
+        but = f"; not decided: {listed(unknown)}" if unknown else ""
         return f"No violation was found{but}."
     words = ""
     if named:
-        words = f"{_listed([_name(name) for name in named]).capitalize()} {_were(named)} violated"
+        were = "was" if len(named) == 1 else "were"
+        words = f"{listed([_name(name) for name in named]).capitalize()} {were} violated"
     elif all(seen.get(name) is Outcome.OK for name in _OF_THE_LOCK):
         words = "The lock kept its promise"
     if harmed:
         joint = ", and the" if named else "; the" if words else "The"
         words += f"{joint} resource was not protected"
-    return f"{words}: {_listed([PROMISES[name].broken for name in violated])}."
+    return f"{words}: {listed([PROMISES[name].broken for name in violated])}."
 
 
 def _name(name: Property) -> str:
     return str(name).replace("_", " ")
-
-
-def _were(names: Sequence[Property]) -> str:
-    return "was" if len(names) == 1 else "were"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
 FINDINGS: Final[Mapping[str, Meaning]] = {

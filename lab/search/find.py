@@ -120,7 +120,6 @@ class Search:
         seed: of all that is drawn.
         strategy: see the module.
         wire: how requests reach the nodes.
-        on_progress: told after each trial.
     """
 
     def __init__(
@@ -132,15 +131,14 @@ class Search:
         seed: int = 0,
         strategy: Strategy = "guided",
         wire: Wire = "direct",
-        on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self.space, self._finding, self._budget, self._seed = space, finding, budget, seed
         self._strategy, self.wire = strategy, wire
-        self.on_progress = on_progress
+        self.on_progress: Callable[[Progress], None] = lambda progress: None
+        """Called after each trial."""
         self._random = Random(seed)
         self._kept: list[tuple[int, int, Trial]] = []
         self._verdicts: dict[bytes, bool] = {}
-        self._runs = 0
         self._began = 0.0
         self._first: First | None = None
         self._best: Trial | None = None

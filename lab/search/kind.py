@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,9 +14,10 @@ from lab.durations import UNITS_NS
 from lab.errors import LabError
 from lab.locks import lock_class, service_of
 from lab.run.lock_properties import properties_of
+from lab.scenario.types import NODE_NAMES
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.space import DEFAULT, one_of
-from lab.search.trial import FOR_GOOD, START_NS, Fault, OptionValue, Round, Trial, When
+from lab.search.trial import FOR_GOOD, START_NS, Fault, Round, Trial, When
 from lab.substrates import AUTO
 
 OPENING: Final = frozenset(
@@ -41,9 +41,7 @@ HELD_NS: Final = 50 * UNITS_NS["ms"]
 SOON_NS: Final = 15 * UNITS_NS["ms"]
 
 
-def nodes_asked(
-    lock: str, options: Mapping[str, OptionValue] | None = None, nodes: int = DEFAULT.nodes
-) -> tuple[str, ...]:
+def nodes_asked(lock: str) -> tuple[str, ...]:
     """The nodes on which a lock does anything when one client takes it once, and nothing goes wrong.
 
     A connection alone does not count. It is asked in the simulation: no driver, and not inside ``trials``.
@@ -53,21 +51,19 @@ def nodes_asked(
         SimulationError: the lock's code reached out of the simulation.
         UnknownOutcome: the lock failed in a way of its own.
     """
-    trial = Trial(
-        lock, {"alice": (Round(0, HELD_NS),)}, nodes=nodes, ttl_ns=DEFAULT.ttl_ns, options=dict(options or {})
-    )
+    trial = Trial(lock, {"alice": (Round(0, HELD_NS),)}, nodes=DEFAULT.nodes, ttl_ns=DEFAULT.ttl_ns)
     with trials("resp"):
         return _asked(run_trial(trial, "resp", watch=True))
 
 
-def asks_at_once(lock: str, nodes: int = DEFAULT.nodes) -> bool:
+def asks_at_once(lock: str) -> bool:
     """Whether a lock asks all its nodes before one has answered: where none answers, it has asked them soon.
 
     Soon is sooner than any time-out for one node. One that asks nothing before its connections are answered
     is taken for one that does. Raises as ``nodes_asked`` does.
     """
-    names = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:nodes])
-    silence = Fault("hold", When(), "alice", names, 0, FOR_GOOD, "replies")
+    nodes = DEFAULT.nodes
+    silence = Fault("hold", When(), "alice", NODE_NAMES[:nodes], 0, FOR_GOOD, "replies")
     alice: dict[str, tuple[Round, ...]] = {"alice": (Round(0, HELD_NS),)}
     trial = Trial(lock, alice, (silence,), nodes=nodes, ttl_ns=DEFAULT.ttl_ns, horizon_ns=START_NS + SOON_NS)
     with trials("resp"):

@@ -13,7 +13,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.search.simplify import plainer_cluster, plainer_faults, plainer_rounds, renamed, with_fault
+from lab.search.simplify import (
+    plainer_cluster,
+    plainer_faults,
+    plainer_rounds,
+    renamed,
+    with_fault,
+    with_round,
+)
 from lab.search.trial import CLIENTS, FOR_GOOD, LINK_KINDS, NODE_KINDS, Fault, Round, Trial
 
 Violates = Callable[[Trial], bool]
@@ -145,9 +152,7 @@ def shortenings(trial: Trial) -> Iterator[Trial]:
     for name, rounds in trial.clients.items():
         for at, each in enumerate(rounds):
             for plainer in _plainer_rounds(each, trial.ttl_ns, first=at == 0):
-                yield replace(
-                    trial, clients={**trial.clients, name: (*rounds[:at], plainer, *rounds[at + 1 :])}
-                )
+                yield with_round(trial, name, at, plainer)
     if trial.seed:
         yield replace(trial, seed=0)
 

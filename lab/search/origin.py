@@ -23,7 +23,6 @@ from lab.drivers import is_driver
 from lab.locks import lock_class
 from lab.search.branches import files_of
 
-NEVER_NS: Final = 1 << 62
 TEXT_MAX: Final = 160
 """How many characters of an expression are kept."""
 
@@ -62,8 +61,6 @@ class Sent:
     places: tuple[Place, ...]
     message: object = None
     """What carried it; the node gets this very object."""
-    arrived_ns: int = NEVER_NS
-    """When the node executed it, if it did."""
 
 
 class Origins:
@@ -123,9 +120,7 @@ class Origins:
         exact = [at for at, each in enumerate(on_its_way) if each.message is message]
         if not on_its_way:
             return None
-        request = on_its_way.pop(exact[0] if exact else 0)
-        request.arrived_ns = self._now_ns()
-        return request
+        return on_its_way.pop(exact[0] if exact else 0)
 
     def waiting(self, task: asyncio.Task[Any]) -> tuple[Place, ...]:
         """Where a task waits, the outermost call first."""

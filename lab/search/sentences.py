@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from checker.words import listed
 from lab.durations import format_duration
 from lab.search.runner import Event
 from lab.search.trial import LINK_KINDS, Fault
@@ -84,8 +85,3 @@ def end_words(fault: Fault) -> str:
         if fault.kind in ("jump", "drift")
         else f"{nodes} is back."
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: "A, B and C"."""
-    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"

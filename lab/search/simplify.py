@@ -31,9 +31,7 @@ def plainer_rounds(trial: Trial) -> Iterator[Trial]:
     for name, rounds in trial.clients.items():
         for at, each in enumerate(rounds):
             for plainer in _plainer_round(each):
-                yield replace(
-                    trial, clients={**trial.clients, name: (*rounds[:at], plainer, *rounds[at + 1 :])}
-                )
+                yield with_round(trial, name, at, plainer)
 
 
 def _plainer_round(each: Round) -> Iterator[Round]:
@@ -165,6 +163,12 @@ def renamed(trial: Trial) -> Iterator[Trial]:
     clients = {name: trial.clients[old] for old, name in names.items()}
     for seed in dict.fromkeys((trial.seed, 0, -1)):
         yield replace(trial, clients=clients, faults=faults, seed=seed)
+
+
+def with_round(trial: Trial, client: str, at: int, use: Round) -> Trial:
+    """The trial with another round of a client at this place."""
+    rounds = trial.clients[client]
+    return replace(trial, clients={**trial.clients, client: (*rounds[:at], use, *rounds[at + 1 :])})
 
 
 def with_fault(trial: Trial, at: int, fault: Fault) -> Trial:

@@ -12,6 +12,7 @@ import msgspec
 
 from lab.durations import UNITS_NS
 from lab.redis_model.persistence import Persistence
+from lab.scenario.types import NODE_NAMES
 
 OptionValue = str | int | float | bool
 
@@ -170,7 +171,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     @property
     def node_names(self) -> tuple[str, ...]:
         """A, B, C…"""
-        return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: self.nodes])
+        return NODE_NAMES[: self.nodes]
 
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""

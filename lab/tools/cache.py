@@ -35,7 +35,6 @@ class Cached:
 
     directory: Path
     version: str
-    origin: str
 
 
 def platform_key() -> str:
@@ -54,10 +53,10 @@ def lookup(name: str, key: str) -> Cached | None:
             _fingerprint(directory / file) == (entry["size_bytes"], entry["sha256"])
             for file, entry in manifest["files"].items()
         )
-        version, origin = str(manifest["version"]), str(manifest["origin"])
+        version = str(manifest["version"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Cached(directory, version, origin) if intact else None
+    return Cached(directory, version) if intact else None
 
 
 def publish(name: str, key: str, files: dict[str, Path], *, version: str, origin: str) -> Path:

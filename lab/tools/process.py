@@ -70,8 +70,8 @@ def exit_words(returncode: int) -> str:
         return f"killed by signal {-returncode}"
 
 
-def last_words(output: str, *, lines: int = 3) -> str:
+def last_words(output: str) -> str:
     """The part of a tool's output that tells most: lines that speak of an error, else its last lines."""
     lines_said = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines_said if "error" in line.casefold()]
-    return "; ".join((errors or lines_said)[-lines:]) or "it said nothing"
+    return "; ".join((errors or lines_said)[-3:]) or "it said nothing"

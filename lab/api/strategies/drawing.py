@@ -13,6 +13,7 @@ from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, did_you_mean
 from lab.locks import lock_class, margin_ns, name_of
 from lab.redis_model.persistence import Persistence
+from lab.scenario.types import NODE_NAMES
 from lab.search.draw import PERSISTENCES
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import (
@@ -179,7 +180,7 @@ def _faults(names: Sequence[str], nodes: int, ttl_ns: int, faults: Faults) -> Se
         **dict.fromkeys(("pause", "client_crash"), _on_clients),
         **dict.fromkeys(("jump", "drift"), _on_clocks),
     }
-    every = tuple("ABCDEFGHI"[:nodes])
+    every = NODE_NAMES[:nodes]
     return st.one_of([strategies[kind](kind, tuple(names), every, ttl_ns, safe) for kind in kinds])
 
 

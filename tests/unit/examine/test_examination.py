@@ -77,7 +77,7 @@ def examination(kind: Kind, **more: object) -> Examination:
 def test_what_the_reference_has_as_well_is_a_limit(trial: Callable[[str], Trial], assumption: str) -> None:
     one = examination(Kind(True))
     with trials():
-        one.try_one(PART, trial("redlock"))
+        one.try_all(PART, [trial("redlock")])
     assert one.defects == []
     assert {limit.assumption for limit in one.limits.values()} == {assumption}
 
@@ -85,7 +85,7 @@ def test_what_the_reference_has_as_well_is_a_limit(trial: Callable[[str], Trial]
 def test_a_defect_of_the_same_schedule_is_no_limit() -> None:
     one = examination(Kind(True))
     with trials():
-        one.try_one(PART, Setting("mutant:bare-del", OPTIONS).trial(LATE))
+        one.try_all(PART, [Setting("mutant:bare-del", OPTIONS).trial(LATE)])
     (defect,) = one.defects
     assert (defect.cause, defect.reproduced, defect.reference_lost) == ("deletes-others-key", 20, 0)
     assert one.limits == {}
@@ -98,7 +98,7 @@ def test_without_a_known_cause_each_finding_is_reported_once(monkeypatch: pytest
     with trials():
         for program in (LATE, CONTEND):
             for seed in range(3):
-                one.try_one(PART, setting.trial(program, seed=seed))
+                one.try_all(PART, [setting.trial(program, seed=seed)])
     findings = [finding for defect in one.defects for finding in defect.findings]
     assert {defect.cause for defect in one.defects} == {"unknown"}
     assert "overlap" in findings
@@ -130,7 +130,7 @@ def test_beyond_an_assumption_the_reference_decides_once_more(monkeypatch: pytes
     monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [Cause("too-few-votes", "one vote")])
     one = examination(Kind(True))
     with trials():
-        one.try_one(PART, crossing_jump("redlock"))
+        one.try_all(PART, [crossing_jump("redlock")])
     assert one.defects == []
     assert "overlap" in {finding for finding, _ in one.limits}
 
@@ -140,7 +140,7 @@ def test_a_lock_that_asks_too_few_nodes_fails_where_the_reference_survives() -> 
     trial = Setting("mutant:stops-at-majority", OPTIONS).trial(CONTEND, (jump,))
     one = examination(Kind(True, sequential=True))
     with trials():
-        one.try_one(PART, trial)
+        one.try_all(PART, [trial])
     assert [defect.cause for defect in one.defects] == ["too-few-nodes-asked"]
 
 
@@ -154,11 +154,11 @@ def test_a_defect_is_shown_by_the_trial_that_needs_no_luck() -> None:
     setting = Setting("mutant:quorum-off-by-one", OPTIONS)
     with trials():
         for seed in range(40):
-            one.try_one(PART, setting.trial(at_once, seed=seed))
+            one.try_all(PART, [setting.trial(at_once, seed=seed)])
             if one.defects:
                 break
         (racy,) = one.defects
-        one.try_one(Part("another", ""), setting.trial(CONTEND, apart, demand=False))
+        one.try_all(Part("another", ""), [setting.trial(CONTEND, apart, demand=False)])
     (steady,) = one.defects
     assert (racy.cause, steady.cause) == ("too-few-votes", "too-few-votes")
     assert racy.reproduced < steady.reproduced == 20
@@ -170,7 +170,7 @@ def test_what_has_no_known_cause_beyond_an_assumption_is_not_decided(monkeypatch
     monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
     one = examination(Kind(True))
     with trials():
-        one.try_one(PART, crossing_jump("redlock"))
+        one.try_all(PART, [crossing_jump("redlock")])
     assert (one.defects, one.limits) == ([], {})
     assert one.undecided["overlap", NO_CAUSE] == 1
 
@@ -180,7 +180,7 @@ def test_an_acquire_that_waits_for_a_silent_node_is_too_slow() -> None:
     silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
     one = examination(Kind(True))
     with trials():
-        one.try_one(PART, Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,)))
+        one.try_all(PART, [Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))])
     assert [defect.cause for defect in one.defects] == ["waits-too-long"]
 
 
@@ -189,7 +189,7 @@ def test_an_acquire_that_waits_for_a_held_lock_is_not_too_slow() -> None:
     one = examination(Kind(False))
     waiting = Setting("tests.locks_to_test.unusual:Blocking", OPTIONS, 1).trial(WHOLE)
     with trials():
-        one.try_one(PART, waiting)
+        one.try_all(PART, [waiting])
         seen = run_trial(waiting)
     assert [event["type"] for event in seen.events if event["f"] == "acquire"].count("fail") == 0
     assert (one.defects, one.undecided) == ([], {})
@@ -204,7 +204,7 @@ def test_no_more_time_goes_into_findings_without_a_cause_when_their_share_is_spe
     one._in_vain_s = before_s
     silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
     with trials():
-        one.try_one(PART, Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,)))
+        one.try_all(PART, [Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))])
     assert one.undecided["unavailable", NO_CAUSE] == 1
     assert (one.progress.schedules > 1) == (before_s == 0.0)
 
@@ -341,7 +341,7 @@ def test_making_smaller_and_confirming_keep_to_the_budget(budget: int, whole: bo
 
     one = Examination(Kind(True), dict(OPTIONS), budget, clock_s=clock_s)
     with trials():
-        one.try_one(PART, Setting("mutant:bare-del", OPTIONS).trial(LATE))
+        one.try_all(PART, [Setting("mutant:bare-del", OPTIONS).trial(LATE)])
     (defect,) = one.defects
     assert (defect.smallest, defect.variants == VARIANTS) == (whole, whole)
     assert 0 < defect.reproduced == defect.variants
@@ -349,7 +349,7 @@ def test_making_smaller_and_confirming_keep_to_the_budget(budget: int, whole: bo
     found = defect_words(defect, "redlock").found
     assert ("a smaller schedule may show it" in found) is not whole
     with trials(), pytest.raises(OutOfTime) if not whole else contextlib.nullcontext():
-        one.try_one(PART, Setting("redlock", OPTIONS).trial(LATE))
+        one.try_all(PART, [Setting("redlock", OPTIONS).trial(LATE)])
 
 
 def test_the_budget_ends_it() -> None:

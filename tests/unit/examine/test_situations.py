@@ -22,7 +22,6 @@ from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.situations import (
-    LONG_TTL_NS,
     OPERATIONS,
     away,
     bare,
@@ -106,7 +105,7 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
         away(setting, known.kind),
         overtaken(setting),
         released_late(setting),
-        lost_majority(patient(setting, LONG_TTL_NS)),
+        lost_majority(patient(setting)),
         slow_replies(setting, known),
     ):
         assert found(some) == set()
@@ -316,5 +315,5 @@ def test_late_replies_find_somebody_else_also_where_leases_are_rounded_up_to_sec
 
 
 def test_a_driver_is_given_time_where_leases_are_long() -> None:
-    assert patient(Setting("driver:redlock-py", {}), LONG_TTL_NS).options == {"answer_within": "300s"}
-    assert patient(Setting("redlock", OPTIONS), LONG_TTL_NS).options == OPTIONS
+    assert patient(Setting("driver:redlock-py", {})).options == {"answer_within": "300s"}
+    assert patient(Setting("redlock", OPTIONS)).options == OPTIONS

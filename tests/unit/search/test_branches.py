@@ -154,7 +154,7 @@ def test_a_trial_that_takes_a_new_branch_is_kept() -> None:
         reached = []
         tried = [late(0), late(1), late(1, seed=1), late(2), late(2, seed=1)]
         for trial in tried:
-            one.try_one(Part("a part", "of a test"), trial)
+            one.try_all(Part("a part", "of a test"), [trial])
             reached.append(one.progress.reached)
     assert one.kept == [tried[0], tried[1], tried[3]]
     assert 0 < reached[0] < reached[1] == reached[2] < reached[3] == reached[4]

@@ -24,7 +24,7 @@ def program(tmp_path: Path) -> Path:
 def test_published_is_found(program: Path, own_cache: Path) -> None:
     directory = cache.publish("t", "k", {"run": program}, version="1.2", origin="somewhere")
     found = cache.lookup("t", "k")
-    assert found == cache.Cached(directory, "1.2", "somewhere")
+    assert found == cache.Cached(directory, "1.2")
     assert directory == own_cache / "tools" / "t" / "k"
     assert os.access(directory / "run", os.X_OK)
     assert (directory / "run").read_bytes() == program.read_bytes()
