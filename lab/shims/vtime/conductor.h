@@ -12,7 +12,8 @@
 /* A thread of a watched process. */
 struct task {
     int32_t tid;
-    int place_fd, stat_fd, runs_fd; /* its wchan, stat and schedstat in /proc */
+    int place_fd, runs_fd; /* its wchan and schedstat in /proc */
+    int stat_fd;           /* its stat; -1 until wchan has not told enough */
     bool ran;           /* since the process was quiet last, as far as we know */
     bool known;         /* it was seen in which wait it is; that was when `runs_rest` was `runs_known` */
     uint64_t runs;      /* how often it was given a CPU, as the last first scan read it */
@@ -72,7 +73,8 @@ void vt_forget(struct watch *watch);
 void vt_forget_tasks(struct watch *watch);
 bool vt_list_tasks(struct watch *watch);              /* false: not all could be opened, or there are none */
 bool vt_read_runs(struct task *task, uint64_t *runs); /* false: it has ended */
-char vt_read_state(struct task *task);                /* as in /proc; 0: it has ended */
+/* As in /proc; 0: it has ended; 'E': it cannot be read. */
+char vt_read_state(struct watch *watch, struct task *task);
 bool vt_asleep(char state);
 void vt_drop(struct watch *watch, int k);
 

@@ -17,16 +17,28 @@
 
 #define DESCRIPTORS 256
 
-static void take_what_waits(void)
+/* The listening sockets of this process: as it stands still, they stay the same. */
+static int listening[DESCRIPTORS], listening_count;
+
+static void find_listening(void)
 {
+    listening_count = 0;
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
         int listens = 0;
         socklen_t size = sizeof listens;
         long kernel = vt_kernel(SYS_getsockopt, fd, SOL_SOCKET, SO_ACCEPTCONN, (long)&listens, (long)&size, 0);
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        if (kernel == 0 && listens != 0)
+            listening[listening_count++] = fd;
+    }
+}
+
+static void take_what_waits(void)
+{
+    for (int i = 0; i < listening_count; i++) {
+        struct pollfd ready = {.fd = listening[i], .events = POLLIN};
         struct timespec now = {0, 0};
-        while (kernel == 0 && listens != 0 && vt_kernel(SYS_ppoll, (long)&ready, 1, (long)&now, 0, 8, 0) == 1) {
-            long taken = vt_kernel(SYS_accept4, fd, 0, 0, SOCK_CLOEXEC, 0, 0);
+        while (vt_kernel(SYS_ppoll, (long)&ready, 1, (long)&now, 0, 8, 0) == 1) {
+            long taken = vt_kernel(SYS_accept4, listening[i], 0, 0, SOCK_CLOEXEC, 0, 0);
             if (taken < 0)
                 break;
             vt_kernel(SYS_close, taken, 0, 0, 0, 0, 0);
@@ -60,6 +72,7 @@ void vt_stand(void)
     int32_t asked = STANDS_ASKED;
     if (vt_block != vt_group || !atomic_compare_exchange_strong(&vt_block->stands, &asked, STANDS))
         return;
+    find_listening();
     for (;;) {
         vt_hint();
         int32_t now = atomic_load(&vt_block->stands);

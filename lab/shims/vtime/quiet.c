@@ -8,6 +8,11 @@
  *
  * A task whose count is what it was when the process was quiet last has slept since, up to where the second scan
  * has read its state: the first scan leaves it out.
+ *
+ * If only one task has run since the process was quiet last, the second scan leaves that one out. Let x be the first
+ * task that runs after the first scan has seen that one asleep. Another task has woken x: before, as x is the first to
+ * run. So it was the one, since the others have not run since they slept last (the second scan reads their counts), and
+ * x is one of the others. But when the second scan read their states and counts, none was runnable and none had run.
  */
 #include "conductor.h"
 
@@ -85,8 +90,9 @@ static void ended(struct conductor *c, int number)
     vt_clear(block_of(c, number));
 }
 
-/* Brings the list of one process's tasks up to date. False: it cannot be quiet, `trouble` says why. */
-static bool update(struct conductor *c, int number, struct trouble *trouble)
+/* Brings the list of one process's tasks up to date; `ran` is more by two if it was made anew: some may have ended.
+ * False: it cannot be quiet, `trouble` says why. */
+static bool update(struct conductor *c, int number, int *ran, struct trouble *trouble)
 {
     struct block *block = block_of(c, number);
     struct watch *watch = &c->watch[number];
@@ -105,6 +111,7 @@ static bool update(struct conductor *c, int number, struct trouble *trouble)
     bool counted = atomic_load(&block->attached) == pid;
     if (watch->gone || (watch->listed && watch->version == version && counted))
         return true;
+    *ran += 2;
     watch->version = version;
     if (vt_list_tasks(watch))
         return true;
@@ -116,13 +123,21 @@ static bool update(struct conductor *c, int number, struct trouble *trouble)
     return true;
 }
 
-/* Over the tasks that ran since the process was quiet last, and the one that mostly does. */
-static bool first_scan(struct conductor *c, int group, struct trouble *trouble)
+static void note_end(struct watch *watch, struct task *task, char state)
 {
+    if (task->tid == watch->pid)
+        watch->ended = state == 'Z' || state == 'X';
+}
+
+/* Over the tasks that ran since the process was quiet last, and the one that mostly does; `ran`: how many, or more,
+ * those included that have ended. */
+static bool first_scan(struct conductor *c, int group, int *ran, struct trouble *trouble)
+{
+    *ran = 0;
     for (int i = 0; i < blocks_used(c); i++) {
         if (!in_group(c, i, group))
             continue;
-        if (!update(c, i, trouble))
+        if (!update(c, i, ran, trouble))
             return false;
         struct watch *watch = &c->watch[i];
         *trouble = (struct trouble){.number = i, .pid = watch->pid, .state = 'R'};
@@ -131,8 +146,9 @@ static bool first_scan(struct conductor *c, int group, struct trouble *trouble)
             if (!task->ran && k != watch->recent)
                 continue;
             task->ran = true;
+            (*ran)++;
             trouble->tid = task->tid;
-            char state = vt_read_runs(task, &task->runs) ? vt_read_state(task) : '\0';
+            char state = vt_read_runs(task, &task->runs) ? vt_read_state(watch, task) : '\0';
             if (state == '\0') {
                 vt_drop(watch, k--);
                 continue;
@@ -140,6 +156,7 @@ static bool first_scan(struct conductor *c, int group, struct trouble *trouble)
             trouble->state = state;
             if (!vt_asleep(state))
                 return false;
+            note_end(watch, task, state);
         }
         if (watch->count == 0 && !watch->gone)
             return false;
@@ -147,8 +164,9 @@ static bool first_scan(struct conductor *c, int group, struct trouble *trouble)
     return true;
 }
 
-/* Over all of them. `more`: all sleep, but some have run that the first scan has left out. */
-static bool second_scan(struct conductor *c, int group, bool *more, struct trouble *trouble)
+/* Over all of them, or all but the `only_one` that the first scan has seen. `more`: all sleep, but some have run that
+ * the first scan has left out. */
+static bool second_scan(struct conductor *c, int group, bool only_one, bool *more, struct trouble *trouble)
 {
     *more = false;
     for (int i = 0; i < blocks_used(c); i++) {
@@ -161,8 +179,10 @@ static bool second_scan(struct conductor *c, int group, bool *more, struct troub
         for (int k = 0; k < watch->count; k++) {
             struct task *task = &watch->task[k];
             uint64_t runs;
+            if (task->ran && only_one)
+                continue;
             trouble->tid = task->tid;
-            char state = vt_read_state(task);
+            char state = vt_read_state(watch, task);
             if (!vt_read_runs(task, &runs) || state == '\0') {
                 vt_drop(watch, k);
                 return false;
@@ -174,8 +194,7 @@ static bool second_scan(struct conductor *c, int group, bool *more, struct troub
                 *more = task->ran = true;
                 watch->recent = k;
             }
-            if (task->tid == watch->pid)
-                watch->ended = state == 'Z' || state == 'X';
+            note_end(watch, task, state);
         }
     }
     return true;
@@ -184,8 +203,9 @@ static bool second_scan(struct conductor *c, int group, bool *more, struct troub
 static bool both_scans(struct conductor *c, int group, struct trouble *trouble)
 {
     bool more = true;
+    int ran;
     while (more)
-        if (!first_scan(c, group, trouble) || !second_scan(c, group, &more, trouble))
+        if (!first_scan(c, group, &ran, trouble) || !second_scan(c, group, ran == 1, &more, trouble))
             return false;
     return true;
 }

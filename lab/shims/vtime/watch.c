@@ -15,8 +15,9 @@
 static void close_all(struct task *task)
 {
     close(task->place_fd);
-    close(task->stat_fd);
     close(task->runs_fd);
+    if (task->stat_fd >= 0)
+        close(task->stat_fd);
 }
 
 void vt_forget_tasks(struct watch *watch)
@@ -100,11 +101,10 @@ bool vt_list_tasks(struct watch *watch)
             watch->count++;
             continue;
         }
-        *task = (struct task){.tid = tid, .ran = true};
+        *task = (struct task){.tid = tid, .ran = true, .stat_fd = -1};
         task->place_fd = open_file(directory, entry->d_name, "wchan");
-        task->stat_fd = open_file(directory, entry->d_name, "stat");
         task->runs_fd = open_file(directory, entry->d_name, "schedstat");
-        if (task->stat_fd >= 0 && task->runs_fd >= 0) {
+        if (task->runs_fd >= 0) {
             watch->count++;
             continue;
         }
@@ -137,11 +137,31 @@ static bool waits_at_known_place(struct task *task)
     return false;
 }
 
+/* Opens its `stat`, which most tasks never need. Its schedstat, open since it was listed, can be read only as long as
+ * it is there: no other task has had its id until then. False, with errno: not opened, or it has ended. */
+static bool open_stat(struct watch *watch, struct task *task)
+{
+    if (task->stat_fd >= 0)
+        return true;
+    char path[64];
+    uint64_t runs;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", watch->pid, task->tid);
+    task->stat_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (task->stat_fd >= 0 && !vt_read_runs(task, &runs)) {
+        close(task->stat_fd);
+        task->stat_fd = -1;
+        errno = ESRCH;
+    }
+    return task->stat_fd >= 0;
+}
+
 /* Its state's letter; 0 if it has ended. */
-char vt_read_state(struct task *task)
+char vt_read_state(struct watch *watch, struct task *task)
 {
     if (waits_at_known_place(task))
         return 'S';
+    if (!open_stat(watch, task))
+        return errno == ENOENT || errno == ESRCH ? '\0' : 'E';
     char text[128];
     ssize_t size = pread(task->stat_fd, text, sizeof text, 0);
     if (size <= 0)
