@@ -118,10 +118,10 @@ class NodeWatch:
         answered = False
         try:
             async with asyncio.timeout(OBSERVE_TIMEOUT_S):
-                value, left_ms, _ = await asyncio.gather(
-                    self._channel.call("GET", self._node_key),
-                    self._channel.call("PTTL", self._node_key),
-                    self._channel.call("PING", f"{MARK}{number}"),
+                value, left_ms, _ = await asyncio.gather(  # of futures: it would make a task for a coroutine
+                    self._channel.post("GET", self._node_key),
+                    self._channel.post("PTTL", self._node_key),
+                    self._channel.post("PING", f"{MARK}{number}"),
                 )
             answered = True
         except (TimeoutError, NodeError) as error:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -25,6 +26,8 @@ from lab.errors import UnknownOutcome
 
 HISTORY = "history.jsonl"
 _HEADER = "header.json"
+IN_MEMORY_BYTES_MAX: Final = 1 << 24
+"""Larger logs are not read as a whole to be merged."""
 
 Event = dict[str, Any]
 
@@ -133,18 +136,20 @@ class _Stamp(msgspec.Struct):
 
 
 def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
-    """Merge all logs by time, with only the places of the lines in memory."""
+    """Merge all logs by time: in memory, or, if they are large, with only the places of the lines there."""
     logs = sorted((directory / "events").glob("*.jsonl"))
-    places = [
-        (stamp, writer, offset, length)
-        for writer, log in enumerate(logs)
-        for stamp, offset, length in _places(log)
-    ]
-    places.sort()
     path = directory / HISTORY
     partial = path.with_suffix(".partial")
     with contextlib.ExitStack() as stack, partial.open("wb") as sink:
-        sources = [stack.enter_context(log.open("rb")) for log in logs]
+        sources: list[IO[bytes]] = [stack.enter_context(log.open("rb")) for log in logs]
+        if sum(os.fstat(source.fileno()).st_size for source in sources) <= IN_MEMORY_BYTES_MAX:
+            sources = [io.BytesIO(source.read()) for source in sources]
+        places = [
+            (stamp, writer, offset, length)
+            for writer, source in enumerate(sources)
+            for stamp, offset, length in _places(source)
+        ]
+        places.sort()
         digest = hashlib.sha256()
 
         def put(line: bytes) -> None:
@@ -164,12 +169,11 @@ def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
     return path
 
 
-def _places(log: Path) -> Iterable[tuple[int, int, int]]:
+def _places(log: IO[bytes]) -> Iterable[tuple[int, int, int]]:
     """Yield time, offset and length of each line; one truncated by a SIGKILL is left out."""
     decoder = msgspec.json.Decoder(_Stamp)
     offset = 0
-    with log.open("rb") as source:
-        for line in source:
-            if line.endswith(b"\n"):
-                yield decoder.decode(line).time_ns, offset, len(line)
-            offset += len(line)
+    for line in log:
+        if line.endswith(b"\n"):
+            yield decoder.decode(line).time_ns, offset, len(line)
+        offset += len(line)

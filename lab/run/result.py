@@ -147,7 +147,7 @@ class RunResult:
     def write(self) -> None:
         """Write the verdict beside the history."""
         text = msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2)
-        RunDirectory.existing(self.directory).verdict.write_bytes(text + b"\n")
+        RunDirectory(self.directory, self.directory.name).verdict.write_bytes(text + b"\n")
 
 
 def load_history(directory: RunDirectory) -> History:

@@ -147,14 +147,18 @@ class VirtualTime:
         """
         self.page = page
         self._preload = preload
-        self._calls = ctypes.CDLL(str(conductor), use_errno=True)
+        self._calls = ctypes.PyDLL(str(conductor))  # it keeps the lock: giving it up takes longer than a call
+        self._settle = ctypes.CDLL(str(conductor)).vt_settle  # which may wait
+        opens = ctypes.CDLL(str(conductor), use_errno=True).vt_open
+        functions = {"vt_settle": self._settle, "vt_open": opens}
         for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(self._calls, name)
+            function = functions.get(name) or getattr(self._calls, name)
             function.restype, function.argtypes = result, arguments
-        self._handle = self._calls.vt_open(os.fsencode(page), now_ns, wall_ns)
-        if not self._handle:
+        handle = opens(os.fsencode(page), now_ns, wall_ns)
+        if not handle:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error), str(page))
+        self._handle: ctypes.c_void_p | None = ctypes.c_void_p(handle)
         with page.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
         self._words: memoryview[int] = memoryview(self._map).cast("q")
@@ -224,7 +228,7 @@ class VirtualTime:
 
         Returns whether one of them, children aside, has ended. `settled_until_ns` is then the next deadline.
         """
-        ended = self._calls.vt_settle(self._handle, int(limit_s * 1e9), *self._settled)
+        ended = self._settle(self._handle, int(limit_s * 1e9), *self._settled)
         if ended < 0:
             trouble = self._trouble
             raise NotQuiet(trouble.number, trouble.pid, _sentence(trouble, limit_s))

@@ -26,6 +26,7 @@ from lab.substrates.virtual.link import VirtualLink
 from lab.substrates.virtual.loop import VirtualLoop
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.node import VirtualNode
+from lab.substrates.virtual.process import CopiedProcess, await_ends
 from lab.substrates.virtual.session import SESSION
 from lab.substrates.virtual.template import ServerProgram
 from lab.substrates.virtual.world import VirtualWorld
@@ -84,9 +85,10 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         """End every process; a driver that is as good as new is kept, if the run has not failed."""
         servers, self._servers = self._servers, []
         drivers, self._drivers = self._drivers, []
-        for machine in servers:
-            for process in machine.processes:
-                process.kill_group()  # all of them, before one is waited for
+        running = [process for machine in servers for process in machine.processes]
+        for process in running:
+            process.kill_group()  # all of them, before one is waited for
+        await_ends([each.popen for each in running if isinstance(each.popen, CopiedProcess)])
         for machine in servers:
             machine.end()
         if self._session is None or self.failed.done() or self._world.violations:

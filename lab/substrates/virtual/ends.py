@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from lab.errors import UnknownOutcome
@@ -32,14 +33,15 @@ class Stream:
     ) -> None:
         connection.setblocking(False)
         self._machine, self._socket = machine, connection
+        self._number = connection.fileno()
         self._heard, self._ended = heard, ended
         self._closed = False
         self._is_tcp = connection.family == socket.AF_INET
         machine.add(self)
 
     def fileno(self) -> int:
-        """The descriptor."""
-        return self._socket.fileno()
+        """The descriptor; -1 if it is closed."""
+        return self._number
 
     def ready(self) -> int:
         """Read what there is; tell of the end once."""
@@ -64,7 +66,7 @@ class Stream:
 
     def send(self, data: bytes) -> None:
         """Give bytes to the process, now or when its machine goes on."""
-        self._machine.give(lambda: self._send(data))
+        self._machine.give(partial(self._send, data))
 
     def close(self, *, reset: bool = False) -> None:
         """Close the connection, now or when its machine goes on."""
@@ -76,15 +78,18 @@ class Stream:
 
     def _send(self, data: bytes) -> None:
         if not self._closed:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            try:
                 sent = self._socket.send(data)
-                if sent < len(data):  # as much as the kernel keeps for one that does not read
-                    raise UnknownOutcome(f"a connection of {self._machine.host.name} took {sent} bytes only")
+            except (BrokenPipeError, ConnectionResetError):
+                return
+            if sent < len(data):  # as much as the kernel keeps for one that does not read
+                raise UnknownOutcome(f"a connection of {self._machine.host.name} took {sent} bytes only")
 
     def _close(self, *, reset: bool = False) -> None:
         if not self._closed:
             self._closed = True
             self._machine.forget(self)
+            self._number = -1
             self._machine.note_closed()
             if reset:
                 with contextlib.suppress(OSError):

@@ -28,6 +28,8 @@ class CopiedProcess:
         self.pid = 0
         """0: it is not there yet."""
         self.returncode: int | None = None
+        self.has_ended = False
+        """Whether it is known to have ended, also its last thread; it may not have been reaped."""
 
     def poll(self) -> int | None:
         """How it ended; None while it runs."""
@@ -35,9 +37,7 @@ class CopiedProcess:
 
     def wait(self) -> int | None:
         """Wait for its end; None if it never was there."""
-        if self.returncode is None and self.pid:
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            time.sleep(LAST_THREAD_S)
+        await_ends([self])
         return self._waited(0)
 
     def send_signal(self, number: int) -> None:
@@ -51,6 +51,16 @@ class CopiedProcess:
             if ended:
                 self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
+
+
+def await_ends(copies: Sequence[CopiedProcess]) -> None:
+    """Wait until the last threads of all of these are gone, so that they can be reaped."""
+    running = [each for each in copies if each.returncode is None and each.pid and not each.has_ended]
+    for each in running:
+        os.waitid(os.P_PID, each.pid, os.WEXITED | os.WNOWAIT)
+        each.has_ended = True
+    if running:
+        time.sleep(LAST_THREAD_S)
 
 
 class RealProcess:

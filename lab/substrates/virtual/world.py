@@ -147,10 +147,11 @@ class VirtualWorld(World):
             SimulationError: one does not get quiet: it computes without end, or waits outside virtual time.
         """
         self._due_is_known = False
+        machines = self.conductor.machines
         while self._stirred:
-            stirred = sorted(self._stirred, key=self._rank) if len(self._stirred) > 1 else [*self._stirred]
-            self._ran.update(stirred)
+            stirred = [*self._stirred]
             self._stirred.clear()
+            self._ran.update(stirred)
             try:
                 one_ended = self.time.settle()
                 self._due_ns, self._due_is_known = self.time.settled_until_ns, True
@@ -160,8 +161,12 @@ class VirtualWorld(World):
                     expected="a process that sleeps in libc's functions",
                     hint=IN_REAL_TIME,
                 ) from error
-            machines = self.conductor.machines
-            for machine in dict.fromkeys(map(machines.get, stirred)):
+            if len(stirred) > 1:
+                stirred.sort(key=self._rank)
+                attended = list(dict.fromkeys(map(machines.get, stirred)))
+            else:
+                attended = [machines.get(stirred[0])]
+            for machine in attended:
                 if machine is not None:
                     machine.attend(one_ended=one_ended)
 
