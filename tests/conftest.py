@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,8 @@ def _share_rewriting(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take that place away."""
+    """Take that place away, and leave this process as it was."""
+    PREPARED.end()
     shutil.rmtree(config.stash[STATE], ignore_errors=True)
 
 
@@ -86,11 +88,24 @@ def _left_out(path: Path, config: pytest.Config) -> bool:
     return WHOLE.search(path.read_text(encoding="utf-8")) is not None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: a garbage collector would only walk it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before the workers share the tests out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     directories = {path: path.relative_to(ROOT / "tests").parts[0] for path in {item.path for item in items}}
     ranks = {path: ORDER.index(name) if name in ORDER else len(ORDER) for path, name in directories.items()}
-    items.sort(key=lambda item: (ranks[item.path], item.path.name not in LONG, item.path))
+    # Files that begin in a prepared process follow each other: last among the unit tests, first elsewhere.
+    begin = {item.path: _asks(item) for item in reversed(items)}
+    late = {path: asks == (directories[path] == "unit") for path, asks in begin.items()}
+    items.sort(key=lambda item: (ranks[item.path], item.path.name not in LONG, late[item.path], item.path))
     for item in items:
         if directories[item.path] in FULL or "slow" in item.keywords:
             item.add_marker(pytest.mark.full)
@@ -116,12 +131,49 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def _patched() -> Iterator[None]:
-    """Prepare this process for simulated runs once for a whole module: that takes longer than a run."""
-    with simulating():
+def _patched() -> None:
+    """Prepare this process for simulated runs, unless it still is from the file before."""
+    PREPARED.begin()
+
+
+class _Prepared:
+    """This process prepared for simulated runs, for all files in a row that ask for it.
+
+    All that a worker has imported and collected is searched for captured clocks: longer than many runs.
+    """
+
+    def __init__(self) -> None:
+        self._until = ExitStack()
+        self._begun = False
+
+    def begin(self) -> None:
+        """Prepare it, if it is not; then let nothing be collected again that is there already."""
+        if not self._begun:
+            self._until.enter_context(simulating())
+            self._until.callback(gc.unfreeze)
+            self._begun = True
         gc.collect()
         gc.freeze()  # all tests and what they import: half a second each time that trials are swept up
-        try:
-            yield
-        finally:
-            gc.unfreeze()
+
+    def end(self) -> None:
+        """Let it be as it was."""
+        self._until.close()
+        self._begun = False
+
+
+PREPARED = _Prepared()
+
+
+def _asks(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and "_patched" in item.fixturenames
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Leave this process prepared for the next file only if that one begins with a test that asks for it."""
+    done = yield
+    if nextitem is None or (nextitem.path != item.path and not _asks(nextitem)):
+        PREPARED.end()
+    return done

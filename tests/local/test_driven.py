@@ -42,7 +42,10 @@ from lab.substrates.virtual.process import RealProcess
 from lab.substrates.virtual.session import SESSION
 from tests.local.test_virtual import REDIS_PY
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux"),
+    pytest.mark.usefixtures("_patched"),
+]
 
 MS_NS, S_NS = 10**6, 10**9
 TOY = Path(__file__).with_name("toy_driver.py")

@@ -31,6 +31,8 @@ from lab.substrates.virtual.process import RealProcess
 from lab.substrates.virtual.world import VirtualWorld
 from tests.local.test_virtual_processes import SLEEP, static_program
 
+pytestmark = pytest.mark.usefixtures("_patched")
+
 REDIS_PY = shlex.join([sys.executable, "-E", str(HERE / "python" / "redis_py_driver.py")])
 """The driver of redis-py, run by the lab's own Python, which has that library."""
 STATIC = """

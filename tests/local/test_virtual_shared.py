@@ -28,7 +28,10 @@ from lab.substrates.virtual.session import SESSION
 from lab.substrates.virtual.template import Template
 from tests.local.test_virtual import REDIS_PY, history_of, run_virtually
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux"),
+    pytest.mark.usefixtures("_patched"),
+]
 
 WITH_DRIVER = (f"lock.name={REDIS_PY}", "cluster.nodes=1", "lock.options={}")
 Wanted = tuple[str, int, tuple[str, ...]]

@@ -15,7 +15,7 @@ from tests.fuzzing import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _simulated() -> Iterator[None]:
+def _simulated(_patched: None) -> Iterator[None]:
     with simulated():
         yield
 

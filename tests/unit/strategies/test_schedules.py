@@ -30,7 +30,7 @@ KEPT = Trial(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _simulated() -> Iterator[None]:
+def _simulated(_patched: None) -> Iterator[None]:
     with strategies.simulated():
         yield
 
