@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lab.__main__ import main
 from lab.substrates.run_files import processes_of, started_at
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -129,6 +132,17 @@ class Lab:
         for run in self.directory.glob(f"{reports}/*"):
             if run.name != "latest":
                 yield from run.glob("events/*.jsonl")
+
+
+def ended_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[object, str]:
+    """Run ``lab ARGUMENTS`` in this process, for what is told before anything runs: exit code, and errors."""
+    monkeypatch.setattr(sys, "argv", ["lab", *arguments])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr().err
 
 
 def children_of(pid: int) -> dict[int, str]:

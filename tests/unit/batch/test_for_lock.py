@@ -13,7 +13,7 @@ from lab.batch.plan import Selection
 from lab.errors import LabError
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import load_scenario
-from tests.lab_process import Lab
+from tests.lab_process import Lab, ended_here
 
 FIVE = ("A", "B", "C", "D", "E")
 REDLOCK = Kind("redlock", fences=False, nodes=FIVE)
@@ -133,13 +133,15 @@ def test_the_command_finds_a_bare_del(lab: Lab) -> None:
     ("words", "said"),
     [
         (("healthy", "--for", "redlock"), "--for"),
-        pytest.param(("--library", "--for", "redlock"), "--for", marks=pytest.mark.full),
-        pytest.param(("--matrix", "--for", "redlock"), "--for", marks=pytest.mark.full),
-        pytest.param(("--selftest", "--for", "redlock"), "--selftest together", marks=pytest.mark.full),
+        (("--library", "--for", "redlock"), "--for"),
+        (("--matrix", "--for", "redlock"), "--for"),
+        (("--selftest", "--for", "redlock"), "--selftest together"),
         (("--like", "single"), "--like single without a lock"),
     ],
 )
-def test_options_that_do_not_go_together(lab: Lab, words: tuple[str, ...], said: str) -> None:
-    run = lab("suite", *words)
-    assert run.code == 2
-    assert said in run.err
+def test_options_that_do_not_go_together(
+    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = ended_here(monkeypatch, capsys, "suite", *words)
+    assert code == 2
+    assert said in error

@@ -20,6 +20,7 @@ from checker.formats import edn, jsonl, parquet_table
 from checker.formats.text import PIECE_BYTES, Lines, Text, size_of, size_text
 from checker.history.arrays import largest_before
 from checker.history.events import Event, Params
+from tests.lab_process import ended_here
 from tests.unit.checker.builder import HistoryBuilder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -56,17 +57,16 @@ def test_errors_of_the_file_system_are_bad_input(
     refused([str(CASE)], capsys, str(CASE), "cannot be read: ", os.strerror(number)[1:])
 
 
-@pytest.mark.parametrize("arguments", [["/"], ["/dev/null"], ["x" * 300], [str(CASE / "x")]])
-def test_lab_check_refuses_them_as_well(arguments: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "lab", "check", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
-    assert done.stderr.startswith("error: ")
+def test_lab_check_refuses_them_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-m", "lab", "check", "/"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    ends: list[tuple[object, str]] = [(done.returncode, done.stderr)]
+    ends += (ended_here(monkeypatch, capsys, "check", path) for path in ("/dev/null", "x" * 300, f"{CASE}/x"))
+    for code, said in ends:
+        assert (code, "Traceback" in said) == (2, False), said
+        assert said.startswith("error: ")
 
 
 @pytest.mark.parametrize(
