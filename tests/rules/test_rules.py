@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,13 +43,23 @@ class Read:
     """Its functions, by line and name, and how many lines each has."""
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below a node; expressions, most of a tree, have none in them."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        below = getattr(node, name, None)
+        for child in below if isinstance(below, list) else ():
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from statements(child)
+
+
 @cache
 def read(path: Path) -> Read:
     """Each file is parsed once for all rules."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported: list[tuple[str, bool]] = []
     functions: list[tuple[str, int]] = []
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             imported += ((alias.name, node in tree.body) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
