@@ -272,7 +272,6 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
                 ("history/accesses", "np.full(row.size, MISSING, np.int64)"),
                 ("linearizability/owners", "np.full(columns.keys, NEVER, np.int64)"),
                 ("linearizability/owners", "np.full(columns.keys, NONE, np.int64)"),
-                ("linearizability/columns", "np.full(n, NO_FENCE, np.int64)"),
                 ("linearizability/columns", "np.full(len(call_ns), NEVER, np.int64)"),
                 ("linearizability/owned", "np.full(len(columns), NO_FENCE, np.int64)"),
                 ("properties/lease_honesty", "np.full(told_grants.size, NEVER, np.int64)"),

@@ -37,7 +37,8 @@ class Stream:
         self._heard, self._ended = heard, ended
         self._closed = False
         self._is_tcp = connection.family == socket.AF_INET
-        machine.add(self)
+        self._pieces: list[bytes] = []
+        self.number = machine.add(self)
 
     def fileno(self) -> int:
         """The descriptor; -1 if it is closed."""
@@ -54,8 +55,13 @@ class Stream:
         if data:
             if len(data) == CHUNK:
                 self._machine.more_to_read = True
-            self._heard(data)
-            return len(data) if self._is_tcp else 0
+            if not self._is_tcp:
+                self._heard(data)
+                return 0
+            self._pieces.append(data)
+            self._machine.gather(self)
+            return len(data)
+        self.hand_on()
         self._machine.forget(self)
         if self._machine.waits_for_ends:
             self._machine.give(self._close)
@@ -63,6 +69,12 @@ class Stream:
             self._close()
         self._ended()
         return 0
+
+    def hand_on(self) -> None:
+        """Hand on what was read since the last time, as one piece."""
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            self._heard(b"".join(pieces))
 
     def send(self, data: bytes) -> None:
         """Give bytes to the process, now or when its machine goes on."""

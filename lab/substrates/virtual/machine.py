@@ -43,6 +43,17 @@ class End(Protocol):
         ...
 
 
+class Gathering(Protocol):
+    """An end that hands on what it has read only when it is asked to."""
+
+    number: int
+    """In which order ends were made."""
+
+    def hand_on(self) -> None:
+        """Hand on what was read since the last time, as one piece."""
+        ...
+
+
 class RealMachine:
     """Starts, feeds, reads and ends the processes of one host.
 
@@ -71,6 +82,8 @@ class RealMachine:
         self.more_to_read = False
         """Whether an end has left something to be read."""
         self._backlog: list[Callable[[], object]] = []
+        self._gathered: dict[int, Gathering] = {}
+        """By its number: the ends that have read something which is not handed on yet."""
         self._taken = 0
         """How many bytes of what the processes have written to TCP sockets were read, or given up."""
         self._closed_one = False
@@ -286,11 +299,12 @@ class RealMachine:
 
     # What they send
 
-    def add(self, end: End) -> None:
-        """Read this descriptor whenever the processes may have written to it."""
+    def add(self, end: End) -> int:
+        """Read this descriptor whenever the processes may have written to it; return its number."""
         self._made += 1
         self._ends[end.fileno()] = self._made, end
         self._epoll.register(end.fileno(), WATCHED)
+        return self._made
 
     def forget(self, end: End) -> None:
         """Read it no more."""
@@ -316,6 +330,9 @@ class RealMachine:
             give_up_s = give_up_s or now_s + SENT_WITHIN_S
             if now_s > give_up_s:
                 break
+        for _, end in sorted(self._gathered.items()):
+            end.hand_on()
+        self._gathered.clear()
         self._agree()
         if one_ended:
             for process in list(self.processes):
@@ -336,6 +353,13 @@ class RealMachine:
                     self._taken += end.ready()
         ended = any(what != select.EPOLLIN for _, what in ready)
         return not (ended or self.more_to_read or self._made != made)
+
+    def gather(self, end: Gathering) -> None:
+        """Let an end hand on all that it has read once everything that was written has been read.
+
+        How it was cut into pieces is the kernel's: two writes may come as one, or one of them later.
+        """
+        self._gathered.setdefault(end.number, end)
 
     def note_closed(self) -> None:
         """A connection was closed on this side: what its process wrote to it will not be read."""
