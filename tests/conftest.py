@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
@@ -45,7 +46,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let nobody else clean up after the labs of these tests: not another lab, and not the other worker."""
+    """Let nobody else clean up after the labs of these tests: not another lab, and not the other worker.
+
+    And let them be interrupted: a shell lets its background jobs ignore that, and all that they start.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[STATE_VARIABLE] = str(
         config.stash.setdefault(STATE, Path(tempfile.mkdtemp(prefix="lab-state-")))
     )

@@ -136,6 +136,8 @@ def answers() -> Callable[[object], None]:
 
 def main() -> int:
     """Call each function that is sent, one after the other, until the end of the input."""
+    # Its caller ends it by SIGINT, which a shell lets its background jobs ignore, and all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     answer = answers()
     try:
         while True:

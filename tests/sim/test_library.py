@@ -8,6 +8,7 @@ import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,11 @@ def test_what_is_printed_in_a_child_is_not_taken_for_its_answer(tmp_path: Path) 
     assert Lab(tmp_path).call(os.system, "echo one line") == 0
 
 
-def test_an_interrupted_call_ends_its_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_interrupted_call_ends_its_child(
+    how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where SIGINT is ignored, as in what a shell has put into the background."""
     begun = tmp_path / "begun"
 
     def interrupted() -> None:
@@ -53,7 +58,9 @@ def test_an_interrupted_call_ends_its_child(tmp_path: Path, monkeypatch: pytest.
             time.sleep(0.05)
         raise KeyboardInterrupt
 
+    before = signal.signal(signal.SIGINT, how)
     child = Child(tmp_path, environment_for())
+    signal.signal(signal.SIGINT, before)
     monkeypatch.setattr(child, "receive", interrupted)
     with pytest.raises(KeyboardInterrupt), closing(child):
         child.call(subprocess.run, ["sh", "-c", f"touch {begun}; exec sleep 600"])
