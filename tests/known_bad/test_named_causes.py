@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.detect_requests import overtaken, set_after_undo
+from lab.examine.detect_service import leaves_keys
 from lab.examine.detector import Cause
 from lab.examine.evidence import Evidence
 from lab.examine.naming import causes_of
@@ -296,3 +297,20 @@ def test_looking_changes_nothing() -> None:
             for event in events:
                 event.pop("_nodes", None)
             assert events == run_trial(each).events
+
+
+def test_a_key_that_was_put_back_is_not_left_while_its_owner_counts_on_it() -> None:
+    """Alice puts Bob's key back, is refused, and later by keys of his unanswered attempts."""
+    silent = Fault("cut", When("releases", BOB), BOB, ("A",), direction="replies")
+    put_back = trial(
+        "misleading:PutsBack", (Round(0, 6500 * MS_NS),), (Round(5250 * MS_NS, 1500 * MS_NS),), silent
+    )
+    with trials():
+        evidence = Evidence(run_trial(put_back, watch=True))
+    refused = [each for each in evidence.operations if each.f == "acquire" and each.how == "fail"]
+    assert refused
+    assert evidence.writers[next(iter(evidence.locks_at("A", refused[0].called_ns).values()))[0]] == {
+        ALICE,
+        BOB,
+    }
+    assert list(leaves_keys(evidence)) == []

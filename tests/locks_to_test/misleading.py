@@ -191,3 +191,13 @@ class KeepsReleased(Plain):
     async def release(self, lease: Lease) -> None:
         await super().release(lease)
         self.kept.pop(lease.key, None)
+
+
+class PutsBack(Plain):
+    """A release takes the key away, and puts it back if it is another's."""
+
+    async def _give_back(self, lease: Lease) -> Any:
+        value = await self._call("GETDEL", lease.key)
+        if value is not None and value.decode() != lease.token:
+            await self._call("SET", lease.key, value, "NX", "PX", lease.ttl_ns // MS_NS)
+        return value is not None and value.decode() == lease.token
