@@ -30,7 +30,7 @@ from lab.locks.base import (
     Options,
     Surroundings,
 )
-from lab.locks.heartbeat import BEAT_NS, STALL_NS
+from lab.locks.heartbeat import BEAT_NS, STALL_NS, KnowsPauses
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 
 ANSWER_WITHIN: Final = "answer_within"
@@ -215,9 +215,14 @@ class DriverLock:
         return called_ns + ttl_ns if claimed_ns is None else self._clock_ns() + claimed_ns
 
     async def _watched(self, asked: Coroutine[Any, Any, T]) -> T:
-        """Record stalls of the driver meanwhile, if the checker judges the time of its library's answers."""
+        """Record stalls of the driver meanwhile, if the checker judges the time of its library's answers.
+
+        In virtual time it stalls in a pause of its host alone, which is recorded already.
+        """
         can = None if self._hello is None else self._hello.can
         if self._stalled is None or can is None or not (can("single-attempt") and can("clock")):
+            return await asked
+        if isinstance(asyncio.get_running_loop(), KnowsPauses):
             return await asked
         watch = asyncio.create_task(self._watch_for_stalls(self._stalled))
         try:

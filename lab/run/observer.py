@@ -35,6 +35,8 @@ OBSERVE_TIMEOUT_S = 2.0
 OF_ANOTHER_TYPE = "WRONGTYPE"
 """How the error begins that a node answers about a key that is no string."""
 RETRY_S = 0.005
+RETRY_MAX_S = 0.1
+"""The longest pause between two tries to reach a node that stays away, while nobody waits for it."""
 CATCH_UP_S = 1.0
 """How long a watch waits at its end for commands that MONITOR has not shown yet."""
 OWN_COMMANDS = frozenset({"GET", "PTTL", "ECHO", "INFO", "TIME", "CLIENT", "MONITOR", "PING"})
@@ -79,6 +81,7 @@ class NodeWatch:
         self._passed = 0  # the last observation whose mark MONITOR has shown
         self._pending: list[dict[str, Any]] = []
         self._due = asyncio.Event()
+        self._awaited = asyncio.Event()
         self.listening = asyncio.Event()
         """Set while every command of the node is seen."""
         self.executed: deque[tuple[int, str]] = deque(maxlen=EXECUTED_MAX)
@@ -92,7 +95,13 @@ class NodeWatch:
         """Connect and begin to listen."""
         await self._channel.connect()
         self._task = asyncio.create_task(self._watch())
-        await self.listening.wait()
+        await self.until_listening()
+
+    async def until_listening(self) -> None:
+        """Wait until every command of the node is seen, and meanwhile try often to reach it."""
+        if not self.listening.is_set():
+            self._awaited.set()
+            await self.listening.wait()
 
     async def stop(self) -> None:
         """Stop listening, if possible after all commands before the last observation, and disconnect."""
@@ -177,15 +186,24 @@ class NodeWatch:
 
     async def _watch(self) -> None:
         """Listen; when the connection ends record it, and listen again when the node is back."""
+        pause_s = RETRY_S
         while True:
             with contextlib.suppress(OSError, NodeError):
                 await self._listen()
             if self.listening.is_set():
                 self.listening.clear()
+                self._awaited.clear()
                 self.token = None
                 self._record("node-down", None, value={"passed": self._passed})
                 self._notify()
-            await asyncio.sleep(RETRY_S)
+                pause_s = RETRY_S
+            if self._awaited.is_set():
+                await asyncio.sleep(RETRY_S)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._awaited.wait()
+            pause_s = min(2 * pause_s, RETRY_MAX_S)
 
     async def _listen(self) -> None:
         async with self._monitor as monitor:
@@ -272,7 +290,7 @@ class Observer:
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(
-                    *(self.watches[node].listening.wait() for node in nodes if node in self.watches)
+                    *(self.watches[node].until_listening() for node in nodes if node in self.watches)
                 )
         except TimeoutError:
             return False

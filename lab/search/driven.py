@@ -81,7 +81,7 @@ class DrivenCluster(TrialCluster):
         assert isinstance(world, DrivenWorld)
         machine = DriverMachine(world, Host(world, name), SESSION.run_id, None, _ended, SESSION)
         loop = VirtualLoop(machine.host, self._network, machine)  # type: ignore[abstract]  # refusals are set
-        machine.host.on_resume = loop.wake
+        machine.host.on_resume = loop.resumed
         self._machines[name] = machine
         return DrivenClient(loop, self._network)
 

@@ -111,6 +111,25 @@ def test_processes_are_used_again(tmp_path: Path, launched: list[RealProcess]) -
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("library", ["redlock-py", "npm-redlock"])
+def test_a_driver_whose_acquire_never_ended_is_used_again(
+    library: str, tmp_path: Path, launched: list[RealProcess]
+) -> None:
+    """Both wait for ever for a node that they cannot reach; the connections break when the run is over."""
+    reason = why_not(library)
+    if reason is not None:
+        pytest.skip(reason)
+    settings = (f"lock.name={PREFIX}{library}", "lock.options={}")
+    names = ("partition-clockjump", "healthy", "partition-clockjump", "healthy")
+    alone = {name: history_of(run_virtually(name, tmp_path, *settings)) for name in dict.fromkeys(names)}
+    launched.clear()
+    with many_runs():
+        for name in names:
+            assert history_of(run_virtually(name, tmp_path, *settings)) == alone[name]
+    assert [process.label for process in launched].count("client-alice") == 1
+
+
+@pytest.mark.full
 def test_a_driver_that_goes_on_in_a_stream_of_its_own_is_started_anew(
     tmp_path: Path, launched: list[RealProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import time
 import pytest
 import redis.asyncio
 
+from lab.locks.heartbeat import STALL_NS, watch_for_stalls
 from lab.substrates.interruption import Interrupted
 from lab.substrates.sim.clock import S_NS, Clock
 from lab.substrates.sim.errors import SimulationError
@@ -119,6 +120,31 @@ def test_after_a_pause_what_came_in_is_seen_before_timers_that_are_due() -> None
 
     simulate(work, 1)
     assert seen == ["reply", "timer"]
+
+
+def test_a_pause_is_a_stall_and_nothing_else_is_or_costs_an_event() -> None:
+    stalls: list[tuple[int, int]] = []
+    expected: list[tuple[int, int]] = []
+
+    async def work() -> None:
+        loop = another("alice")
+        world = loop.host.world
+        loop.create_task(watch_for_stalls(lambda *stall: stalls.append(stall)))
+        await asyncio.sleep(0.1)
+        arranged = world.arranged
+        await asyncio.sleep(60)
+        assert world.arranged <= arranged + 2, "the end of this sleep, and of the one before"
+        for pause_ns in (STALL_NS - 1000, STALL_NS + 1000, 2 * S_NS):
+            since_ns = loop.host.clock.monotonic_ns()
+            loop.host.pause()
+            await asyncio.sleep(pause_ns / S_NS)
+            if pause_ns > STALL_NS:
+                expected.append((since_ns, loop.host.clock.monotonic_ns() - since_ns))
+            loop.host.resume()
+            await asyncio.sleep(0.1)
+
+    simulate(work, 1)
+    assert stalls == expected
 
 
 def test_a_host_that_is_gone_runs_no_more_code() -> None:

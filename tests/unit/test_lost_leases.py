@@ -18,6 +18,7 @@ from lab.locks.heartbeat import STALL_NS
 from lab.locks.lease_options import LeaseOptions
 from lab.locks.redlock import Redlock, RedlockOptions, Vote
 from lab.store import StoreClient
+from lab.substrates.sim.simulate import simulate
 
 LEASE = Lease("resource", "token", 1_000, 5_000)
 
@@ -134,10 +135,15 @@ def test_a_driver_is_watched_for_stalls_only_where_somebody_records_them(
         await asyncio.sleep(0)
         return Failed("refused", "LockError", "no")
 
+    async def acquire() -> None:
+        with pytest.raises(NotAcquired):
+            await lock.acquire("resource", 1_000_000)
+
     monkeypatch.setattr(lock, "_watch_for_stalls", look)
     monkeypatch.setattr(lock._driver, "acquire", refused)
-    with pytest.raises(NotAcquired):
-        asyncio.run(lock.acquire("resource", 1_000_000))
+    simulate(acquire, 1)
+    assert looks == [], "a simulated host says by itself when it stands still"
+    asyncio.run(acquire())
     assert len(looks) == watches
 
 

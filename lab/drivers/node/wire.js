@@ -35,9 +35,11 @@ function serve({ lib, version, nodeKey, options: known, caps, operations }) {
       return { lib, version, caps: [...caps(options), "clock"], node_key: nodeKey ?? "{key}" };
     },
     clock: () => ({ wall_ms: Date.now() }),
+    // ioredis never settles what waits for a connection that it would have made anew.
     close() {
       for (const redis of connected.splice(0)) redis.disconnect();
       for (const leases of kept) leases.clear();
+      for (const end of pending.splice(0)) end(new Named("Closed", "the driver was closed meanwhile"));
     },
     ...operations,
     open(command) {
@@ -45,10 +47,20 @@ function serve({ lib, version, nodeKey, options: known, caps, operations }) {
       return operations.open(command);
     },
   };
+  const pending = [];
+  // What an operation comes to, or the error by which `close` ends it.
+  const result = (op, fields) =>
+    new Promise((resolve, reject) => {
+      const done = Promise.resolve(commands[op](fields));
+      if (op !== "close") pending.push(reject);
+      done.then(resolve, reject).finally(() => {
+        if (pending.includes(reject)) pending.splice(pending.indexOf(reject), 1);
+      });
+    });
   const answer = async ({ id, op, ...rest }) => {
     try {
       if (!Object.hasOwn(commands, op)) throw new Named("UnknownOp", `there is no operation ${op}`);
-      say({ id, ok: true, ...(await commands[op](rest)) });
+      say({ id, ok: true, ...(await result(op, rest)) });
     } catch (error) {
       const kind = error instanceof Refused ? "refused" : "error";
       say({ id, ok: false, kind, error: error.name ?? "Error", message: String(error.message ?? error) });

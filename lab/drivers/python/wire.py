@@ -5,8 +5,10 @@ command runs in a thread of its own: ``clock`` and ``held`` are answered while `
 """
 
 import functools
+import gc
 import importlib.metadata
 import json
+import logging
 import os
 import random
 import sys
@@ -74,6 +76,27 @@ def redis_clients(nodes, options):
 
 _CLIENTS = []
 """The clients that ``close`` closes."""
+_RETRIES = []
+"""What repeats commands no more since ``close``, and how often it did: it may be everybody's default."""
+
+
+def _stop_retrying():
+    """Let redis-py repeat no more what fails: what is pending ends soon, with its error."""
+    module = sys.modules.get("redis.retry")
+    if not hasattr(module, "AbstractRetry"):  # no redis-py, or one that is older than these methods
+        return
+    objects = gc.get_objects()
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, module.AbstractRetry)}
+    for each in objects:
+        if type(each) in kinds:
+            _RETRIES.append((each, each.get_retries()))
+            each.update_retries(0)
+
+
+def _retry_again():
+    while _RETRIES:
+        each, retries = _RETRIES.pop()
+        each.update_retries(retries)
 
 
 def serve(driver):
@@ -99,15 +122,20 @@ class _Server:
         self._driver = driver
         self._leases = {}
         self._turn = threading.Lock()
+        self._pending = 0
+        self._closed = False
 
     def answer(self, command):
+        with self._turn:
+            self._pending += 1
         try:
             answer = {"ok": True, **self._carry_out(command)}
         except Refused as error:
             print(error, file=sys.stderr)  # noqa: T201
             answer = _failed("refused", error) | ({"silent": True} if error.silent else {})
         except Exception as error:
-            traceback.print_exc()
+            if not self._closed:
+                traceback.print_exc()
             late = isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError"
             answer = _failed("timeout" if late else "error", error)
         self.say({"id": command["id"], **answer})
@@ -115,6 +143,7 @@ class _Server:
     def say(self, message):
         line = json.dumps(message) + "\n"
         with self._turn:
+            self._pending -= 1
             sys.stdout.write(line)
             sys.stdout.flush()
 
@@ -136,12 +165,19 @@ class _Server:
 
     def _open(self, command):
         random.seed()  # after a ``close``, as a program that was started anew
+        _retry_again()
+        logging.disable(logging.NOTSET)
+        self._closed = False
         nodes = [node.rpartition(":")[::2] for node in command["nodes"]]
         self._driver.client_name = command["client"]
         self._driver.open([(host, int(port)) for host, port in nodes], command["options"])
         return {}
 
     def _close(self, command):
+        self._closed = True
+        if self._pending > 1:
+            logging.disable()  # of what ends from now on: to format tracebacks takes long
+            _stop_retrying()
         if hasattr(self._driver, "close"):
             self._driver.close()
         while _CLIENTS:

@@ -24,6 +24,8 @@ class Host:
         self.clock = world.clock()
         self.random = world.random(f"host/{name}")
         self.paused = False
+        self.paused_ns = 0
+        """When the last pause began, by the world's time."""
         self.down = False
         self.on_resume: Callable[[], None] | None = None
         """Looks at what came in while the host stood still."""
@@ -39,7 +41,8 @@ class Host:
 
     def pause(self) -> None:
         """Stand still: no code runs until ``resume``."""
-        self.paused = True
+        if not self.paused:
+            self.paused, self.paused_ns = True, self.world.now_ns
 
     def resume(self) -> None:
         """Go on."""

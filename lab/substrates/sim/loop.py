@@ -78,6 +78,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         self._awake = False
         self._armed_ns = NEVER_NS
         """When the world will look at the timers, by its own time."""
+        self._until_resumed: list[asyncio.Future[int]] = []
         self._closed = False
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         """The tasks that are not done, and some that are, by number, oldest first."""
@@ -157,6 +158,20 @@ class HostLoop(asyncio.AbstractEventLoop):
         if not (self._awake or self.host.paused or self._closed):
             self._awake = True
             self._world.at(self._world.now_ns, self._step)
+
+    async def until_resumed(self) -> int:
+        """Wait until the host goes on after a pause; return how long that was, in nanoseconds."""
+        waiter = self.create_future()
+        self._until_resumed.append(waiter)
+        return await waiter  # type: ignore[no-any-return]
+
+    def resumed(self) -> None:
+        """The host goes on: tell who waits for that, with the timers that are due since the pause began."""
+        waiters, self._until_resumed = self._until_resumed, []
+        since_s, took_ns = self.time(), self._world.now_ns - self.host.paused_ns
+        for waiter in waiters:
+            self.call_at(since_s - took_ns / S_NS, _resolve, waiter, took_ns)
+        self.wake()
 
     def _arm(self) -> None:
         """Look at the timers when the first is due; there are some."""
@@ -355,6 +370,11 @@ def _deliver(waiting: Waiting, reply: Any) -> None:
         waiting.popleft()[0](reply)
 
 
+def _resolve(waiter: asyncio.Future[int], value: int) -> None:
+    if not waiter.done():  # or it was cancelled
+        waiter.set_result(value)
+
+
 def _refusal(name: str) -> Callable[..., Any]:
     def refuse(self: HostLoop, *_: Any, **__: Any) -> Any:
         raise forbidden(self.host, f"asks its event loop for {name}")
@@ -371,5 +391,5 @@ def host_with_loop(world: World, name: str, network: Network) -> HostLoop:
     """Make a host whose code runs in an event loop; return the loop."""
     host = Host(world, name)
     loop = HostLoop(host, network)  # type: ignore[abstract]  # the rest was set above
-    host.on_resume = loop.wake
+    host.on_resume = loop.resumed
     return loop

@@ -111,7 +111,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         )
         self._drivers.append(machine)
         loop = VirtualLoop(machine.host, self._network, machine)  # type: ignore[abstract]  # refusals are set
-        machine.host.on_resume = loop.wake
+        machine.host.on_resume = loop.resumed
         log = self._log_dir / f"client-{name}.log"
         return VirtualClient(loop, machine, self._network, next(self._process_ids), log, self.failed)
 
