@@ -15,6 +15,7 @@ from checker.history.completeness import Completeness
 from checker.history.events import Model
 from checker.history.evidence import Evidence
 from checker.history.history import History
+from checker.history.masks import count, positions, some
 from checker.history.operations import NONE, F, Status
 from checker.linearizability.custom import CustomModel, check_model, operations_of
 from checker.properties import (
@@ -113,9 +114,9 @@ def _plan(model: str) -> dict[Property, tuple[Check, ...]]:
 def _by_model(evidence: Evidence, model: CustomModel) -> PropertyVerdict:
     """The verdict by a model of one's own: on mutual exclusion if there are locks, else on the resource."""
     operations = operations_of(evidence.history, failed=model.looks_at_failures)
-    rows = np.flatnonzero((evidence.ops.status != Status.FAIL) | model.looks_at_failures).tolist()
+    rows = positions((evidence.ops.status != Status.FAIL) | model.looks_at_failures).tolist()
     results = check_model(operations, model)
-    name = Property.MUTUAL_EXCLUSION if bool((evidence.ops.f == F.ACQUIRE).any()) else Property.RESOURCE
+    name = Property.MUTUAL_EXCLUSION if some(evidence.ops.f == F.ACQUIRE) else Property.RESOURCE
     findings = [
         linearizable.by_model(evidence, name, model, r, rows) for r in results if r.outcome == "violated"
     ]
@@ -182,7 +183,7 @@ def unknown_reasons(evidence: Evidence) -> Iterator[str]:
             yield f"no receipt for {fault.f}{target} (event {fault.index})"
     if evidence.model == linearizable.REGISTER:
         return
-    if not evidence.grants.held.any():
+    if not some(evidence.grants.held):
         yield "nothing was ever granted, so nothing was proved"
     strangers = _strangers(evidence)
     if strangers:
@@ -221,4 +222,4 @@ def _strangers(evidence: Evidence) -> int:
     ops = evidence.ops
     acquired = np.zeros(len(ops.names.grant) + 1, bool)
     acquired[ops.grant[ops.rows(F.ACQUIRE)]] = True
-    return int(((ops.grant != NONE) & ~acquired[ops.grant]).sum())
+    return count((ops.grant != NONE) & ~acquired[ops.grant])

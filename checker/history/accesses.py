@@ -15,6 +15,7 @@ import numpy as np
 
 from checker.history.arrays import Composite, largest_before, running_max, sort_grouped, which_before
 from checker.history.evidence import Evidence
+from checker.history.masks import positions, some
 from checker.history.operations import I32, I64, MISSING, Bools, F, Index, Status
 
 
@@ -65,12 +66,12 @@ class Contradictions:
 def accesses_of(evidence: Evidence) -> Accesses:
     """All accesses whose version is known."""
     ops, writes = evidence.ops, evidence.writes
-    written = np.flatnonzero(writes.version_written != MISSING)
+    written = positions(writes.version_written != MISSING)
     known = np.zeros(len(ops), bool)  # rows in their order: versions mostly grow with it, which sorts fast
     known[ops.rows(F.READ, Status.OK)] = True
     known &= ops.version_read != MISSING
     known[writes.row[written]] = True
-    row = np.flatnonzero(known)
+    row = positions(known)
     write = ops.f[row] == F.WRITE
     done_ns, version = ops.return_ns[row], ops.version_read[row]
     done_ns[write], version[write] = writes.done_ns[written], writes.version_written[written]
@@ -94,15 +95,15 @@ def contradictions(
     late = np.empty(0, np.int64)
     reached = running_max(called, key)
     # Only if one returned before another of a smaller position was called is there anything to look for.
-    if bool(((accesses.done_ns[1:] < reached[:-1]) & (key[1:] == key[:-1])).any()):
+    if some((accesses.done_ns[1:] < reached[:-1]) & (key[1:] == key[:-1])):
         best = largest_before(key, accesses.done_ns, position, key, called)
-        late = np.flatnonzero((best > position) & new)
+        late = positions((best > position) & new)
         late = late[np.argsort(best[late] - position[late], kind="stable")]
     found = [
         (which_before(key, accesses.done_ns, position, int(key[b]), int(called[b])), b, "real-time")
         for b in late[:limit].tolist()
     ]
-    skips, ahead = (p[new[p].all(axis=1)] for p in (_skips(accesses), _ahead(accesses)))
+    skips, ahead = (p[new[p].all(axis=1)] if len(p) else p for p in (_skips(accesses), _ahead(accesses)))
     found += [(t, x, "rw") for t, x in skips[: limit - len(found)].tolist()]
     found += [(x, t, "wr") for x, t in ahead[: limit - len(found)].tolist()]
     first, second, kind = zip(*found, strict=True) if found else ((), (), ())
@@ -116,7 +117,7 @@ def contradictions(
 
 def _skips(accesses: Accesses) -> Index:
     """Writes that replaced another version than they were based on, and the replaced; shape (m, 2)."""
-    writer = np.flatnonzero(accesses.write)
+    writer = positions(accesses.write)
     before, after = writer[:-1], writer[1:]
     based = accesses.based_on[after]
     skips = (accesses.key[after] == accesses.key[before]) & (based != MISSING)
@@ -126,8 +127,8 @@ def _skips(accesses: Accesses) -> Index:
 
 def _ahead(accesses: Accesses) -> Index:
     """Writes of known version, and the writes of smaller version based on them; shape (m, 2)."""
-    writer = np.flatnonzero(accesses.write)
-    ahead = np.flatnonzero(accesses.write & (accesses.based_on > accesses.version))
+    writer = positions(accesses.write)
+    ahead = positions(accesses.write & (accesses.based_on > accesses.version))
     if not ahead.size:
         return np.stack([ahead, ahead], axis=1)
     code = Composite(accesses.key[writer], accesses.version[writer])

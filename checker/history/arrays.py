@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from checker.history.masks import every, positions, some
 from checker.history.operations import I64, MISSING, NEVER, Index
 
 _ROOM: Final = 2**62
@@ -20,7 +21,7 @@ def group_starts(group: Codes) -> Index:
     """Positions at which a new group begins, for codes that are sorted."""
     if not group.size:
         return np.empty(0, np.int64)
-    return np.concatenate([[0], np.flatnonzero(group[1:] != group[:-1]) + 1]).astype(np.int64)
+    return np.concatenate([[0], positions(group[1:] != group[:-1]) + 1]).astype(np.int64)
 
 
 def dense(group: Codes) -> I64:
@@ -102,7 +103,7 @@ def sort_grouped(group: Codes, stamp: I64) -> Index:
 
 def by_group(group: Codes) -> Index | None:
     """The order of rows by group, then row; None where rows are in this order."""
-    if bool((group[1:] >= group[:-1]).all()):
+    if every(group[1:] >= group[:-1]):
         return None
     low, high = int(group.min()), int(group.max())
     if high - low < 2**16:  # 8 and 16 bits: radix sort
@@ -124,10 +125,12 @@ def grow_together(group: Codes, stamp: I64, *values: I64, strictly: bool = False
 def _grows(value: I64, group: Codes, order: Index | None, *, strictly: bool) -> bool:
     if order is not None:
         value = value[order]
-    falls = np.flatnonzero(value[1:] <= value[:-1] if strictly else value[1:] < value[:-1])
+    falls = positions(value[1:] <= value[:-1] if strictly else value[1:] < value[:-1])
+    if not falls.size:
+        return True
     if order is None:  # mostly where a new group begins
-        return not bool((group[falls + 1] == group[falls]).any())
-    return not bool((group[order[falls + 1]] == group[order[falls]]).any())
+        return not some(group[falls + 1] == group[falls])
+    return not some(group[order[falls + 1]] == group[order[falls]])
 
 
 def largest_before(group: Codes, stamp: I64, value: I64, query_group: Codes, query_stamp: I64) -> I64:
@@ -153,7 +156,7 @@ def largest_before(group: Codes, stamp: I64, value: I64, query_group: Codes, que
 
 def which_before(group: Codes, stamp: I64, value: I64, query_group: int, query_stamp: int) -> int:
     """The row that `largest_before` found for one query (the earliest such row), -1 if there is none."""
-    rows = np.flatnonzero((group == query_group) & (stamp < query_stamp))
+    rows = positions((group == query_group) & (stamp < query_stamp))
     return int(rows[np.argmax(value[rows])]) if rows.size else -1
 
 
@@ -162,8 +165,12 @@ def longer(ttl_ns: I64, rho: float) -> I64:
 
     Two clocks may err, each by `rho`: the node that counts the TTL is slow, the recorder is fast.
     """
+    if not ttl_ns.size:
+        return ttl_ns
     extra = np.minimum(np.ceil(ttl_ns * (2 * rho / (1 - rho))), float(NEVER))
-    return np.where(ttl_ns >= NEVER, NEVER, ttl_ns + extra.astype(np.int64))
+    lasts: I64 = ttl_ns + extra.astype(np.int64)
+    lasts[ttl_ns >= NEVER] = NEVER
+    return lasts
 
 
 def shorter(ttl_ns: I64, rho: float) -> I64:
@@ -171,11 +178,16 @@ def shorter(ttl_ns: I64, rho: float) -> I64:
 
     Two clocks may err, each by `rho`: the node that counts the TTL is fast, the recorder is slow.
     """
+    if not ttl_ns.size:
+        return ttl_ns
     missing = np.ceil(ttl_ns * (2 * rho / (1 + rho)))
-    return np.where(ttl_ns >= NEVER, NEVER, ttl_ns - missing.astype(np.int64))
+    lasts: I64 = ttl_ns - missing.astype(np.int64)
+    lasts[ttl_ns >= NEVER] = NEVER
+    return lasts
 
 
 def plus(stamp: I64, duration: I64) -> I64:
     """A stamp and a duration, of which either may be `NEVER`, which swallows the other."""
-    endless = (stamp >= NEVER) | (duration >= NEVER)
-    return np.where(endless, NEVER, stamp + duration)
+    total: I64 = stamp + duration
+    total[np.maximum(stamp, duration) >= NEVER] = NEVER
+    return total

@@ -13,6 +13,7 @@ from checker.history.attribution import Attribution, Forgotten
 from checker.history.events import LAB, Params
 from checker.history.grants import Grants, grants_of, unnamed_releases, with_grants
 from checker.history.history import History
+from checker.history.masks import every, positions, some
 from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
 from checker.history.renaming import Renaming, in_doubt, open_ends, renaming
 from checker.history.sightings import Sightings
@@ -117,7 +118,7 @@ class Evidence:
         """
         began = self.grants.called_ns.copy()
         if self.history.nodes:
-            for g in np.flatnonzero(self.grants.held & (self.grants.token != NONE)).tolist():
+            for g in positions(self.grants.held & (self.grants.token != NONE)).tolist():
                 token, called_ns = str(self.ops.names.token[int(self.grants.token[g])]), int(began[g])
                 made_ns = self.sightings.began_ns(self.key(int(self.grants.key[g])), token, called_ns)
                 began[g] = min(made_ns, int(self.grants.acquired_ns[g]))
@@ -158,8 +159,11 @@ class Evidence:
         extended = ops.rows(F.EXTEND)
         rows = np.concatenate([ops.rows(F.HELD, Status.OK), extended[ops.status[extended] != Status.OK]])
         grant = self.grants.of(ops.grant[rows])
-        said = np.unique(ops.value[rows])  # few, of perhaps millions of values
-        codes = {str(ops.names.value[code]): code for code in said[said != NONE].tolist()}
+        if not rows.size:
+            return Answers(grant, rows < 0, rows, rows)
+        said = np.zeros(len(ops.names.value) + 1, np.bool_)  # of perhaps millions of values, few
+        said[ops.value[rows]] = True
+        codes = {str(ops.names.value[code]): code for code in positions(said[:-1]).tolist()}
         yes, no = (ops.value[rows] == codes.get(word, MISSING) for word in ("yes", "no"))
         known = (grant != NONE) & (yes | no)
         rows, grant, yes = rows[known], grant[known], yes[known]
@@ -200,7 +204,7 @@ class Evidence:
         call = self.ops.call_ns[rows]
         for code, name in enumerate(self.ops.names.client):
             theirs = self.ops.client[rows] == code
-            if theirs.any():
+            if some(theirs):
                 for interval in self.standstills((name, LAB)):
                     shared = np.minimum(interval.end_ns, end) - np.maximum(interval.start_ns, call)
                     total += np.where(theirs, np.maximum(shared, 0), 0)
@@ -320,13 +324,13 @@ def _likely_model(ops: Operations) -> str:
 
     Where nobody ever asks for a lock and accesses carry no versions, the history is that of a register.
     """
-    acquires = ops.f == F.ACQUIRE
+    acquires = ops.rows(F.ACQUIRE)
+    if acquires.size:
+        named = some(ops.grant[acquires] != NONE) or some(ops.ttl_ns[acquires] != MISSING)
+        return "lease" if named else "mutex"
     accesses = (ops.f == F.READ) | (ops.f == F.WRITE) | (ops.f == F.CAS)
     versioned = (ops.version_read != MISSING) | (ops.version_written != MISSING)
-    if accesses.any() and not versioned.any() and bool(accesses.all()):
-        return "cas-register"
-    named = bool((ops.grant[acquires] != NONE).any()) or bool((ops.ttl_ns[acquires] != MISSING).any())
-    return "lease" if named or not acquires.any() else "mutex"
+    return "cas-register" if len(ops) and every(accesses) and not some(versioned) else "lease"
 
 
 def limited(findings: list[Finding], count: int) -> list[Finding]:

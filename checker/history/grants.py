@@ -13,6 +13,7 @@ import numpy as np
 
 from checker.history.arrays import both, group_starts, largest_before
 from checker.history.identity import threaded, unknown_grants
+from checker.history.masks import positions, some
 from checker.history.operations import I32, I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 
 NOT_HELD = "not-held"
@@ -88,7 +89,7 @@ def grants_of(ops: Operations, unnamed: Index | None = None) -> Grants:
     `unnamed` are the releases (rows) of which the record does not say which grant they are about. Such a
     release may end any grant of its client and key, so it counts as an attempt to release all of them.
     """
-    rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
+    rows = positions((ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
     code = ops.grant[rows]
     size = max(int(ops.grant.max(initial=NONE)), NONE) + 1
     row_of = np.full(size + 1, NONE, np.int64)
@@ -211,18 +212,18 @@ def with_grants(ops: Operations) -> Operations:
     Where a client has several threads only the process counts.
     """
     bare = (ops.grant == NONE) & (ops.f <= F.HELD)
-    if not bare.any():
+    if not some(bare):
         return ops
     acquire = (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL)
-    rows = np.flatnonzero(acquire | (bare & (ops.f != F.ACQUIRE)))
-    fresh = np.flatnonzero(bare & acquire)
+    rows = positions(acquire | (bare & (ops.f != F.ACQUIRE)))
+    fresh = positions(bare & acquire)
     grant = ops.grant.copy()
     base = len(ops.names.grant)
     grant[fresh] = base + np.arange(fresh.size)
     asking = ~acquire[rows]
     about = _last_acquire(ops, rows, acquire, ops.process)
     lonely = (about == NONE) & (ops.client[rows] != NONE) & ~threaded(ops)[ops.client[rows]]
-    if bool((lonely & asking).any()):
+    if some(lonely & asking):
         about = np.where(lonely, _last_acquire(ops, rows, acquire, ops.client), about)
     known = asking & (about != NONE)
     grant[rows[known]] = grant[about[known]]

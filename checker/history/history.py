@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from checker.errors import HistoryError
 from checker.history.completeness import Completeness
 from checker.history.events import LAB, NEMESIS, NODE, STALL, Event, Params
+from checker.history.masks import positions, some
 from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
 from checker.history.pairing import client_of, columns_of, is_client_event, pair
 
@@ -163,15 +164,9 @@ class History:
         Raises:
             HistoryError: events that contradict each other (see `checker.history.pairing.pair`).
         """
-        clients: list[Event] = []
-        indices: list[int] = []
-        others: list[tuple[int, Event]] = []
-        for index, event in enumerate(events):
-            if is_client_event(event):
-                clients.append(event)
-                indices.append(index)
-            else:
-                others.append((index, event))
+        own = list(map(is_client_event, events))
+        clients, indices = list(compress(events, own)), list(compress(range(len(events)), own))
+        others = [(index, event) for index, event in enumerate(events) if not own[index]]
         ops = pair(columns_of(clients, indices))
         require_range(ops, others)
         times = [e.time_ns for e in events] or [0]
@@ -212,11 +207,14 @@ def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:
             if column.size and column[0] == spared:
                 continue
             column = column[:1]
-        wrong = ((column < least) | (column > most)) & (column != spared)
+        wrong = (column < least) | (column > most)
+        if not some(wrong):
+            continue
+        wrong &= column != spared
         if name == "ttl_ns":
             wrong &= column < NEVER
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+        if some(wrong):
+            row = int(positions(wrong)[0])
             done = name != "call_ns" and ops.return_index[row] != NONE
             index = int(ops.return_index[row] if done else ops.call_index[row])
             raise HistoryError(

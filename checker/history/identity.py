@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from checker.errors import HistoryError
+from checker.history.masks import positions, some
 from checker.history.operations import I32, NONE, Bools, F, Index, Operations, Status
 
 _HINT = "give every acquire a grant_id of its own, and repeat it on what is done with that grant"
@@ -21,7 +22,7 @@ def acquires_by_grant(ops: Operations) -> Index:
 
     An acquire that failed made none. The last element is -1, so that the code of an absent grant finds it.
     """
-    rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
+    rows = positions((ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
     made = np.full(max(int(ops.grant.max(initial=NONE)), NONE) + 2, NONE, np.int64)
     code = ops.grant[rows]
     made[code[::-1]] = rows[::-1]
@@ -49,13 +50,13 @@ def identified(ops: Operations) -> Operations:
         return ops
     lock = ops.f <= F.RELEASE
     named = lock & (ops.grant != NONE)
-    if named.any():
+    if some(named):
         made = acquires_by_grant(ops)
         _require_one_acquire(ops, made)
         origin = np.where(named, made[ops.grant], NONE)
         key = np.where(origin != NONE, ops.key[origin], NONE).astype(np.int32)
         fill = (ops.key == NONE) & (key != NONE)
-        if fill.any():
+        if some(fill):
             ops = replace(ops, key=np.where(fill, key, ops.key).astype(np.int32))
         _refuse(
             ops,
@@ -65,7 +66,7 @@ def identified(ops: Operations) -> Operations:
         )
     acquire = lock & (ops.f == F.ACQUIRE)
     keyless = ops.key == NONE
-    if keyless.any() and bool((acquire & ~keyless).any()):
+    if some(keyless) and some(acquire & ~keyless):
         absent = "is absent, but other acquires have a key, so nobody can tell which lock this is about"
         _refuse(ops, acquire & keyless, absent)
         absent = "is absent, as is grant_id, so nobody can tell which grant this is about"
@@ -75,7 +76,7 @@ def identified(ops: Operations) -> Operations:
 
 def _require_one_acquire(ops: Operations, made: Index) -> None:
     mine = (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL) & (ops.grant != NONE)
-    rows = np.flatnonzero(mine)
+    rows = positions(mine)
     again = rows[made[ops.grant[rows]] != rows]
     if again.size:
         row = int(again.min())
@@ -85,8 +86,8 @@ def _require_one_acquire(ops: Operations, made: Index) -> None:
 
 
 def _refuse(ops: Operations, wrong: Bools, problem: str, other: I32 | None = None) -> None:
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+    if some(wrong):
+        row = int(positions(wrong)[0])
         names = {"key": ops.name("key", row)}
         if other is not None:
             names["other"] = ops.names.key[int(other[row])]
@@ -105,7 +106,7 @@ def owners(ops: Operations) -> I32:
     record knows no client.
     """
     owner: I32 = np.where(ops.client == NONE, len(ops.names.client) + ops.process, ops.client)
-    return owner[origins(ops)] if bool((ops.grant != NONE).any()) else owner
+    return owner[origins(ops)] if some(ops.grant != NONE) else owner
 
 
 def origins(ops: Operations) -> Index:

@@ -13,6 +13,7 @@ import numpy as np
 from checker.errors import HistoryError
 from checker.history.events import RESERVED, STALL, Event
 from checker.history.identity import identified
+from checker.history.masks import every, positions, some
 from checker.history.operations import (
     COLUMNS,
     F_NAMES,
@@ -137,10 +138,11 @@ def columns_of(events: Sequence[Event], indices: Sequence[int], tables: Tables |
         name: _codes(own.interners[name], fields["grant_id" if name == "grant" else name])
         for name in EVENT_CODES
     }
-    if n and int(codes["process"].max()) >= len(own.clients):
-        for at in np.unique(codes["process"], return_index=True)[1].tolist():
-            if codes["process"][at] >= len(own.clients):
-                own.clients.append(client_of(events[at].process, events[at].client))
+    known, used = len(own.clients), len(own.interners["process"]) - 1
+    if used > known:
+        first = np.empty(used, np.int64)  # of those that are new; the last one written stays
+        first[codes["process"][::-1]] = np.arange(n)[::-1]
+        own.clients += [client_of(events[at].process, events[at].client) for at in first[known:].tolist()]
     return EventColumns(
         index=np.asarray(indices, np.int64),
         time_ns=_integers("time_ns", fields["time_ns"], indices),
@@ -222,8 +224,8 @@ def pair(columns: EventColumns) -> Operations:
     followed &= same_as_next
     _require_alternation(columns, order, is_call, same_as_next, followed)
     returns = np.full(order.size, NONE, np.int64)
-    returns[order[followed]] = order[np.flatnonzero(followed) + 1]
-    calls = np.flatnonzero(columns.type == INVOKE)
+    returns[order[followed]] = order[positions(followed) + 1]
+    calls = positions(columns.type == INVOKE)
     return identified(_table(columns, calls, returns[calls]))
 
 
@@ -238,7 +240,7 @@ def _require_alternation(
         (alone, "this process completes what it never invoked"),
         (twice, "this process invokes again before its completion"),
     ):
-        if wrong.any():
+        if some(wrong):
             at = int(order[wrong].min())
             raise _pairing_error(columns, at, problem)
 
@@ -255,7 +257,7 @@ def _pairing_error(columns: EventColumns, at: int, problem: str, field: str = "p
 
 def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
     completed = returns != NONE
-    safe = returns if completed.all() else np.where(completed, returns, calls)
+    safe = returns if every(completed) else np.where(completed, returns, calls)
     status = np.where(completed, columns.type.take(safe), np.int8(Status.INFO)).astype(np.int8)
     stamp = np.where(completed, columns.time_ns.take(safe), NEVER)
     certain = status != Status.INFO
@@ -266,8 +268,8 @@ def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
         "f": kind,
         "status": status,
         "call_ns": call_ns,
-        "return_ns": stamp if certain.all() else np.where(certain, stamp, NEVER),
-        "info_ns": _ALL_NEVER[: calls.size] if certain.all() else np.where(certain, NEVER, stamp),
+        "return_ns": stamp if every(certain) else np.where(certain, stamp, NEVER),
+        "info_ns": _ALL_NEVER[: calls.size] if every(certain) else np.where(certain, NEVER, stamp),
         "call_index": columns.index.take(calls),
         "return_index": np.where(completed, columns.index.take(safe), NONE),
     }
@@ -285,7 +287,7 @@ def _table(columns: EventColumns, calls: I64, returns: I64) -> Operations:
             first = column.take(calls)
             agree = (first == last) | (first == NONE) | unsaid
             _require(columns, calls, agree, f"the completion names another {name}", name)
-        if unsaid.any():
+        if some(unsaid):
             np.copyto(last, column.take(calls), where=unsaid)
         return last
 
@@ -321,5 +323,5 @@ def _intern(strings: Sequence[str]) -> tuple[list[str], Any]:
 
 
 def _require(columns: EventColumns, calls: I64, holds: Any, problem: str, field: str) -> None:
-    if not holds.all():
-        raise _pairing_error(columns, int(calls[np.flatnonzero(~holds)[0]]), problem, field)
+    if not every(holds):
+        raise _pairing_error(columns, int(calls[positions(~holds)[0]]), problem, field)

@@ -16,6 +16,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before
 from checker.history.identity import acquires_by_grant, origins, unknown_grants
+from checker.history.masks import positions, some
 from checker.history.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 
 
@@ -49,13 +50,13 @@ class Renaming:
 
 def renaming(ops: Operations) -> Renaming | None:
     """Who may go on for whom; None if nobody may go on for another. O(n)."""
-    if not len(ops) or not bool((ops.status == Status.INFO).any()) or bool((ops.process == NONE).any()):
+    if not len(ops) or not some(ops.status == Status.INFO) or some(ops.process == NONE):
         return None
     size, rows = int(ops.process.max()) + 1, np.arange(len(ops))
     first, last = np.zeros(size, np.int64), np.full(size, NONE, np.int64)
     first[ops.process[::-1]] = rows[::-1]
     last[ops.process] = rows
-    used = np.flatnonzero(last != NONE)
+    used = positions(last != NONE)
     begins, retired = np.full(size, NONE, np.int64), np.full(size, NEVER, np.int64)
     begins[used] = ops.call_index[first[used]]
     ended = used[ops.status[last[used]] == Status.INFO]
@@ -63,7 +64,7 @@ def renaming(ops: Operations) -> Renaming | None:
     retired[ended] = np.where(back == NONE, ops.call_index[last[ended]], back)
     stated = _stated(ops, last, used)
     begins[stated], retired[stated] = NONE, NEVER
-    return Renaming(begins, retired) if bool((begins > retired.min()).any()) else None
+    return Renaming(begins, retired) if some(begins > retired.min()) else None
 
 
 def _stated(ops: Operations, last: Index, used: Index) -> Index:
@@ -97,13 +98,13 @@ def open_ends(raw: Operations, ops: Operations, acquires: Index) -> tuple[I64, I
     """
     ends, by = np.full(acquires.size, NEVER, np.int64), np.full(acquires.size, NONE, np.int64)
     bare = (raw.grant == NONE) | (unknown_grants(raw) & (raw.f == F.RELEASE))
-    rows = np.flatnonzero(bare & ((raw.f == F.RELEASE) | (raw.f == F.EXTEND)))
+    rows = positions(bare & ((raw.f == F.RELEASE) | (raw.f == F.EXTEND)))
     if not rows.size:
         return ends, by
     renamed, late = renaming(raw), _late(ops, rows)
     if renamed is not None:
         ends = renamed.successors_ns(ops, rows, acquires)
-        for at in np.flatnonzero(ends < NEVER).tolist():
+        for at in positions(ends < NEVER).tolist():
             process = ops.process[acquires[at]]
             mine = renamed.begins[ops.process[rows]] > renamed.retired[process]
             mine &= (ops.call_ns[rows] == ends[at]) & (ops.key[rows] == ops.key[acquires[at]])
@@ -138,13 +139,13 @@ def in_doubt(ops: Operations, renamed: Renaming | None, row: int, at: Callable[[
     did = {F.ACQUIRE: "acquired", F.RELEASE: "released", F.EXTEND: "extended"}[F(int(ops.f[row]))]
     used = (ops.key == ops.key[row]) & ((ops.f == F.ACQUIRE) | (ops.f == F.RELEASE))
     used &= ops.status != Status.FAIL
-    before = np.flatnonzero(used & renamed.goes_on(ops, process)) if renamed is not None else used[:0]
+    before = positions(used & renamed.goes_on(ops, process)) if renamed is not None else used[:0]
     if not before.size:
         return (
             f"process {name} {did} {what} at {at(int(ops.call_ns[row]))} without naming a grant and with an "
             f"unknown outcome: that may have ended any later grant of the same client. {hint}"
         )
-    last = int(np.flatnonzero(ops.process == ops.process[before[-1]])[-1])
+    last = int(positions(ops.process == ops.process[before[-1]])[-1])
     gone = ops.name("process", last)
     return (
         f"process {name} {did} {what} at {at(int(ops.call_ns[row]))}, and "

@@ -34,6 +34,7 @@ import numpy as np
 from checker.history.arrays import group_starts, longer, plus, running_max, shorter
 from checker.history.events import Params
 from checker.history.grants import Grants
+from checker.history.masks import positions, some
 from checker.history.operations import I64, MISSING, NEVER, Bools, Index, Status
 
 
@@ -132,7 +133,7 @@ def believed(grants: Grants, params: Params, ends_ns: I64, said: Answers) -> Seg
 def _carried_on(segments: Segments, start_ns: I64, until_ns: I64) -> Segments:
     """The segments, those of a grant up to `until_ns` made one where belief was said to last so long."""
     early = segments.end_ns < until_ns[segments.grant]
-    if not early.any():
+    if not some(early):
         return segments
     start, end = segments.start_ns.copy(), segments.end_ns.copy()
     carried = np.unique(segments.grant[early])
@@ -173,11 +174,13 @@ def _cautious(grants: Grants) -> tuple[I64, Bools]:
     """
     extensions = grants.extensions
     certain = extensions.status == Status.OK
-    may = np.flatnonzero(extensions.status != Status.FAIL)
+    if not len(extensions):
+        return extensions.ttl_ns, certain
+    may = positions(extensions.status != Status.FAIL)
     grant, asked = extensions.grant[may], extensions.ttl_ns[may]
     differs = np.zeros(len(grants), bool)
     differs[grant[asked != grants.ttl_ns[grant]]] = True
-    if not differs.any():
+    if not some(differs):
         return extensions.ttl_ns, certain
     ttl = extensions.ttl_ns.copy()
     ttl[may] = -running_max(-asked, grant)
@@ -202,6 +205,9 @@ def _segments(
     the segment and opens the next at `reopen_ns`. One that is not known to have `succeeded` may only move the
     running deadline back. Extensions are ordered by grant, then call.
     """
+    last = positions(certain)
+    if not extended.size:
+        return Segments(last, start_ns[last], first_deadline_ns[last])
     start, end = start_ns.copy(), first_deadline_ns.copy()
     closed: list[tuple[Index, I64, I64]] = []
     starts = group_starts(extended)
@@ -221,7 +227,6 @@ def _segments(
         turn += 1
         more = counts > turn
         alive, counts = alive[more], counts[more]
-    last = np.flatnonzero(certain)
     grant = np.concatenate([last, *(g[certain[g]] for g, _, _ in closed)])
     begin = np.concatenate([start[last], *(s[certain[g]] for g, s, _ in closed)])
     stop = np.concatenate([end[last], *(e[certain[g]] for g, _, e in closed)])

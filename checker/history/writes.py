@@ -14,6 +14,7 @@ import numpy as np
 from checker.history.arrays import both, sort_grouped
 from checker.history.grants import Grants, promote
 from checker.history.history import History
+from checker.history.masks import positions
 from checker.history.operations import I32, I64, MISSING, NEVER, NONE, F, Index, Operations, Status
 
 
@@ -48,13 +49,13 @@ def accepted_writes(history: History, ops: Operations, grants: Grants) -> tuple[
     sure = ops.status[rows] == Status.OK
     done = np.where(sure, ops.return_ns[rows], NEVER)
     version = ops.version_written[rows].copy()
-    unsure = np.flatnonzero((ops.status[rows] == Status.INFO) & (ops.value[rows] != NONE))
+    unsure = positions((ops.status[rows] == Status.INFO) & (ops.value[rows] != NONE))
     if unsure.size:
         seen_ns, seen_version = _sightings(history, ops, rows[unsure])
         done[unsure] = seen_ns
         fill = unsure[version[unsure] == MISSING]
         version[fill] = seen_version[np.searchsorted(unsure, fill)]
-    kept = np.flatnonzero(done < NEVER)
+    kept = positions(done < NEVER)
     rows, done, version = rows[kept], done[kept], version[kept]
     grant = grants.of(ops.grant[rows])
     writes = Writes(
@@ -73,12 +74,12 @@ def accepted_writes(history: History, ops: Operations, grants: Grants) -> tuple[
 def based_on(writes: Writes) -> I64:
     """What each write was based on; a client knows its own earlier writes under the same grant."""
     based = writes.version_read.copy()
-    mine = np.flatnonzero((writes.grant >= 0) & (writes.version_written != MISSING) & (based != MISSING))
+    mine = positions((writes.grant >= 0) & (writes.version_written != MISSING) & (based != MISSING))
     if int(np.bincount(writes.grant[mine]).max(initial=0)) < 2:
         return based  # one write under each grant
     order = mine[sort_grouped(writes.grant[mine], writes.version_written[mine])]
     grant, version = writes.grant[order], writes.version_written[order]
-    again = np.flatnonzero((grant[1:] == grant[:-1]) & (writes.key[order][1:] == writes.key[order][:-1]))
+    again = positions((grant[1:] == grant[:-1]) & (writes.key[order][1:] == writes.key[order][:-1]))
     based[order[again + 1]] = np.maximum(based[order[again + 1]], version[again])
     return based
 
@@ -95,7 +96,7 @@ def _sightings(history: History, ops: Operations, rows: Index) -> tuple[I64, I64
     sorted_code = named[reads[order]]
     left = np.searchsorted(sorted_code, wanted)
     right = np.searchsorted(sorted_code, wanted, "right")
-    for at in np.flatnonzero(right > left).tolist():
+    for at in positions(right > left).tolist():
         witnesses = reads[order[left[at] : right[at]]]
         seen[at] = ops.return_ns[witnesses].min()
         version[at] = ops.version_read[witnesses].max()
@@ -118,16 +119,16 @@ def _lab_sightings(history: History) -> Iterator[tuple[str | None, object, int |
 
 def _promoted(history: History, ops: Operations, grants: Grants, writes: Writes) -> Grants:
     token = ops.token[writes.row]
-    proof = np.flatnonzero((token != NONE) & (writes.grant >= 0))
+    proof = positions((token != NONE) & (writes.grant >= 0))
     grants = promote(grants, writes.grant[proof], writes.done_ns[proof])
-    named = np.flatnonzero(~grants.held & (grants.token != NONE))
+    named = positions(~grants.held & (grants.token != NONE))
     if named.size:
         by_token = np.full(len(ops.names.token) + 1, NONE, np.int64)
         by_token[grants.token[named]] = named
         match = by_token[token]
-        same = np.flatnonzero((match >= 0) & (grants.key[match] == writes.key))
+        same = positions((match >= 0) & (grants.key[match] == writes.key))
         grants = promote(grants, match[same], writes.done_ns[same])
-    unsure = {ops.names.grant[int(grants.code[g])]: g for g in np.flatnonzero(~grants.held).tolist()}
+    unsure = {ops.names.grant[int(grants.code[g])]: g for g in positions(~grants.held).tolist()}
     if unsure:
         logged = [
             (unsure[grant_id], record.time_ns)

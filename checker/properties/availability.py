@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final
 
@@ -18,15 +17,26 @@ MOMENTARY: Final = frozenset(("restart", "failover", "promote"))
 """Faults that are over as soon as they are confirmed."""
 
 
+class Answers(dict[str, list[Interval]]):
+    """What was found out by client, each once; `functools.cache` takes longer to make than to answer."""
+
+    def __init__(self, found_out: Callable[[str], list[Interval]]) -> None:
+        self._found_out = found_out
+
+    def __missing__(self, client: str) -> list[Interval]:
+        self[client] = self._found_out(client)
+        return self[client]
+
+
 class Availability:
     """Per client: the times in which a majority of the nodes was up, reachable and undisturbed."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self.start_ns, self.end_ns = evidence.history.start_ns, evidence.history.end_ns
-        self.served = cache(self._served)
-        self.still = cache(self._still)
-        self.dead = cache(self._dead)
+        self.served = Answers(self._served).__getitem__
+        self.still = Answers(self._still).__getitem__
+        self.dead = Answers(self._dead).__getitem__
 
     def _dead(self, client: str) -> list[Interval]:
         """From each killing of the client until it was started again, or did something again."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from checker.history.evidence import Evidence
 from checker.history.history import Fault
+from checker.history.masks import positions
 from checker.history.operations import NEVER, F, Operations, Status
 from checker.history.sightings import CLOCKS, Command, Look, Node, lost_between
 from checker.verdict import Cause
@@ -186,7 +187,7 @@ def _with_token(ops: Operations, token: str) -> list[int]:
     names = list(ops.names.token)
     if token not in names:
         return []
-    return [int(r) for r in np.flatnonzero((ops.token == names.index(token)) & (ops.f == F.ACQUIRE))]
+    return [int(r) for r in positions((ops.token == names.index(token)) & (ops.f == F.ACQUIRE))]
 
 
 def _by_time(evidence: Evidence, command: Command) -> list[str]:
@@ -196,7 +197,7 @@ def _by_time(evidence: Evidence, command: Command) -> list[str]:
     over = np.where(ops.status == Status.INFO, NEVER, ops.return_ns)
     under_way = begun & (over >= command.first_ns)
     for kinds in ((F.RELEASE,), (F.ACQUIRE, F.EXTEND)):
-        rows = np.flatnonzero(under_way & np.isin(ops.f, [int(kind) for kind in kinds]))
+        rows = positions(under_way & np.isin(ops.f, [int(kind) for kind in kinds]))
         clients = list(dict.fromkeys(str(ops.name("client", int(row))) for row in rows))
         if clients:
             return clients

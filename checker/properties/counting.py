@@ -35,6 +35,7 @@ import numpy as np
 from checker.errors import HistoryError
 from checker.history.arrays import both, group_starts, plus, shorter
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import positions
 from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
 from checker.history.windows import possible
 from checker.properties.mutual_exclusion import unless_open
@@ -106,7 +107,7 @@ def weights(evidence: Evidence) -> I64:
     ops = evidence.ops
     shared = evidence.model == READ_WRITE
     weight = np.full(len(ops), ROOM if shared else 1, np.int64)
-    asked = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.value != NONE))
+    asked = positions((ops.f == F.ACQUIRE) & (ops.value != NONE))
     meant: dict[int, int] = {}
     for code in np.unique(ops.value[asked]).tolist():
         value = ops.names.value[code]
@@ -149,8 +150,8 @@ def _bare_holds(evidence: Evidence, weight: I64) -> Holds:
     """Windows of what acquires without a grant id took; the first is given back first, by its client."""
     ops, params = evidence.history.ops, evidence.params
     bare = ops.grant == NONE
-    taken = np.flatnonzero(bare & (ops.f == F.ACQUIRE) & (ops.status == Status.OK))
-    back = np.flatnonzero(bare & (ops.f == F.RELEASE) & (ops.status != Status.FAIL))
+    taken = positions(bare & (ops.f == F.ACQUIRE) & (ops.status == Status.OK))
+    back = positions(bare & (ops.f == F.RELEASE) & (ops.status != Status.FAIL))
     group, order = _grouped(ops, taken, ops.return_ns[taken])
     taken = taken[order]
     released, order = _grouped(ops, back, ops.call_ns[back])
@@ -160,7 +161,7 @@ def _bare_holds(evidence: Evidence, weight: I64) -> Holds:
     start = ops.return_ns[taken] + params.epsilon_ns
     turns = (ended[:-1] <= ops.call_ns[taken[1:]]) | (group[1:] != group[:-1])
     turns = np.append(turns, True) & (ended >= ops.return_ns[taken])
-    unsure = np.flatnonzero(bare & (ops.f == F.ACQUIRE) & (ops.status == Status.INFO))
+    unsure = positions(bare & (ops.f == F.ACQUIRE) & (ops.status == Status.INFO))
     doubtful = np.isin(group, group[~turns]) | np.isin(group, _grouped(ops, unsure, ops.call_ns[unsure])[0])
     certain = np.where(doubtful, _least(group, weight[taken]), weight[taken])
     return Holds(taken, ops.key[taken].astype(np.int64), certain, start, end)
@@ -216,12 +217,12 @@ def over_capacity(evidence: Evidence, weight: I64, capacity: int) -> list[Findin
     """`over-capacity`: more was held at one time than the lock has; the first instant of each key."""
     holds = guaranteed_holds(evidence, weight)
     key, time_ns, level = levels(holds)
-    above = np.flatnonzero(level > capacity)
+    above = positions(level > capacity)
     _, first = np.unique(key[above], return_index=True)
     findings = []
     for at in above[np.sort(first)][:LISTED_MAX].tolist():
         now, until = int(time_ns[at]), int(time_ns[at + 1])
-        same = np.flatnonzero((holds.key == key[at]) & (holds.start_ns <= now) & (now < holds.end_ns))
+        same = positions((holds.key == key[at]) & (holds.start_ns <= now) & (now < holds.end_ns))
         findings.append(_over(evidence, holds, same, (now, until), capacity))
     return limited(findings, int(np.unique(key[above]).size))
 
@@ -262,7 +263,7 @@ def refused_with_room(evidence: Evidence, weight: I64, capacity: int) -> list[Fi
     """`refused-with-room`: a try was refused although there was room for it during the whole of it."""
     ops, epsilon = evidence.ops, evidence.params.epsilon_ns
     codes = [c for c, error in enumerate(ops.names.error) if error in set(evidence.params.refusals)]
-    tries = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status == Status.FAIL) & np.isin(ops.error, codes))
+    tries = positions((ops.f == F.ACQUIRE) & (ops.status == Status.FAIL) & np.isin(ops.error, codes))
     if not tries.size:
         return []
     key, time_ns, level = levels(_possible_holds(evidence, weight, tries))
@@ -311,8 +312,8 @@ def _bare_ends(evidence: Evidence, weight: I64) -> I64:
     ops, grants = evidence.ops, evidence.grants
     bare = evidence.history.ops.grant == NONE
     ends = np.full(len(ops), NEVER, np.int64)
-    asked = np.flatnonzero(bare & (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
-    back = np.flatnonzero(bare & (ops.f == F.RELEASE) & (ops.status == Status.OK))
+    asked = positions(bare & (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL))
+    back = positions(bare & (ops.f == F.RELEASE) & (ops.status == Status.OK))
     group, order = _grouped(ops, asked, ops.call_ns[asked])
     asked = asked[order]
     released, order = _grouped(ops, back, ops.return_ns[back])

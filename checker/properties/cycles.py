@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from checker.history.accesses import Accesses
+from checker.history.masks import positions
 from checker.history.operations import I64, MISSING, Index
 
 LARGE: Final = 5_000
@@ -54,10 +55,10 @@ class Step:
 def graph_of(accesses: Accesses, epsilon_ns: int) -> Graph:
     """All edges between the accesses of one key, which are ordered by position; O(n log n)."""
     n = len(accesses)
-    writer = np.flatnonzero(accesses.write)
+    writer = positions(accesses.write)
     versions = accesses.version[writer]
     parts = [(writer[:-1], writer[1:], 0)]
-    reader = np.flatnonzero(~accesses.write | (accesses.based_on != MISSING))
+    reader = positions(~accesses.write | (accesses.based_on != MISSING))
     seen = np.where(accesses.write[reader], accesses.based_on[reader], accesses.version[reader])
     at = np.searchsorted(versions, seen)
     wrote = (
@@ -79,7 +80,7 @@ def _real_time(accesses: Accesses, epsilon_ns: int) -> list[tuple[Index, Index]]
     order = np.argsort(accesses.done_ns, kind="stable")
     instant = n + np.arange(n)
     before = np.searchsorted(accesses.done_ns[order], accesses.call_ns - 2 * epsilon_ns)
-    called = np.flatnonzero(before > 0)
+    called = positions(before > 0)
     return [
         (order, instant),
         (instant[:-1], instant[1:]),
@@ -115,17 +116,17 @@ def shortest_cycle(accesses: Accesses, first: int, second: int, epsilon_ns: int,
     """
     begin, rest = Step(first, second, kind), [Step(second, first, "version")]
     position = accesses.position
-    window = np.flatnonzero((position >= position[second]) & (position <= position[first]))
+    window = positions((position >= position[second]) & (position <= position[first]))
     if window.size > WINDOW_MAX:
         return [begin, *rest]
     graph = graph_of(accesses.take(window), epsilon_ns)
     labels = components(graph)
-    source, target = (int(np.flatnonzero(window == x)[0]) for x in (second, first))
+    source, target = (int(positions(window == x)[0]) for x in (second, first))
     if labels[source] != labels[target]:
         return [begin, *rest]
     import networkx as nx
 
-    inside = np.flatnonzero(labels == labels[source]).tolist()
+    inside = positions(labels == labels[source]).tolist()
     digraph = _digraph(graph).subgraph(inside)
     path = nx.dijkstra_path(digraph, source, target, weight="steps")
     return [begin, *_steps(digraph, path, graph.accesses, window)]

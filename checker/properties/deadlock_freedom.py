@@ -30,7 +30,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from checker.history.arrays import longer
-from checker.history.evidence import LISTED_MAX, Evidence, Interval, limited
+from checker.history.evidence import LISTED_MAX, Evidence, Interval, derived, limited
+from checker.history.masks import positions, some
 from checker.history.operations import I64, MISSING, NEVER, F, Status
 from checker.properties.availability import Availability, availability_of, covers, merged, total, within
 from checker.properties.waiting import Tries, Wait, Windows, gaps, hold_ends, tries_of, waiting
@@ -58,16 +59,14 @@ def check_deadlock_freedom(evidence: Evidence) -> PropertyVerdict:
         times = "once" if seen.again == 1 else f"{seen.again} times"
         why = (
             f"after no client could hold it any more, the lock was acquired again {times}, by tries that "
-            "began "
-            f"within {in_words(seen.longest_ns)}"
+            f"began within {in_words(seen.longest_ns)}"
         )
         return judge(DEADLOCK, findings, why=why)
     if seen.idle is not None:
         why = (
             f"no client tried for {in_words(seen.idle.lasted_ns)} while {evidence.key(seen.idle.key)!r} "
-            "was free "
-            f"(from {evidence.at(seen.idle.start_ns)}): whether it could be acquired again in time was not "
-            "shown"
+            f"was free (from {evidence.at(seen.idle.start_ns)}): whether it could be acquired again in time "
+            "was not shown"
         )
         return judge(DEADLOCK, findings, otherwise=Outcome.UNKNOWN, why=why)
     why = "the lock was never free while a client asked for it in vain, so it cannot have been lost"
@@ -88,7 +87,7 @@ def check_fault_tolerance(evidence: Evidence) -> PropertyVerdict:
     granted = f"the lock was granted while {_up(evidence)}"
     if bound is None:
         return judge(TOLERANCE, findings, why=f"{granted}; the record sets no bound on a wait for it")
-    held = np.flatnonzero(grants.held)
+    held = positions(grants.held)
     windows = Windows(
         grants.key[held],
         grants.acquired_ns[held],
@@ -133,7 +132,7 @@ def _not_had(evidence: Evidence, wait: Wait) -> str:
 def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
     """`leak`: refused for longer than TTL + grace though nobody can hold the key and a majority is up."""
     grants, params = evidence.grants, evidence.params
-    if not bool((evidence.ops.status[tries.row] == Status.FAIL).any()):
+    if not some(evidence.ops.status[tries.row] == Status.FAIL):
         return []
     free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, params.grace_ns)
     availability, ttls = availability_of(evidence), _longest_ttls(evidence)
@@ -150,11 +149,12 @@ def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
     return limited(findings[:LISTED_MAX], len(findings))
 
 
+@derived
 def _longest_ttls(evidence: Evidence) -> I64:
     """The longest lease that anybody asked for, per key code, on a slow clock; 0 without expiry."""
     ops = evidence.ops
     ttl = np.zeros(len(ops.names.key) + 1, np.int64)
-    asked = np.flatnonzero((ops.ttl_ns != MISSING) & ((ops.f == F.ACQUIRE) | (ops.f == F.EXTEND)))
+    asked = positions((ops.ttl_ns != MISSING) & ((ops.f == F.ACQUIRE) | (ops.f == F.EXTEND)))
     np.maximum.at(ttl, ops.key[asked], ops.ttl_ns[asked])
     return longer(ttl, evidence.params.rho)
 
@@ -261,7 +261,7 @@ def unavailabilities(evidence: Evidence, tries: Tries, availability: Availabilit
     if bound is None or not tries.row.size:
         return []
     grants = evidence.grants
-    held = np.flatnonzero(grants.held)
+    held = positions(grants.held)
     ends = hold_ends(evidence)[held]
     free = gaps(grants.key[held], grants.acquired_ns[held], ends, evidence, bound)
     longest = int((tries.end_ns - tries.call_ns).max())
@@ -291,7 +291,7 @@ def _refused_spans(
     Between two of them no client need have asked: a key that is there at both is no lock that was free.
     """
     grants, ops, grace = evidence.grants, evidence.ops, evidence.params.grace_ns
-    if not bool((ops.refused_by[tries.row] > 0).any()):
+    if not some(ops.refused_by[tries.row] > 0):
         return
     free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, bound)
     for key, start, end in zip(free.key.tolist(), free.start_ns.tolist(), free.end_ns.tolist(), strict=True):
@@ -394,7 +394,7 @@ def _any_while_up(evidence: Evidence, tries: Tries, availability: Availability, 
         end = evidence.grants.acquired_ns[held]
     for code, client in enumerate(ops.names.client):
         mine = ops.client[rows] == code
-        for interval in availability.served(client) if mine.any() else ():
-            if bool((mine & (begin <= interval.end_ns) & (end >= interval.start_ns)).any()):
+        for interval in availability.served(client) if some(mine) else ():
+            if some(mine & (begin <= interval.end_ns) & (end >= interval.start_ns)):
                 return True
     return False

@@ -22,6 +22,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import positions
 from checker.history.operations import MISSING, F, Index, Status
 from checker.history.renaming import in_doubt
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -33,7 +34,7 @@ EXCLUSION: Final = Property.MUTUAL_EXCLUSION
 def check(evidence: Evidence) -> PropertyVerdict:
     """The verdict on mutual exclusion of leaders, per term; unknown if nobody was elected with a term."""
     ops = evidence.ops
-    rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.status == Status.OK) & (ops.fence != MISSING))
+    rows = positions((ops.f == F.ACQUIRE) & (ops.status == Status.OK) & (ops.fence != MISSING))
     if not rows.size:
         why = "no election with a term succeeded"
         return judge(EXCLUSION, [], otherwise=Outcome.UNKNOWN, why=why)
@@ -52,7 +53,7 @@ def _doubt(evidence: Evidence) -> str | None:
     by_process = check(Evidence(evidence.history, evidence.model, by_process=True)).violations
     if not by_process:
         return None
-    later = int(np.flatnonzero(evidence.ops.return_index == by_process[0].witnesses[-1])[0])
+    later = int(positions(evidence.ops.return_index == by_process[0].witnesses[-1])[0])
     return in_doubt(evidence.ops, evidence.renamed, later, evidence.at)
 
 
@@ -69,7 +70,7 @@ def shared_terms(evidence: Evidence, rows: Index) -> list[Finding]:
     ops = evidence.ops
     order = rows[np.lexsort((ops.return_index[rows], ops.fence[rows], ops.key[rows]))]
     same = (ops.key[order[1:]] == ops.key[order[:-1]]) & (ops.fence[order[1:]] == ops.fence[order[:-1]])
-    other = np.flatnonzero(same & (ops.client[order[1:]] != ops.client[order[:-1]])).tolist()
+    other = positions(same & (ops.client[order[1:]] != ops.client[order[:-1]])).tolist()
     other = [at for at in other if not _may_be_one(evidence, int(order[at]), int(order[at + 1]))]
     findings = [_shared(evidence, int(order[at]), int(order[at + 1])) for at in other[:LISTED_MAX]]
     return limited(findings, len(other))
@@ -90,7 +91,7 @@ def term_orders(evidence: Evidence, rows: Index) -> list[Finding]:
     ops, margin = evidence.ops, 2 * evidence.params.epsilon_ns
     key, done, term = ops.key[rows], ops.return_ns[rows], ops.fence[rows]
     before = largest_before(key, done, term, key, ops.call_ns[rows] - margin)
-    late = np.flatnonzero(before >= term)
+    late = positions(before >= term)
     findings = []
     for at in late.tolist():
         row = int(rows[at])

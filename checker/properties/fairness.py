@@ -27,6 +27,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before, running_max
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import positions, some
 from checker.history.operations import F, Index, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -77,12 +78,12 @@ def overtaken(evidence: Evidence, held: Index) -> list[Finding]:
     margin = slack + blur
     order = held[np.lexsort((grants.acquired_ns[held], grants.key[held]))]
     key, called, returned = grants.key[order], grants.called_ns[order], grants.acquired_ns[order]
-    late = np.flatnonzero(largest_before(key, returned, called, key, returned - blur) > called + margin)
+    late = positions(largest_before(key, returned, called, key, returned - blur) > called + margin)
     findings = []
     for at in late[:LISTED_MAX].tolist():
         start = int(np.searchsorted(key, key[at]))
         later = (called[start:at] > called[at] + margin) & (returned[start:at] + blur < returned[at])
-        findings.append(_overtaken(evidence, int(order[at]), order[start + np.flatnonzero(later)]))
+        findings.append(_overtaken(evidence, int(order[at]), order[start + positions(later)]))
     return limited(findings, late.size)
 
 
@@ -121,7 +122,7 @@ def _contended(evidence: Evidence, held: Index) -> bool:
     if order.size < 2:
         return False
     reach = running_max(returned, key)
-    return bool(((key[1:] == key[:-1]) & (reach[:-1] > called[1:])).any())
+    return some((key[1:] == key[:-1]) & (reach[:-1] > called[1:]))
 
 
 def starvation(evidence: Evidence) -> Wait | None:

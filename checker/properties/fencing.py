@@ -22,6 +22,7 @@ import numpy as np
 
 from checker.history.arrays import grow_together, largest_before, longer, plus, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import count, every, positions, some
 from checker.history.operations import I64, MISSING, F, Index, Status
 from checker.properties import grant_order as order
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -36,7 +37,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
         why = "nested grants of one client are not told apart, so no write can be called late"
         return judge(FENCING, [], otherwise=Outcome.UNKNOWN, why=why)
     uses, lease_end = resource_uses(evidence)
-    past = np.flatnonzero(evidence.ops.call_ns[uses] - evidence.params.epsilon_ns > lease_end)
+    past = positions(evidence.ops.call_ns[uses] - evidence.params.epsilon_ns > lease_end)
     findings = [*fence_orders(evidence), *breaches_and_unfenced(evidence, uses[past])]
     guilty = {w for f in findings if f.name == "stale-write" for w in f.witnesses}
     findings += stale_uses(evidence, uses[past], lease_end[past], guilty)
@@ -44,7 +45,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
     if doubt is not None:
         return judge(FENCING, findings, otherwise=Outcome.UNKNOWN, why=doubt)
     grants = evidence.grants
-    fenced = int((grants.fence[grants.held] != MISSING).sum())
+    fenced = count(grants.fence[grants.held] != MISSING)
     if fenced:
         why = (
             f"{fenced} grants carried fences, which grew in the order in which they were returned, and no "
@@ -62,15 +63,15 @@ def check(evidence: Evidence) -> PropertyVerdict:
 def fence_orders(evidence: Evidence) -> list[Finding]:
     """`fence-order`: a later grant with a fence no larger than an earlier one's, or one fence given twice."""
     grants, margin = evidence.grants, 2 * evidence.params.epsilon_ns
-    rows = np.flatnonzero(grants.held & (grants.fence != MISSING))
+    rows = positions(grants.held & (grants.fence != MISSING))
     if not rows.size:
         return []
     key, fence = grants.key[rows], grants.fence[rows]
     acquired, began = grants.acquired_ns[rows], evidence.began_ns[rows]
-    if bool((acquired >= began).all()) and grow_together(key, began, fence, strictly=True):
+    if every(acquired >= began) and grow_together(key, began, fence, strictly=True):
         return []  # what was acquired before a grant began had begun before it, and got a smaller fence
     earlier = largest_before(key, acquired, fence, key, began - margin)
-    back = np.flatnonzero(earlier >= fence)
+    back = positions(earlier >= fence)
     pairs = [
         (int(rows[which_before(key, acquired, fence, int(key[i]), int(began[i]) - margin)]), int(rows[i]))
         for i in back[:LISTED_MAX].tolist()
@@ -80,7 +81,7 @@ def fence_orders(evidence: Evidence) -> list[Finding]:
     reported = set(back.tolist())
     twins = [
         (int(rows[by_fence[i]]), int(rows[by_fence[i + 1]]))
-        for i in np.flatnonzero(same)[: 2 * LISTED_MAX].tolist()
+        for i in positions(same)[: 2 * LISTED_MAX].tolist()
         if int(by_fence[i + 1]) not in reported
     ]
     findings = [_fence_order(evidence, g, h) for g, h in (pairs + twins)[:LISTED_MAX]]
@@ -120,14 +121,14 @@ def resource_uses(evidence: Evidence) -> tuple[Index, I64]:
     An extension of unknown outcome that was called before makes that `NEVER`.
     """
     ops, grants, rho = evidence.ops, evidence.grants, evidence.params.rho
-    rows = np.flatnonzero((ops.f == F.READ) | (ops.f == F.WRITE))
+    rows = positions((ops.f == F.READ) | (ops.f == F.WRITE))
     grant = grants.of(ops.grant[rows])
     known = grants.certain(grant)
     rows, grant = rows[known], grant[known]
     end = plus(grants.acquired_ns, longer(grants.ttl_ns, rho))[grant]
     extensions = grants.extensions
     may = extensions.status != Status.FAIL
-    if may.any():
+    if some(may):
         until = plus(extensions.return_ns[may], longer(extensions.ttl_ns[may], rho))
         longest = largest_before(
             extensions.grant[may], extensions.call_ns[may], until, grant, ops.call_ns[rows]
@@ -175,28 +176,32 @@ def breaches_and_unfenced(evidence: Evidence, past: Index) -> list[Finding]:
     `past` are the operations that began after their lease was over, ascending.
     """
     writes, grants = evidence.writes, evidence.grants
-    own = np.flatnonzero(grants.certain(writes.grant))
+    own = positions(grants.certain(writes.grant))
     began = np.full(len(writes), MISSING, np.int64)
     began[own] = evidence.began_ns[writes.grant[own]]
     margin = 2 * evidence.params.epsilon_ns
     late = np.zeros(len(writes), bool)
     acquired = grants.acquired_ns[writes.grant[own]]
-    if bool((acquired < began[own]).any()) or not _in_step(evidence, own, began):
+    if some(acquired < began[own]) or not _in_step(evidence, own, began):
         newer = _largest_earlier(evidence, own, began)
         late[own] = newer > acquired + margin
     breach = np.zeros(len(writes), bool)
-    fenced = np.flatnonzero(writes.fence != MISSING)
+    fenced = positions(writes.fence != MISSING)
     if evidence.params.store_fences and not _in_step(evidence, fenced, writes.fence):
         breach[fenced] = _largest_earlier(evidence, fenced, writes.fence) > writes.fence[fenced]
-    stale = np.isin(writes.row, past)
+    if not some(late | breach):
+        return []
+    over = np.zeros(len(evidence.ops), bool)
+    over[past] = True
+    stale = over[writes.row]
     groups = (
-        ("fence-breach", breach, np.flatnonzero(writes.fence != MISSING), writes.fence),
+        ("fence-breach", breach, positions(writes.fence != MISSING), writes.fence),
         ("stale-write", late & ~breach & stale, own, began),
         ("unfenced-write", late & ~breach & ~stale, own, began),
     )
     findings: list[Finding] = []
     for name, mask, among, value in groups:
-        rows = np.flatnonzero(mask)
+        rows = positions(mask)
         listed = [
             _late_write(evidence, name, int(w), _witness(evidence, int(w), among, value), bool(stale[w]))
             for w in rows[:LISTED_MAX]
@@ -214,7 +219,7 @@ def _in_step(evidence: Evidence, among: Index, value: I64) -> bool:
     key, call_ns, version = writes.key[among], writes.call_ns[among], writes.version_written[among]
     known = version != MISSING
     return (
-        bool((writes.done_ns[among] >= call_ns).all())
+        every(writes.done_ns[among] >= call_ns)
         and grow_together(key, call_ns, value[among])
         and grow_together(key[known], version[known], call_ns[known])
     )
@@ -226,7 +231,7 @@ def _largest_earlier(evidence: Evidence, among: Index, value: I64) -> I64:
     key, value = writes.key[among], value[among]
     best = largest_before(key, writes.done_ns[among], value, key, writes.call_ns[among] - margin)
     version = writes.version_written[among]
-    known = np.flatnonzero(version != MISSING)
+    known = positions(version != MISSING)
     by_version = largest_before(key[known], version[known], value[known], key[known], version[known])
     best[known] = np.maximum(best[known], by_version)
     return best

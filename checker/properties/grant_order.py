@@ -9,10 +9,9 @@ begun before it. Complexity: O(n log n).
 
 from __future__ import annotations
 
-import numpy as np
-
 from checker.history.arrays import grow_together, largest_before, which_before
 from checker.history.evidence import Evidence
+from checker.history.masks import every, positions
 from checker.history.operations import MISSING
 
 
@@ -23,14 +22,14 @@ def undecided(evidence: Evidence) -> str | None:
 
 def _fences(evidence: Evidence) -> str | None:
     grants, margin = evidence.grants, 2 * evidence.params.epsilon_ns
-    rows = np.flatnonzero(grants.held & (grants.fence != MISSING))
+    rows = positions(grants.held & (grants.fence != MISSING))
     if not rows.size:
         return None
     key, fence, acquired = grants.key[rows], grants.fence[rows], grants.acquired_ns[rows]
     if grow_together(key, acquired, fence):
         return None
     earlier = largest_before(key, acquired, fence, key, acquired)
-    for i in np.flatnonzero(earlier > fence).tolist():
+    for i in positions(earlier > fence).tolist():
         before = which_before(key, acquired, fence, int(key[i]), int(acquired[i]))
         g, h = int(rows[before]), int(rows[i])
         if int(evidence.began_ns[h]) - margin > int(grants.acquired_ns[g]):
@@ -48,15 +47,15 @@ def _fences(evidence: Evidence) -> str | None:
 
 def _writes(evidence: Evidence) -> str | None:
     grants, writes, margin = evidence.grants, evidence.writes, 2 * evidence.params.epsilon_ns
-    own = np.flatnonzero(grants.certain(writes.grant))
+    own = positions(grants.certain(writes.grant))
     if not own.size:
         return None
     key, granted = writes.key[own], grants.acquired_ns[writes.grant[own]]
     done, call = writes.done_ns[own], writes.call_ns[own]
-    if bool((done >= call).all()) and grow_together(key, call, granted):
+    if every(done >= call) and grow_together(key, call, granted):
         return None  # whoever returned before a write was called was called before it
     later = largest_before(key, done, granted, key, call - margin)
-    for i in np.flatnonzero(later > granted).tolist():
+    for i in positions(later > granted).tolist():
         before = which_before(key, done, granted, int(key[i]), int(call[i]) - margin)
         g, h = int(writes.grant[own[i]]), int(writes.grant[own[before]])
         if int(evidence.began_ns[h]) > int(grants.acquired_ns[g]) + margin:

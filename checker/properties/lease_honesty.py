@@ -36,6 +36,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before, longer, plus
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import positions
 from checker.history.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -92,7 +93,7 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
     too_late = claims.success & (claims.returned_ns - params.stall_ns > limit)
     plain = claims.success & (claims.claimed_ns > lease + params.epsilon_ns)
     stated = claims.stated & named & too_long
-    suspects = np.flatnonzero(((too_long | too_late) & claims.bounded) | plain)
+    suspects = positions(((too_long | too_late) & claims.bounded) | plain)
     still = evidence.still_ns(claims.row[suspects], claims.returned_ns[suspects])
     by_then = np.where(too_late, claims.returned_ns - params.stall_ns, deadline)[suspects]
     by_then = np.where(too_long[suspects], np.maximum(by_then, deadline[suspects]), by_then)
@@ -109,17 +110,18 @@ def false_validities(evidence: Evidence, claims: Claims) -> list[Finding]:
 def _claims(evidence: Evidence) -> Claims:
     """Acquires and extensions that succeeded with a TTL, and what `held` answered about them."""
     ops, grants = evidence.ops, evidence.grants
-    granted = np.flatnonzero(grants.returned & (grants.ttl_ns < NEVER))
+    granted = positions(grants.returned & (grants.ttl_ns < NEVER))
     extensions = grants.extensions.only(Status.OK)
-    extended = np.flatnonzero(extensions.ttl_ns < NEVER)
+    extended = positions(extensions.ttl_ns < NEVER)
     asked, grant = _held(evidence)
     rows = np.concatenate([grants.row[granted], extensions.row[extended], asked])
     base = np.concatenate([grants.row[granted], extensions.row[extended]])
     success = np.arange(rows.size) < base.size
     begun, stated = _begun(ops, base)
-    ttl = np.concatenate([grants.ttl_ns[granted], extensions.ttl_ns[extended]])
+    ttl = np.concatenate([grants.ttl_ns[granted], extensions.ttl_ns[extended], grants.ttl_ns[grant]])
+    lease = longer(ttl, evidence.params.rho)
     none = np.zeros(asked.size, np.bool_)
-    over = plus(begun, longer(ttl, evidence.params.rho))
+    over = plus(begun, lease[: base.size])
     over[: granted.size] = np.minimum(
         over[: granted.size], _seen_over(evidence, granted, stated[: granted.size])
     )
@@ -128,8 +130,8 @@ def _claims(evidence: Evidence) -> Claims:
         grant=np.concatenate([granted, extensions.grant[extended], grant]),
         called_ns=np.concatenate([begun, ops.return_ns[grants.row[grant]]]),
         returned_ns=ops.return_ns[rows],
-        ttl_ns=np.concatenate([ttl, grants.ttl_ns[grant]]),
-        over_ns=np.concatenate([over, _over_by_then(evidence, asked, grant)]),
+        ttl_ns=ttl,
+        over_ns=np.concatenate([over, _over_by_then(evidence, asked, grant, lease[base.size :])]),
         claimed_ns=ops.claimed_ns[rows],
         deadline_ns=np.where(success, ops.deadline_ns[rows], plus(ops.call_ns[rows], ops.claimed_ns[rows])),
         stated=np.concatenate([stated, none]),
@@ -146,7 +148,7 @@ def _seen_over(evidence: Evidence, told_grants: Index, stated: Bools) -> I64:
         return over
     prolonged = np.full(len(grants), NEVER, np.int64)
     np.minimum.at(prolonged, grants.extensions.grant, grants.extensions.call_ns)
-    for at in np.flatnonzero(stated & (grants.token[told_grants] != NONE)).tolist():
+    for at in positions(stated & (grants.token[told_grants] != NONE)).tolist():
         g = int(told_grants[at])
         over[at] = evidence.sightings.over_by(
             evidence.key(int(grants.key[g])),
@@ -157,8 +159,11 @@ def _seen_over(evidence: Evidence, told_grants: Index, stated: Bools) -> I64:
     return over
 
 
-def _over_by_then(evidence: Evidence, asked: Index, grant: Index) -> I64:
-    """When the lease that an answer of `held` is about is over at the latest, as far as nodes can have it."""
+def _over_by_then(evidence: Evidence, asked: Index, grant: Index, lease_ns: I64) -> I64:
+    """When the lease that an answer of `held` is about is over at the latest, as far as nodes can have it.
+
+    `lease_ns` is how long a lease of that grant can last.
+    """
     ops, grants, extensions = evidence.ops, evidence.grants, evidence.grants.extensions
     answered = ops.return_ns[asked]
 
@@ -166,7 +171,7 @@ def _over_by_then(evidence: Evidence, asked: Index, grant: Index) -> I64:
         return largest_before(extensions.grant, extensions.call_ns, value, grant, answered)
 
     granted = np.minimum(ops.return_ns[grants.row[grant]], answered)
-    over = plus(granted, longer(grants.ttl_ns[grant], evidence.params.rho))
+    over = plus(granted, lease_ns)
     lease = longer(extensions.ttl_ns, evidence.params.rho)
     done, under_way = latest(plus(extensions.return_ns, lease)), latest(lease)
     extended = np.minimum(done, plus(answered, under_way))  # `MISSING` where none was called

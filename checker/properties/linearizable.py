@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import UNSET
 
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import positions
 from checker.history.operations import COLUMNS, F, Operations, Status
 from checker.linearizability.custom import CustomModel, CustomResult
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge, worst
@@ -121,7 +122,7 @@ def with_deaths(ops: Operations, killed: Sequence[tuple[int, int]]) -> Operation
         taken = mine & (ops.f == F.ACQUIRE) & (ops.status != Status.FAIL)
         given = mine & (ops.f == F.RELEASE) & (ops.status == Status.OK)
         for key in np.unique(ops.key[taken]).tolist():
-            process = int(ops.process[np.flatnonzero(taken & (ops.key == key))[-1]])
+            process = int(ops.process[positions(taken & (ops.key == key))[-1]])
             left = int((taken & (ops.key == key)).sum()) - int((given & (ops.key == key)).sum())
             added += [(client, process, key, death_ns)] * max(left, 0)
     if not added:

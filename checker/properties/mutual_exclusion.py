@@ -15,6 +15,7 @@ import numpy as np
 
 from checker.history.arrays import largest_before, running_max, sort_grouped, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, latest, limited
+from checker.history.masks import count, positions, some
 from checker.history.operations import I64, NEVER, Index, Status
 from checker.history.windows import Segments, possible
 from checker.properties.cause import cause_of
@@ -40,7 +41,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
     findings = [*overlaps(evidence), *continuity_losses(evidence), *belief_overlaps(evidence)]
     evidence.forget_windows()
     findings = findings or possible_overlaps(evidence)
-    held = int(evidence.grants.held.sum())
+    held = count(evidence.grants.held)
     why = f"{held} grants, and no two of one key were surely held at the same time"
     if any(f.name == "belief-overlap" for f in findings):
         why = (
@@ -74,17 +75,16 @@ def meetings(segments: Segments, key: np.ndarray, limit: int) -> Meetings:
     `key` has one code per grant. Every segment that begins inside an earlier one counts once, paired with
     the earlier one that ends last: linear in number, though the pairs may be quadratically many.
     """
-    ceiling = max(latest(segments.end_ns), latest(segments.start_ns)) + 1
-    start, end = segments.start_ns, np.minimum(segments.end_ns, ceiling)
     group = key[segments.grant]
-    order = sort_grouped(group, start)
-    start, end, group = start[order], end[order], group[order]
+    order = sort_grouped(group, segments.start_ns)
+    start, end, group = segments.start_ns[order], segments.end_ns[order], group[order]
     touching = (end[:-1] > start[1:]) & (group[1:] == group[:-1])
-    if not touching.any():
+    if not some(touching):
         nothing = order[:0]
         return Meetings(nothing, nothing, nothing, nothing, 0)
+    end = np.minimum(end, max(latest(end), latest(start)) + 1)
     reach = running_max(end, group)
-    inside = np.flatnonzero((reach[:-1] > start[1:]) & (group[1:] == group[:-1])) + 1
+    inside = positions((reach[:-1] > start[1:]) & (group[1:] == group[:-1])) + 1
     picked = inside[np.argsort(start[inside], kind="stable")[:limit]]
     first = np.array([_reaching(end, group, at) for at in picked.tolist()], np.int64)
     grant = segments.grant[order]
@@ -210,7 +210,7 @@ def _guaranteed_meet(evidence: Evidence, g: int, h: int) -> bool:
     mine, theirs = segments.grant == g, segments.grant == h
     start = np.maximum.outer(segments.start_ns[mine], segments.start_ns[theirs])
     end = np.minimum.outer(segments.end_ns[mine], segments.end_ns[theirs])
-    return bool((start < end).any())
+    return some(start < end)
 
 
 def possible_overlaps(evidence: Evidence) -> list[Finding]:
@@ -245,14 +245,14 @@ def continuity_losses(evidence: Evidence) -> list[Finding]:
     """`continuity-loss`: an extension succeeded although another grant began after the one extended."""
     grants, ops = evidence.grants, evidence.ops
     extensions = grants.extensions.only(Status.OK)
-    held = np.flatnonzero(grants.held)
-    margin = 2 * evidence.params.epsilon_ns
     if not len(extensions):
         return []
+    held = positions(grants.held)
+    margin = 2 * evidence.params.epsilon_ns
     key, acquired, called = grants.key[held], grants.acquired_ns[held], grants.called_ns[held]
     began = largest_before(key, acquired, called, grants.key[extensions.grant], extensions.call_ns - margin)
     own = grants.acquired_ns[extensions.grant]
-    lost = np.flatnonzero(began > own + margin)
+    lost = positions(began > own + margin)
     _, first = np.unique(extensions.grant[lost], return_index=True)
     lost = lost[np.sort(first)]
     findings = []

@@ -11,6 +11,7 @@ import numpy as np
 from checker.history.accesses import Accesses, accesses_of, contradictions
 from checker.history.arrays import sort_grouped
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import count, positions
 from checker.history.operations import MISSING, NEVER, Index
 from checker.properties.cycles import Step, shortest_cycle
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
@@ -34,7 +35,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
             " to two writes: it does not serialise them, so no order is known"
         )
         return judge(RESOURCE, findings, otherwise=Outcome.UNKNOWN, why=why)
-    versioned = int(accesses.write.sum())
+    versioned = count(accesses.write)
     if not versioned:
         why = "the store returned no versions, so the order of writes is not known"
         return judge(RESOURCE, findings, otherwise=Outcome.UNKNOWN, why=why)
@@ -46,10 +47,10 @@ def lost_updates(evidence: Evidence) -> tuple[list[Finding], Index]:
     """`lost-update`: two committed read-modify-writes from one version; and all operations in such pairs."""
     writes, ops = evidence.writes, evidence.ops
     based = evidence.based_on
-    rows = np.flatnonzero(based != MISSING)
+    rows = positions(based != MISSING)
     order = rows[sort_grouped(writes.key[rows], based[rows])]
     same = (writes.key[order][1:] == writes.key[order][:-1]) & (based[order][1:] == based[order][:-1])
-    found = np.flatnonzero(same)
+    found = positions(same)
     findings = []
     for i in found[:LISTED_MAX].tolist():
         pair = sorted(order[i : i + 2].tolist(), key=lambda w: int(writes.version_written[w]))
@@ -79,17 +80,19 @@ def lost_updates(evidence: Evidence) -> tuple[list[Finding], Index]:
                 values=[ops.name("value", one), ops.name("value", two)],
             )
         )
-    return limited(findings, int(found.size)), writes.row[order[np.union1d(found, found + 1)]]
+    return limited(findings, int(found.size)), writes.row[order[np.concatenate([found, found + 1])]]
 
 
 def cycles(evidence: Evidence, accesses: Accesses, lost: Index) -> list[Finding]:
     """`cycle`: the order of versions, what was based on what, and real time contradict each other."""
     epsilon = evidence.params.epsilon_ns
-    found = contradictions(accesses, epsilon, LISTED_MAX, np.isin(accesses.row, lost))
+    explained = np.zeros(len(evidence.ops), np.bool_)
+    explained[lost] = True
+    found = contradictions(accesses, epsilon, LISTED_MAX, explained[accesses.row])
     findings: list[Finding] = []
     for first, second, kind in zip(found.first.tolist(), found.second.tolist(), found.kind, strict=True):
-        own = np.flatnonzero(accesses.key == accesses.key[first])
-        a, b = (int(np.flatnonzero(own == x)[0]) for x in (first, second))
+        own = positions(accesses.key == accesses.key[first])
+        a, b = (int(positions(own == x)[0]) for x in (first, second))
         steps = shortest_cycle(accesses.take(own), a, b, epsilon, kind)
         whole = [Step(int(own[s.source]), int(own[s.target]), s.kind) for s in steps]
         findings.append(_cycle(evidence, accesses, whole))
@@ -142,7 +145,7 @@ def _sentence(evidence: Evidence, accesses: Accesses, step: Step) -> str:
 
 
 def _version_given_twice(accesses: Accesses) -> int:
-    writer = np.flatnonzero(accesses.write)
+    writer = positions(accesses.write)
     key, version = accesses.key[writer], accesses.version[writer]
-    twice = np.flatnonzero((key[1:] == key[:-1]) & (version[1:] == version[:-1]))
+    twice = positions((key[1:] == key[:-1]) & (version[1:] == version[:-1]))
     return int(writer[twice[0]]) if twice.size else -1

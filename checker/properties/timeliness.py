@@ -16,6 +16,7 @@ import numpy as np
 
 from checker.history.arrays import longer
 from checker.history.evidence import CLIENT_CRASHES, LISTED_MAX, Evidence, limited
+from checker.history.masks import positions, some
 from checker.history.operations import MISSING, NEVER, F
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -26,7 +27,7 @@ TIMELINESS = Property.TIMELINESS
 def applies(evidence: Evidence) -> bool:
     """Whether any acquire says how long it may wait."""
     ops = evidence.ops
-    return bool((ops.wait_ns[ops.f == F.ACQUIRE] != MISSING).any())
+    return some(ops.wait_ns[ops.f == F.ACQUIRE] != MISSING)
 
 
 def check(evidence: Evidence) -> PropertyVerdict:
@@ -40,12 +41,12 @@ def check(evidence: Evidence) -> PropertyVerdict:
 def late_returns(evidence: Evidence) -> list[Finding]:
     """`late-return`: a try was not back when its time-out was over."""
     ops, params = evidence.ops, evidence.params
-    rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.wait_ns != MISSING))
+    rows = positions((ops.f == F.ACQUIRE) & (ops.wait_ns != MISSING))
     back = np.minimum(ops.return_ns[rows], ops.info_ns[rows])
     end = np.minimum(back, evidence.history.end_ns)
     slack = max(params.wait_slack_ns, params.stall_ns) + 2 * params.epsilon_ns
     limit = longer(ops.wait_ns[rows], params.rho) + slack
-    late = np.flatnonzero(end - ops.call_ns[rows] > limit)
+    late = positions(end - ops.call_ns[rows] > limit)
     if late.size:
         took = end[late] - ops.call_ns[rows[late]] - evidence.still_ns(rows[late], end[late])
         late = late[took > limit[late]]

@@ -22,6 +22,7 @@ import numpy as np
 
 from checker.history.arrays import Composite, longer, plus, running_max, sort_grouped
 from checker.history.evidence import PAUSES, Evidence, Interval, derived
+from checker.history.masks import count, positions
 from checker.history.operations import I32, I64, NEVER, Bools, F, Index, Status
 from checker.properties.availability import Availability, availability_of, covers, merged, total, within
 
@@ -110,10 +111,10 @@ def hold_ends(evidence: Evidence) -> I64:
     grants, extensions = evidence.grants, evidence.grants.extensions
     rho, epsilon = evidence.params.rho, evidence.params.epsilon_ns
     last = np.where(grants.returned, grants.acquired_ns, _executed_by(evidence, grants.row))
-    end = plus(last, np.where(grants.ttl_ns < NEVER, longer(grants.ttl_ns, rho), NEVER))
+    end = plus(last, longer(grants.ttl_ns, rho))
     forgotten = ~grants.held & (grants.ttl_ns >= NEVER)
     end[forgotten] = last[forgotten]
-    may = np.flatnonzero(extensions.status != Status.FAIL)
+    may = positions(extensions.status != Status.FAIL)
     if may.size:
         done = np.where(
             extensions.status[may] == Status.OK,
@@ -136,7 +137,7 @@ def _executed_by(evidence: Evidence, rows: Index) -> I64:
     """When operations of unknown outcome were executed at the latest, if ever: see the module's text."""
     ops = evidence.ops
     end = np.minimum(ops.return_ns[rows], ops.info_ns[rows])
-    unsure = np.flatnonzero(ops.status[rows] == Status.INFO)
+    unsure = positions(ops.status[rows] == Status.INFO)
     if not unsure.size:
         return end
     availability = availability_of(evidence)
@@ -158,7 +159,7 @@ def _executed_by(evidence: Evidence, rows: Index) -> I64:
 @derived
 def _wanted(evidence: Evidence) -> Index:
     """The keys that anybody asked for, as codes."""
-    return np.flatnonzero(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
+    return positions(np.bincount(evidence.ops.key[evidence.ops.f == F.ACQUIRE] + 1)) - 1
 
 
 def gaps(key: I32, start_ns: I64, end_ns: I64, evidence: Evidence, minimum_ns: int) -> Gaps:
@@ -185,14 +186,14 @@ def waiting(
     delay = free.called_ns - free.start_ns
     prompt = free.granted & (delay <= limit_ns[free.key])
     again = prompt & ~free.first
-    found.again = int(again.sum())
+    found.again = count(again)
     found.longest_ns = max(0, int(delay[again].max(initial=0)))
-    unsuccessful = np.flatnonzero(evidence.ops.status[tries.row] != Status.OK)
+    unsuccessful = positions(evidence.ops.status[tries.row] != Status.OK)
     failed = Tries(*(getattr(tries, name)[unsuccessful] for name in tries.__slots__))
-    tried = _counts(failed, free) > 0
+    tried = _counts(failed, free, limit_ns.size) > 0
     looked_at = ~prompt & (tried | ((lasted > limit_ns[free.key]) & ~free.first))
     up = merged(i for client in evidence.client_names for i in availability.served(client))
-    for at in np.flatnonzero(looked_at).tolist():
+    for at in positions(looked_at).tolist():
         _classify(evidence, failed, availability, free, at, int(limit_ns[free.key[at]]), up, found)
     return found
 
@@ -237,16 +238,17 @@ def _free(evidence: Evidence, windows: Windows) -> _Free:
     )
 
 
-def _counts(failed: Tries, free: _Free) -> I64:
-    """How many of the failed tries were called inside each period."""
+def _counts(failed: Tries, free: _Free, keys: int) -> I64:
+    """How many of the failed tries were called inside each period; there are so many codes of keys."""
     if not failed.row.size or not free.key.size:
         return np.zeros(free.key.size, np.int64)
     code = Composite(failed.key, failed.call_ns)
     calls = code.encode(failed.key, failed.call_ns)
-    known = np.isin(free.key, failed.key)
+    known = np.zeros(keys, np.bool_)
+    known[failed.key] = True
     low = np.searchsorted(calls, code.encode(free.key, free.start_ns))
     high = np.searchsorted(calls, code.encode(free.key, free.end_ns))
-    return np.where(known, high - low, 0)
+    return np.where(known[free.key], high - low, 0)
 
 
 def _classify(

@@ -27,6 +27,7 @@ import numpy as np
 
 from checker.history.arrays import by_group, sort_grouped
 from checker.history.evidence import LISTED_MAX, Evidence, limited
+from checker.history.masks import positions, some
 from checker.history.operations import NONE, F, Index
 from checker.verdict import Finding, Property, Severity
 from checker.words import in_words
@@ -84,17 +85,18 @@ def cycles(evidence: Evidence) -> Iterator[Cycle]:
 def _waits(evidence: Evidence) -> Iterator[Wait]:
     """Every wait for certain of a client that holds another lock meanwhile."""
     ops, grants, segments = evidence.ops, evidence.grants, evidence.guaranteed
-    if np.unique(grants.key[segments.grant]).size < 2:
+    key = grants.key[segments.grant]
+    if not some(key != key[:1]):
         return
     end_ns = np.minimum(segments.end_ns, evidence.history.end_ns)
-    key, client = grants.key[segments.grant], grants.client[segments.grant]
+    client = grants.client[segments.grant]
     rows = ops.rows(F.ACQUIRE)
     back = np.minimum(np.minimum(ops.return_ns[rows], ops.info_ns[rows]), evidence.history.end_ns)
     for row, over in _candidates(evidence, rows, back):
         call, mine, wanted = int(ops.call_ns[row]), int(ops.client[row]), int(ops.key[row])
         meets = (segments.start_ns < over) & (end_ns > call)
-        own = np.flatnonzero(meets & (client == mine) & (key != wanted))
-        theirs = np.flatnonzero(meets & (client != mine) & (key == wanted))
+        own = positions(meets & (client == mine) & (key != wanted))
+        theirs = positions(meets & (client != mine) & (key == wanted))
         for one in own.tolist():
             for other in theirs.tolist():
                 start = max(call, int(segments.start_ns[one]), int(segments.start_ns[other]))
@@ -109,7 +111,7 @@ def _candidates(evidence: Evidence, rows: Index, back: np.ndarray) -> Iterator[t
     client = grants.client[segments.grant]
     order = sort_grouped(client, segments.start_ns)
     client, start, end = client[order], segments.start_ns[order], segments.end_ns[order]
-    asked = np.flatnonzero(ops.key[rows] != NONE)
+    asked = positions(ops.key[rows] != NONE)
     asker = ops.client[rows[asked]]
     in_turn = by_group(asker)
     if in_turn is not None:

@@ -263,9 +263,9 @@ def suspected(outcome: Outcome) -> frozenset[Property]:
 
 def named(outcome: Outcome, only: Collection[Property] | None = None) -> tuple[Any, ...]:
     """All findings of the checker in the trial's history, or those of some properties."""
-    from checker import History
     from checker.check import check
     from checker.history.events import Event, Params
+    from checker.history.history import History
 
     events = msgspec.convert(outcome.events, list[Event])
     about = params_of(outcome.trial)

@@ -169,6 +169,8 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
     + _entries(
         "a quicker way where it fits; the other one gives the same answer",
         ("history/arrays", "if _grows(values, group, None, strictly=False)", "False", "True"),
+        ("history/pairing", "if used > known", "used > known", "used >= known"),
+        ("history/operations", "_CODES: Final = [np.array(", "np.array(code, np.int8)", "np.array(code)"),
         ("properties/cycles", "if graph.nodes >= LARGE", "graph.nodes >= LARGE", None),
         ("linearizability/turns", "if self.columns.keys > 1", "self.columns.keys > 1", None),
         ("linearizability/columns", "if top <= 3 * size + 1024", "3", "4"),
@@ -185,6 +187,7 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
         ("properties/deadlock_freedom", "np.full(len(evidence.ops.names.key) + 1, bound", "1", "2"),
         ("properties/deadlock_freedom", "np.zeros(len(ops.names.key) + 1, np.int64)", "1", "2"),
         ("check", "np.zeros(len(ops.names.grant) + 1, bool)", "1", "2"),
+        ("history/evidence", "np.zeros(len(ops.names.value) + 1, np.bool_)", "1", "2"),
         ("history/writes", "np.full(len(ops.names.token) + 1, NONE, np.int64)", "1", "2"),
         ("history/identity", "np.zeros(max(int(ops.grant.max(initial=NONE)), NONE) + 2", "2", "3"),
         ("history/identity", "np.full(max(int(ops.grant.max(initial=NONE)), NONE) + 2", "2", "3"),
@@ -214,6 +217,21 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
     + _entries(
         "a table of small numbers, in which wider ones do as well",
         ("formats/scan", "np.full(1 << 10, -1, np.int32)", "np.full(1 << 10, -1, np.int32)", None),
+    )
+    + _entries(
+        "marks: 0 and 1 do as well as False and True",
+        (
+            "history/evidence",
+            "np.zeros(len(ops.names.value) + 1, np.bool_)",
+            "np.zeros(len(ops.names.value) + 1, np.bool_)",
+            "np.zeros(len(ops.names.value) + 1)",
+        ),
+        (
+            "properties/waiting",
+            "known = np.zeros(keys, np.bool_)",
+            "np.zeros(keys, np.bool_)",
+            "np.zeros(keys)",
+        ),
     )
     + _entries(
         "a filter ahead of the test itself, which leaves out what passes too much",
