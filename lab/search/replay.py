@@ -61,11 +61,28 @@ def trial_of(text: bytes | str, name: str) -> Trial:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         expected = "a trial as JSON, as `lab search` keeps it, or a scenario that was made of one"
         raise LabError(f"this is no JSON: {error}", where=name, expected=expected) from error
-    for where, seen, expected in _wrong(trial):
-        raise LabError(seen, where=f"{name}, key {where}", expected=expected)
+    must_be_possible(trial, name)
+    for at, fault in enumerate(trial.faults):
+        if fault.kind == "hold" and fault.direction == "both":  # a simulation can, no scenario says it
+            where = f"{name}, key faults[{at}].direction"
+            raise LabError("a hold of both directions", where=where, expected="requests or replies")
     must_run_in_virtual_time(trial.lock)
     margin_ns(trial.lock, trial.ttl_ns, trial.options)  # a lock that there is, with options that it has
     return trial
+
+
+def must_be_possible(trial: Trial, name: str) -> None:
+    """Refuse a trial with clients, nodes or durations that cannot be.
+
+    Args:
+        trial: the trial.
+        name: where it comes from, for the error.
+
+    Raises:
+        LabError: what cannot be, with the key in the trial.
+    """
+    for where, seen, expected in _wrong(trial):
+        raise LabError(seen, where=f"{name}, key {where}", expected=expected)
 
 
 def _fields(place: str) -> str:
@@ -133,5 +150,3 @@ def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:
         yield "client", f"a {fault.kind} that names {seen} a client and nodes", "one of them"
     if fault.refused and (fault.kind, fault.direction) != ("cut", "both"):
         yield "refused", f"connections that a {fault.kind} refuses", "a cut in both directions"
-    if fault.kind == "hold" and fault.direction == "both":
-        yield "direction", "a hold of both directions", "requests or replies"

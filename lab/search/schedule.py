@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from lab.client.log import Sink
 from lab.faults.base import Fault as FaultStep
 from lab.faults.base import Receipt
@@ -28,7 +30,7 @@ from lab.scenario.step_base import StepModel
 from lab.search.actor import KEY
 from lab.search.cluster import TrialCluster
 from lab.search.instant import InstantLoop
-from lab.search.trial import CLOCK_KINDS, FOR_GOOD, LINK_KINDS, START_NS, Fault, Trial
+from lab.search.trial import CLOCK_KINDS, FOR_GOOD, LINK_KINDS, NODE_KINDS, START_NS, Fault, Trial
 from lab.substrates.base import Cluster, Stream
 from lab.substrates.sim.world import World
 
@@ -69,6 +71,16 @@ def step_of(fault: Fault) -> FaultStep:
     if kind == "client_crash":
         return ClientCrash.model_construct(client=client)
     return (Crash if kind == "crash" else PowerCut).model_construct(nodes=nodes)
+
+
+def by_machine(fault: Fault) -> tuple[Fault, ...]:
+    """A fault of several nodes, or of their clocks, as one for each; any other as it is.
+
+    Each node has a receipt of its own, and comes back by itself.
+    """
+    if fault.kind not in (*NODE_KINDS, *CLOCK_KINDS) or len(fault.nodes) <= 1:
+        return (fault,)
+    return tuple(replace(fault, nodes=(node,)) for node in fault.nodes)
 
 
 def _machine_of(fault: Fault) -> dict[str, Any]:
@@ -166,7 +178,11 @@ class ScheduledFaults:
                 self.strike(fault)
 
     def strike(self, fault: Fault) -> None:
-        """Inject a fault now, and arrange its end if it has one; nothing if it is so already."""
+        """Inject a fault now, and arrange its end if it has one; nothing where it is so already."""
+        for each in by_machine(fault):
+            self._strike(each)
+
+    def _strike(self, fault: Fault) -> None:
         if self._is_so_already(fault):
             return
         if fault.kind == "drift":

@@ -112,9 +112,9 @@ class When(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 class Fault(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One fault: where it hits, when, how much, and for how long.
 
-    ``by_ns`` belongs to a jump or a delay, ``ppm`` to a drift. A clock fault with a ``client`` hits the
-    client's clock, else that of the node. A cut with ``refused`` loses nothing: connections end, and new ones
-    are refused.
+    One of several nodes, or of their clocks, hits each of them. ``by_ns`` belongs to a jump or a delay,
+    ``ppm`` to a drift. A clock fault with a ``client`` hits the client's clock, else that of the node. A
+    cut with ``refused`` loses nothing: connections end, and new ones are refused.
     """
 
     kind: Kind

@@ -14,6 +14,7 @@ from lab.api.strategies.words import describe
 from lab.errors import LabError, did_you_mean
 from lab.examine.judge import ERROR, HANG, Violation, violations
 from lab.report.meanings import FINDINGS
+from lab.search.replay import must_be_possible
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 
@@ -92,10 +93,12 @@ def run(schedule: Trial) -> Ran:
     preparation of the process.
 
     Raises:
-        LabError: no such lock, or options that it does not have.
+        LabError: no such lock, options that it does not have, or a schedule that cannot be: a fault of a
+            node that there is not, a cut without a client, a negative duration.
         SimulationError: the lock reached out of the simulation: threads, processes, real sockets.
         UnknownOutcome: the lock could not be made, or failed outside of its operations.
     """
+    must_be_possible(schedule, "the schedule")
     with simulated(), undisturbed():
         outcome = run_trial(schedule)
         return Ran(outcome, violations(outcome))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from lab.durations import format_duration
-from lab.search.schedule import step_of
-from lab.search.trial import Fault, Moment, Round, Trial, When
+from lab.search.schedule import by_machine, step_of
+from lab.search.trial import CLOCK_KINDS, Fault, Moment, Round, Trial, When
 
 MOMENTS: Final[dict[Moment, str]] = {
     "asks": "calls acquire",
@@ -59,15 +59,20 @@ def _round(each: Round) -> str:
 
 
 def fault_words(fault: Fault) -> str:
-    """When a fault strikes, its step as in a scenario, and for how long it lasts."""
+    """When a fault strikes, its steps as in a scenario, and for how long it lasts."""
+    hit = by_machine(fault) if fault.kind in CLOCK_KINDS else (fault,)  # a step moves one clock
+    lasts = f" for {format_duration(fault.lasts_ns)}" if fault.lasts_ns else ""
+    return f"{_when(fault.when)}, {' and '.join(map(_step, hit))}{lasts}"
+
+
+def _step(fault: Fault) -> str:
     ((key, fields),) = step_of(fault).model_dump(mode="json", exclude_none=True).items()
     shown = {name: value for name, value in fields.items() if AS_USUAL.get(name) != value}
     inside = ", ".join(
         f"{name}: {'[' + ', '.join(value) + ']' if isinstance(value, list) else value}"
         for name, value in shown.items()
     )
-    lasts = f" for {format_duration(fault.lasts_ns)}" if fault.lasts_ns else ""
-    return f"{_when(fault.when)}, {key} {{{inside}}}{lasts}"
+    return f"{key} {{{inside}}}"
 
 
 def _when(when: When) -> str:

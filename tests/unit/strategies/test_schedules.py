@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis.vendor import pretty
+from msgspec.structs import replace
 
 from lab import strategies
 from lab.api.strategies import SAFE_KINDS, Fault, Ran, Round, Trial, Violated, When
@@ -159,6 +161,41 @@ def test_a_schedule_is_described_in_words() -> None:
         "  fault: 0.2s after bob calls acquire for the second time, cut {client: bob, nodes: [A, B]} for 1s",
         "  fault: at the start, drift {node: C, ppm: 8000}",
     ]
+
+
+HIT = Fault("crash", When("asks", "alice"), nodes=("A", "B"), lasts_ns=S_NS, by_ns=S_NS, ppm=8_000)
+"""It hits two nodes, with whatever each kind needs."""
+
+
+@pytest.mark.parametrize("lasts_ns", [S_NS, 0])
+@pytest.mark.parametrize("kind", ["crash", "power_cut", "jump", "drift"])
+def test_a_fault_of_several_nodes_hits_each_of_them(kind: Any, lasts_ns: int) -> None:
+    fault = replace(HIT, kind=kind, lasts_ns=lasts_ns)
+    schedule = Trial("redlock", {"alice": (Round(0, 2 * S_NS),)}, (fault,), ttl_ns=TTL_NS)
+    events = [each for each in strategies.run(schedule).events if each["process"] == "nemesis"]
+    assert [(each["f"], *each["targets"]) for each in events if each["type"] != "invoke"] == [
+        (f, node) for f in (kind, "heal")[: 2 if lasts_ns else 1] for node in "AB"
+    ]
+    assert {each["type"] for each in events} == {"invoke", "ok"}, "each has its receipt"
+    words = strategies.describe(schedule)
+    assert all(re.search(rf"\b{node}\b", words.partition("fault:")[2]) for node in "AB"), words
+
+
+@pytest.mark.parametrize(
+    ("fault", "key", "seen"),
+    [
+        (replace(HIT, nodes=()), "nodes", "a crash without nodes"),
+        (replace(HIT, nodes=("A", "Z")), "nodes", "the node 'Z'"),
+        (replace(HIT, when=When("asks", "eve")), "when.client", "the client 'eve'"),
+        (replace(HIT, kind="cut"), "client", "a cut without a client"),
+        (replace(HIT, kind="jump", client="alice"), "client", "names both"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_one_clear_error(fault: Fault, key: str, seen: str) -> None:
+    with pytest.raises(LabError, match=seen) as caught:
+        strategies.run(Trial("redlock", {"alice": (Round(0, S_NS),)}, (fault,)))
+    assert (caught.value.exit_code, caught.value.where) == (2, f"the schedule, key faults[0].{key}")
+    assert caught.value.expected
 
 
 @pytest.mark.parametrize("lock", ["redlock", "single", "redlock-hyperf", Mine])
