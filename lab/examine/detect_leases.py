@@ -10,6 +10,7 @@ from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whos
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import labels
 from lab.examine.own_findings import too_much_ns
+from lab.search.watch import ClockRead
 
 _LATE: Final = "late-extension-deadline"
 
@@ -110,7 +111,8 @@ def late_deadline(evidence: Evidence) -> Iterator[Cause]:
                 if claimed_ns > 0
                 else f"returned a lease that had ended {-claimed_ns / MS_NS:.0f} ms before"
             )
-            yield Cause(kind, seen, operation)
+            by = _first_look(evidence, operation.client, operation.called_ns)
+            yield Cause(kind, seen, by if kind == "wall-clock" else operation)
 
 
 def _beyond(over_ms: float) -> str:
@@ -170,14 +172,21 @@ def _reads_wall_clock(evidence: Evidence, client: str) -> bool:
     return jumped and client in evidence.outcome.wall_clock
 
 
+def _first_look(evidence: Evidence, client: str, since_ns: int) -> ClockRead | None:
+    """When code of the lock's own first looked at a client's wall clock from then on, or last before that."""
+    reads = [each for each in evidence.outcome.wall_clock.get(client, ()) if each.places]
+    return next((each for each in reads if each.time_ns >= since_ns), reads[-1] if reads else None)
+
+
 def wall_clock(evidence: Evidence) -> Iterator[Cause]:
     """A client whose clock was moved, and whose lock looks at it."""
-    for fault in evidence.outcome.struck:
+    for number, fault in enumerate(evidence.outcome.struck, 1):
         if fault.kind in ("jump", "drift") and fault.client and fault.client in evidence.outcome.wall_clock:
             jumped = f"was moved by {fault.by_ns / 1e9:+.3g} s"
             moved = jumped if fault.kind == "jump" else f"ran at {1 + fault.ppm / 1e6:.3g} times its rate"
             seen = f"the wall clock of {who(fault.client)} {moved}, and the lock reads it"
-            yield Cause("wall-clock", seen)
+            moved_ns = evidence.fault_begins().get(f"f{number}", 0)
+            yield Cause("wall-clock", seen, _first_look(evidence, fault.client, moved_ns))
 
 
 def renews_another(evidence: Evidence) -> Iterator[Cause]:
@@ -221,7 +230,8 @@ def ignores_deadline(evidence: Evidence) -> Iterator[Cause]:
                 f"asked at {evidence.at(check.called_ns)}, {whose(check.client)} lock said that it is held, "
                 f"{late_ms:.0f} ms after its lease was over"
             )
-            yield Cause(kind, seen)
+            by = _first_look(evidence, check.client, check.called_ns) if kind == "wall-clock" else None
+            yield Cause(kind, seen, by)
 
 
 def _last_end_ns(evidence: Evidence, grant: Operation, before_ns: int) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from lab.examine.evidence import MS_NS, Evidence, Operation
 from lab.search.origin import Place
-from lab.search.watch import Executed
+from lab.search.watch import ClockRead, Executed
 
 LATE_MS: Final = 2
 """How much of a claim beyond the lease is more than rounding."""
@@ -20,12 +20,13 @@ SHARE: Final = 0.85
 class Cause:
     """What led to a violation: the key of its kind in ``lab.examine.causes``, and what was seen.
 
-    ``by`` is the command, or the operation, that did it, ``places`` where that is in the lock's code.
+    ``by`` is the command or the operation that did it, or the look at a clock, ``places`` where that is in
+    the lock's code.
     """
 
     kind: str
     seen: str
-    by: Executed | Operation | None = None
+    by: Executed | Operation | ClockRead | None = None
     places: tuple[Place, ...] = ()
 
 

@@ -79,6 +79,14 @@ class Evidence:
         last = bisect_right(self.outcome.commands, operation.ended_ns, key=lambda one: one.time_ns)
         return [entry for entry in self.outcome.commands[first:last] if entry.client == operation.client]
 
+    def fault_begins(self) -> dict[str, int]:
+        """When each fault struck, by its number in the history."""
+        return {
+            event["fault_id"]: event["time_ns"]
+            for event in self.outcome.events
+            if event["process"] == "nemesis" and not event.get("heals")
+        }
+
     def fault_ends(self) -> dict[str, int]:
         """When each fault was over, by its number in the history; without those that last."""
         return {

@@ -9,7 +9,7 @@ from typing import Final
 
 from lab.examine.evidence import Evidence, Operation
 from lab.search.origin import Place, Sent
-from lab.search.watch import Executed
+from lab.search.watch import ClockRead, Executed
 
 PLACES_MAX: Final = 4
 """How many calls of a chain are named: the innermost, and the outermost of the others."""
@@ -19,8 +19,15 @@ WAITING: Final = ("sleeps-on", "waits-too-long", "hangs")
 """Causes of which the last request tells most, for the operation waited on it."""
 
 
-def places_of(evidence: Evidence, kind: str, by: Executed | Operation | None) -> tuple[Place, ...]:
-    """The calls that led to a command, or to where an operation waits, the outermost first; or none."""
+def places_of(
+    evidence: Evidence, kind: str, by: Executed | Operation | ClockRead | None
+) -> tuple[Place, ...]:
+    """The calls that led to a command, or to where an operation waits, the outermost first; or none.
+
+    Of a look at a clock those that led to that.
+    """
+    if isinstance(by, ClockRead):
+        return _some(by.places)
     if isinstance(by, Executed):
         return () if by.sent is None else _to_its_sending(evidence, by.sent)
     if by is None:

@@ -73,7 +73,7 @@ class Origins:
 
     def __init__(self, lock: str, now_ns: Callable[[], int]) -> None:
         self._files = frozenset() if is_driver(lock) else files_of(lock_class(lock))
-        self._now_ns = now_ns
+        self.now_ns = now_ns
         self._sent: list[Sent] = []
         self._on_their_way: dict[tuple[str, str, tuple[str, ...]], list[Sent]] = defaultdict(list)
         self._made: WeakKeyDictionary[asyncio.Task[Any], _Made] = WeakKeyDictionary()
@@ -107,7 +107,7 @@ class Origins:
         if not commands:
             return
         since_ns, places = self._here(sys._getframe(1))
-        now_ns = self._now_ns()
+        now_ns = self.now_ns()
         for command in commands:
             words = tuple(map(_word, command))
             sent = Sent(now_ns, since_ns, client, node, number, words, places, message)
@@ -133,6 +133,10 @@ class Origins:
             at = getattr(at, "cr_await", None) or getattr(at, "gi_yieldfrom", None)
         return tuple(found)
 
+    def places_of(self, frame: FrameType | None) -> tuple[Place, ...]:
+        """The calls of the lock that led to a frame, the outermost first."""
+        return self._here(frame)[1]
+
     def clear(self) -> None:
         """The trial is over: refer to nothing of it any more."""
         for loop in self._loops:
@@ -153,7 +157,7 @@ class Origins:
             task = asyncio.current_task()
         except RuntimeError:
             task = None
-        by_itself: _Made = (self._now_ns(), ())
+        by_itself: _Made = (self.now_ns(), ())
         since_ns, outer = by_itself if task is None else self._made.get(task, by_itself)
         return since_ns, (*outer, *reversed(inner))
 

@@ -31,7 +31,7 @@ from lab.search.origin import Origins, Place, Sent
 from lab.search.schedule import ScheduledFaults
 from lab.search.sending import Sendings
 from lab.search.trial import Fault, Trial
-from lab.search.watch import CommandLog, Executed, note_wall_clock
+from lab.search.watch import ClockRead, CommandLog, Executed, note_wall_clock
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE
@@ -74,8 +74,8 @@ class Outcome:
     """What clients sent to nodes, and from where in the lock's code, if the trial was watched."""
     waiting: dict[str, tuple[Place, ...]] = field(default_factory=dict)
     """Where in the lock's code clients waited at the end, if the trial was watched."""
-    wall_clock: frozenset[str] = frozenset()
-    """The clients whose code looked at its wall clock, if the trial was watched."""
+    wall_clock: dict[str, list[ClockRead]] = field(default_factory=dict)
+    """When a client's code looked at its wall clock, by clients that did, if the trial was watched."""
     branches: frozenset[int] = frozenset()
     """Which steps of the lock's code were taken, inside of ``branches.noted``."""
 
@@ -151,13 +151,13 @@ class TrialRun:
         self._cluster = (DrivenCluster if driven else TrialCluster)(self._network, trial, kind, self._log)
         self._failures: list[Failure] = []
         self._sendings = {name: self._cluster.sendings_of(name) for name in trial.clients} if watch else {}
-        self._wall_clock: set[str] = set()
+        self._wall_clock: dict[str, list[ClockRead]] = {}
         self._branches: frozenset[int] = frozenset()
         self._waiting: dict[str, tuple[Place, ...]] = {}
         self._left_ns: dict[int, int] = {}
         if self._origins is not None:
             for name, client in self._cluster.clients.items():
-                note_wall_clock(client.host, self._wall_clock)
+                note_wall_clock(client.host, self._wall_clock, self._origins)
                 self._origins.watch(client.loop)
                 self._sendings[name].origins = self._origins
         self._loops = {name: client.loop for name, client in self._cluster.clients.items()}
@@ -230,7 +230,7 @@ class TrialRun:
             self._sendings,
             self._origins.sent if self._origins is not None else (),
             self._waiting,
-            frozenset(self._wall_clock),
+            self._wall_clock,
             self._branches,
             self._left_ns,
         )

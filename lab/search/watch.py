@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 from lab.redis_model import RedisModel
-from lab.search.origin import Origins, Sent
+from lab.search.origin import Origins, Place, Sent
 from lab.substrates.sim.host import Host
+
+_SIMULATION: Final = "lab.substrates.sim."
+"""The modules whose functions stand in for clocks."""
 
 State = dict[str, tuple[str, int | None]]
 """The keys of a node that hold text or a hash: the value, and its milliseconds left; None: it has no end."""
@@ -103,12 +109,30 @@ def _text_of(value: bytes | dict[bytes, bytes]) -> str:
     return " ".join(f"{_text_of(name)}={_text_of(each)}" for name, each in sorted(value.items()))
 
 
-def note_wall_clock(host: Host, looked: set[str]) -> None:
-    """Note the host's name in ``looked`` if its code asks what time it is on the wall."""
+@dataclass(frozen=True, slots=True)
+class ClockRead:
+    """A client's code read its wall clock: when, by the history's clock, and the lock's calls that led there.
+
+    The outermost call comes first; there is none if no code of the lock's own did it.
+    """
+
+    time_ns: int
+    places: tuple[Place, ...]
+
+
+def note_wall_clock(host: Host, reads: dict[str, list[ClockRead]], origins: Origins) -> None:
+    """Note under the host's name whenever its code asks what time it is on the wall.
+
+    The stamp of a log record does not count: nothing depends on it.
+    """
     wall_ns = host.clock.wall_ns
 
     def noted() -> int:
-        looked.add(host.name)
+        caller: FrameType | None = sys._getframe(1)
+        while caller is not None and caller.f_globals.get("__name__", "").startswith(_SIMULATION):
+            caller = caller.f_back
+        if caller is None or caller.f_globals.get("__name__") != logging.__name__:
+            reads.setdefault(host.name, []).append(ClockRead(origins.now_ns(), origins.places_of(caller)))
         return wall_ns()
 
     host.clock.wall_ns = noted  # type: ignore[method-assign]

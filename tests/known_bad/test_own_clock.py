@@ -7,7 +7,12 @@ import time
 
 import pytest
 
+from lab.examine.detector import Cause
+from lab.examine.judge import violations
+from lab.examine.naming import causes_of
 from lab.locks.base import Lease
+from lab.search.runner import Outcome, run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
 from tests.known_bad.examined import examined
 
 S = 10**9
@@ -18,6 +23,58 @@ S = 10**9
 def test_a_lock_that_counts_on_the_wall_clock_is_found_for_that() -> None:
     found = examined("tests.locks_to_test.by_wall_clock:ByWallClock", 600, first=True)
     assert [defect.cause for defect in found.defects] == ["wall-clock"]
+
+
+def seen_in(trial: Trial) -> tuple[Outcome, dict[str, Cause]]:
+    """What comes of a trial that is watched, and the first cause of each violation in it."""
+    with trials():
+        found, outcome = violations(run_trial(trial)), run_trial(trial, watch=True)
+    return outcome, {name: causes_of(outcome, each)[0] for name, each in found.items()}
+
+
+def late(lock: str) -> Trial:
+    """Alice's clock is set back while she holds the lock for longer than its lease; Bob takes it then."""
+    jump = Fault("jump", When("granted", "alice", 1, S), "alice", by_ns=-20 * S)
+    clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 13 * S),), "bob": (Round(11 * S, 3 * S),)}
+    return Trial(f"tests.locks_to_test.by_wall_clock:{lock}", clients, (jump,), 1)
+
+
+def set_back_as_it_asks(lock: str) -> Trial:
+    jump = Fault("jump", When("sends", "alice"), "alice", by_ns=-20 * S)
+    return Trial(lock, {"alice": (Round(0, S),)}, (jump,))
+
+
+@pytest.mark.usefixtures("_patched")
+def test_where_the_lock_reads_the_wall_clock_is_told() -> None:
+    cause = seen_in(late("ComparesWithWallClock"))[1]["lost-update"]
+    assert cause.kind == "wall-clock"
+    assert [(each.function, each.text) for each in cause.places] == [
+        ("ComparesWithWallClock.believes", "_now_s()"),
+        ("_now_s", "time.time()"),
+    ]
+    assert cause.places[-1].file == "by_wall_clock.py"
+
+
+@pytest.mark.usefixtures("_patched")
+@pytest.mark.parametrize(
+    ("lock", "files"),
+    [
+        ("mutant:wall-clock", {"redlock.py"}),
+        ("tests.locks_to_test.by_wall_clock:ByWallClock", set()),  # it hands the clock to code of the lab
+    ],
+)
+def test_a_look_while_a_lease_is_counted_is_told_if_it_is_in_the_own_code(lock: str, files: set[str]) -> None:
+    cause = seen_in(set_back_as_it_asks(lock))[1]["false-validity"]
+    assert cause.kind == "wall-clock"
+    assert {each.file for each in cause.places} == files
+    assert all("clock_ns()" in each.text for each in cause.places[-1:])
+
+
+@pytest.mark.usefixtures("_patched")
+def test_a_lock_that_keeps_a_log_does_not_measure_by_the_wall_clock() -> None:
+    outcome, causes = seen_in(late("Logs"))
+    assert outcome.wall_clock == {}
+    assert causes == {}
 
 
 def test_what_is_left_of_a_lease_is_told_by_the_clock_that_it_is_counted_on() -> None:
