@@ -18,6 +18,8 @@ from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.examine.beyond import fast_clocks
 from lab.examine.boundaries import SHORT_NS
+from lab.examine.cancelled_undo import cancelled_undo
+from lab.examine.crossing_extensions import crossing_extensions
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
@@ -79,6 +81,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         away(setting, kind),
         chain(clocks(setting, profile), fast_clocks(setting)),
         lost_majority(patient(setting)) if kind.quorum and profile.extends else iter(()),
+        crossing_extensions(patient(setting)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),
         overtaken(setting) if kind.quorum else iter(()),
         released_late(setting),
@@ -87,8 +90,9 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         chain(late_replies(setting, profile), slow_replies(setting, profile)),
         lost_replies(patient(setting), profile),
     ]
-    if not is_driver(setting.lock):  # whose timers may tick all the hour
+    if not is_driver(setting.lock):  # whose timers may tick all the hour, and whose acquire nobody cancels
         groups.append(long_after(setting))
+        groups.append(cancelled_undo(setting) if kind.quorum else iter(()))
     soon = _usual(setting, profile, takes_over=False)
     late = _usual(setting, profile, takes_over=True)
     for f in OPERATIONS:

@@ -64,13 +64,13 @@ class InTurn:
             start_ns = self._around.clock_ns()
             try:
                 yes, no = await self._ask("SET", key, tokens[-1], "NX", "PX", ttl_ns // MS_NS)
-            except asyncio.CancelledError:
+                over_ns = start_ns + ttl_ns - self.margin_ns(ttl_ns, {})
+                if yes >= self._majority and self._around.clock_ns() < over_ns:
+                    return Lease(key, tokens[-1], ttl_ns, over_ns, attempt_ns=start_ns)
+                await self._undo(key, tokens[-1])
+            except asyncio.CancelledError:  # also half-way through undoing it
                 await self._undo(key, tokens[-1])
                 raise
-            over_ns = start_ns + ttl_ns - self.margin_ns(ttl_ns, {})
-            if yes >= self._majority and self._around.clock_ns() < over_ns:
-                return Lease(key, tokens[-1], ttl_ns, over_ns, attempt_ns=start_ns)
-            await self._undo(key, tokens[-1])
             ruled_out = no > len(self._channels) - self._majority
             refused_by = min(refused_by, no if ruled_out else 0)
         raise NotAcquired(f"{key}: no majority", tokens, refused_by=refused_by)
@@ -111,3 +111,26 @@ class InTurn:
                 answers.append(await asyncio.wait_for(channel.call(*command), timeout_s))
         yes = sum(bool(answer) for answer in answers)
         return yes, len(answers) - yes
+
+
+class ConnectsEachTime(InTurn):
+    """The same with a connection of its own for each request, as a cancelled one ends a connection."""
+
+    async def open(self) -> None:
+        """There is nothing to connect yet."""
+
+    async def _ask(self, *command: str | int) -> tuple[int, int]:
+        answers: list[Any] = []
+        for channel in self._channels:
+            with contextlib.suppress(NodeError, TimeoutError):
+                timeout_s = self.options.node_timeout_ns / S_NS
+                answers.append(await asyncio.wait_for(self._on_its_own(channel, *command), timeout_s))
+        yes = sum(bool(answer) for answer in answers)
+        return yes, len(answers) - yes
+
+    async def _on_its_own(self, channel: Channel, *command: str | int) -> Any:
+        await channel.connect()
+        try:
+            return await channel.call(*command)
+        finally:
+            await channel.close()

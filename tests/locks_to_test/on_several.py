@@ -108,3 +108,53 @@ class CountsFromFirstReply(SequentialRedlock):
         lease = await super().acquire(key, ttl_ns)
         end_ns = self._first_ns + ttl_ns - self.options.drift_ns(ttl_ns)
         return replace(lease, deadline_ns=end_ns, attempt_ns=self._first_ns)
+
+
+ADD = (
+    "if redis.call('get',KEYS[1])~=ARGV[1] then return 0 end "
+    "return redis.call('pexpire',KEYS[1],redis.call('pttl',KEYS[1])+ARGV[2])"
+)
+
+
+class AddsToWhatIsLeft(Redlock):
+    """An extension adds its time to what each node's key has left; its client is told now plus that time."""
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        start_ns = self._surroundings.clock_ns()
+        self.options.check_extendable(lease, start_ns)
+        command = ("EVAL", ADD, 1, lease.key, lease.token, ttl_ns // NS_PER_MS)
+        votes = await self._ask_all(command, bool, stop_early=True)
+        if count_votes(votes, "yes") < self.quorum:
+            raise self._not_extended(lease, votes)
+        return self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
+
+
+class AddsTheDifference(AddsToWhatIsLeft):
+    """An extension adds to each node's key what has passed since the last one: right if all got that."""
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        start_ns = self._surroundings.clock_ns()
+        self.options.check_extendable(lease, start_ns)
+        passed_ms = (start_ns - (lease.attempt_ns or start_ns)) // NS_PER_MS
+        command = ("EVAL", ADD, 1, lease.key, lease.token, passed_ms)
+        votes = await self._ask_all(command, bool, stop_early=True)
+        if count_votes(votes, "yes") < self.quorum:
+            raise self._not_extended(lease, votes)
+        return self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
+
+
+class UndoIsCancelled(SequentialRedlock):
+    """Undoes a try that is cancelled, but not to its end if it was already undoing it, as it had failed."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        start_ns, token = self._surroundings.clock_ns(), self._surroundings.new_token()
+        try:
+            taken = await self._take(key, token, ttl_ns)
+        except asyncio.CancelledError:
+            await self._undo(key, token)
+            raise
+        over_ns = start_ns + ttl_ns - self.options.drift_ns(ttl_ns)
+        if count_votes(taken.votes, "yes") >= self.quorum and self._surroundings.clock_ns() < over_ns:
+            return Lease(key, token, ttl_ns, over_ns, attempt_ns=start_ns)
+        await self._undo(key, token)
+        raise NotAcquired(f"{key}: no majority", [token], refused_by=count_votes(taken.votes, "no"))

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from lab.examine.cancelled_undo import cancelled_undo
+from lab.examine.crossing_extensions import crossing_extensions
 from lab.examine.evidence import Operation
 from lab.examine.in_between import CAROL, _slow_after_the_first, after_a_look
 from lab.examine.kinds import Kind
@@ -106,6 +108,7 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
         overtaken(setting),
         released_late(setting),
         lost_majority(patient(setting)),
+        crossing_extensions(patient(setting)),
         slow_replies(setting, known),
     ):
         assert found(some) == set()
@@ -121,6 +124,51 @@ def test_a_correct_lock_on_several_nodes_survives_what_leaves_its_assumptions_al
 )
 def test_an_extension_without_a_majority_shows_who_takes_it_wrong(lock: str) -> None:
     assert "overlap" in found(lost_majority(Setting(lock, OPTIONS, ttl_ns=60 * S_NS)))
+
+
+@pytest.mark.parametrize(
+    ("lock", "causes"),
+    [
+        (f"{LOCKS}.on_several:AddsTheDifference", [{"wrong-expiry"}] * 2),
+        ("redlock", [set(), set()]),
+        ("redlock-sequential", [set(), set()]),
+        (f"{LOCKS}.new_tokens:NewTokens", [set(), set()]),
+    ],
+)
+@pytest.mark.parametrize("nodes", [3, 5])
+def test_two_extensions_that_miss_different_nodes_show_who_adds(
+    lock: str, causes: list[set[str]], nodes: int
+) -> None:
+    some = list(crossing_extensions(patient(Setting(lock, OPTIONS, nodes))))
+    extended = [[e["type"] for e in run_trial(trial).events if e["f"] == "extend"] for trial in some]
+    if lock != f"{LOCKS}.new_tokens:NewTokens":  # whose token a node that missed one does not know
+        assert extended == [["invoke", "ok"] * 2] * 2
+    assert [each & {"wrong-expiry"} for each in causes_in(some, "overlap")] == causes
+    assert {*found(iter(some))} == ({"overlap", "false-validity"} if causes[0] else set())
+
+
+@pytest.mark.parametrize(
+    ("lock", "shown"),
+    [
+        (f"{LOCKS}.on_several:UndoIsCancelled", 2),
+        (f"{LOCKS}.in_turn:InTurn", 0),
+        (f"{LOCKS}.in_turn:ConnectsEachTime", 0),
+        (f"{LOCKS}.new_tokens:NewTokens", 0),
+        ("redlock", 0),
+        ("redlock-sequential", 0),
+    ],
+)
+def test_an_undo_that_is_cancelled_leaves_keys_only_of_who_does_not_begin_again(
+    lock: str, shown: int
+) -> None:
+    some = list(cancelled_undo(Setting(lock, OPTIONS, 3)))
+    assert some
+    cancelled = [[e.get("error") for e in run_trial(each).events if e["f"] == "acquire"] for each in some]
+    assert all("cancelled" in errors for errors in cancelled)
+    left = [each for each in causes_in(some, "unavailable") if each]
+    assert len(left) == shown
+    assert all("leaves-keys" in each for each in left)
+    assert found(iter(some)) == ({"unavailable"} if shown else set())
 
 
 @pytest.mark.parametrize(
