@@ -143,8 +143,10 @@ def print_examined(console: Console, kept: Kept) -> None:
         printer.row(f"{tried:>16}", f"{name} ({about})", width=18)
     if examined.undecided:
         printer.title("NOT DECIDED", "seen, and not certain to be a defect of this lock")
-    for line in words.undecided(examined):
-        printer.line(f"- {clean(line, 300)}", hanging=2)
+    for each in words.undecided(examined):
+        printer.line(f"- {clean(each.seen, 300)}", hanging=2)
+        if each.replay:
+            printer.line(each.replay, 4, hanging=2)
     printer.title("THE CODE OF THE LOCK")
     for line in words.code_words(examined):
         printer.line(f"- {clean(line, 300)}", hanging=2)
@@ -173,6 +175,7 @@ def print_replayed(console: Console, replayed: Replayed) -> None:
         printer.row(finding, f"{times} of {replayed.of}: {words.meaning(finding)}", width=18)
     if replayed.violated and replayed.unknown:
         printer.row("no verdict", f"{replayed.unknown} of {replayed.of}", width=18)
+    printer.row("why no verdict", replayed.why_unknown)
     printer.row("cause", *replayed.causes)
     printer.row("leads to", replayed.headline, *replayed.evidence)
     printer.row("schedule", *replayed.schedule)

@@ -37,7 +37,7 @@ def examine_lock(
         typer.Option(help="The directory of the page and the scenarios; reports/test-… if absent."),
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="Run a defect-N.yaml or defect-N.json again, and do nothing else.")
+        Path | None, typer.Option(help="Run a defect-N.yaml, defect-N.json or undecided-N.json again, only.")
     ] = None,
     as_json: Json = False,
 ) -> int:

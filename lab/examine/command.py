@@ -23,7 +23,7 @@ from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import OutOfTime, Progress
 from lab.examine.reentrant import is_reentrant
-from lab.examine.result import Examined, Part, Undecided
+from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
 from lab.locks import lock_class, margin_ns
@@ -172,7 +172,7 @@ def _examined(
         examination.progress.schedules,
         round(seconds, 1),
         interrupted,
-        tuple(Undecided(*key, times) for key, times in examination.undecided.items()),
+        tuple(examination.undecided.values()),
         executed(code, examination.progress.branches),
         examination.why_fewer,
     )

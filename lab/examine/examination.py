@@ -25,7 +25,7 @@ from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.naming import causes_of
 from lab.examine.progress import OutOfTime, Progress
-from lab.examine.result import Defect, Limit, Part
+from lab.examine.result import Defect, Limit, Part, Undecided
 from lab.examine.situations import SITUATIONS
 from lab.examine.tried import Tried, tried
 from lab.search.find import COLLECT_EVERY, variant
@@ -88,8 +88,8 @@ class Examination:
         self.defects = self.progress.found
         self.limits: dict[tuple[str, str], Limit] = {}
         self.parts: list[Part] = []
-        self.undecided: dict[tuple[str, str], int] = {}
-        """What counts neither as a defect nor as a limit: the finding and why, and how often it was seen."""
+        self.undecided: dict[tuple[str, str], Undecided] = {}
+        """What counts neither as a defect nor as a limit, by the finding and why."""
         self.kept: list[Trial] = []
         """Those that took a branch of the lock's code that none had taken before."""
         self._dismissed: dict[tuple[str, str], int] = {}
@@ -142,7 +142,7 @@ class Examination:
             seen = self._workers.result(job)
         except (UnknownOutcome, NotModelled) as error:
             part.tried += 1
-            self._leave_open(ERROR, str(error).partition("\n")[0])
+            self._leave_open(ERROR, str(error).partition("\n")[0], job.trial)
             return
         if not seen.branches <= self.progress.branches:
             self.kept.append(job.trial)
@@ -181,14 +181,16 @@ class Examination:
         if self._looked[key] > LOOKED_MAX:
             return
         if self._left_s() <= 0:
-            self._leave_open(violation.finding, NO_TIME)
+            self._leave_open(violation.finding, NO_TIME, trial)
             return
         causes = self._causes(trial, violation)
-        if self._is_done(part, self._known(causes, violation), causes, violation, bool(broken)):
+        known = self._known(causes, violation)
+        if known is not None and self._is_done(part, known):
             return
         rare = violation.finding in RARE and not causes
-        if rare and self._in_vain_s >= self._budget_s * IN_VAIN:
-            self._leave_open(violation.finding, NO_CAUSE)
+        spent = rare and self._in_vain_s >= self._budget_s * IN_VAIN
+        if spent or (known is None and not causes and broken):
+            self._leave_open(violation.finding, NO_CAUSE, trial)
             return
         self._shrinks_for_s = self._budget_s * IN_VAIN if rare else math.inf
         before_s, defects = self._left_s(), len(self.defects)
@@ -233,18 +235,12 @@ class Examination:
                 return at
         return None
 
-    def _is_done(
-        self, part: Part, known: int | None, causes: list[Cause], violation: Violation, beyond: bool
-    ) -> bool:
-        """Whether nothing is to be learned from a violation: its defect is known, and from no lucky race."""
-        if known is not None:
-            key = part.name, self.defects[known].cause
-            self._again[key] = self._again.get(key, 0) + 1
-            often = 0 if part.name == SITUATIONS else AGAIN_MAX
-            return self.defects[known].reproduced >= SURE or self._again[key] > often
-        if not causes and beyond:
-            self._leave_open(violation.finding, NO_CAUSE)
-        return not causes and beyond
+    def _is_done(self, part: Part, known: int) -> bool:
+        """Whether nothing is to be learned from a known defect: it is from no lucky race."""
+        key = part.name, self.defects[known].cause
+        self._again[key] = self._again.get(key, 0) + 1
+        often = 0 if part.name == SITUATIONS else AGAIN_MAX
+        return self.defects[known].reproduced >= SURE or self._again[key] > often
 
     def _reduced(
         self, trial: Trial, violation: Violation, causes: list[Cause], beyond: bool
@@ -333,7 +329,7 @@ class Examination:
             return
         doubt = why_uncertain(self.kind, violation, causes, (reproduced, variants), lost, beyond=beyond)
         if doubt:
-            self._leave_open(violation.finding, doubt)
+            self._leave_open(violation.finding, doubt, trial)
             return
         cause = causes[0] if causes else Cause("unknown", violation.headline)
         taken = {
@@ -380,10 +376,11 @@ class Examination:
         self._workers.forget(jobs)
         return run, reproduced, lost
 
-    def _leave_open(self, finding: str, why: str) -> None:
-        """Note what counts neither as a defect nor as a limit."""
-        key = finding, why
-        self.undecided[key] = self.undecided.get(key, 0) + 1
+    def _leave_open(self, finding: str, why: str, trial: Trial) -> None:
+        """Note what counts neither as a defect nor as a limit, with the shortest trial that shows it."""
+        before = self.undecided.get((finding, why), Undecided(finding, why, 0, trial))
+        shortest = min(before.trial, trial, key=lambda each: len(each.key()))
+        self.undecided[finding, why] = replace(before, times=before.times + 1, trial=shortest)
 
     def _for_reference(self, trial: Trial) -> Trial:
         return replace(trial, lock=self.kind.reference, options=dict(self._options))

@@ -1,4 +1,4 @@
-"""The files of an examination: a scenario for each defect, the result as data, and the page."""
+"""The files of an examination: for each defect and what is not decided, the result as data, and the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lab.drivers.place import asked_once
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.kept import RESULT, Kept
 from lab.examine.narrative import narrate
-from lab.examine.result import Defect, Examined
+from lab.examine.result import Defect, Examined, Undecided
 from lab.examine.shown_by_another import shown_by_another
 from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
@@ -45,8 +45,8 @@ def keep(
     """Write all files of an examination; those of an earlier one in this directory are replaced.
 
     Each defect's smallest trial becomes a scenario, which is replayed in simulation; one that cannot be
-    written as steps, or does not show the defect there, is kept as a trial. After an interruption nothing is
-    replayed or drawn.
+    written as steps, or does not show the defect there, is kept as a trial, as is what is not decided. After
+    an interruption nothing is replayed or drawn.
 
     Args:
         examined: the result.
@@ -63,6 +63,7 @@ def keep(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _clear(directory)
+        examined = replace(examined, undecided=_keep_undecided(examined.undecided, directory))
         kept = Kept(examined, directory)
         defects, interrupted = list(examined.defects), examined.interrupted
         written: list[_Written] = []
@@ -203,6 +204,15 @@ def _as_trial(defect: Defect, path: Path) -> Defect:
     return replace(defect, trial_file=str(search.keep_trial(defect.trial, path)))
 
 
+def _keep_undecided(undecided: Sequence[Undecided], directory: Path) -> tuple[Undecided, ...]:
+    """Write the trial of each of them, and return them with the path of its file."""
+    paths = [directory / f"undecided-{number}.json" for number, _ in enumerate(undecided, 1)]
+    return tuple(
+        replace(each, trial_file=str(search.keep_trial(each.trial, path)))
+        for each, path in zip(undecided, paths, strict=True)
+    )
+
+
 def _draw(kept: Kept, number: int, path: Path, seed: int) -> None:
     """Draw one simulation of a scenario; what fails there must not cost the result."""
     try:
@@ -224,9 +234,11 @@ def _write_page(kept: Kept) -> None:
 
 
 def _clear(directory: Path) -> None:
-    """Remove the defects' files of the examination whose result is here, so that none is taken for new."""
+    """Remove the files of the examination whose result is here, so that none is taken for new."""
     with contextlib.suppress(OSError, msgspec.DecodeError, KeyError, TypeError, AttributeError):
         before: Any = msgspec.json.decode((directory / RESULT).read_bytes())
         for number, _ in enumerate(before["defects"], 1):
             for suffix in (".yaml", ".json"):
                 (directory / f"defect-{number}{suffix}").unlink(missing_ok=True)
+        for number, _ in enumerate(before["undecided"], 1):
+            (directory / f"undecided-{number}.json").unlink(missing_ok=True)

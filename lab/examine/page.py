@@ -44,7 +44,7 @@ def to_html(kept: Kept) -> str:
         defects=[_defect(kept, number) for number in range(1, len(examined.bugs) + 1)],
         limits=limit_words(examined),
         parts=part_rows(examined),
-        undecided=[clean(line, WORDS_MAX) for line in undecided(examined)],
+        undecided=_undecided(kept),
         code=[clean(line, WORDS_MAX) for line in code_words(examined)],
         not_found=not_found(examined),
         not_tried=[clean(line, WORDS_MAX) for line in not_tried(examined)],
@@ -54,10 +54,27 @@ def to_html(kept: Kept) -> str:
     )
 
 
+def _undecided(kept: Kept) -> list[dict[str, Any]]:
+    examined = kept.examined
+    return [
+        {
+            "seen": clean(words.seen, WORDS_MAX),
+            "schedule": [clean(line, WORDS_MAX) for line in words.schedule],
+            "command": words.replay,
+            "link": _link(each.trial_file, kept),
+        }
+        for each, words in zip(examined.undecided, undecided(examined), strict=True)
+    ]
+
+
+def _link(path: str | None, kept: Kept) -> str | None:
+    """A file's address on the page."""
+    return None if path is None else quote(os.path.relpath(path, kept.directory))
+
+
 def _defect(kept: Kept, number: int) -> dict[str, Any]:
     defect = kept.examined.defects[number - 1]
     words = defect_words(defect, kept.examined.reference, kept.examined.consequences(number))
-    path = defect.scenario or defect.trial_file
     seed, picture = kept.pictures.get(number, (0, None))
     return {
         "number": number,
@@ -79,7 +96,7 @@ def _defect(kept: Kept, number: int) -> dict[str, Any]:
         "kept": clean(words.kept, WORDS_MAX),
         "confirmed": clean(words.confirmed, WORDS_MAX),
         "commands": [command for command in (words.replay, words.real) if command],
-        "link": None if path is None else quote(os.path.relpath(path, kept.directory)),
+        "link": _link(defect.scenario or defect.trial_file, kept),
         "seed": seed,
         "picture": None if picture is None else base64.b64encode(picture).decode(),
     }

@@ -30,8 +30,9 @@ TRIAL: Final = ".json"
 class Replayed:
     """What a kept trial or scenario shows when it is run again.
 
-    ``violated`` of ``of`` runs violated something, ``unknown`` came to no verdict; ``shown`` says how many
-    had each finding. ``headline``, ``evidence`` and ``causes`` are those of the first run that violated.
+    ``violated`` of ``of`` runs violated something, ``unknown`` came to no verdict, the first of them for
+    the reason ``why_unknown``; ``shown`` says how many had each finding. ``headline``, ``evidence`` and
+    ``causes`` are those of the first run that violated.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Replayed:
     of: int = TIMES
     violated: int = 0
     unknown: int = 0
+    why_unknown: str = ""
     shown: Counter[str] = field(default_factory=Counter)
     headline: str = ""
     evidence: tuple[str, ...] = ()
@@ -85,8 +87,9 @@ def _trial(path: Path) -> Replayed:
             each = variant(trial, number) if number else trial
             try:
                 found = all_violations(run_trial(each))
-            except UnknownOutcome:
+            except UnknownOutcome as error:
                 replayed.unknown += 1
+                replayed.why_unknown = replayed.why_unknown or error.seen
                 continue
             if replayed.count(found):
                 first = next(iter(found.values()))
@@ -107,6 +110,8 @@ def _scenario(path: Path) -> Replayed:
                 for seen in run.verdict.properties.values()
                 for each in seen.violations
             }
-            replayed.unknown += bool(run.aborted and not found)
+            if run.aborted and not found:
+                replayed.unknown += 1
+                replayed.why_unknown = replayed.why_unknown or run.aborted
             replayed.count(found)
     return replayed

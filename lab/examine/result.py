@@ -82,11 +82,17 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Undecided(msgspec.Struct, frozen=True):
-    """What was seen and counts neither as a defect nor as a limit, how often, and why."""
+    """What was seen and counts neither as a defect nor as a limit, why, and in how many schedules.
+
+    ``trial`` is the shortest of them, ``trial_file`` the path of its file as JSON, which
+    ``lab test --replay`` takes; None before it is written.
+    """
 
     finding: str
     why: str
     times: int
+    trial: Trial
+    trial_file: str | None = None
 
 
 class Part(msgspec.Struct):

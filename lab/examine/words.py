@@ -113,7 +113,7 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
         f"and {defect.seconds:.1f} s of the lab's processor time"
         + ("" if defect.smallest else "; a smaller schedule may show it: what may be spent on one was spent"),
         _kept(defect),
-        "" if path is None else f"lab test --replay {shlex.quote(path)}",
+        replay_command(path),
         _confirmed(defect.real),
         "" if defect.scenario is None else f"lab run {shlex.quote(defect.scenario)} --on local",
     )
@@ -128,7 +128,7 @@ def _code(defect: Defect) -> tuple[str, ...]:
 def _consequence(defect: Defect) -> str:
     """What a defect led to in another schedule, which is kept as well."""
     path = defect.scenario or defect.trial_file
-    replay = f" (lab test --replay {shlex.quote(path)})" if path else ""
+    replay = f" ({replay_command(path)})" if path else ""
     return f"{cause_of(defect).what} {_sentence(defect.seen)}. {_sentence(defect.headline)}{replay}"
 
 
@@ -219,12 +219,30 @@ def not_found(examined: Examined) -> list[str]:
     ]
 
 
-def undecided(examined: Examined) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class UndecidedWords:
+    """What is not decided in a sentence, a schedule that shows it, and the command that replays that."""
+
+    seen: str
+    schedule: tuple[str, ...]
+    replay: str
+
+
+def undecided(examined: Examined) -> list[UndecidedWords]:
     """What was seen and counts neither as a defect nor as a limit, and why."""
     return [
-        f"{each.finding}: {meaning(each.finding)}, in {counted(each.times, 'schedule')}; {each.why}"
+        UndecidedWords(
+            f"{each.finding}: {meaning(each.finding)}, in {counted(each.times, 'schedule')}; {each.why}",
+            schedule_words(each.trial),
+            replay_command(each.trial_file),
+        )
         for each in examined.undecided
     ]
+
+
+def replay_command(path: str | None) -> str:
+    """The command that runs a kept trial or scenario again; nothing without one."""
+    return "" if path is None else f"lab test --replay {shlex.quote(path)}"
 
 
 def code_words(examined: Examined) -> list[str]:

@@ -72,11 +72,11 @@ def row(lock: str) -> str:
             one.try_all(Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN))
             schedules += one.progress.schedules
             defects += len(one.defects)
-            undecided += sum(one.undecided.values())
+            undecided += sum(each.times for each in one.undecided.values())
             for defect in one.defects:
                 sys.stderr.write(f"{lock}, seed {seed}: {defect.cause}: {defect.headline}\n")
-            for what, times in one.undecided.items():
-                sys.stderr.write(f"{lock}, seed {seed}: not decided: {what}, {times} times\n")
+            for what, each in one.undecided.items():
+                sys.stderr.write(f"{lock}, seed {seed}: not decided: {what}, {each.times} times\n")
     return f"| {lock} | {len(own)} | {schedules:,} | {defects} | {undecided} |"
 
 

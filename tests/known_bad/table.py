@@ -151,7 +151,7 @@ def _space(setting: Setting, program: Program) -> str:
         at,
         f"{twos.part.tried:,}",
         len(examination.defects),
-        sum(examination.undecided.values()),
+        sum(each.times for each in examination.undecided.values()),
         limits,
     )
     row = f"| {' | '.join(map(str, cells))} |"

@@ -15,13 +15,14 @@ from junitparser import JUnitXml
 
 from lab import Lab
 from lab.cli.app import call
-from lab.errors import LabError
+from lab.errors import LabError, UnknownOutcome
 from lab.examine.examination import Examination
 from lab.examine.narrative import narrate
 from lab.examine.progress import Progress
 from lab.examine.result import Examined
 from lab.locks.broken.grants import SetWithoutNx
 from lab.scenario.load import load_scenario
+from lab.search.replay import read_trial
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 
@@ -103,6 +104,38 @@ def test_what_is_no_scenario_is_kept_as_a_trial_and_replayed(capsys: pytest.Capt
     Path("repaired.json").write_text(repaired)
     assert call(["test", "--replay", "repaired.json"]) == 0
     assert capsys.readouterr().out.startswith("redlock fails in none of 20 runs\n")
+
+
+@pytest.mark.full
+def test_what_is_not_decided_is_kept_and_replayed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
+    asked = ["test", "mutant:retry-without-unlock", "--budget", "400s", "--out", "here", "--json"]
+    assert call(asked) == 0, "without a cause it is no defect"
+    (open_, *_) = msgspec.json.decode(capsys.readouterr().out, type=Examined).undecided
+    assert (open_.finding, open_.trial_file) == ("unavailable", "here/undecided-1.json")
+    assert read_trial(Path("here/undecided-1.json")) == open_.trial
+    assert "lab test --replay here/undecided-1.json" in Path("here/index.html").read_text()
+
+    assert call(["test", "--replay", "here/undecided-1.json", "--json"]) == 1
+    assert msgspec.json.decode(capsys.readouterr().out)["shown"] == {"unavailable": 20}
+
+
+def test_a_replay_without_a_verdict_says_why(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = count(1)
+
+    def fails(*_: object, **__: object) -> Outcome:
+        raise UnknownOutcome(f"a client's own code failed: reason {next(reasons)}")
+
+    monkeypatch.setattr("lab.examine.replay.run_trial", fails)
+    Path("x.json").write_bytes(Trial("redlock", {"alice": (Round(0, 10**9),)}, nodes=3).key())
+    assert call(["test", "--replay", "x.json"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("redlock: no verdict in 20 of 20 runs\n")
+    assert "a client's own code failed: reason 1\n" in out
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.naming import causes_of
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.progress import OutOfTime
-from lab.examine.result import Defect, Part
+from lab.examine.result import Defect, Part, Undecided
 from lab.examine.sharing import shared
 from lab.examine.tried import Tried
 from lab.examine.words import defect_words
@@ -172,7 +172,16 @@ def test_what_has_no_known_cause_beyond_an_assumption_is_not_decided(monkeypatch
     with trials():
         one.try_all(PART, [crossing_jump("redlock")])
     assert (one.defects, one.limits) == ([], {})
-    assert one.undecided["overlap", NO_CAUSE] == 1
+    expected = Undecided("overlap", NO_CAUSE, 1, crossing_jump("redlock"))
+    assert one.undecided["overlap", NO_CAUSE] == expected
+
+
+def test_of_several_schedules_that_are_not_decided_the_shortest_is_kept() -> None:
+    one = examination(Kind(True))
+    longer, shorter = crossing_jump("redlock"), Setting("redlock", OPTIONS).trial(CONTEND)
+    for trial in (longer, shorter, longer):
+        one._leave_open("leak", NO_CAUSE, trial)
+    assert [*one.undecided.values()] == [Undecided("leak", NO_CAUSE, 3, shorter)]
 
 
 @pytest.mark.full
@@ -205,7 +214,7 @@ def test_no_more_time_goes_into_findings_without_a_cause_when_their_share_is_spe
     silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
     with trials():
         one.try_all(PART, [Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))])
-    assert one.undecided["unavailable", NO_CAUSE] == 1
+    assert one.undecided["unavailable", NO_CAUSE].times == 1
     assert (one.progress.schedules > 1) == (before_s == 0.0)
 
 
@@ -244,7 +253,8 @@ def test_what_came_to_no_cause_has_a_share_of_the_budget_and_nothing_else_has(
         one._consider(PART, trial, Violation(finding, "of a test"))
     rare = finding in RARE and not named
     assert bounds_s == (2 if in_vain else 3) * [share_s if rare else math.inf]
-    assert one.undecided == ({(finding, NO_CAUSE): 1} if in_vain else {})
+    open_ = {(finding, NO_CAUSE): Undecided(finding, NO_CAUSE, 1, trial)}
+    assert one.undecided == (open_ if in_vain else {})
     assert one._in_vain_s == pytest.approx(2 * share_s * 0.6 if in_vain else 0.0)
     one._in_vain_s, before = share_s, len(bounds_s)
     one._consider(PART, trial, Violation(finding, "of a test"))

@@ -26,6 +26,7 @@ from lab.examine.progress import Progress
 from lab.examine.result import Defect, Examined, Limit, Lines, LockExecuted, Part, Undecided
 from lab.examine.schedule_words import fault_words, schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
+from lab.search.replay import read_trial
 from lab.search.trial import KINDS, Fault, Round, Trial, When
 
 S_NS = 10**9
@@ -342,9 +343,9 @@ def test_an_option_that_cannot_be_is_refused(setting: str) -> None:
 
 
 def test_what_is_not_decided_is_said_and_counts_as_seen() -> None:
-    open_question = Undecided("leak", "only 3 of 20 variants show it", 2)
+    open_question = Undecided("leak", "only 3 of 20 variants show it", 2, TRIAL)
     result = examined(undecided=(open_question,))
-    (line,) = undecided(result)
+    line = undecided(result)[0].seen
     assert headline(result).endswith("schedules; 1 finding not decided, see below")
     assert line.startswith("leak: ")
     assert line.endswith(", in 2 schedules; only 3 of 20 variants show it")
@@ -354,6 +355,27 @@ def test_what_is_not_decided_is_said_and_counts_as_seen() -> None:
     assert not any(each.startswith("leak:") for each in not_found(result))
     assert result.exit_code == 0
     assert msgspec.json.decode(result.to_json(), type=Examined).undecided == (open_question,)
+
+
+def test_what_is_not_decided_has_a_file_its_schedule_and_the_command_that_replays_it(tmp_path: Path) -> None:
+    trials = TRIAL, replace(TRIAL, lock="redlock", faults=())
+    open_ = [Undecided("leak", f"reason {at}", 1, each) for at, each in enumerate(trials)]
+    kept = keep(examined(undecided=tuple(open_), interrupted=True), tmp_path, command="lab test")
+    files = [tmp_path / "undecided-1.json", tmp_path / "undecided-2.json"]
+    assert read_trial(files[1]) == trials[1]
+    data = msgspec.json.decode((tmp_path / RESULT).read_bytes())["undecided"]
+    assert [each["trial_file"] for each in data] == [str(path) for path in files]
+    assert msgspec.convert(data[0]["trial"], Trial) == TRIAL
+    html, text = kept.page.read_text(), section(printed(kept.examined), "NOT DECIDED")
+    for path, words in zip(files, undecided(kept.examined), strict=True):
+        assert words.schedule == schedule_words(trials[files.index(path)])
+        assert words.replay == f"lab test --replay {path}"
+        assert words.replay in " ".join(text.split())
+        assert words.replay in html
+        assert f'href="{path.name}"' in html
+    assert "the replies of D and E to Alice are lost for good" in html
+    keep(examined(undecided=(open_[0],), interrupted=True), tmp_path, command="lab test")
+    assert [path.exists() for path in files] == [True, False], "none of an earlier examination is left"
 
 
 def test_what_was_never_executed_is_said() -> None:
