@@ -151,6 +151,7 @@ class Worker:
             self._recording.info("acquire", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it holds the lock: {error}"
         claim = lease.claim(self._clock_ns())
+        about["ttl_ns"] = self._granted_ns(lease, claim)
         self._recording.ok("acquire", **about, token=lease.token or None, fence=lease.fence, **claim)
         if self._asks is not None and self._asks.renews:
             self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
@@ -192,9 +193,14 @@ class Worker:
             self._recording.info("extend", **about, error=str(error))
             return Outcome.INFO, f"does not know whether the lease is extended: {error}"
         claim = lease.claim(self._clock_ns())
-        self._recording.ok("extend", **{**about, "token": lease.token or None}, **claim)
+        granted_ns = self._granted_ns(lease, claim)
+        self._recording.ok("extend", **{**about, "token": lease.token or None, "ttl_ns": granted_ns}, **claim)
         self._lease = lease
         return Outcome.OK, f"extended the lease{_for_how_long(claim)}"
+
+    def _granted_ns(self, lease: Lease, claim: dict[str, int | None]) -> int:
+        """How long the lease lasts: less than was asked for if the lock says so, and claims no more than that."""
+        return min(self._ttl_ns, max(lease.ttl_ns, claim["claimed_ns"] or 0))
 
     async def _check(self) -> tuple[Outcome, str]:
         lease = self._held()

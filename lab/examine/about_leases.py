@@ -83,11 +83,14 @@ def _prolongs(request: Request, key: str) -> bool:
 
 
 def validity(probes: Probes, profile: Profile) -> str:
-    """How much of the lease is left for the client, and from when on that is counted."""
+    """How much of the lease is left for the client, and from when on that is counted.
+
+    A margin is what nodes keep the keys for beyond that.
+    """
     acquire = granted(probes.alone())
     ttl_ns = probes.setting.ttl_ns
-    claimed_ns = _claimed_ns(acquire)
-    profile.margin_ns = margin_ns = ttl_ns - claimed_ns
+    claimed_ns, kept_ms = _claimed_ns(acquire), _kept_ms(probes.alone())
+    profile.margin_ns = margin_ns = (ttl_ns if kept_ms is None else kept_ms * MS_NS) - claimed_ns
     sentence = (
         f"A lease of {milliseconds(ttl_ns)} ends for its client {milliseconds(claimed_ns)} after the call: "
         f"{_margin(margin_ns)}"
@@ -102,7 +105,7 @@ def validity(probes: Probes, profile: Profile) -> str:
 def _margin(margin_ns: int) -> str:
     if abs(margin_ns) < MS_NS // 10:
         return "no margin is kept"
-    return f"{milliseconds(margin_ns)} are kept as a margin" if margin_ns > 0 else "longer than the lease"
+    return f"{milliseconds(margin_ns)} are kept as a margin" if margin_ns > 0 else "longer than nodes keep it"
 
 
 def _claimed_ns(acquire: Operation) -> int:

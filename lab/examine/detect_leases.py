@@ -312,10 +312,23 @@ def drift_margin(evidence: Evidence) -> Iterator[Cause]:
 
 def _keeps_margin(evidence: Evidence, ppm: int) -> bool:
     """Whether all that was said of leases ended early enough for nodes whose clocks run so fast."""
-    ttl_ns = evidence.outcome.trial.ttl_ns
     said = [each for each in evidence.operations if each.f in ("acquire", "extend") and each.how == "ok"]
     return all(
         each.event.get("claimed_ns") is not None
-        and _end_ns(each) <= _first_command_ns(evidence, each) + ttl_ns - ttl_ns * abs(ppm) // 10**6
+        and _end_ns(each) <= _first_command_ns(evidence, each) + kept_ns - kept_ns * abs(ppm) // 10**6
         for each in said
+        for kept_ns in [_kept_ns(evidence, each)]
     )
+
+
+def _kept_ns(evidence: Evidence, operation: Operation) -> int:
+    """For how long nodes keep what an operation has set, if they say so; else the TTL."""
+    given_ms = [
+        left_ms
+        for entry in evidence.outcome.commands
+        if evidence.operation_of(entry) is operation
+        for key, (value, left_ms) in entry.after.items()
+        if left_ms is not None and operation.client in evidence.writers.get(value, ())
+        if left_ms > (entry.before.get(key, ("", 0))[1] or 0)
+    ]
+    return min(given_ms) * MS_NS if given_ms else evidence.outcome.trial.ttl_ns

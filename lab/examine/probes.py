@@ -45,7 +45,7 @@ class Profile:
     - ``believes_late``: it says that a lease is held when that is over. ``wall_clock``: it reads the wall
       clock. ``watchdog``: it renews leases unasked.
     - ``gives_up_ns``: after how long an acquire ends if no node answers.
-    - ``margin_ns``: how much of the lease it does not claim.
+    - ``margin_ns``: how much longer nodes keep its keys than it claims.
     - ``scripts``: the commands that send scripts, None if there are none.
     """
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
-from lab.examine.beyond import fast_clocks
+from lab.examine.beyond import ends_earlier, fast_clocks
 from lab.examine.boundaries import SHORT_NS
 from lab.examine.cancelled_undo import cancelled_undo
 from lab.examine.crossing_extensions import crossing_extensions
@@ -79,7 +79,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
         chain(shared(setting), disjoint(setting)) if kind.quorum else iter(()),
         apart_at_open(setting) if kind.quorum else iter(()),
         away(setting, kind),
-        chain(clocks(setting, profile), fast_clocks(setting)),
+        chain(clocks(setting, profile), fast_clocks(setting), ends_earlier(setting)),
         lost_majority(patient(setting)) if kind.quorum and profile.extends else iter(()),
         crossing_extensions(patient(setting)) if kind.quorum and profile.extends else iter(()),
         outlived(setting) if profile.watchdog else iter(()),

@@ -54,7 +54,7 @@ OTHER_CLOCK_NS: Final = 10 * 365 * 86_400 * 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lock that was granted for a limited time.
+    """A lock that was granted for a limited time, ``ttl_ns``: as long as was asked for, or less.
 
     ``deadline_ns`` is the end of the belief window, on the clock of the lock's surroundings or on the wall
     clock. ``fence`` is a number that grows with every grant, where the lock has one. ``attempt_ns`` is when

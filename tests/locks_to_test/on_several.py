@@ -15,6 +15,7 @@ from lab.locks.redlock import (
     Command,
     Redlock,
     SequentialRedlock,
+    Taken,
     Vote,
     count_votes,
 )
@@ -158,3 +159,10 @@ class UndoIsCancelled(SequentialRedlock):
             return Lease(key, token, ttl_ns, over_ns, attempt_ns=start_ns)
         await self._undo(key, token)
         raise NotAcquired(f"{key}: no majority", [token], refused_by=count_votes(taken.votes, "no"))
+
+
+class MarginOnTheKey(Redlock):
+    """Takes the margin for clocks off what nodes are asked to keep as well, so that none is left."""
+
+    async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
+        return await super()._take(key, token, ttl_ns - self.options.drift_ns(ttl_ns))

@@ -50,6 +50,19 @@ class Cautious(Plain):
         return ttl_ns // 2
 
 
+class Capped(Plain):
+    """Grants two seconds at most, and says so."""
+
+    name = "capped"
+    most_ns: ClassVar[int] = 2 * S_NS
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        return await super().acquire(key, min(ttl_ns, self.most_ns))
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        return await super().extend(lease, min(ttl_ns, self.most_ns))
+
+
 class LooksFirst(Plain):
     """Asks with GET whether the key is free, to spare the node a write, and still sets it with NX."""
 
