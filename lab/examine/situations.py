@@ -21,6 +21,7 @@ from lab.examine.boundaries import SHORT_NS
 from lab.examine.cancelled_undo import cancelled_undo
 from lab.examine.crossing_extensions import crossing_extensions
 from lab.examine.evidence import NEVER, Operation
+from lab.examine.few_tokens import few_tokens
 from lab.examine.in_between import in_between
 from lab.examine.kinds import Kind
 from lab.examine.late_answers import late_answers
@@ -93,6 +94,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
     if not is_driver(setting.lock):  # whose timers may tick all the hour, and whose acquire nobody cancels
         groups.append(long_after(setting))
         groups.append(cancelled_undo(setting) if kind.quorum else iter(()))
+        groups.append(few_tokens(setting))
     soon = _usual(setting, profile, takes_over=False)
     late = _usual(setting, profile, takes_over=True)
     for f in OPERATIONS:

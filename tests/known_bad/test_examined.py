@@ -132,6 +132,7 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
         pytest.param(
             "quietly_broken:FenceDrawnFirst", "fence-not-increasing", "fence-order", marks=pytest.mark.full
         ),
+        pytest.param("quietly_broken:FewTokens", "same-token", "overlap", marks=pytest.mark.full),
         pytest.param("quietly_broken:FreshLeaseAgain", "late-deadline", "false-validity"),
         pytest.param(
             "quietly_broken:ConfirmedLater", "late-deadline", "false-validity", marks=pytest.mark.full
