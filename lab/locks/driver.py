@@ -186,7 +186,8 @@ class DriverLock:
         assert isinstance(lease, DriverLease)
         answer = await self._in_time(self._driver.release(lease.handle, self._timeout_s))
         if isinstance(answer, Failed):
-            raise (LeaseLost if answer.kind == "refused" else Indeterminate)(answer.words)
+            said_no = answer.kind == "refused" and not answer.silent  # or nodes may have deleted the keys
+            raise (LeaseLost if said_no else Indeterminate)(answer.words)
 
     def believes(self, lease: Lease) -> bool:
         """Whether its time is not over, and the library reported no loss."""

@@ -12,7 +12,7 @@ from lab.client.log import Recording
 from lab.client.worker import Worker
 from lab.client_protocol import Command, Outcome, Verb
 from lab.drivers.messages import Failed, Hello
-from lab.locks.base import Lease, LeaseLost, NotAcquired, Surroundings
+from lab.locks.base import Indeterminate, Lease, LeaseLost, NotAcquired, Surroundings
 from lab.locks.driver import DriverLease, driver_class
 from lab.locks.heartbeat import STALL_NS
 from lab.locks.lease_options import LeaseOptions
@@ -117,6 +117,20 @@ def test_a_drivers_clean_no_has_no_effect_unless_nodes_only_kept_silent(
     with pytest.raises(LeaseLost) as lost:
         asyncio.run(lock.extend(lease, 1_000_000))
     assert lost.value.no_effect is no_effect
+
+
+@pytest.mark.parametrize(("silent", "raised"), [(False, LeaseLost), (True, Indeterminate)])
+def test_a_drivers_release_that_nodes_only_kept_silent_to_is_of_unknown_outcome(
+    silent: bool, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = driver_class("a-driver")([], {}, cast("Any", _Surroundings()), "alice")
+
+    async def answered(*_: object) -> Failed:
+        return Failed("refused", "LockError", "no", silent=silent)
+
+    monkeypatch.setattr(lock._driver, "release", answered)
+    with pytest.raises(raised):
+        asyncio.run(lock.release(DriverLease("resource", "", 1_000_000, 5_000, handle="h1")))
 
 
 @pytest.mark.parametrize(("stalled", "watches"), [(None, 0), (lambda *_: None, 1)])
