@@ -21,11 +21,23 @@ WITHOUT_SCENARIO: Final = (
     Mutant("margin-added", "singles", "false-validity", ("late-deadline", "no-drift-margin"), _SINGLE),
     Mutant("get-then-del", "singles", "overlap", "deletes-others-key", _SINGLE),
     Mutant("retries-for-ever", "singles", "hang", ("hangs", "waits-too-long"), _SINGLE),
-    Mutant("one-token-for-all-keys", "clients", "unavailable", ("mixes-keys", "leaves-keys"), _SINGLE),
+    Mutant(
+        "one-token-for-all-keys",
+        "clients",
+        "unavailable",
+        ("mixes-keys", "leaves-keys", "others-token"),
+        _SINGLE,
+    ),
     Mutant(
         "one-deadline-for-all-keys", "clients", "lost-update", ("mixes-keys", "ignores-deadline"), _SINGLE
     ),
-    Mutant("lease-from-cache", "clients", "overlap", ("too-few-votes", "too-few-nodes-asked"), _SINGLE),
+    Mutant(
+        "lease-from-cache",
+        "clients",
+        "overlap",
+        ("too-few-votes", "too-few-nodes-asked", "returns-released"),
+        _SINGLE,
+    ),
     Mutant("del-when-forgotten", "clients", "overlap", "deletes-others-key", _SINGLE),
     Mutant("never-reconnects", "clients", "unavailable", "does-not-recover", _SINGLE),
     Mutant("no-script-fallback", "clients", "unavailable", "does-not-recover", _SINGLE),
