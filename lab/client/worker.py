@@ -199,7 +199,7 @@ class Worker:
         return Outcome.OK, f"extended the lease{_for_how_long(claim)}"
 
     def _granted_ns(self, lease: Lease, claim: dict[str, int | None]) -> int:
-        """How long the lease lasts: less than was asked for if the lock says so, and claims no more than that."""
+        """How long the lease lasts: less than was asked for if the lock says so and claims no more."""
         return min(self._ttl_ns, max(lease.ttl_ns, claim["claimed_ns"] or 0))
 
     async def _check(self) -> tuple[Outcome, str]:
