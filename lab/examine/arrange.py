@@ -22,6 +22,7 @@ ACTS: Final = frozenset(
         "ends-lease-early",
         "extends-others-key",
         "goes-on",
+        "invalid-command",
         "mistakes-reply",
         "others-token",
         "overwrites-key",

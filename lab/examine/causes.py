@@ -189,6 +189,12 @@ _KINDS: Final = (
         "lab.locks.base.Lock",
     ),
     CauseKind(
+        "invalid-command",
+        "The nodes answer what an acquire sends with an error.",
+        "Send what a node accepts; an expiry is a positive number: give PX the lease in milliseconds.",
+        "the documentation of SET (redis.io)",
+    ),
+    CauseKind(
         "does-not-recover",
         "After a lost connection or a restart of nodes the lock never works again.",
         "Reconnect; send a script with EVAL where EVALSHA answers NOSCRIPT.",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from checker.words import listed
 from lab.examine.detect_requests import set_after_undo
-from lab.examine.detector import SHARE, Cause, grouped, purpose, said, who, whose
+from lab.examine.detector import NOUNS, Cause, grouped, purpose, said, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.search.actor import KEY
 from lab.search.watch import Executed
@@ -80,9 +80,6 @@ def _is_lock(key: str, value: str) -> bool:
     return not value.lstrip("-").isdigit() or key == KEY
 
 
-_NOUNS: Final = {"extend": "extension"}
-
-
 def overwrites(evidence: Evidence) -> Iterator[Cause]:
     """A command that replaces a value of another client, or of an earlier grant."""
     hits: list[tuple[Executed, str]] = []
@@ -98,7 +95,7 @@ def overwrites(evidence: Evidence) -> Iterator[Cause]:
         own = " own earlier" if owner == entry.client else ""
         lacks = "compare the token" if why == "extend" else "demand that the key is free"
         seen = (
-            f"{whose(entry.client)} {_NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} replaced "
+            f"{whose(entry.client)} {NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} replaced "
             f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} does not {lacks}"
         )
         yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry)
@@ -140,7 +137,7 @@ def extends_others(evidence: Evidence) -> Iterator[Cause]:
         why = purpose(evidence, entry)
         own = " own earlier" if owner == entry.client else ""
         seen = (
-            f"{whose(entry.client)} {_NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} prolonged "
+            f"{whose(entry.client)} {NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} prolonged "
             f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
         )
         yield Cause("extends-others-key", seen, entry)
@@ -220,58 +217,6 @@ def _sets_key_to(evidence: Evidence, value: str) -> bool:
         if any(key == KEY and new == value for key, _, new in entry.changes())
     }
     return len(clients) > 1
-
-
-def no_expiry(evidence: Evidence) -> Iterator[Cause]:
-    """A key of a lock that is left without an expiry when its client's operation is over."""
-    for operation in evidence.operations:
-        if operation.f not in ("acquire", "extend"):
-            continue
-        until_ns = min(operation.ended_ns, operation.called_ns + 60_000 * MS_NS)
-        hits: dict[str, list[str]] = {}
-        for node in evidence.outcome.trial.node_names:
-            for value, left_ms in evidence.locks_at(node, until_ns).values():
-                if left_ms is None and operation.client in evidence.writers.get(value, ()):
-                    hits.setdefault(value, []).append(node)
-        for nodes in hits.values():
-            seen = (
-                f"{whose(operation.client)} key has no expiry on {listed(nodes)} after its {operation.f} at "
-                f"{evidence.at(operation.called_ns)}"
-            )
-            yield Cause("no-expiry", seen, operation)
-
-
-def short_expiry(evidence: Evidence) -> Iterator[Cause]:
-    """A key that goes before its lease is over: then somebody else may get the lock meanwhile."""
-    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
-    return _wrong_expiry(evidence, lambda left_ms: left_ms < ttl_ms * SHARE)
-
-
-def long_expiry(evidence: Evidence) -> Iterator[Cause]:
-    """A key that stays when its lease is over: it keeps the lock from others."""
-    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
-    return _wrong_expiry(evidence, lambda left_ms: left_ms > ttl_ms * 1.05 + 1)
-
-
-def _wrong_expiry(evidence: Evidence, is_wrong: Callable[[int], bool]) -> Iterator[Cause]:
-    """A key that a grant's or an extension's command gave another time than the lease has."""
-    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
-    for entry in evidence.outcome.commands:
-        operation = evidence.operation_of(entry)
-        if operation is None or operation.f not in ("acquire", "extend"):
-            continue
-        for key, (value, left_ms) in entry.after.items():
-            before = entry.before.get(key)
-            changed = before is None or before[0] != value or (before[1] or 0) != (left_ms or 0)
-            if not changed or left_ms is None or entry.client not in evidence.writers.get(value, ()):
-                continue
-            if is_wrong(left_ms):
-                seen = (
-                    f"{whose(entry.client)} {_NOUNS.get(operation.f, operation.f)} at "
-                    f"{evidence.at(entry.time_ns)} gave the key {left_ms} ms on {entry.node}, by "
-                    f"{said(entry)}; the lease is {ttl_ms:.0f} ms"
-                )
-                yield Cause("wrong-expiry", seen, entry)
 
 
 def ends_early(evidence: Evidence) -> Iterator[Cause]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from checker.words import listed
+from lab.examine.detect_expiry import gave_too_little
 from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import labels
-from lab.examine.own_findings import too_much_ns
-from lab.search.watch import ClockRead
+from lab.examine.own_findings import ROUNDED_NS, too_much_ns
+from lab.search.watch import ClockRead, Executed
 
 _LATE: Final = "late-extension-deadline"
 
@@ -139,7 +140,21 @@ def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
             if len(nodes) < majority:
                 kind = "extension-not-kept"
                 seen += f", which it has prolonged on {f'{listed(nodes)} only' if nodes else 'no node'}"
-        yield Cause(kind, seen)
+        short = _short_keys(evidence, operation) if operation is not None else []
+        if kind == "late-deadline" and len(short) > (evidence.outcome.trial.nodes - 1) // 2:
+            nodes = sorted(entry.node for entry in short)
+            seen += f": it asked {listed(nodes)} to keep it for less than the lease"
+            yield Cause("wrong-expiry", seen, short[0])
+        else:
+            yield Cause(kind, seen, operation)
+
+
+def _short_keys(evidence: Evidence, operation: Operation) -> list[Executed]:
+    """The commands that gave keys less time than the lease has, if the lease is counted as it must be."""
+    ttl_ns, claimed_ns = evidence.outcome.trial.ttl_ns, operation.event.get("claimed_ns", 0)
+    if operation.ended_ns + claimed_ns > _first_command_ns(evidence, operation) + ttl_ns:
+        return []
+    return gave_too_little(evidence, operation, (ttl_ns - ROUNDED_NS) / MS_NS)
 
 
 def _prolonged_on(evidence: Evidence, extension: Operation) -> list[str]:

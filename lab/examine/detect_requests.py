@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from lab.examine.detector import Cause, purpose, whose
 from lab.examine.evidence import MS_NS, Evidence, Operation
@@ -10,6 +11,9 @@ from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
 from lab.search.watch import Executed
 from lab.substrates.sim.network import LATENCY_NS
+
+READING: Final = ("GET", "MGET", "HGET", "HGETALL", "HMGET", "HEXISTS", "EXISTS", "PTTL", "TTL")
+"""Commands that ask nodes for no change, so that no answer is a refusal."""
 
 
 def mistakes_reply(evidence: Evidence) -> Iterator[Cause]:
@@ -31,7 +35,7 @@ def mistakes_reply(evidence: Evidence) -> Iterator[Cause]:
             reached_ns = sent.time_ns + LATENCY_NS if executed is None else executed.time_ns
             if reached_ns + LATENCY_NS > operation.ended_ns:
                 how = f"before {sent.node} can have answered its {sent.words[0].upper()}"
-            elif executed is not None and majority == 1:
+            elif executed is not None and majority == 1 and _is_refused(evidence, operation, executed):
                 how = f"although {sent.node} had refused its {sent.words[0].upper()}"
             else:
                 continue
@@ -51,6 +55,20 @@ def _written_during(evidence: Evidence, operation: Operation) -> set[str]:
         for entry in evidence.executed_during(operation)
         if operation.called_ns <= entry.sent_ns and entry.before != entry.after
     }
+
+
+def _is_refused(evidence: Evidence, operation: Operation, executed: Executed) -> bool:
+    """Whether a node cannot have said yes: it was asked to change something, and had no key of the lease.
+
+    An acquire may find the key of an attempt of its own that was not answered, and count that.
+    """
+    token = operation.event.get("token")
+    values = [value for value, _ in executed.before.values()]
+    if token:
+        has_own = any(str(token) in value for value in values)
+    else:
+        has_own = any(operation.client in evidence.writers.get(value, ()) for value in values)
+    return executed.name not in READING and not has_own
 
 
 def _owed(evidence: Evidence, operation: Operation, sent: Sent) -> Operation | None:

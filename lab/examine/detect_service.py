@@ -8,13 +8,13 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.detect_keys import own_refusals
-from lab.examine.detect_requests import claims_nothing, ended, set_after_undo
+from lab.examine.detect_requests import claims_nothing, set_after_undo
 from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.keys_that_stay import left_at_release
+from lab.examine.left_behind import left_by
 from lab.search.guard import CANCELLED
 from lab.search.trial import NODE_KINDS
-from lab.search.watch import Executed
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 NOSCRIPT: Final = "NOSCRIPT"
@@ -40,7 +40,8 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
             for value, _ in evidence.locks_at(node, refused.called_ns).values():
                 wrote = evidence.writers.get(value, set())
                 held = any(_counts_on_it(evidence, each, refused.called_ns) for each in wrote)
-                for owner in wrote if not held and (node, value) not in undone else ():
+                stays = (node, value) not in undone and not _goes(evidence, node, value, refused.called_ns)
+                for owner in wrote if not held and stays else ():
                     owners.setdefault(owner, []).append(node)
         for owner, nodes in owners.items():
             blocked = len(gone.union(nodes)) > (trial.nodes - 1) // 2
@@ -50,7 +51,7 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
             if last is not refused and last.ended_ns > refused.called_ns:
                 continue  # it is about to take the lock, or to give it back
             if blocked:
-                by, setting = _left_by(evidence, owner, nodes[0], refused.called_ns)
+                by, setting = left_by(evidence, owner, nodes[0], refused.called_ns)
                 seen = (
                     f"{setting} on {listed(nodes)}, where it still lies at {evidence.at(refused.called_ns)}, "
                     "though no client holds the lock"
@@ -58,21 +59,12 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
                 yield Cause("leaves-keys", seen, by)
 
 
-def _left_by(evidence: Evidence, owner: str, node: str, time_ns: int) -> tuple[Executed | None, str]:
-    """Which command gave a key of a client its value, and a sentence that begins with that."""
-    held = {value for value, _ in evidence.locks_at(node, time_ns).values()}
-    for entry in reversed(evidence.of_node(node)):
-        mine = entry.client == owner and entry.time_ns <= time_ns
-        if mine and any(new in held for _, _, new in entry.changes()):
-            operation = evidence.operation_of(entry)
-            if operation is None:
-                return entry, f"{whose(owner)} {entry.name} of {evidence.at(entry.sent_ns)} left a key"
-            name = f"{whose(owner)} {operation.f} of {evidence.at(operation.called_ns)}"
-            if operation.f != "acquire":
-                return entry, f"{name} left a key"
-            how = "was granted" if operation.how == "ok" else ended(evidence, operation)
-            return entry, f"{name}, which {how}, set a key"
-    return None, f"{whose(owner)} key was left"
+def _goes(evidence: Evidence, node: str, value: str, time_ns: int) -> bool:
+    """Whether what takes this value away from a node had been sent by then, and was still on its way."""
+    return any(
+        entry.sent_ns <= time_ns < entry.time_ns and any(old == value for _, old, _ in entry.changes())
+        for entry in evidence.of_node(node)
+    )
 
 
 def stops_releasing(evidence: Evidence) -> Iterator[Cause]:
@@ -185,21 +177,6 @@ def _free_ns(evidence: Evidence, acquire: Operation, *, of_anybody: bool = False
         free_ns = 0 if len(taken) > (trial.nodes - 1) // 2 else free_ns + step_ns
         longest_ns = max(longest_ns, free_ns)
     return longest_ns
-
-
-def needs_all(evidence: Evidence) -> Iterator[Cause]:
-    """Attempts that fail although a majority of the nodes is there and free."""
-    trial = evidence.outcome.trial
-    away = {node for fault in evidence.outcome.struck if not fault.lasts_ns for node in fault.nodes}
-    if not away or len(away) > (trial.nodes - 1) // 2 or trial.nodes == 1:
-        return
-    failed = [each for each in evidence.operations if each.f == "acquire" and each.how in ("fail", "info")]
-    if failed:
-        seen = (
-            f"{whose(failed[-1].client)} acquire at {evidence.at(failed[-1].called_ns)} failed with only "
-            f"{listed(sorted(away))} of {trial.nodes} nodes away"
-        )
-        yield Cause("needs-all-nodes", seen, failed[-1])
 
 
 def does_not_recover(evidence: Evidence) -> Iterator[Cause]:

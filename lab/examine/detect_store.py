@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lab.examine.detector import Cause, who, whose
+from lab.examine.detector import Cause, said, who, whose
 from lab.examine.evidence import Evidence, Operation
 from lab.examine.own_findings import overtaken_grants
 from lab.search.actor import KEY
@@ -23,7 +23,15 @@ def fences(evidence: Evidence) -> Iterator[Cause]:
                 f"{who(grant.client)} was granted fence {fence} at {evidence.at(grant.ended_ns)}, after "
                 f"{who(before.client)} had got fence {before.event['fence']}"
             )
-            yield Cause("fence-not-increasing", seen, _drawn_by(evidence, grant, fence))
+            by, lowered = _drawn_by(evidence, grant, fence), None
+            if isinstance(by, Executed):
+                lowered = _lowered_by(evidence, by, fence, before.event["fence"])
+            if lowered is not None:
+                seen += (
+                    f": {whose(lowered.client)} {said(lowered)} at {evidence.at(lowered.time_ns)} had "
+                    f"lowered the counter on {lowered.node}"
+                )
+            yield Cause("fence-not-increasing", seen, lowered or by)
         before = grant
     for earlier, later in overtaken_grants(evidence):
         fence, began_ns = later.event["fence"], evidence.began_ns(later) or 0
@@ -42,6 +50,17 @@ def _drawn_by(evidence: Evidence, grant: Operation, fence: object) -> Executed |
         if any(new == str(fence) for _, _, new in entry.changes())
     ]
     return drawn[-1] if drawn else grant
+
+
+def _lowered_by(evidence: Evidence, drawn: Executed, fence: int, highest: int) -> Executed | None:
+    """The last command that lowered the counter of a fence, from a number that was a fence already."""
+    counters = {key for key, _, new in drawn.changes() if new == str(fence)}
+    for entry in reversed(evidence.of_node(drawn.node)):
+        for key, old, new in entry.changes() if entry.time_ns <= drawn.time_ns else ():
+            numbers = key in counters and old and new and old.isdigit() and new.isdigit()
+            if numbers and int(new or 0) < highest <= int(old or 0):
+                return entry
+    return None
 
 
 def stale_store(evidence: Evidence) -> Iterator[Cause]:

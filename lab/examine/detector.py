@@ -15,6 +15,9 @@ LATE_MS: Final = 2
 SHARE: Final = 0.85
 """A key must have at least this share of its lease left when the lease was just granted or extended."""
 
+NOUNS: Final = {"extend": "extension"}
+"""What operations are called where their name is no noun."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:

@@ -9,19 +9,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
+from lab.errors import UnknownOutcome
 from lab.examine import (
+    detect_errors,
+    detect_expiry,
     detect_keys,
     detect_leases,
     detect_requests,
     detect_service,
     detect_store,
     detect_tokens,
+    detect_undone,
 )
 from lab.examine.detector import Cause, Detector
 from lab.examine.evidence import Evidence, Operation
 from lab.examine.judge import ERROR, HANG, Violation
+from lab.examine.own_findings import all_violations
 from lab.examine.places import places_of
-from lab.search.runner import Outcome
+from lab.search.runner import Outcome, run_trial
+from lab.search.trial import Trial
+from lab.search.watch import Executed
+from lab.substrates.sim.errors import NotModelled
 
 
 def causes_of(outcome: Outcome, violation: Violation) -> list[Cause]:
@@ -36,7 +46,14 @@ def causes_of(outcome: Outcome, violation: Violation) -> list[Cause]:
 
 
 def _matters(evidence: Evidence, cause: Cause, violation: Violation) -> bool:
-    """Whether it can have led to this: who waits for a majority that is away keeps nobody else waiting."""
+    """Whether it can have led to this: who waits for a majority that is away keeps nobody else waiting.
+
+    Nor does who is answered with errors; and no second lock is to blame for what shows without it as well.
+    """
+    if cause.kind == "mixes-keys":
+        return _needs_another_lock(evidence.outcome.trial, violation)
+    if cause.kind == "invalid-command" and isinstance(cause.by, Executed) and violation.clients:
+        return cause.by.client in violation.clients
     waiting = cause.by
     return (
         cause.kind != "waits-too-long"
@@ -45,6 +62,19 @@ def _matters(evidence: Evidence, cause: Cause, violation: Violation) -> bool:
         or waiting.client in violation.clients
         or not detect_service.majority_is_away(evidence, waiting)
     )
+
+
+def _needs_another_lock(trial: Trial, violation: Violation) -> bool:
+    """Whether the finding is gone when its clients take one lock only."""
+    clients = {
+        client: tuple(structs.replace(each, other=False) for each in rounds)
+        for client, rounds in trial.clients.items()
+    }
+    try:
+        alone = run_trial(structs.replace(trial, clients=clients))
+    except (UnknownOutcome, NotModelled):
+        return True
+    return violation.finding not in all_violations(alone)
 
 
 _EXCLUSION: Final[tuple[Detector, ...]] = (
@@ -60,19 +90,21 @@ _EXCLUSION: Final[tuple[Detector, ...]] = (
     detect_keys.ends_early,
     detect_keys.extends_others,
     detect_keys.recreates,
-    detect_keys.short_expiry,
+    detect_expiry.short_expiry,
     detect_leases.not_kept,
     detect_leases.deadline_moves,
     detect_leases.drift_margin,
     detect_leases.late_deadline,
+    detect_leases.claims_too_much,
     detect_leases.ignores_deadline,
     detect_leases.too_few_asked,
 )
 _LIVENESS: Final[tuple[Detector, ...]] = (
     detect_tokens.releases_another,
     detect_store.mixes_keys,
-    detect_keys.no_expiry,
-    detect_keys.long_expiry,
+    detect_errors.answered_with_errors,
+    detect_expiry.no_expiry,
+    detect_expiry.long_expiry,
     detect_requests.goes_on,
     detect_requests.counts_twice,
     detect_requests.overtaken,
@@ -84,11 +116,12 @@ _LIVENESS: Final[tuple[Detector, ...]] = (
     detect_service.does_not_recover,
     detect_service.asks_nobody,
     detect_service.stops_releasing,
+    detect_undone.never_undone,
     detect_service.leaves_keys,
     detect_service.hangs,
     detect_service.raised,
     detect_service.waits_too_long,
-    detect_service.needs_all,
+    detect_undone.needs_all,
 )
 _LATE_WRITE: Final[tuple[Detector, ...]] = (
     detect_store.stale_token,
@@ -112,7 +145,7 @@ ORDER: Final[dict[str, tuple[Detector, ...]]] = {
         detect_leases.late_deadline,
         detect_leases.wall_clock,
         detect_leases.over_at_return,
-        detect_keys.short_expiry,
+        detect_expiry.short_expiry,
         detect_leases.not_kept,
         detect_leases.claims_too_much,
         detect_leases.deadline_moves,

@@ -51,6 +51,9 @@ class RedisModel:
     on_lacking: Callable[[str], None] | None = None
     """Called with the name of a command that real servers have, and this one has not."""
 
+    on_error: Callable[[Sequence[bytes], str], None] | None = None
+    """Called with a command that is answered with an error, and with that."""
+
     def __init__(
         self,
         name: str,
@@ -200,6 +203,8 @@ class RedisModel:
             reply = command.run(self, session, args)
         except RedisError as error:
             reply = ErrorReply(str(error))
+            if self.on_error is not None:
+                self.on_error(args, str(error))
         if self.keys.dirty != dirty and command.propagates and self.propagates:
             self._pending.extend([args] if self.rewritten is None else self.rewritten)
         return reply

@@ -170,6 +170,8 @@ def _plainer_rounds(each: Round, ttl_ns: int, *, first: bool) -> Iterator[Round]
         for shorter_ns in (0, 100_000_000, 1_000_000_000):
             if shorter_ns < each.think_ns:
                 yield replace(each, think_ns=shorter_ns)
+    if each.other:
+        yield replace(each, other=False)
     kept_ns = ttl_ns * 3 // 10
     for plain_ns in (kept_ns, 0):
         if _plainness(each.hold_ns, kept_ns) > _plainness(plain_ns, kept_ns):

@@ -36,6 +36,8 @@ class Executed:
     after: State
     sent: Sent | None = None
     """The request that it came in, if it was seen to leave its client."""
+    error: str = ""
+    """The error that it was answered with, if it was."""
 
     @property
     def sent_ns(self) -> int:
@@ -84,7 +86,17 @@ class CommandLog:
             entry = Executed(self.now_ns(), node, self.asker, said, in_script, state, state, self._request)
             self.entries.append(entry)
 
-        model.on_command = note
+        def failed(words: Sequence[bytes], error: str) -> None:
+            said = tuple(word.decode(errors="replace") for word in words)
+            for at in range(len(self.entries) - 1, -1, -1):
+                entry = self.entries[at]
+                if entry.time_ns != self.now_ns():
+                    return
+                if (entry.node, entry.words) == (node, said):
+                    self.entries[at] = replace(entry, error=error)
+                    return
+
+        model.on_command, model.on_error = note, failed
 
     def end(self, node: str, model: RedisModel) -> None:
         """The command that was noted last is over, if it was one of this node's."""

@@ -49,8 +49,9 @@ OF_OTHER_LOCKS = (
     "goes-on",
     "counts-twice",
     "deadline-moves",
+    "invalid-command",
 )
-"""Causes that no broken lock of the lab has: ``test_named_causes`` shows them."""
+"""Causes that no broken lock of the lab has: the tests of named and of mistakable causes show them."""
 UNUSUAL = "tests.locks_to_test."
 CORRECT = (
     "redlock",

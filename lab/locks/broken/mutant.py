@@ -37,6 +37,8 @@ Cause = Literal[
     "asks-nobody",
     "renews-after-release",
     "mixes-keys",
+    "others-token",
+    "returns-released",
 ]
 """What can be wrong with a lock.
 
