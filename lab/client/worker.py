@@ -76,6 +76,10 @@ class Worker:
         """Use another key from now on; not while a lease is held."""
         self._key = key
 
+    def ask_for(self, ttl_ns: int) -> None:
+        """Ask for leases, and extensions, of this duration from now on."""
+        self._ttl_ns = ttl_ns
+
     @property
     def grant(self) -> tuple[Lease | None, str | None]:
         """The lease that is held, and the id of its grant."""

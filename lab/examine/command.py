@@ -22,7 +22,7 @@ from lab.examine.plan import DRAWN, DRAWN_KINDS, SINGLES, Doubles, again, drawn,
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import OutOfTime, Progress
-from lab.examine.reentrant import is_reentrant
+from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
@@ -102,14 +102,14 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     )
     if reentrant:
         profile.not_tried.append(
-            "a holder that takes the lock again while others ask or something fails, or releases it twice: "
-            "this lock counts how often it is taken"
+            "a holder that takes the lock again while something fails, or while others ask before it gave "
+            "back what it took last, or releases it twice: this lock counts how often it is taken"
         )
     if is_driver(setting.lock):
         profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
     finite = parts(setting, profile.kind, programs, random)
     if reentrant:
-        finite = chain([again(setting)], finite)
+        finite = chain([again(setting, counted=counts(setting))], finite)
     if is_driver(setting.lock):  # a real process: the budget may end before any of them is through
         _try_situations(examination, setting, profile, programs)
         examination.try_in_turn(list(finite))

@@ -31,29 +31,27 @@ def no_expiry(evidence: Evidence) -> Iterator[Cause]:
 
 def short_expiry(evidence: Evidence) -> Iterator[Cause]:
     """A key that goes before its lease is over: then somebody else may get the lock meanwhile."""
-    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
-    return _wrong_expiry(evidence, lambda left_ms: left_ms < ttl_ms * SHARE, of_leases=True)
+    return _wrong_expiry(evidence, lambda left_ms, ttl_ms: left_ms < ttl_ms * SHARE, of_leases=True)
 
 
 def long_expiry(evidence: Evidence) -> Iterator[Cause]:
     """A key that stays when its lease is over: it keeps the lock from others."""
-    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
-    return _wrong_expiry(evidence, lambda left_ms: left_ms > ttl_ms * 1.05 + 1)
+    return _wrong_expiry(evidence, lambda left_ms, ttl_ms: left_ms > ttl_ms * 1.05 + 1)
 
 
 def _wrong_expiry(
-    evidence: Evidence, is_wrong: Callable[[int], bool], *, of_leases: bool = False
+    evidence: Evidence, is_wrong: Callable[[int, float], bool], *, of_leases: bool = False
 ) -> Iterator[Cause]:
     """A key that a grant's or an extension's command gave another time than the lease has.
 
     With ``of_leases`` a lease must rest on that key: a refused acquire has none, and a place in a queue may
     have the same value.
     """
-    ttl_ms = evidence.outcome.trial.ttl_ns / MS_NS
     for entry in evidence.outcome.commands:
         operation = evidence.operation_of(entry)
         if operation is None or operation.f not in ("acquire", "extend"):
             continue
+        ttl_ms = evidence.ttl_ns_of(operation) / MS_NS
         for key, (value, left_ms) in entry.after.items():
             before = entry.before.get(key)
             changed = before is None or before[0] != value or (before[1] or 0) != (left_ms or 0)
@@ -61,7 +59,7 @@ def _wrong_expiry(
                 continue
             if of_leases and not is_of_lease(evidence, operation, entry.node, key, value):
                 continue
-            if is_wrong(left_ms):
+            if is_wrong(left_ms, ttl_ms):
                 seen = (
                     f"{whose(entry.client)} {NOUNS.get(operation.f, operation.f)} at "
                     f"{evidence.at(entry.time_ns)} gave the key {left_ms} ms on {entry.node}, by "

@@ -7,7 +7,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.detect_expiry import gave_too_little
-from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, who, whose
+from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, said, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import labels
 from lab.examine.own_findings import ROUNDED_NS, too_much_ns
@@ -41,7 +41,9 @@ def not_kept(evidence: Evidence) -> Iterator[Cause]:
     for operation in evidence.operations:
         if operation.f != "extend" or operation.how == "open":
             continue
-        nodes = evidence.holding(operation.client, operation.ended_ns, trial.ttl_ns / MS_NS * SHARE)
+        nodes = evidence.holding(
+            operation.client, operation.ended_ns, evidence.ttl_ns_of(operation) / MS_NS * SHARE
+        )
         believed = operation.how == "ok" or _believes_after(evidence, operation)
         if believed and len(nodes) < majority:
             where = f"on {listed(nodes)} only" if nodes else "on no node"
@@ -99,7 +101,7 @@ def late_deadline(evidence: Evidence) -> Iterator[Cause]:
         if operation.how != "ok" or operation.f not in ("acquire", "extend") or claimed_ns is None:
             continue
         first_ns = _first_command_ns(evidence, operation)
-        over_ms = (operation.ended_ns + claimed_ns - first_ns - trial.ttl_ns) / MS_NS
+        over_ms = (operation.ended_ns + claimed_ns - first_ns - evidence.ttl_ns_of(operation)) / MS_NS
         lasting = evidence.holding(operation.client, operation.ended_ns, claimed_ns / MS_NS - 1)
         if over_ms > LATE_MS or (claimed_ns <= 0 and len(lasting) < majority):
             kind = "late-deadline" if operation.f == "acquire" else "late-extension-deadline"
@@ -151,7 +153,7 @@ def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
 
 def _short_keys(evidence: Evidence, operation: Operation) -> list[Executed]:
     """The commands that gave keys less time than the lease has, if the lease is counted as it must be."""
-    ttl_ns, claimed_ns = evidence.outcome.trial.ttl_ns, operation.event.get("claimed_ns", 0)
+    ttl_ns, claimed_ns = evidence.ttl_ns_of(operation), operation.event.get("claimed_ns", 0)
     if operation.ended_ns + claimed_ns > _first_command_ns(evidence, operation) + ttl_ns:
         return []
     return gave_too_little(evidence, operation, (ttl_ns - ROUNDED_NS) / MS_NS)
@@ -263,10 +265,13 @@ def _last_end_ns(evidence: Evidence, grant: Operation, before_ns: int) -> int:
 
 
 def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
-    """A grant or an extension for which only some of the nodes were asked although all were there."""
+    """A grant or an extension for which only some of the nodes were asked although all were there.
+
+    Who holds a lock that counts need ask nobody to take it again.
+    """
     trial = evidence.outcome.trial
     for each in evidence.operations:
-        if each.f not in ("acquire", "extend") or each.how != "ok":
+        if each.f not in ("acquire", "extend") or each.how != "ok" or trial.reentrant:
             continue
         asked = {
             entry.node
@@ -281,6 +286,28 @@ def too_few_asked(evidence: Evidence) -> Iterator[Cause]:
                 f"{listed(sorted(asked)) if asked else 'none'} only, of {trial.nodes} nodes"
             )
             yield Cause("too-few-nodes-asked", seen, each)
+
+
+def shortened(evidence: Evidence) -> Iterator[Cause]:
+    """A key whose own client gives it less time than it had, and than is left of the lease."""
+    for grant in evidence.grants():
+        until_ns = evidence.until_ns(grant)
+        for entry in evidence.outcome.commands:
+            if entry.client != grant.client or not grant.ended_ns <= entry.time_ns < until_ns:
+                continue
+            lease_ms = (until_ns - entry.time_ns) / MS_NS
+            for key, (value, left_ms) in entry.after.items():
+                same, before_ms = entry.before.get(key, ("", None))
+                was_less = left_ms is not None and (before_ms is None or left_ms < before_ms - LATE_MS)
+                if same != value or not was_less or grant.client not in evidence.writers.get(value, ()):
+                    continue
+                if left_ms is not None and left_ms < lease_ms * SHARE:
+                    seen = (
+                        f"{who(entry.client)} left its key {left_ms} ms on {entry.node} at "
+                        f"{evidence.at(entry.time_ns)} ({said(entry)}), and had {lease_ms:.0f} ms of its "
+                        "lease left"
+                    )
+                    yield Cause("wrong-expiry", seen, entry)
 
 
 def deadline_moves(evidence: Evidence) -> Iterator[Cause]:
@@ -346,4 +373,4 @@ def _kept_ns(evidence: Evidence, operation: Operation) -> int:
         if left_ms is not None and operation.client in evidence.writers.get(value, ())
         if left_ms > (entry.before.get(key, ("", 0))[1] or 0)
     ]
-    return min(given_ms) * MS_NS if given_ms else evidence.outcome.trial.ttl_ns
+    return min(given_ms) * MS_NS if given_ms else evidence.ttl_ns_of(operation)

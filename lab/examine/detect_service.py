@@ -241,13 +241,23 @@ def hangs(evidence: Evidence) -> Iterator[Cause]:
     for each in evidence.operations:
         if each.how == "open" and end_ns - each.called_ns > HANG_LEASES * trial.ttl_ns:
             seen = f"{whose(each.client)} {each.f}, called at {evidence.at(each.called_ns)}, never ended"
-            asked = each.f == "acquire" and evidence.requests_of(each)
+            asked = each.f == "acquire" and _asked(evidence, each)
             free_ns = _free_ns(evidence, each, of_anybody=True) if asked else 0
             if free_ns > bound_ns and not _away(evidence, each, bound_ns):
                 seen += f", with the lock free for {free_ns / 1e9:.1f} s"
                 yield Cause("sleeps-on", seen, each)
             else:
                 yield Cause("hangs", seen, each)
+
+
+def _asked(evidence: Evidence, acquire: Operation) -> bool:
+    """Whether an acquire sent something, other than one that was cancelled as this one was called."""
+    cancelled = any(
+        each.client == acquire.client and each.how == "info" and each.ended_ns == acquire.called_ns
+        for each in evidence.operations
+    )
+    sent = evidence.requests_of(acquire)
+    return any(each.time_ns > acquire.called_ns for each in sent) if cancelled else bool(sent)
 
 
 def _end_ns(evidence: Evidence) -> int:

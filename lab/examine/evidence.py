@@ -204,11 +204,13 @@ class Evidence:
         ]
         last = ends[-1] if ends else grant
         claimed = last.event.get("claimed_ns")
-        end_ns = (
-            last.ended_ns + claimed if claimed is not None else last.called_ns + self.outcome.trial.ttl_ns
-        )
+        end_ns = last.ended_ns + claimed if claimed is not None else last.called_ns + self.ttl_ns_of(last)
         release = self.release_of(grant.grant_id)
         return int(min(end_ns, release.called_ns if release is not None else NEVER))
+
+    def ttl_ns_of(self, operation: Operation) -> int:
+        """The lease that an acquire or an extension asked for."""
+        return int(operation.event.get("ttl_ns") or self.outcome.trial.ttl_ns)
 
     def at(self, time_ns: int) -> str:
         """A stamp for people: since the first event."""

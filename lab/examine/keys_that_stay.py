@@ -102,7 +102,7 @@ def _is_refused_for_long(outcome: Outcome) -> bool:
     called before it and whose outcome is unknown.
     """
     trial = outcome.trial
-    bound_ns = unavailable_ns(trial.ttl_ns)
+    bound_ns = unavailable_ns(trial.longest_ttl_ns)
     called: dict[str, int] = {}
     extending: set[str] = set()
     over_ns, suspect = NEVER, False
@@ -113,11 +113,11 @@ def _is_refused_for_long(outcome: Outcome) -> bool:
             if kind == "invoke":
                 called[client] = event["time_ns"]
             elif kind == "ok":
-                over_ns, suspect = event["time_ns"] + trial.ttl_ns, bool(extending - {client})
+                over_ns, suspect = event["time_ns"] + trial.longest_ttl_ns, bool(extending - {client})
             elif kind == "fail" and suspect and called[client] > over_ns + bound_ns:
                 return True
         elif f == "extend" and kind in ("ok", "info"):
-            over_ns = max(over_ns, event["time_ns"] + trial.ttl_ns) if kind == "ok" else over_ns
+            over_ns = max(over_ns, event["time_ns"] + trial.longest_ttl_ns) if kind == "ok" else over_ns
             extending |= {event["client"]} if kind == "info" else set()
         elif f == "release" and kind == "invoke":
             over_ns = min(over_ns, event["time_ns"])
@@ -137,7 +137,7 @@ def _others_are_well(outcome: Outcome) -> bool:
 
 def _refused(evidence: Evidence, over_ns: int) -> Iterator[Operation]:
     """Who was refused so long after this, where nobody was granted the lock, or asked for it, in between."""
-    since_ns = over_ns + unavailable_ns(evidence.outcome.trial.ttl_ns)
+    since_ns = over_ns + unavailable_ns(evidence.outcome.trial.longest_ttl_ns)
     granted_ns = min((each.ended_ns for each in evidence.grants() if each.ended_ns > over_ns), default=NEVER)
     for each in evidence.operations:
         refused = each.f == "acquire" and each.how == "fail"

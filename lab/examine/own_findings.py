@@ -51,7 +51,7 @@ def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
     Only calls that took longer than the lease are looked at, with the time taken off that the client was
     paused for: it may have looked before.
     """
-    if not any(_took_ns(outcome, event) > outcome.trial.ttl_ns for event in outcome.events):
+    if not any(_took_ns(outcome, event) > outcome.trial.longest_ttl_ns for event in outcome.events):
         return
     try:
         evidence = Evidence(run_trial(outcome.trial, watch=True))
@@ -82,7 +82,7 @@ def _is_long(outcome: Outcome, each: Operation) -> bool:
     paused_ns = sum(
         fault.lasts_ns for fault in outcome.struck if (fault.kind, fault.client) == ("pause", each.client)
     )
-    return each.ended_ns - each.called_ns - paused_ns > outcome.trial.ttl_ns
+    return each.ended_ns - each.called_ns - paused_ns > outcome.trial.longest_ttl_ns
 
 
 def _took_ns(outcome: Outcome, event: dict[str, Any]) -> int:
@@ -100,7 +100,7 @@ def _took_ns(outcome: Outcome, event: dict[str, Any]) -> int:
 
 def _kept_alive(outcome: Outcome) -> Iterator[Violation]:
     """A key that is still there some leases after the release of the last holder was called, unanswered."""
-    ttl_ns = outcome.trial.ttl_ns
+    ttl_ns = outcome.trial.longest_ttl_ns
     release: dict[str, Any] | None = None
     since_ns = 0
     refused_ns: int | None = None
@@ -154,7 +154,7 @@ def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:
         return
     for event in outcome.events:
         left_ns = event.get("claimed_ns") if event["type"] == "ok" and event["f"] != "held" else None
-        if left_ns is None or left_ns > 0 or _took_ns(outcome, event) > outcome.trial.ttl_ns // 2:
+        if left_ns is None or left_ns > 0 or _took_ns(outcome, event) > event["ttl_ns"] // 2:
             continue
         what = {"acquire": "acquire", "extend": "extension"}[event["f"]]
         headline = f"{event['client']}'s {what} returned a lease that was already over"
@@ -170,7 +170,7 @@ def too_much_ns(outcome: Outcome, index: int) -> int:
     """
     left_ns = outcome.left_ns.get(index)
     over_ns = 0 if left_ns is None else int(outcome.events[index]["claimed_ns"]) - left_ns
-    return over_ns if over_ns > ROUNDED_NS + outcome.trial.ttl_ns // 100 else 0
+    return over_ns if over_ns > ROUNDED_NS + outcome.trial.longest_ttl_ns // 100 else 0
 
 
 def _fence_of_who_was_overtaken(outcome: Outcome) -> Iterator[Violation]:

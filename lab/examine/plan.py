@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -14,7 +15,7 @@ from lab.examine.boundaries import first_faults, second_faults, single_faults
 from lab.examine.kinds import Kind
 from lab.examine.names_of_keys import other_names
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
-from lab.examine.reentrant import taken_again
+from lab.examine.reentrant import given_back_once, taken_again
 from lab.examine.result import Part
 from lab.search.draw import RandomDraw, Space, draw_trial, mutated
 from lab.search.trial import Fault, Round, Trial
@@ -64,11 +65,20 @@ def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
     ]
 
 
-def again(setting: Setting) -> tuple[Part, list[Trial]]:
-    """For a lock that counts how often it is taken: its holder takes it again, with leases of any length."""
+def again(setting: Setting, *, counted: bool) -> tuple[Part, list[Trial]]:
+    """For a lock that its holder may take again: it does so, with leases of any length.
+
+    ``counted``: whether the lock counts, and is held after one release of two; see ``reentrant.counts``.
+    """
+    ways: list[Callable[[Setting], Trial]] = [
+        taken_again,
+        partial(taken_again, late=True),
+        partial(taken_again, by_then_bobs=True),
+        *([given_back_once] if counted else []),
+    ]
     trials = [
-        replace(taken_again(setting.with_ttl(ttl_ns), **how), seed=seed)
-        for how in ({}, {"late": True}, {"by_then_bobs": True})
+        replace(way(setting.with_ttl(ttl_ns)), seed=seed)
+        for way in ways
         for ttl_ns in TTLS_NS
         for seed in SEEDS
     ]

@@ -85,17 +85,20 @@ def _rounds(rounds: tuple[Round, ...]) -> str:
 
 def _round(each: Round) -> str:
     waits = f"waits {duration(each.think_ns)}, " if each.think_ns else ""
+    lease = f" it for {duration(each.ttl_ns)}" if each.ttl_ns else ""
     if each.cancel_ns:
-        waits += f"acquires, which is cancelled after {duration(each.cancel_ns)} if it is not over by then, "
-    else:
-        waits += "acquires, "
+        lease += f", which is cancelled after {duration(each.cancel_ns)} if it is not over by then"
     extends = {0: "", 1: ", extends once meanwhile"}.get(
         each.extends, f", extends {each.extends} times meanwhile"
     )
+    if each.extends and each.extend_ttl_ns:
+        extends += f" for {duration(each.extend_ttl_ns)}{' each' if each.extends > 1 else ''}"
     if each.other:
         extends += ", takes another lock as well meanwhile"
     writes = "writes" if each.checks else "writes without asking whether it still holds it"
-    return f"{waits}holds it for {duration(each.hold_ns)}{extends}, {writes}, {ENDS[each.ends]}"
+    return (
+        f"{waits}acquires{lease}, holds it for {duration(each.hold_ns)}{extends}, {writes}, {ENDS[each.ends]}"
+    )
 
 
 def what(fault: Fault) -> str:

@@ -27,6 +27,7 @@ from lab.examine.kinds import Kind
 from lab.examine.late_answers import late_answers
 from lab.examine.long_after import long_after
 from lab.examine.lost_majority import lost_majority
+from lab.examine.other_ttls import other_ttls
 from lab.examine.probes import Profile
 from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program, Setting
 from lab.examine.seen import Seen
@@ -93,6 +94,7 @@ def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]
     ]
     if not is_driver(setting.lock):  # whose timers may tick all the hour, and whose acquire nobody cancels
         groups.append(long_after(setting))
+        groups.append(other_ttls(setting, extends=profile.extends and not profile.watchdog))
         groups.append(cancelled_undo(setting) if kind.quorum else iter(()))
         groups.append(few_tokens(setting))
     soon = _usual(setting, profile, takes_over=False)

@@ -90,7 +90,7 @@ async def act(context: ClientContext) -> None:
     lock, worker_for, points = equip(context)
     uses_other = any(each.other for each in trial.clients[context.client])
     other = worker_for(trial.other_key, OTHER_GRANTS) if uses_other else None
-    section = _Section(worker_for(KEY), other, points)
+    section = _Section(worker_for(KEY), other, points, trial.ttl_ns)
     start_ns = clock_ns() + START_NS
     await connect(lock, context.store)
     if is_driver(trial.lock):
@@ -143,11 +143,12 @@ def equip(context: ClientContext) -> tuple[Lock, Callable[..., Worker], WatchedP
 class _Section:
     """One client's critical sections."""
 
-    def __init__(self, worker: Worker, other: Worker | None, points: WatchedPoints) -> None:
-        self._worker, self._other, self._points = worker, other, points
+    def __init__(self, worker: Worker, other: Worker | None, points: WatchedPoints, ttl_ns: int) -> None:
+        self._worker, self._other, self._points, self._ttl_ns = worker, other, points, ttl_ns
 
     async def run(self, each: Round) -> bool:
         """Acquire, read, compute, check, write, release; whether the lock was granted."""
+        self._worker.ask_for(each.ttl_ns or self._ttl_ns)
         granted = await self._acquires(each.cancel_ns)
         if granted:
             await self._works(each)
@@ -155,6 +156,7 @@ class _Section:
 
     async def ask_until_granted(self, clock_ns: Callable[[], int], for_ns: int) -> None:
         """Ask for the lock until it was granted once; work for a moment, and give it back."""
+        self._worker.ask_for(self._ttl_ns)
         end_ns = clock_ns() + for_ns
         while clock_ns() < end_ns:
             if await self._does("acquire"):
@@ -184,6 +186,7 @@ class _Section:
         await asyncio.sleep(pause_s)
         if each.other and self._other is not None:
             await self._takes(self._other, pause_s)
+        self._worker.ask_for(each.extend_ttl_ns or each.ttl_ns or self._ttl_ns)
         for _ in range(each.extends):
             await self._does("extend")
             await asyncio.sleep(pause_s)
@@ -215,7 +218,7 @@ def params_of(trial: Trial) -> dict[str, Any]:
     """What the checker may assume about a trial: its history's header. Raises ``LabError``."""
     params: dict[str, Any] = {
         "rho": RHO,
-        "delta_ns": margin_ns(trial.lock, trial.ttl_ns, trial.options),
+        "delta_ns": max(margin_ns(trial.lock, ttl_ns, trial.options) for ttl_ns in trial.leases_ns),
         "epsilon_ns": EPSILON_NS,
         "store_fences": trial.store_fences,
         "lock_fences": lock_class(trial.lock).hands_out_fences,
@@ -223,7 +226,7 @@ def params_of(trial: Trial) -> dict[str, Any]:
         "clients": list(trial.clients),
     }
     if trial.demand_ns:
-        params["unavailable_ns"] = unavailable_ns(trial.ttl_ns)
+        params["unavailable_ns"] = unavailable_ns(trial.longest_ttl_ns)
     return params
 
 

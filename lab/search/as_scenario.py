@@ -236,6 +236,8 @@ def candidate_scenarios(trial: Trial, finding: str, *, command: str, wire: Wire 
     Raises:
         NotExpressible: no steps say what happens in it, or it does not show the finding.
     """
+    if len(trial.leases_ns) > 1:
+        raise NotExpressible("clients ask for leases of different lengths, and no step says so")
     outcome = run_trial(trial, wire, watch=True)
     proven = relevant(outcome, finding)
     operations = operations_of(outcome, proven.whole)

@@ -115,7 +115,7 @@ def _wrong(trial: Trial) -> Iterator[Wrong]:
         yield "demand_ns", f"{trial.demand_ns} ns", "0 or more"
     for name, rounds in trial.clients.items():
         for at, each in enumerate(rounds):
-            for key in ("think_ns", "hold_ns", "extends", "cancel_ns"):
+            for key in ("think_ns", "hold_ns", "extends", "cancel_ns", "ttl_ns", "extend_ttl_ns"):
                 if getattr(each, key) < 0:
                     yield f"clients.{name}[{at}].{key}", str(getattr(each, key)), "0 or more"
     for at, fault in enumerate(trial.faults):

@@ -37,6 +37,10 @@ def plainer_rounds(trial: Trial) -> Iterator[Trial]:
 def _plainer_round(each: Round) -> Iterator[Round]:
     if each.cancel_ns:
         yield replace(each, cancel_ns=0)
+    if each.ttl_ns:
+        yield replace(each, ttl_ns=0)
+    if each.extend_ttl_ns:
+        yield replace(each, extend_ttl_ns=0)
     if each.other:
         yield replace(each, other=False)
     for ends in PLAIN_ENDINGS[: PLAIN_ENDINGS.index(each.ends)]:

@@ -108,7 +108,7 @@ def _lease_ns(lock: str, ttl_ns: int, options: tuple[tuple[str, OptionValue], ..
 
 def _overlap(outcome: Outcome) -> bool:
     trial = outcome.trial
-    lease_ns = _lease_ns(trial.lock, trial.ttl_ns, tuple(trial.options.items()))
+    lease_ns = _lease_ns(trial.lock, trial.longest_ttl_ns, tuple(trial.options.items()))
     reach: dict[str, int] = {}
     for grant in sorted(grants_in(outcome.events).values(), key=lambda grant: grant.acquired_ns):
         start_ns = grant.acquired_ns + EPSILON_NS
@@ -160,7 +160,7 @@ def _in_vain(outcome: Outcome) -> bool:
     for event in outcome.events:
         if event["f"] in ("acquire", "extend", "release"):
             of_keys.setdefault(event["key"], []).append(event)
-    bound_ns = unavailable_ns(trial.ttl_ns)
+    bound_ns = unavailable_ns(trial.longest_ttl_ns)
     return any(_longest_wait_ns(events, end_ns) > bound_ns for events in of_keys.values())
 
 

@@ -134,7 +134,8 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     The lease is extended ``extends`` times, at equal distances while the client computes. An acquire with
     ``cancel_ns`` is cancelled after so long, if it is not over by then. With ``other`` the client takes and
     releases a lock on the trial's ``other_key`` meanwhile, with the same lock object. One that does not
-    ``checks`` writes without asking first whether it still holds the lock.
+    ``checks`` writes without asking first whether it still holds the lock. It asks for a lease of ``ttl_ns``,
+    and its extensions for one of ``extend_ttl_ns``; 0 is that of the trial, for extensions that of the round.
     """
 
     think_ns: int
@@ -144,6 +145,13 @@ class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     cancel_ns: int = 0
     other: bool = False
     checks: bool = True
+    ttl_ns: int = 0
+    extend_ttl_ns: int = 0
+
+    @property
+    def leases_ns(self) -> tuple[int, int]:
+        """The leases that it and its extensions ask for; 0 as above."""
+        return self.ttl_ns, self.extend_ttl_ns
 
 
 class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -172,6 +180,17 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def node_names(self) -> tuple[str, ...]:
         """A, B, C…"""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def leases_ns(self) -> frozenset[int]:
+        """The lengths of lease that clients may ask for."""
+        others = (ns for rounds in self.clients.values() for each in rounds for ns in each.leases_ns)
+        return frozenset((self.ttl_ns, *filter(None, others)))
+
+    @property
+    def longest_ttl_ns(self) -> int:
+        """The longest of them."""
+        return max(self.leases_ns)
 
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""

@@ -19,7 +19,7 @@ from lab.examine.plan import again as again_by_holder
 from lab.examine.plan import drawn
 from lab.examine.profile import learn
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.reentrant import is_reentrant
+from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
 from lab.examine.tried import tried
@@ -63,7 +63,10 @@ def row(lock: str) -> str:
             for each in PROGRAMS
             if (profile.extends or not each.extends) and not (again and each.takes_it_again)
         )
-        own = [*(again_by_holder(setting)[1] if again else ()), *situations(setting, profile, programs)]
+        own = [
+            *(again_by_holder(setting, counted=counts(setting))[1] if again else ()),
+            *situations(setting, profile, programs),
+        ]
         schedules = defects = undecided = 0
         for seed in range(SEEDS):
             one = Examination(kind, dict(OPTIONS), BUDGET_S, workers=workers)

@@ -141,6 +141,14 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
         pytest.param(
             "quietly_broken:LooksThenProlongs", "extends-others-key", "leak", marks=pytest.mark.full
         ),
+        ("quietly_broken:InnerReleaseInSeconds", "wrong-expiry", "overlap"),
+        pytest.param(
+            "on_several:RemembersTheFirstTtl", "late-deadline", "false-validity", marks=pytest.mark.full
+        ),
+        pytest.param(
+            "on_several:ClaimsTheLater", "late-extension-deadline", "false-validity", marks=pytest.mark.full
+        ),
+        pytest.param("on_several:OneAcquireAtATime", "hangs", "hang", marks=pytest.mark.full),
         pytest.param("on_several:ReleaseStops", "leaves-keys", "unavailable", marks=pytest.mark.full),
         pytest.param("on_several:LeavesOutAtOpen", "too-few-votes", "overlap", marks=pytest.mark.full),
         pytest.param("on_several:AddsTheDifference", "wrong-expiry", "overlap", marks=pytest.mark.full),

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from lab.channel import NodeError
-from lab.locks.base import Indeterminate, Lease, NotAcquired
+from lab.locks.base import Indeterminate, Lease, LockError, NotAcquired
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 from lab.locks.redlock import (
     EXTEND_SCRIPT,
@@ -19,6 +19,11 @@ from lab.locks.redlock import (
     Vote,
     count_votes,
 )
+
+SHORTEN_OR_PROLONG = """
+if redis.call('get',KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('pexpire',KEYS[1],ARGV[2])
+"""
 
 
 class RefusedExtensionCounts(Redlock):
@@ -166,3 +171,47 @@ class MarginOnTheKey(Redlock):
 
     async def _take(self, key: str, token: str, ttl_ns: int) -> Taken:
         return await super()._take(key, token, ttl_ns - self.options.drift_ns(ttl_ns))
+
+
+class OneAcquireAtATime(Redlock):
+    """Clients' own acquires wait for each other; one that is cancelled keeps all later ones waiting."""
+
+    _taking = False
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        while self._taking:
+            await asyncio.sleep(0.02)
+        self._taking = True
+        try:
+            lease = await super().acquire(key, ttl_ns)
+        except LockError:
+            self._taking = False
+            raise
+        self._taking = False
+        return lease
+
+
+class RemembersTheFirstTtl(Redlock):
+    """A lease ends for its client as if it were as long as the first one of the key was."""
+
+    _ttls_ns: dict[str, int] | None = None
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        lease = await super().acquire(key, ttl_ns)
+        self._ttls_ns = self._ttls_ns or {}
+        first_ns = self._ttls_ns.setdefault(key, ttl_ns)
+        return replace(lease, deadline_ns=lease.deadline_ns + first_ns - ttl_ns)
+
+
+class ClaimsTheLater(Redlock):
+    """An extension for less time than is left shortens the keys, and not what is claimed."""
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        start_ns = self._surroundings.clock_ns()
+        self.options.check_extendable(lease, start_ns)
+        command = ("EVAL", SHORTEN_OR_PROLONG, 1, lease.key, lease.token, ttl_ns // NS_PER_MS)
+        votes = await self._ask_all(command, lambda reply: reply == 1, stop_early=True)
+        if count_votes(votes, "yes") < self.quorum:
+            raise self._not_extended(lease, votes)
+        extended = self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
+        return replace(extended, deadline_ns=max(lease.deadline_ns, extended.deadline_ns))

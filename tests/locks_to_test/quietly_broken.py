@@ -166,6 +166,16 @@ class FreshLeaseAgain(Reentrant):
         return lease if self._held[key][1] == 1 else replace(lease, deadline_ns=over_ns, attempt_ns=start_ns)
 
 
+class InnerReleaseInSeconds(Reentrant):
+    """An inner release gives the key a new expiry: as many milliseconds as the lease has seconds."""
+
+    async def release(self, lease: Lease) -> None:
+        _, depth = self._held.get(lease.key, (lease, 1))
+        await super().release(lease)
+        if depth > 1:
+            await self._call("PEXPIRE", lease.key, lease.ttl_ns // S_NS)
+
+
 class LooksThenProlongs(Plain):
     """Compares the token in one request and prolongs the key in the next, whose ever it is by then."""
 

@@ -49,9 +49,11 @@ def _round(each: Round) -> str:
     extends = {0: "", 1: ", extending it once", 2: ", extending it twice"}
     said = [
         *([f"waits {format_duration(each.think_ns)}"] if each.think_ns else []),
+        *([f"asks for {format_duration(each.ttl_ns)}"] if each.ttl_ns else []),
         *([f"gives up after {format_duration(each.cancel_ns)}"] if each.cancel_ns else []),
         f"holds the lock for {format_duration(each.hold_ns)}"
-        f"{extends.get(each.extends, f', extending it {each.extends} times')}",
+        f"{extends.get(each.extends, f', extending it {each.extends} times')}"
+        f"{f' for {format_duration(each.extend_ttl_ns)}' if each.extends and each.extend_ttl_ns else ''}",
         *([] if each.checks else ["writes without asking whether it still holds it"]),
         ENDS[each.ends],
     ]

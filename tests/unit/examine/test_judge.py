@@ -12,16 +12,26 @@ from lab.examine.beyond import late_votes
 from lab.examine.evidence import Evidence
 from lab.examine.judge import HANG, labels, unfinished, violations
 from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.naming import causes_of
+from lab.examine.plan import cancels
 from lab.examine.programs import PROGRAMS, Setting, split
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named, suspected
-from lab.search.trial import KINDS, Fault, Trial, When
+from lab.search.trial import KINDS, Fault, Round, Trial, When
+from lab.substrates.sim.clock import MONOTONIC_START_NS
+from tests.unit.examine.odd_locks import Blocking, Watched
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
 S_NS = 10**9
 OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+
+
+class WaitsForRenewed(Blocking, Watched):
+    """Asks until the lock is free, and renews what it got."""
+
+    name = "waits-for-renewed"
 
 
 def setting(lock: str, nodes: int = 5) -> Setting:
@@ -93,6 +103,35 @@ def test_an_acquire_may_wait_for_ever_unless_it_was_told_how_often_to_try() -> N
         assert found("mutant:retries-for-ever", retry_count=1) == ["acquire"] * 2
         assert found("mutant:retries-for-ever") == []
         assert found("single", retry_count=1) == []
+
+
+@pytest.mark.parametrize("options", [OPTIONS, {}])
+def test_an_acquire_that_waits_for_a_free_lock_without_faults_is_a_hang(
+    options: dict[str, str | int | float | bool],
+) -> None:
+    def found(lock: str) -> set[str]:
+        some = cancels(Setting(f"tests.locks_to_test.{lock}", options))
+        return {name for trial in some[:4] for name in violations(run_trial(trial))}
+
+    with trials():
+        assert found("on_several:OneAcquireAtATime") == {HANG}
+        assert found("unusual:Blocking") == set()
+        for trial in cancels(Setting("tests.locks_to_test.on_several:OneAcquireAtATime", options))[:4]:
+            violation = violations(run_trial(trial))[HANG]
+            assert [each.kind for each in causes_of(run_trial(trial, watch=True), violation)] == ["hangs"]
+
+
+def test_an_acquire_may_wait_as_long_as_a_kept_lock_is_renewed() -> None:
+    clients: dict[str, tuple[Round, ...]] = {
+        "alice": (Round(0, S_NS, ends="keep"),),
+        "bob": (Round(2 * S_NS, S_NS),),
+    }
+    trial = Setting(f"{__name__}:WaitsForRenewed", {}, 1).with_clients(clients, demand=False)
+    with trials():
+        outcome = run_trial(trial)
+    assert outcome.events[-1]["type"] == "invoke"
+    assert outcome.events[-1]["time_ns"] < MONOTONIC_START_NS + 3 * S_NS
+    assert unfinished(outcome) == []
 
 
 def test_what_a_watchdog_does_is_no_operation_that_its_client_called() -> None:

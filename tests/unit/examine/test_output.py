@@ -317,6 +317,8 @@ def test_a_schedule_says_that_a_client_takes_another_lock() -> None:
     assert schedule_words(both)[1] == (
         "Alice acquires, holds it for 1s, takes another lock as well meanwhile, writes, releases."
     )
+    shorter = replace(TRIAL, clients={"alice": (Round(0, S_NS, 1, ttl_ns=S_NS, extend_ttl_ns=2 * S_NS),)})
+    assert "acquires it for 1s, holds it for 1s, extends once meanwhile for 2s," in schedule_words(shorter)[1]
 
 
 def test_a_client_that_only_asks_until_it_is_granted_does_something() -> None:

@@ -21,11 +21,25 @@ from lab.examine.boundaries import (
     targets_of,
 )
 from lab.examine.kinds import Kind
-from lab.examine.plan import BEYOND, CANCELS, NAMES, PLAIN, SINGLES, SPLITS, TTLS_NS, Doubles, drawn, parts
+from lab.examine.plan import (
+    BEYOND,
+    CANCELS,
+    NAMES,
+    PLAIN,
+    SINGLES,
+    SPLITS,
+    TTLS_NS,
+    Doubles,
+    again,
+    drawn,
+    parts,
+)
 from lab.examine.programs import PROGRAMS, S_NS, Setting
-from lab.examine.reentrant import is_reentrant
+from lab.examine.reentrant import counts, is_reentrant
+from lab.locks.base import Lease
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, When
+from tests.locks_to_test.unusual import Reentrant
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -180,6 +194,35 @@ def test_a_lock_that_counts_its_holder_is_no_lock_that_grants_twice(lock: str, r
             is_reentrant(Setting(lock, OPTIONS, 5 if "redlock" in lock or "mutant" in lock else 1))
             is reentrant
         )
+
+
+class GivesBackAll(Reentrant):
+    """One release is enough, however often it was taken."""
+
+    name = "gives-back-all"
+
+    async def release(self, lease: Lease) -> None:
+        self._held.pop(lease.key, None)
+        await super().release(lease)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, {}])
+@pytest.mark.parametrize(
+    ("lock", "counted"),
+    [
+        ("tests.locks_to_test.unusual:Reentrant", True),
+        ("tests.locks_to_test.quietly_broken:InnerReleaseInSeconds", True),
+        (f"{__name__}:GivesBackAll", False),
+    ],
+)
+def test_a_reentrant_lock_counts_if_it_is_held_after_one_release_of_two(
+    lock: str, counted: bool, options: dict[str, str | int | float | bool]
+) -> None:
+    with trials():
+        setting = Setting(lock, options, 1)
+        assert is_reentrant(setting)
+        assert counts(setting) is counted
+        assert len(again(setting, counted=counted)[1]) == (36 if counted else 27)
 
 
 def test_schedules_for_a_reentrant_lock_release_once() -> None:

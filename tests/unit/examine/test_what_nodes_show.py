@@ -17,6 +17,7 @@ from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.plan import again
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
+from lab.examine.reentrant import given_back_once
 from lab.examine.sharing import shared
 from lab.search.command import OPTIONS
 from lab.search.runner import Outcome, run_trial, trials
@@ -70,7 +71,11 @@ def restarted(setting: Setting) -> list[Trial]:
             ("false-validity", "late-deadline"),
         ),
         (lambda: late_extension(on_one(f"{BROKEN}:LooksThenProlongs")), ("leak", "extends-others-key")),
-        (lambda: again(on_one(f"{BROKEN}:FreshLeaseAgain"))[1], ("false-validity", "late-deadline")),
+        (
+            lambda: again(on_one(f"{BROKEN}:FreshLeaseAgain"), counted=True)[1],
+            ("false-validity", "late-deadline"),
+        ),
+        (lambda: [given_back_once(on_one(f"{BROKEN}:InnerReleaseInSeconds"))], ("overlap", "wrong-expiry")),
         (lambda: restarted(on_one(f"{BROKEN}:LoadsItsScriptOnce")), ("unavailable", "does-not-recover")),
         (lambda: [one_node_away(f"{LOCKS}.on_several:ReleaseStops")], ("unavailable", "leaves-keys")),
         (
@@ -105,11 +110,12 @@ def test_a_correct_lock_on_several_nodes_is_not_accused(lock: str) -> None:
 
 
 def test_a_client_may_take_a_lock_again_that_counts() -> None:
-    _, some = again(on_one(f"{LOCKS}.unusual:Reentrant"))
-    assert len(some) == 27
+    _, some = again(on_one(f"{LOCKS}.unusual:Reentrant"), counted=True)
+    assert len(some) == 36
     assert found(some) == set()
     alone = [violations(run_trial(replace(each, reentrant=False))) for each in some]
-    assert [set(each) for each in alone] == [{"overlap"}] * 9 + [set()] * 18  # after the lease it is none
+    twice, late = [{"overlap"}] * 9, [set[str]()] * 18  # after the lease it is none
+    assert [set(each) for each in alone] == [*twice, *late, *twice]
 
 
 def confirmed_later() -> Trial:
