@@ -12,7 +12,7 @@ from checker.history.masks import count, every, positions, some
 def test_the_answers_are_those_of_numpys_methods(rows: list[bool]) -> None:
     mask = np.array(rows, np.bool_)
     assert positions(mask).tolist() == np.flatnonzero(mask).tolist()
-    assert (count(mask), some(mask), every(mask)) == (mask.sum(), mask.any(), mask.all())
+    assert [count(mask), some(mask), every(mask)] == [int(mask.sum()), bool(mask.any()), bool(mask.all())]
 
 
 def test_the_answers_are_plain_values() -> None:
