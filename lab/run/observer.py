@@ -127,11 +127,7 @@ class NodeWatch:
         answered = False
         try:
             async with asyncio.timeout(OBSERVE_TIMEOUT_S):
-                value, left_ms, _ = await asyncio.gather(  # of futures: it would make a task for a coroutine
-                    self._channel.post("GET", self._node_key),
-                    self._channel.post("PTTL", self._node_key),
-                    self._channel.post("PING", f"{MARK}{number}"),
-                )
+                value, left_ms = await self._look(number)
             answered = True
         except (TimeoutError, NodeError) as error:
             if str(error).startswith(OF_ANOTHER_TYPE):
@@ -158,6 +154,26 @@ class NodeWatch:
         )
         self.token = token
         return KeyState(token is not None, left_ns)
+
+    async def _look(self, number: int) -> tuple[Any, Any]:
+        """What the node answers to GET and PTTL. Raises ``NodeError``.
+
+        ``asyncio.gather`` would raise that also if it is cancelled at the same time, and nobody would be.
+        """
+        asked = [
+            self._channel.post("GET", self._node_key),
+            self._channel.post("PTTL", self._node_key),
+            self._channel.post("PING", f"{MARK}{number}"),
+        ]
+        try:
+            await asyncio.wait(asked)
+        finally:
+            for reply in asked:
+                reply.cancel()
+        errors = [error for error in (reply.exception() for reply in asked) if error is not None]
+        if errors:
+            raise errors[0]
+        return asked[0].result(), asked[1].result()
 
     async def _observe_other_type(self) -> KeyState | None:
         """Whether a key is there that is no string: whose it is, it does not say."""
