@@ -306,7 +306,7 @@ static void pause_since(struct conductor *c, int64_t begun_ns, int32_t *heard, i
 
 /* Waits until every touched process, with its children, is quiet. Whether one of them has ended, children aside (0
  * or 1), and the next deadline. Or -1 after `limit_ns` of real time: a process that runs, and on a busy machine
- * mostly waits for a CPU, may take up to BUSY times as long. */
+ * mostly waits for a CPU or a disk, may take up to BUSY times as long. */
 int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble, int64_t *deadline_ns)
 {
     int64_t begun_ns = real_ns();
@@ -328,7 +328,8 @@ int vt_settle(struct conductor *c, int64_t limit_ns, struct trouble *trouble, in
             int64_t past_ns = real_ns() - begun_ns;
             if (past_ns > limit_ns / 10 && since_ns < 0)
                 since_ns = computed_ns(c, group);
-            if (past_ns > limit_ns && (trouble->state != 'R' || past_ns > BUSY * limit_ns ||
+            bool may_take_long = trouble->state == 'R' || trouble->state == 'D';
+            if (past_ns > limit_ns && (!may_take_long || past_ns > BUSY * limit_ns ||
                                        computed_ns(c, group) - since_ns > limit_ns / 2)) {
                 int number = trouble->number;
                 trouble->clock_reads = atomic_load(&block_of(c, number)->clock_reads) - c->reads[number];
