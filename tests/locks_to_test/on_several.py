@@ -128,25 +128,21 @@ class AddsToWhatIsLeft(Redlock):
     async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
         start_ns = self._surroundings.clock_ns()
         self.options.check_extendable(lease, start_ns)
-        command = ("EVAL", ADD, 1, lease.key, lease.token, ttl_ns // NS_PER_MS)
-        votes = await self._ask_all(command, bool, stop_early=True)
+        more_ms = self._added_ns(lease, ttl_ns, start_ns) // NS_PER_MS
+        votes = await self._ask_all(("EVAL", ADD, 1, lease.key, lease.token, more_ms), bool, stop_early=True)
         if count_votes(votes, "yes") < self.quorum:
             raise self._not_extended(lease, votes)
         return self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
+
+    def _added_ns(self, lease: Lease, ttl_ns: int, start_ns: int) -> int:
+        return ttl_ns
 
 
 class AddsTheDifference(AddsToWhatIsLeft):
     """An extension adds to each node's key what has passed since the last one: right if all got that."""
 
-    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
-        start_ns = self._surroundings.clock_ns()
-        self.options.check_extendable(lease, start_ns)
-        passed_ms = (start_ns - (lease.attempt_ns or start_ns)) // NS_PER_MS
-        command = ("EVAL", ADD, 1, lease.key, lease.token, passed_ms)
-        votes = await self._ask_all(command, bool, stop_early=True)
-        if count_votes(votes, "yes") < self.quorum:
-            raise self._not_extended(lease, votes)
-        return self.options.extended(lease, ttl_ns, start_ns, self._surroundings.clock_ns())
+    def _added_ns(self, lease: Lease, ttl_ns: int, start_ns: int) -> int:
+        return start_ns - (lease.attempt_ns or start_ns)
 
 
 class UndoIsCancelled(SequentialRedlock):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,19 +14,13 @@ from lab.locks.base import Lease
 from lab.search.as_scenario import scenario_of
 from lab.search.command import OPTIONS
 from lab.search.relevant import NotExpressible
-from lab.search.runner import run_trial, trials
+from lab.search.runner import run_trial
 from lab.search.trial import Trial
 from tests.locks_to_test.plain import Plain
 
-pytestmark = pytest.mark.usefixtures("_patched")
+pytestmark = pytest.mark.usefixtures("_patched", "_trials")
 
 LOCKS = "tests.locks_to_test"
-
-
-@pytest.fixture(autouse=True)
-def _trials() -> Iterator[None]:
-    with trials():
-        yield
 
 
 def causes_of_claims(trial: Trial) -> set[str]:

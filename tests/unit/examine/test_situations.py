@@ -36,19 +36,13 @@ from lab.examine.situations import (
 )
 from lab.examine.slow_replies import slow_replies
 from lab.search.command import OPTIONS
-from lab.search.runner import run_trial, trials
+from lab.search.runner import run_trial
 from lab.search.trial import START_NS, Round, Trial, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
-pytestmark = pytest.mark.usefixtures("_patched")
+pytestmark = pytest.mark.usefixtures("_patched", "_trials")
 
 LOCKS = "tests.locks_to_test"
-
-
-@pytest.fixture(autouse=True)
-def _trials() -> Iterator[None]:
-    with trials():
-        yield
 
 
 def profile(*, sequential: bool = False) -> Profile:
