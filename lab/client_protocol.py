@@ -32,9 +32,23 @@ POINTS_BEFORE_GRANT: Final[tuple[Point, ...]] = ("between-setnx-and-expire", "be
 """Points at which the client does not hold the lock yet."""
 
 Verb = Literal[
-    "acquire", "extend", "read", "check", "write", "release", "work", "continue", "loop", "stop", "clock"
+    "acquire",
+    "extend",
+    "read",
+    "check",
+    "write",
+    "release",
+    "close",
+    "open",
+    "work",
+    "continue",
+    "loop",
+    "cancel",
+    "stop",
+    "clock",
 ]
-"""``loop`` goes on beside other commands until its time is over or ``stop`` comes, which has no answer;
+"""``loop`` goes on beside other commands until its time is over or ``stop`` comes, which has no answer.
+``cancel`` cancels the command whose id it has, and has no answer either: that command is answered.
 ``clock`` is answered at once, with the process's wall clock in nanoseconds, even during another command."""
 
 
@@ -69,13 +83,27 @@ class Loop(msgspec.Struct, frozen=True):
     operations: int | None = None
 
 
-class Command(msgspec.Struct, frozen=True):
-    """One command. ``until`` names the point at which ``work`` and ``continue`` stop and wait."""
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One command.
+
+    Attributes:
+        until: the point at which ``work`` and ``continue`` stop and wait.
+        task: which of the client's tasks carries it out, from 1 on; all of them share one lock object.
+        key: the lock's key, if it is not that of the ``Setup``. Each task has one lease per key.
+        ttl_ns: the lease that ``acquire`` or ``extend`` asks for, if it is not that of the ``Setup``.
+        again: ``release`` releases the lease that this task released last, once more.
+        if_checked: ``write`` is left out if the last ``check`` or ``read`` under this lease did not succeed.
+    """
 
     id: int
     verb: Verb
     until: Point | None = None
     loop: Loop | None = None
+    task: int = 1
+    key: str | None = None
+    ttl_ns: int | None = None
+    again: bool = False
+    if_checked: bool = False
 
 
 class Outcome(StrEnum):
@@ -89,8 +117,14 @@ class Outcome(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The end of a command. ``text`` says it in words; after ``HELD`` it is the pause point."""
+    """The end of a command.
+
+    Attributes:
+        text: the end in words; after ``HELD`` the pause point.
+        believed_ns: for how long after this answer the client believes in the lease, if it was told so.
+    """
 
     id: int
     outcome: Outcome
     text: str = ""
+    believed_ns: int | None = None

@@ -35,16 +35,19 @@ class Recording:
     """Writes one client's operations to a sink as invoke and completion events.
 
     After an ``info`` the process is retired and the client goes on under a new process id, as in Jepsen: the
-    old operation may still take effect.
+    old operation may still take effect. A second task of the client is a process of its own, ``alice+2``.
     """
 
-    def __init__(self, client: str, sink: Sink, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self, client: str, sink: Sink, clock_ns: Callable[[], int] = time.monotonic_ns, *, task: int = 1
+    ) -> None:
         self.client = client
         self._sink = sink
         self._clock_ns = clock_ns
         self._life = 1
-        self.process = client
-        """The current process id of the client."""
+        self._first = client if task == 1 else f"{client}+{task}"
+        self.process = self._first
+        """The current process id of this task of the client."""
 
     def invoke(self, f: str, **fields: Any) -> None:
         """Record that an operation is called."""
@@ -62,7 +65,7 @@ class Recording:
         """Record that its outcome is not known, and retire the process."""
         self._write("info", f, fields)
         self._life += 1
-        self.process = f"{self.client}/{self._life}"
+        self.process = f"{self._first}/{self._life}"
 
     def unattended(self, by: str, f: str, **fields: Any) -> None:
         """Record an operation in the background, by ``by``, whose completion is never observed."""

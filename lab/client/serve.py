@@ -9,7 +9,8 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol
 
 from lab.client.log import Recording, Sink
 from lab.client.loop import Rounds
@@ -18,9 +19,12 @@ from lab.client.worker import Worker
 from lab.client_protocol import Answer, Command, Outcome, Setup
 from lab.errors import LabError
 from lab.locks import lock_class
-from lab.locks.base import Indeterminate, Lock, Surroundings, asking
+from lab.locks.base import Indeterminate, Lock, LockError, Surroundings, asking
 from lab.locks.heartbeat import watch_for_stalls
 from lab.store import StoreClient, StoreError
+
+GRANTS_OF_A_WORKER: Final = 1000
+"""The grants of a client's second task, or second key, are counted from this number on."""
 
 
 class Line(Protocol):
@@ -37,6 +41,65 @@ class Line(Protocol):
     def broke(self, error: Exception) -> None:
         """End the client, and so the run, after an error in its own code."""
         ...
+
+
+class _Workers:
+    """A client's workers, one for each task and key, with one lock object, and what they carry out."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        lock: Lock,
+        store: StoreClient,
+        points: Points,
+        recording: Recording,
+        another: Callable[..., Recording],
+    ) -> None:
+        self._setup, self._lock, self._store, self._points = setup, lock, store, points
+        self._another = another
+        self._recordings = {1: recording}
+        self._workers: dict[tuple[int, str], Worker] = {}
+        self._under_way: dict[int, tuple[Worker, asyncio.Task[None]]] = {}
+
+    def worker(self, task: int, key: str | None) -> Worker:
+        """The worker of a task for a key."""
+        key = key or self._setup.key
+        if (task, key) in self._workers:
+            return self._workers[task, key]
+        if task not in self._recordings:
+            self._recordings[task] = self._another(task=task)
+        worker = self._workers[task, key] = Worker(
+            self._recordings[task],
+            self._lock,
+            self._store,
+            key=key,
+            ttl_ns=self._setup.ttl_ns,
+            check_before_write=self._setup.check_before_write,
+            points=None if self._workers else self._points,  # the lock stops its first worker only
+            grants_from=GRANTS_OF_A_WORKER * len(self._workers),
+        )
+        return worker
+
+    def begin(self, command: Command, line: Line) -> None:
+        """Let a worker carry out a command, as a task: `clock` is answered even while it waits."""
+        worker = self.worker(command.task, command.key)
+        task = asyncio.create_task(_answer(line, worker.run(command)))
+        self._under_way[command.id] = worker, task
+        task.add_done_callback(partial(self._ended, command.id))
+
+    def cancel(self, command_id: int) -> None:
+        """Cancel a command, if it has not ended."""
+        if (found := self._under_way.get(command_id)) is not None:
+            worker, task = found
+            asyncio.get_running_loop().call_soon(worker.cancel, task)  # once it has begun
+
+    def end(self) -> None:
+        """Let nothing go on."""
+        for _, task in self._under_way.values():
+            task.cancel()
+
+    def _ended(self, command_id: int, _: object) -> None:
+        del self._under_way[command_id]
 
 
 async def serve(
@@ -61,14 +124,8 @@ async def serve(
         setup.client,
     )
     store = _store(setup, lock)
-    worker = Worker(
-        recording,
-        lock,
-        store,
-        key=setup.key,
-        ttl_ns=setup.ttl_ns,
-        check_before_write=setup.check_before_write,
-        points=points,
+    workers = _Workers(
+        setup, lock, store, points, recording, partial(Recording, setup.client, log, record_clock_ns)
     )
     heartbeat = asyncio.create_task(_beat(line, watch_for_stalls(recording.stall, record_clock_ns)))
     try:
@@ -79,22 +136,29 @@ async def serve(
         line.answer(Answer(0, Outcome.FAIL, str(error)))
     rounds: Rounds | None = None
     looping: asyncio.Task[None] | None = None
-    working: asyncio.Task[None] | None = None
+    using: asyncio.Task[None] | None = None
     reading: asyncio.Task[None] | None = None
     while (command := await line.command()) is not None:
         if command.loop is not None:
-            rounds = Rounds(worker, command.loop, random.Random(f"{setup.seed}/{setup.client}/loop"))
+            rounds = Rounds(
+                workers.worker(1, None), command.loop, random.Random(f"{setup.seed}/{setup.client}/loop")
+            )
             looping = asyncio.create_task(_answer(line, _rounds(rounds, command.id)))
         elif command.verb == "stop":
             if rounds is not None:
                 rounds.stop()
         elif command.verb == "clock":
             reading = asyncio.create_task(_answer(line, _time(lock, command.id)))
-        else:  # as a task, so that `clock` is answered even while the client waits for the network
-            working = asyncio.create_task(_answer(line, worker.run(command)))
-    for task in (looping, working, reading, heartbeat):
-        if task is not None:
-            task.cancel()
+        elif command.verb == "cancel":
+            workers.cancel(command.id)
+        elif command.verb in ("close", "open"):
+            using = asyncio.create_task(_answer(line, _use(lock, command)))
+        else:
+            workers.begin(command, line)
+    workers.end()
+    for left in (looping, using, reading, heartbeat):
+        if left is not None:
+            left.cancel()
     if asking(lock) is not None:
         await lock.close()
 
@@ -120,6 +184,15 @@ async def _time(lock: Lock, command_id: int) -> Answer:
         return Answer(command_id, Outcome.OK, str(await asks.wall_clock_ns()))
     except Indeterminate as error:
         return Answer(command_id, Outcome.INFO, str(error))
+
+
+async def _use(lock: Lock, command: Command) -> Answer:
+    """Close the lock object, or open it again."""
+    try:
+        await (lock.close() if command.verb == "close" else lock.open())
+    except LockError as error:
+        return Answer(command.id, Outcome.FAIL, f"cannot {command.verb} its lock: {error}")
+    return Answer(command.id, Outcome.OK, "closed its lock" if command.verb == "close" else "opened its lock")
 
 
 async def _rounds(rounds: Rounds, command_id: int) -> Answer:

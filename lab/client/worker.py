@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from lab.client.log import Recording
 from lab.client.points import Points
@@ -27,9 +27,12 @@ from lab.locks.base import (
 )
 from lab.store import ReadRejected, StoreClient, StoreError
 
+CANCELLED: Final = "cancelled"
+"""The error of an operation that was cancelled: its outcome is not known."""
+
 
 class Worker:
-    """One client: at most one lease, one operation at a time.
+    """One task of a client with one key: at most one lease, one operation at a time.
 
     Args:
         recording: where its operations are recorded.
@@ -71,6 +74,11 @@ class Worker:
         self._asks = asking(lock)
         self._points = points or Points()
         self._work: asyncio.Task[Answer] | None = None
+        self._released: tuple[Lease, str | None] | None = None
+        self._checked = False
+        self._claimed_ns: int | None = None
+        self._under_way: tuple[str, Mapping[str, Any]] = "", {}
+        self._cancelled: asyncio.Task[None] | None = None
 
     def use(self, key: str) -> None:
         """Use another key from now on; not while a lease is held."""
@@ -93,10 +101,38 @@ class Worker:
         """Carry out one command."""
         if command.verb in ("work", "continue"):
             return await self._run_work(command)
+        if command.again and self._released is not None:
+            self.take_up(*self._released)
         if command.verb != "acquire" and self._lease is None:
             return Answer(command.id, Outcome.SKIPPED, "holds no lease")
-        outcome, text = await _OPERATIONS[command.verb](self)
-        return Answer(command.id, outcome, text)
+        if command.if_checked and not self._checked:
+            return Answer(command.id, Outcome.SKIPPED, "does not write without a successful check")
+        usual_ns, self._ttl_ns = self._ttl_ns, command.ttl_ns or self._ttl_ns
+        self._claimed_ns = None
+        try:
+            outcome, text = await _OPERATIONS[command.verb](self)
+        except asyncio.CancelledError:
+            if self._cancelled is None:
+                raise
+            self._cancelled.uncancel()
+            self._cancelled = None
+            f, about = self._under_way
+            self._recording.info(f, **about, error=CANCELLED)
+            outcome, text = Outcome.INFO, "was cancelled, and what came of it is not known"
+        finally:
+            self._ttl_ns = usual_ns
+        if command.verb in ("read", "check"):
+            self._checked = outcome is Outcome.OK
+        return Answer(command.id, outcome, text, self._claimed_ns)
+
+    def cancel(self, task: asyncio.Task[None]) -> None:
+        """Cancel the operation that ``run`` carries out in this task; its outcome is recorded as unknown."""
+        self._cancelled = task
+        task.cancel()
+
+    def _invoke(self, f: str, about: Mapping[str, Any]) -> None:
+        self._under_way = f, about
+        self._recording.invoke(f, **about)
 
     async def _run_work(self, command: Command) -> Answer:
         if command.verb == "continue" and (self._work is None or self._work.done()):
@@ -140,7 +176,7 @@ class Worker:
         self._grants += 1
         grant_id = f"{self._recording.client}-{self._grants}"
         about = {"key": self._key, "grant_id": grant_id, "ttl_ns": self._ttl_ns}
-        self._recording.invoke("acquire", **about)
+        self._invoke("acquire", about)
         try:
             lease = await self._lock.acquire(self._key, self._ttl_ns)
             if self._announces_token:
@@ -155,11 +191,13 @@ class Worker:
             self._recording.info("acquire", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it holds the lock: {error}"
         claim = lease.claim(self._clock_ns())
+        self._claimed_ns = claim["claimed_ns"]
         about["ttl_ns"] = self._granted_ns(lease, claim)
         self._recording.ok("acquire", **about, token=lease.token or None, fence=lease.fence, **claim)
         if self._asks is not None and self._asks.renews:
             self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
         self._lease, self._grant_id, self._version_read = lease, grant_id, None
+        self._checked = False
         return Outcome.OK, f"holds the lock{_for_how_long(claim)}"
 
     async def _announce(self, lease: Lease) -> None:
@@ -183,7 +221,7 @@ class Worker:
     async def _extend(self) -> tuple[Outcome, str]:
         lease = self._held()
         about = {**self._about(lease), "ttl_ns": self._ttl_ns}
-        self._recording.invoke("extend", **about)
+        self._invoke("extend", about)
         try:
             lease = await self._lock.extend(lease, self._ttl_ns)
         except LeaseLost as error:
@@ -197,6 +235,7 @@ class Worker:
             self._recording.info("extend", **about, error=str(error))
             return Outcome.INFO, f"does not know whether the lease is extended: {error}"
         claim = lease.claim(self._clock_ns())
+        self._claimed_ns = claim["claimed_ns"]
         granted_ns = self._granted_ns(lease, claim)
         self._recording.ok("extend", **{**about, "token": lease.token or None, "ttl_ns": granted_ns}, **claim)
         self._lease = lease
@@ -209,7 +248,7 @@ class Worker:
     async def _check(self) -> tuple[Outcome, str]:
         lease = self._held()
         about = {"key": self._key, "grant_id": self._grant_id}
-        self._recording.invoke("held", **about)
+        self._invoke("held", about)
         try:
             belief = await self._asks.held(lease) if self._asks else Belief(is_believed(self._lock, lease))
         except Indeterminate as error:
@@ -223,7 +262,7 @@ class Worker:
 
     async def _read(self) -> tuple[Outcome, str]:
         about = {"key": self._key, "grant_id": self._grant_id}
-        self._recording.invoke("read", **about)
+        self._invoke("read", about)
         try:
             stored = await self._store.read(self._key, fence=self._held().fence)
         except ReadRejected as error:
@@ -249,7 +288,7 @@ class Worker:
             "value": value,
             "version_read": self._version_read,
         }
-        self._recording.invoke("write", **about)
+        self._invoke("write", about)
         try:
             result = await self._store.write(
                 self._key,
@@ -271,8 +310,8 @@ class Worker:
     async def _release(self) -> tuple[Outcome, str]:
         lease = self._held()
         about = self._about(lease)
-        self._lease = None
-        self._recording.invoke("release", **about)
+        self._lease, self._released = None, (lease, self._grant_id)
+        self._invoke("release", about)
         try:
             await self._lock.release(lease)
         except LeaseLost as error:

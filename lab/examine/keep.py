@@ -100,12 +100,12 @@ def _cannot_write(error: OSError, directory: Path) -> LabError:
 
 @dataclass(frozen=True)
 class _Written:
-    """A defect with what happens in its trial, and the scenarios that may tell it, or why none can."""
+    """A defect with what happens in its trial, and its scenario, or why there is none."""
 
     defect: Defect
     trial: Trial
-    """That of the scenarios: the defect's, or one with another client."""
-    scenarios: Sequence[Scenario] | str
+    """That of the scenario: the defect's, or one with another client."""
+    scenario: Scenario | str
 
 
 def _written_out(defects: Sequence[Defect], command: str, until_s: float) -> tuple[list[_Written], bool]:
@@ -126,18 +126,18 @@ def _written_out(defects: Sequence[Defect], command: str, until_s: float) -> tup
     return written, False
 
 
-def _told(defect: Defect, command: str) -> tuple[Trial, Sequence[Scenario] | str]:
-    """The scenarios that may tell a defect, and their trial: its own, or one with another client."""
-    scenarios = search.candidates_for(defect.trial, defect.findings[0], command=command)
-    shown = shown_by_another(defect.trial) if isinstance(scenarios, str) else None
+def _told(defect: Defect, command: str) -> tuple[Trial, Scenario | str]:
+    """The scenario of a defect, or why there is none, and its trial: its own, or one with another client."""
+    scenario = search.scenario_or_reason(defect.trial, defect.findings[0], command=command)
+    shown = shown_by_another(defect.trial) if isinstance(scenario, str) else None
     if shown is not None:
         trial, finding = shown
-        with_another = search.candidates_for(trial, finding, command=command)
+        with_another = search.scenario_or_reason(trial, finding, command=command)
         if not isinstance(with_another, str):
             (added,) = set(trial.clients) - set(defect.trial.clients)
             why = f"{added.capitalize()} was added: without another client no harm comes of it."
-            return trial, [each.model_copy(update={"why": f"{why} {each.why}"}) for each in with_another]
-    return defect.trial, scenarios
+            return trial, with_another.model_copy(update={"why": f"{why} {with_another.why}"})
+    return defect.trial, scenario
 
 
 def _keep_all(
@@ -176,7 +176,7 @@ def _replayed(
     def left_s() -> float:
         return until_s - time.monotonic()
 
-    saved = search.keep_candidates(written.trial, written.scenarios, path, left_s)
+    saved = search.keep_scenario(written.trial, written.scenario, path, left_s)
     defect = _as_saved(written.defect, saved)
     if pictures and saved.replay is not None and saved.replay.seeds and not saved.replay.cut:
         _draw(kept, number, path, saved.replay.seeds[0])

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from lab.redis_model.persistence import Persistence
 from lab.scenario.fault_step import FaultStep
 from lab.scenario.registry import steps
+from lab.scenario.step_base import StepModel
 from lab.substrates.base import STORE, Capability, Cluster, Link, Machine, Node
 
 T = TypeVar("T")
@@ -21,6 +22,9 @@ PROBE_TIMEOUT_S = 0.05
 """How long a probe through a broken link waits before it counts as unanswered."""
 AROUND_TIMEOUT_S = 2.0
 """How long a probe waits where an answer is expected."""
+
+TARGETS = ("client", "node", "nodes", "store", "from_node")
+"""The fields by which a fault, and the step that ends it, name what they hit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,14 @@ class Fault(FaultStep):
     @abstractmethod
     async def inject(self, cluster: Cluster) -> Receipt:
         """Inject it, and observe its effect."""
+
+    def ending(self) -> StepModel | None:
+        """The step that ends it alone; None: it needs no end."""
+        if self.ENDED_BY is None:
+            return None
+        end = steps()[self.ENDED_BY]
+        named = {name: getattr(self, name, None) for name in TARGETS if name in end.model_fields}
+        return end.model_construct(**{name: value for name, value in named.items() if value is not None})
 
     def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
         """Its parts, if they are ended one by one; else none."""

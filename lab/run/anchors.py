@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from lab.client_protocol import Answer, Outcome
@@ -29,15 +30,26 @@ from lab.substrates.base import LEADER, Cluster
 POLL_S: Final = 0.005
 
 
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """A lease that was granted, on the history's clock: when it ends at the earliest, and at the latest.
+
+    ``believed_ns``: when it ends by what the lock told its client, if it told anything.
+    """
+
+    earliest_ns: int
+    latest_ns: int
+    believed_ns: int | None = None
+
+
 class Anchors:
     """Waits for anchors.
 
     Args:
         started_ns: returns when the last action was started; only what is executed after that counts.
-        leased_ns: when each client's lease was granted at the earliest, and at the latest.
+        leases: the last lease of each client.
         pending: the actions of clients that are not awaited yet.
-        ttl_ns: the lock's TTL.
-        slack_ns: how much clock drift and stamping may add to it.
+        slack_ns: how much clock drift and stamping may add to a TTL.
     """
 
     def __init__(
@@ -48,9 +60,8 @@ class Anchors:
         recorder: Recorder,
         *,
         started_ns: Callable[[], int],
-        leased_ns: Mapping[str, tuple[int, int]],
+        leases: Mapping[str, Lasting],
         pending: Mapping[str, asyncio.Task[Answer]],
-        ttl_ns: int,
         slack_ns: int,
     ) -> None:
         self._cluster = cluster
@@ -58,19 +69,22 @@ class Anchors:
         self._nemesis = nemesis
         self._recorder = recorder
         self._started_ns = started_ns
-        self._leased_ns = leased_ns
+        self._leases = leases
         self._pending = pending
-        self._ttl_ns = ttl_ns
         self._slack_ns = slack_ns
 
-    async def wait_for(self, anchor: Anchor) -> tuple[str, bool]:
-        """Wait for an anchor; return it as text, and whether it was observed in time."""
+    async def wait_for(self, anchor: Anchor, since_ns: int | None = None) -> tuple[str, bool]:
+        """Wait for an anchor; return it as text, and whether it was observed in time.
+
+        Commands that nodes execute count from ``since_ns`` on; without it from the last `start` step.
+        """
         timeout_s = anchor.within_ns / 1e9
+        since_ns = self._started_ns() if since_ns is None else since_ns
         match anchor:
             case NodesExecuted():
                 names = self._names(anchor.nodes)
                 came = await self._observer.until_executed(
-                    names, anchor.executed, self._started_ns(), timeout_s, times=anchor.times
+                    names, anchor.executed, since_ns, timeout_s, times=anchor.times
                 )
                 often = f" {anchor.times} times" if anchor.times > 1 else ""
                 return f"node {_nodes(anchor.nodes)} executed {anchor.executed}{often}", came
@@ -105,11 +119,13 @@ class Anchors:
                     lambda: self._leads(anchor), timeout_s, once=False
                 )
 
-    def instead(self, anchor: Anchor) -> str:
+    def instead(self, anchor: Anchor, since_ns: int | None = None) -> str:
         """What was observed instead of an anchor, and what to do; empty: not known."""
         if not isinstance(anchor, NodesExecuted):
             return ""
-        executed = self._observer.executed_since(self._names(anchor.nodes), self._started_ns())
+        executed = self._observer.executed_since(
+            self._names(anchor.nodes), self._started_ns() if since_ns is None else since_ns
+        )
         return executed_instead(anchor.executed, self._observer.node_key, executed)
 
     async def _leads(self, anchor: Leads) -> bool:
@@ -167,16 +183,14 @@ class Anchors:
         return True
 
     def _lasts(self, client: str) -> bool:
-        if client not in self._leased_ns:
-            return False
-        earliest_ns, _ = self._leased_ns[client]
-        return self._recorder.now_ns() < earliest_ns + self._ttl_ns - self._slack_ns
+        lease = self._leases.get(client)
+        return lease is not None and self._recorder.now_ns() < lease.earliest_ns - self._slack_ns
 
     async def _until_lease_over(self, client: str, timeout_s: float) -> bool:
-        if client not in self._leased_ns:
+        lease = self._leases.get(client)
+        if lease is None:
             return False
-        _, latest_ns = self._leased_ns[client]
-        left_s = (latest_ns + self._ttl_ns + self._slack_ns - self._recorder.now_ns()) / 1e9
+        left_s = (lease.latest_ns + self._slack_ns - self._recorder.now_ns()) / 1e9
         if left_s > timeout_s:
             await asyncio.sleep(timeout_s)
             return False

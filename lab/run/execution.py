@@ -37,6 +37,7 @@ from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
 from lab.run.steps import Player, needed_of, needs
+from lab.run.tracks import TrackPlayer
 from lab.run.workload import WorkloadPlayer
 from lab.scenario.draw import schedule
 from lab.scenario.model import Scenario
@@ -245,7 +246,10 @@ class Run:
         )
 
     async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
-        """Play the steps, or the workload with the faults that were drawn for it."""
+        """Play the steps, the tracks, or the workload with the faults that were drawn for it."""
+        if self._scenario.tracks:
+            await TrackPlayer(player, tuple(self._scenario.clients)).play(self._scenario.tracks)
+            return
         if self._scenario.workload is None:
             await player.play(self._scenario.steps)
             return
@@ -281,7 +285,7 @@ class Run:
         lock = self._scenario.lock.name
         drawn = tuple(step for fault in self._drawn for step in fault.every_step())
         service = self._scenario.cluster.service
-        steps = (*self._scenario.steps, *drawn)
+        steps = (*self._scenario.every_step, *drawn)
         self._refuse_impossible(self._scenario, steps)
         plan = ClusterPlan(
             nodes=self._scenario.cluster.node_names,
@@ -299,12 +303,12 @@ class Run:
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
         """The capabilities that the substrate must have."""
-        return needs(steps) | needed_of(self._scenario)
+        return needs(steps, self._scenario.every_anchor) | needed_of(self._scenario)
 
     def _refuse_impossible(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
         """Refuse what the substrate, or this kind of nodes, cannot do. Raises ``LabError``."""
         steps, chosen = tuple(steps), substrate(self._plan.substrate)
-        if missing := (needs(steps) | needed_of(scenario)) - chosen.capabilities:
+        if missing := (needs(steps, scenario.every_anchor) | needed_of(scenario)) - chosen.capabilities:
             raise LabError(
                 f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
                 where=self._loaded.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any, get_args
 
 from lab.client_protocol import POINTS_BEFORE_GRANT, Answer, Command, Outcome, Verb
 from lab.drivers import is_driver
@@ -13,7 +14,7 @@ from lab.faults.base import Fault
 from lab.faults.links import LinkStep
 from lab.faults.nemesis import End, Nemesis
 from lab.faults.prime import Prime
-from lab.run.anchors import Anchors
+from lab.run.anchors import Anchors, Lasting
 from lab.run.events import OnEvent, RunEvent
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
@@ -30,8 +31,20 @@ from lab.scenario.anchors import (
 )
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
-from lab.scenario.steps import Do, Finish, Say, Start, Until, Wait
-from lab.substrates.base import Capability, Client, Cluster
+from lab.scenario.steps import (
+    Acquire,
+    Do,
+    Extend,
+    Finish,
+    Operation,
+    Release,
+    Say,
+    Start,
+    Until,
+    Wait,
+    Write,
+)
+from lab.substrates.base import Capability, Cluster
 
 ACTION_TIMEOUT_S = 120.0
 WATCH_TIMEOUT_S = 10.0
@@ -47,6 +60,8 @@ VERBS: dict[str, Verb] = {
     "works": "work",
     "continues": "continue",
 }
+
+OPERATIONS: dict[str, Verb] = {verb: verb for verb in get_args(Verb)}
 
 
 class Player:
@@ -75,7 +90,8 @@ class Player:
         self._on_event = on_event
         self._commands = 0
         self._pending: dict[str, asyncio.Task[Answer]] = {}
-        self._leased_ns: dict[str, tuple[int, int]] = {}
+        self._ttl_ns, self._slack_ns = ttl_ns, slack_ns
+        self._leases: dict[str, Lasting] = {}
         self._started_ns = recorder.now_ns()
         self._anchors = Anchors(
             cluster,
@@ -83,9 +99,8 @@ class Player:
             nemesis,
             recorder,
             started_ns=lambda: self._started_ns,
-            leased_ns=self._leased_ns,
+            leases=self._leases,
             pending=self._pending,
-            ttl_ns=ttl_ns,
             slack_ns=slack_ns,
         )
         self.missed: list[str] = []
@@ -111,8 +126,8 @@ class Player:
         await asyncio.gather(*self._pending.values(), return_exceptions=True)
         await self._nemesis.abandon()
 
-    async def play_one(self, step: StepModel) -> None:
-        """Play one step to its end and report it. Raises as ``play`` does."""
+    async def play_one(self, step: StepModel) -> bool:
+        """Play one step to its end and report it; whether its receipt is there. Raises as ``play`` does."""
         match step:
             case Do():
                 for action in step.actions:
@@ -125,14 +140,17 @@ class Player:
             case Finish():
                 for client in step.clients:
                     await self._finish(client)
+            case Operation():
+                client = step.client or ""
+                await self.order(client, client, self.command_for(step))
             case Fault():
-                await self._inject(step)
+                return await self._inject(step)
             case End():
-                await self._end(step)
+                return await self._end(step)
             case Prime():
                 await self._prime(step)
             case Until():
-                await self._wait_for(step)
+                await self.observed(step.anchor)
             case Wait():
                 self._on_event(RunEvent("lab", f"waits {format_duration(step.duration_ns)}", "plain"))
                 await asyncio.sleep(step.duration_ns / 1e9)
@@ -140,8 +158,9 @@ class Player:
                 self._on_event(RunEvent("lab", step.text, "plain"))
             case _:
                 raise TypeError(f"the step {step.KEY} is neither a fault nor the end of one")
+        return True
 
-    async def _inject(self, fault: Fault) -> None:
+    async def _inject(self, fault: Fault) -> bool:
         # The action of a client that is to be killed never ends, so it is not awaited.
         left = self._pending.pop(fault.kills, None) if fault.kills is not None else None
         if before := fault.observed_before(self._cluster):
@@ -155,13 +174,15 @@ class Player:
         self._on_event(RunEvent("nemesis", f"{fault.KEY}: {words}{missing}", status))
         if after := fault.observed_after():
             await self._observer.observe(after)
+        return receipt.confirmed
 
-    async def _end(self, step: End) -> None:
+    async def _end(self, step: End) -> bool:
         words, confirmed = await self._nemesis.end(step)
         self._on_event(RunEvent("nemesis", step.SAYS.format(words), "fault" if confirmed else "fail"))
         names = step.brings_up(self._cluster)
         if names and not await self._observer.until_watching(names, WATCH_TIMEOUT_S):
             raise UnknownOutcome(f"node {', '.join(names)} was restarted and can't be watched")
+        return confirmed
 
     def _begin(self, action: Action) -> None:
         if action.client in self._pending:
@@ -169,26 +190,73 @@ class Player:
                 f"{action.client} is still busy at the step: {action}",
                 hint=f"put a step 'finish: {action.client}' before it",
             )
-        self._commands += 1
-        command = Command(self._commands, VERBS[action.verb], action.until)
-        client = self._cluster.clients[action.client]
-        self._pending[action.client] = asyncio.create_task(self._order(client, command, action))
+        command = self.command(VERBS[action.verb], until=action.until)
+        self._pending[action.client] = asyncio.create_task(
+            self.order(action.client, action.client, command, action.verb)
+        )
 
-    async def _order(self, client: Client, command: Command, action: Action) -> Answer:
-        asked_ns = self._recorder.now_ns()
-        answer = await client.order(command)
+    def command(self, verb: Verb, **about: Any) -> Command:
+        """A command with an id of its own."""
+        self._commands += 1
+        return Command(self._commands, verb, **about)
+
+    def command_for(self, step: Operation, task: int = 1) -> Command:
+        """The command for an operation of one of a client's tasks."""
+        return self.command(
+            OPERATIONS[step.KEY],
+            task=task,
+            key=step.key,
+            ttl_ns=step.ttl_ns if isinstance(step, Acquire | Extend) else None,
+            again=isinstance(step, Release) and step.again,
+            if_checked=isinstance(step, Write) and step.if_checked,
+        )
+
+    async def order(self, track: str, name: str, command: Command, verb: str = "") -> Answer:
+        """Give a client a command, wait for its answer, and report it.
+
+        Args:
+            track: whose lease it is that the command may be about.
+            name: the client.
+            command: what it is to do.
+            verb: the command as a sentence says it.
+        """
+        asked_ns = self.now_ns()
+        answer = await self._cluster.clients[name].order(command)
         # Its lease was granted between these two instants, so each of them is on one safe side.
         granted = answer.outcome is Outcome.OK or (
             answer.outcome is Outcome.HELD and answer.text not in POINTS_BEFORE_GRANT
         )
         if granted and command.verb in ("acquire", "extend", "work"):
-            self._leased_ns[client.name] = asked_ns, self._recorder.now_ns()
+            ttl_ns, now_ns = command.ttl_ns or self._ttl_ns, self.now_ns()
+            believed_ns = None if answer.believed_ns is None else now_ns + answer.believed_ns
+            self._leases[track] = Lasting(asked_ns + ttl_ns, now_ns + ttl_ns, believed_ns)
         text = f"waits at the point {answer.text!r}" if answer.outcome is Outcome.HELD else answer.text
-        skipped = f"{action.verb}: skipped, since it {text}" if answer.outcome is Outcome.SKIPPED else text
+        skipped = f"{verb or command.verb}: skipped, since it {text}"
+        text = skipped if answer.outcome is Outcome.SKIPPED else text
         self._on_event(
-            RunEvent(client.name, skipped, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
+            RunEvent(track, text, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
         )
         return answer
+
+    async def cancel(self, name: str, command: Command) -> None:
+        """Let a client cancel a command that it carries out, if it has not ended yet."""
+        self._on_event(RunEvent(name, f"cancels its {command.verb}", "plain"))
+        await self._cluster.clients[name].send(Command(command.id, "cancel"))
+
+    async def lease_over(self, track: str, *, believed: bool) -> None:
+        """Wait until the lease of a track is over, by what its client was told or for certain."""
+        while (left_ns := self._over_ns(track, believed=believed) - self.now_ns()) > 0:
+            await asyncio.sleep(left_ns / 1e9)
+
+    def _over_ns(self, track: str, *, believed: bool) -> int:
+        lease = self._leases[track]
+        if believed and lease.believed_ns is not None:
+            return lease.believed_ns
+        return lease.latest_ns + self._slack_ns
+
+    def now_ns(self) -> int:
+        """The time on the history's clock."""
+        return self._recorder.now_ns()
 
     async def _finish(self, client: str) -> None:
         task = self._pending.pop(client, None)
@@ -200,30 +268,30 @@ class Player:
         except TimeoutError as error:
             raise UnknownOutcome(f"{client} did not finish within {ACTION_TIMEOUT_S:.0f} s") from error
 
-    async def _wait_for(self, step: Until) -> None:
-        words, observed = await self._anchors.wait_for(step.anchor)
-        if isinstance(step.anchor, ClientAt) and observed:
-            self._pending.pop(step.anchor.client)  # it waits at its point, so there is nothing to finish
+    async def observed(self, anchor: Anchor, since_ns: int | None = None) -> bool:
+        """Wait for an anchor and report it; whether it was observed. If not, the run is unknown."""
+        words, observed = await self._anchors.wait_for(anchor, since_ns)
+        if isinstance(anchor, ClientAt) and observed:
+            self._pending.pop(anchor.client)  # it waits at its point, so there is nothing to finish
         if observed:
             self._on_event(RunEvent("lab", f"observed: {words}", "plain"))
         else:
-            waited = (
-                "" if _is_checked_once(step.anchor) else f": not within {step.anchor.within_ns / 1e9:g} s"
-            )
-            instead = self._anchors.instead(step.anchor)
-            self._miss(f"{words}{waited}" + (f"; {instead}" if instead else ""))
+            waited = "" if _is_checked_once(anchor) else f": not within {anchor.within_ns / 1e9:g} s"
+            instead = self._anchors.instead(anchor, since_ns)
+            self.miss(f"{words}{waited}" + (f"; {instead}" if instead else ""))
+        return observed
 
     async def _prime(self, step: Prime) -> None:
         receipt = await step.prime(self._cluster)
         names = list(receipt.evidence)
         words = f"node {', '.join(names)} just past a sync to disk"
         if not receipt.confirmed:
-            self._miss(f"{words}: {receipt.evidence}")
+            self.miss(f"{words}: {receipt.evidence}")
             return
         self._recorder.write("lab", "ok", "prime", targets=names, receipt=dict(receipt.evidence))
         self._on_event(RunEvent("lab", f"brings {words}", "plain"))
 
-    def _miss(self, error: str) -> None:
+    def miss(self, error: str) -> None:
         """Record that an anchor was not observed, which makes the run unknown."""
         self.missed.append(error)
         self._recorder.write("lab", "fail", "anchor", error=error)
@@ -237,13 +305,14 @@ def _is_checked_once(anchor: Anchor) -> bool:
     return False
 
 
-def needs(played: Iterable[StepModel]) -> frozenset[Capability]:
-    """The capabilities that a substrate must have for these steps."""
+def needs(played: Iterable[StepModel], awaited: Iterable[Anchor] = ()) -> frozenset[Capability]:
+    """The capabilities that a substrate must have for these steps, and for the anchors of triggers."""
     steps = tuple(played)
+    anchors = (*awaited, *(step.anchor for step in steps if isinstance(step, Until)))
     needed = {step.needs for step in steps if isinstance(step, Fault)}
-    if any(isinstance(step, Prime) or _reads_disks(step) for step in steps):
+    if any(isinstance(step, Prime) for step in steps) or any(isinstance(one, Synced) for one in anchors):
         needed.add(Capability.POWER_CUTS)
-    if any(isinstance(step, Until) and isinstance(step.anchor, ON_KEYS) for step in steps):
+    if any(isinstance(one, ON_KEYS) for one in anchors):
         needed.add(Capability.WATCH_KEYS)
     return frozenset(needed)
 
@@ -253,10 +322,6 @@ def needed_of(scenario: Scenario) -> frozenset[Capability]:
     driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
     others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
     copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
-    apart = any(isinstance(step, LinkStep) and step.node for step in scenario.steps)
+    apart = any(isinstance(step, LinkStep) and step.node for step in scenario.every_step)
     peers = {Capability.CUT_PEERS} if others and apart else set()
     return frozenset(driver | others | copies | peers)
-
-
-def _reads_disks(step: StepModel) -> bool:
-    return isinstance(step, Until) and isinstance(step.anchor, Synced)

@@ -16,7 +16,7 @@ from lab.scenario.actions import Action
 from lab.scenario.anchors import ClientAt, Leads, NodesExecuted, NodesUp, Replicated, Synced
 from lab.scenario.problems import Loc, problem
 from lab.scenario.step_base import StepModel
-from lab.scenario.steps import Do, Finish, Start, Until
+from lab.scenario.steps import Do, Finish, Operation, Start, Until
 from lab.scenario.types import Nodes
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def _in_step(step: StepModel, state: StepState) -> Iterator[Found]:
                 state.busy.discard(client)
         case Until():
             yield from _in_until(step, state)
+        case Operation():
+            yield from _in_operation(step, state)
         case _:
             yield from step.impossible(state)
 
@@ -120,6 +122,21 @@ def _in_action(action: Action, loc: Loc, state: StepState, *, awaited: bool) -> 
         yield loc, problem(f"{client} waits at no pause point", f'"{client} works until …" before it')
     if action.verb in ("works", "continues"):
         (state.stopped.add if action.until is not None else state.stopped.discard)(client)
+
+
+def _in_operation(step: Operation, state: StepState) -> Iterator[Found]:
+    if step.client is None:
+        yield (), problem(f"it does not say who {step.KEY}s", "client: one of the scenario's clients")
+    for word in ("cancel", "insist_ns"):
+        if getattr(step, word, None) is not None:
+            name = word.removesuffix("_ns")
+            yield (
+                (name,),
+                problem(f"{name} is there in a list of steps", "tracks, where actions go on beside it"),
+            )
+    if step.client in state.dead | state.busy | state.paused:
+        expected = "a client that is free: alive, not paused, not busy"
+        yield ("client",), problem(f"{step.client} can't {step.KEY} now", expected)
 
 
 def _in_finish(client: str, loc: Loc, state: StepState) -> Iterator[Found]:

@@ -20,16 +20,20 @@ from pydantic import (
 )
 
 from lab.durations import UNITS_NS
+from lab.scenario.anchors import Anchor
 from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.outcomes import Operations, unfit
 from lab.scenario.problems import Loc, choice, kind, problem, problems, shown, unknown_word
-from lab.scenario.steps import AnyStep, references
+from lab.scenario.step_base import StepModel
+from lab.scenario.steps import AnyStep, Operation, Until, references
+from lab.scenario.tracks import Timed, Tracks, misfits
 from lab.scenario.types import (
     NODE_NAMES,
     Bool,
     DeclaredClient,
     DurationNs,
     Int,
+    KeyName,
     Model,
     Nodes,
     PositiveNs,
@@ -70,7 +74,6 @@ FindingName = Literal[
 """What the checker can find in a history."""
 
 _PORT_MIN, _PORT_END = 1024, 65536
-_KEY_LENGTH_MAX = 256
 _OPTION_NAME = r"[a-z][a-z0-9_]{0,63}"
 
 
@@ -92,12 +95,6 @@ def _option_name(name: str) -> str:
     if not re.fullmatch(_OPTION_NAME, name):
         raise problem(f"{shown(name)} can't name an option", "small letters, digits and underscores")
     return name
-
-
-def _key(key: str) -> str:
-    if not key or len(key) > _KEY_LENGTH_MAX or not key.isprintable() or " " in key:
-        raise problem(f"{shown(key)} can't be a key", f"1 to {_KEY_LENGTH_MAX} characters and no spaces")
-    return key
 
 
 NodeLetter = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Z]$"})]
@@ -123,7 +120,7 @@ def _closed(schema: dict[str, Any]) -> None:
 
 def _steps_or_workload(schema: dict[str, Any]) -> None:
     """Says in the JSON schema what `_has_steps_or_workload` checks."""
-    schema["oneOf"] = [{"required": ["steps"]}, {"required": ["workload"]}]
+    schema["oneOf"] = [{"required": [word]} for word in ("steps", "tracks", "workload")]
 
 
 class Cluster(Model):
@@ -272,10 +269,12 @@ class Scenario(Model):
     """The store."""
     clients: Annotated[Mapping[DeclaredClient, Client], Field(min_length=1, json_schema_extra=_or_list)]
     """The clients: a list of names, or a mapping from names to how they behave."""
-    key: Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": r"^\S+$"})] = "resource"
+    key: KeyName = "resource"
     """The key of the lock, and the name of the resource."""
     steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)] = ()
-    """What happens, in order; either this or a workload."""
+    """What happens, in order: the short form; either this, or tracks, or a workload."""
+    tracks: Annotated[Tracks, Field(json_schema_extra=_closed)] = Field(default_factory=dict)
+    """What happens, in the long form: tracks of actions, each of which waits for an event."""
     workload: Workload | None = None
     """What the clients do on their own, instead of steps."""
     faults: tuple[FaultPlan, ...] = ()
@@ -327,6 +326,15 @@ class Scenario(Model):
             raise problems(cls.__name__, found)
         return steps
 
+    @field_validator("tracks", mode="after")
+    @classmethod
+    def _tracks_fit(cls, tracks: Tracks, info: ValidationInfo) -> Tracks:
+        if not {"clients", "cluster"} <= info.data.keys():
+            return tracks  # these have errors of their own
+        if found := list(misfits(tracks, tuple(info.data["clients"]), info.data["cluster"].node_names)):
+            raise problems(cls.__name__, found)
+        return tracks
+
     @field_validator("faults", mode="after")
     @classmethod
     def _targets_exist(cls, plans: tuple[FaultPlan, ...], info: ValidationInfo) -> tuple[FaultPlan, ...]:
@@ -346,9 +354,10 @@ class Scenario(Model):
 
     @model_validator(mode="after")
     def _has_steps_or_workload(self) -> Self:
-        if bool(self.steps) == (self.workload is not None):
-            seen = "both steps and a workload are" if self.steps else "neither steps nor a workload is"
-            raise problem(f"{seen} there", "one of them: steps, or a workload")
+        given = [word for word in ("steps", "tracks", "workload") if getattr(self, word)]
+        if len(given) != 1:
+            seen = f"{' and '.join(given)} are" if given else "neither steps nor tracks nor a workload is"
+            raise problem(f"{seen} there", "one of them: steps, tracks, or a workload")
         if self.faults and self.workload is None:
             raise problem("faults are drawn during a workload only", "a workload, or faults as steps")
         return self
@@ -356,12 +365,31 @@ class Scenario(Model):
     @model_serializer(mode="wrap")
     def _without_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         dumped: dict[str, Any] = handler(self)
-        return {k: v for k, v in dumped.items() if v or k not in ("steps", "workload", "faults")}
+        return {k: v for k, v in dumped.items() if v or k not in ("steps", "tracks", "workload", "faults")}
+
+    @property
+    def every_step(self) -> tuple[StepModel, ...]:
+        """All steps, or the actions of all tracks."""
+        return self.steps or tuple(one.step for one in self.every_timed)
+
+    @property
+    def every_timed(self) -> tuple[Timed, ...]:
+        """All actions of all tracks, with their triggers."""
+        return tuple(one for timed in self.tracks.values() for one in timed)
+
+    @property
+    def every_anchor(self) -> tuple[Anchor, ...]:
+        """All events on nodes that something waits for."""
+        awaited = (step.anchor for step in self.steps if isinstance(step, Until))
+        return (*awaited, *(anchor for one in self.every_timed for anchor in one.anchors))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the run: one with steps, or all of a workload."""
-        return (self.key,) if self.workload is None else self.workload.key_names(self.key)
+        """The keys of the run: that of the lock, the others that its clients name, or all of a workload."""
+        if self.workload is not None:
+            return self.workload.key_names(self.key)
+        named = (step.key for step in self.every_step if isinstance(step, Operation) and step.key is not None)
+        return tuple(dict.fromkeys((self.key, *named)))
 
     def resolve(self, nodes: Nodes) -> tuple[str, ...]:
         """The names of a set of nodes: "all" written out."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, Tag
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
 
 from lab.scenario.actions import Action
 from lab.scenario.anchors import AnyAnchor
 from lab.scenario.problems import Loc, choice, kind, nearest, problem, shown
 from lab.scenario.registry import FromRegistry, steps
 from lab.scenario.step_base import Series, Sole, StepModel
-from lab.scenario.types import ClientName, PositiveNs, Refers, Text
+from lab.scenario.triggers import Trigger
+from lab.scenario.types import Bool, ClientName, KeyName, PositiveNs, Refers, Text
 
 
 class Do(Series):
@@ -84,6 +85,93 @@ class Say(Sole):
 
     text: Text
     """The sentence."""
+
+
+class Operation(StepModel):
+    """One operation of a client, in the long form: it says what a sentence of `do` can't."""
+
+    client: ClientName | None = None
+    """The client; left out in a track of its own."""
+    key: KeyName | None = None
+    """The lock's key, if it is not that of the scenario: a second lock of the same lock object."""
+    cancel: Trigger | None = None
+    """When the client cancels it, if it has not ended by then; a time counts from the call."""
+
+    def pack(self, fields: dict[str, Any]) -> Any:
+        """The body without what is as usual."""
+        return {word: value for word, value in fields.items() if value not in (None, False)}
+
+
+class Acquire(Operation):
+    """Ask for the lock."""
+
+    KEY: ClassVar[str] = "acquire"
+    EXAMPLE: ClassVar[str] = "{ttl: 2s}"
+
+    ttl_ns: PositiveNs | None = Field(default=None, alias="ttl")
+    """The lease that it asks for, if it is not the scenario's."""
+    insist_ns: PositiveNs | None = Field(default=None, alias="insist")
+    """For how long it asks again, `pause` after each refusal, until it is granted."""
+    pause_ns: PositiveNs | None = Field(default=None, alias="pause")
+    """How long it waits before it asks again; 800ms without it."""
+
+
+class Extend(Operation):
+    """Extend the lease."""
+
+    KEY: ClassVar[str] = "extend"
+    EXAMPLE: ClassVar[str] = "{ttl: 2s}"
+
+    ttl_ns: PositiveNs | None = Field(default=None, alias="ttl")
+    """The lease that it asks for, if it is not the scenario's."""
+
+
+class Release(Operation):
+    """Release the lease."""
+
+    KEY: ClassVar[str] = "release"
+    EXAMPLE: ClassVar[str] = "{again: true}"
+
+    again: Bool = False
+    """Release the lease that was released last, once more."""
+
+
+class Read(Operation):
+    """Read the resource, as every holder does before it writes."""
+
+    KEY: ClassVar[str] = "read"
+    EXAMPLE: ClassVar[str] = "{at: {bob: refused}}"
+
+
+class Check(Operation):
+    """Ask the lock whether the lease still lasts."""
+
+    KEY: ClassVar[str] = "check"
+    EXAMPLE: ClassVar[str] = "{at: {bob: refused}}"
+
+
+class Write(Operation):
+    """Write the resource."""
+
+    KEY: ClassVar[str] = "write"
+    EXAMPLE: ClassVar[str] = "{if_checked: true}"
+
+    if_checked: Bool = False
+    """Leave it out if the last check or read under this lease did not succeed."""
+
+
+class Close(Operation):
+    """Close the client's lock object."""
+
+    KEY: ClassVar[str] = "close"
+    EXAMPLE: ClassVar[str] = "{at: {alice: granted}}"
+
+
+class Open(Operation):
+    """Open the client's lock object again."""
+
+    KEY: ClassVar[str] = "open"
+    EXAMPLE: ClassVar[str] = "{at: 1s}"
 
 
 def _checked(value: Any) -> Any:

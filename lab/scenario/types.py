@@ -175,6 +175,18 @@ def _declared_name(name: str) -> str:
 Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", "pattern": r"\S"})]
 """A text with something in it."""
 
+KEY_LENGTH_MAX: Final = 256
+
+
+def _key(key: str) -> str:
+    if not key or len(key) > KEY_LENGTH_MAX or not key.isprintable() or " " in key:
+        raise problem(f"{shown(key)} can't be a key", f"1 to {KEY_LENGTH_MAX} characters and no spaces")
+    return key
+
+
+KeyName = Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": r"^\S+$"})]
+"""The key of a lock on its nodes."""
+
 Int = Annotated[int, Strict()]
 """A whole number; no text or boolean is converted."""
 

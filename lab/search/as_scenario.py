@@ -1,17 +1,15 @@
-"""From a trial to a scenario: the same in directed steps, which every substrate can play.
+"""From a trial to a scenario: its operations and faults as tracks, which every substrate can play.
 
-The trial is run once more, and what its finding needs becomes steps, in their order. A step follows the one
-before it; where a lease had to run out first, or a client waited for longer than means nothing, so it does in
-the scenario. What cannot be said in one way for certain (how far an operation was when a fault struck) is
-said in several: ``candidate_scenarios``, the likeliest first. Which of them reproduces the finding is seen by
-replaying.
+The trial is run once more, and what its finding needs is written down in the order in which it happened.
+What begins later than something else waits for that: a client's next operation for the end of its last one,
+or of another's; a fault for an operation that it came after, or, in the middle of one, for what nodes had
+executed of it. So the order stays that of the trial where calls take longer, as they do on real servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import structs
@@ -20,212 +18,265 @@ from pydantic import ValidationError
 from lab.durations import UNITS_NS, format_duration
 from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
-from lab.search.actor import unavailable_ns
+from lab.search.actor import KEY, unavailable_ns
 from lab.search.guard import CANCELLED
-from lab.search.placing import PLACINGS, Operation, Placed, operations_of, placed
+from lab.search.placing import Operation, Placed, operations_of, placed
 from lab.search.relevant import NotExpressible, Proven, relevant
-from lab.search.runner import Event, Outcome, Wire, run_trial
-from lab.search.schedule import end_of, step_of
-from lab.search.sentences import VERBS, end_words, fault_words, outcome_words
-from lab.search.trial import LINK_KINDS, Fault, Trial
+from lab.search.runner import Event, Wire, run_trial
+from lab.search.schedule import step_of
+from lab.search.sentences import end_words, fault_words, outcome_words
+from lab.search.trial import Fault, Trial
 
-Step = dict[str, Any]
+Body = dict[str, Any]
 
 MS_NS: Final = UNITS_NS["ms"]
 PLAINLY_NS: Final = 250 * MS_NS
 """A wait that is shorter than this, and than a tenth of the TTL, means nothing."""
 IN_FLIGHT_NS: Final = 20 * MS_NS
 """The same while an operation goes on, whose time-outs decide what comes of it."""
+ACTIONS: Final[dict[str, str]] = {"held": "check"}
+"""Operations of a history that actions call otherwise."""
+FAULTS: Final = "faults"
 
 
 @dataclass
-class _StepWriter:
-    """Writes steps and sentences while it goes through the events of a trial."""
+class _Written:
+    """Tracks, while the events of a trial are gone through."""
 
     trial: Trial
-    timed: bool
-    """Whether time simply passes where a lease runs out, too."""
-    steps: list[Step] = field(default_factory=list)
+    tracks: dict[str, list[Body]] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
-    leases_ns: dict[str, int] = field(default_factory=dict)
-    over: set[str] = field(default_factory=set)
-    started: dict[str, Operation] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
-    killed: set[str] = field(default_factory=set)
-    troubled: set[str] = field(default_factory=set)
-    """Clients with links that are not whole."""
-    released: set[str] = field(default_factory=set)
+    last: Body = field(default_factory=lambda: {"start": "0s"})
+    """The trigger of the latest event."""
     last_ns: int = 0
-    waited_ns: int = 0
-    """What has passed without a step, since it was too short to mean anything."""
+    latest_of: str = ""
+    """The track whose action's end that event is."""
+    leases_ns: dict[str, int] = field(default_factory=dict)
+    """When the leases end that are counted on, by client."""
+    seen: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """How often each event of a track has come."""
+    calls: dict[int, Body] = field(default_factory=dict)
+    """By operation, the trigger of its call."""
+    under_way: dict[str, Operation] = field(default_factory=dict)
+    struck: dict[str, Body] = field(default_factory=dict)
+    """By its id, the body of a fault that lasts."""
+    released: set[str] = field(default_factory=set)
+    killed: set[str] = field(default_factory=set)
 
     def show_that_it_works(self, events: list[Event]) -> None:
-        """Where nobody is granted the lock: let somebody have it first, else nothing is proved."""
+        """Where no client is granted the lock: let one have it first, else nothing is proved."""
         if not any(event["f"] == "acquire" and event["type"] == "ok" for event in events):
             client = next(event["client"] for event in events if "client" in event)
-            self.steps.append({"do": [f"{client} acquires", f"{client} releases"]})
+            for action in ("acquire", "release"):
+                self._append(client, action, {})
+                self._happened(client, action, "invoke")
+                self._happened(client, action, "ok")
+            self.last = self._trigger(client, "release", "ok")
+            self.latest_of = client
             self.sentences.append(f"{client.capitalize()} gets the lock, and releases it.")
 
-    def passes(self, time_ns: int) -> None:
-        """Let time pass, if it matters: until a lease is over, or simply for so long."""
-        self.waited_ns += max(0, time_ns - self.last_ns)
-        self.last_ns = max(self.last_ns, time_ns)
-        ended = [
-            name for name, until_ns in self.leases_ns.items() if until_ns <= time_ns and name not in self.over
-        ]
-        for name in ended:
-            self.over.add(name)
-            self.sentences.append(f"{name.capitalize()}'s lease runs out.")
-            if not self.timed:
-                within = format_duration(2 * self.trial.ttl_ns + 5 * UNITS_NS["s"])
-                self.steps.append({"until": {"lease": name, "over": True, "within": within}})
-        plainly_ns, unit_ns = min(PLAINLY_NS, self.trial.ttl_ns // 10), 100 * MS_NS
-        if self.started:
-            plainly_ns = min(plainly_ns, IN_FLIGHT_NS)
-        if self.started or plainly_ns < unit_ns:
-            unit_ns = 10 * MS_NS
-        if (self.timed or not ended) and self.waited_ns >= max(plainly_ns, MS_NS):
-            rounded_ns = -(-self.waited_ns // unit_ns) * unit_ns
-            self.steps.append({"wait": format_duration(rounded_ns)})
-            self.waited_ns = 0
-        elif ended:
-            self.waited_ns = 0
-
-    def act(self, event: Event, operation: Operation, nodes: list[str] | None, *, alone: bool) -> None:
-        """A client's operation, of which this is the call or the completion."""
-        client, f = event["client"], event["f"]
-        if client in self.killed:
-            return
-        if event["type"] == "invoke":
-            self._refuse_twice(event)
-            sentence = f"{client} {VERBS[f]}"
-            self.steps.append({"do": [sentence]} if alone else {"start": sentence})
-            if not alone:
-                self.started[client] = operation
-            return
-        if str(event.get("error")).endswith(CANCELLED):
-            raise NotExpressible(f"{client}'s acquire is cancelled, and no step cancels one")
-        self.last_ns = max(self.last_ns, event["time_ns"])
-        if self.started.pop(client, None) is not None:
-            self.steps.append({"finish": [client]})
-        self.sentences.append(outcome_words(event, nodes))
-        if f in ("acquire", "extend") and event["type"] == "ok":
-            self.leases_ns[client] = event["time_ns"] + self.trial.ttl_ns
-            self.over.discard(client)
-        elif f == "release":
+    def call(self, event: Event, operation: Operation) -> None:
+        """An operation is called."""
+        client, action = event["client"], ACTIONS.get(event["f"], str(event["f"]))
+        body: Body = {}
+        if event.get("key", KEY) != KEY:
+            body["key"] = event["key"].replace(" ", "-")
+        if event["f"] in ("acquire", "extend") and event["ttl_ns"] != self.trial.ttl_ns:
+            body["ttl"] = format_duration(event["ttl_ns"])
+        if event["f"] == "release":
+            if event["grant_id"] in self.released:
+                body["again"] = True
+            self.released.add(event["grant_id"])
             self.leases_ns.pop(client, None)
+        if operation.end is not None and str(operation.end.get("error")).endswith(CANCELLED):
+            body["cancel"] = self._cancel(operation, action)
+        trigger = self._after_another(operation) or self._since(event["time_ns"], client)
+        self._append(client, action, body | ({} if trigger is None else {"at": trigger}))
+        self._happened(client, action, "invoke")
+        self.calls[id(operation)] = self._trigger(client, action, "invoke")
+        self.under_way[client] = operation
 
-    def _refuse_twice(self, event: Event) -> None:
-        if event["f"] != "release":
-            return
-        if event["grant_id"] in self.released:
-            raise NotExpressible(f"{event['client']} releases one grant twice, and no step does that")
-        self.released.add(event["grant_id"])
+    def _after_another(self, operation: Operation) -> Body | None:
+        """The end of another client's operation that was called just before: in a trial it came first."""
+        for other in self.under_way.values():
+            if other.client == operation.client or other.end is None:
+                continue
+            if other.end["time_ns"] - other.call_ns < IN_FLIGHT_NS:
+                action, outcome = ACTIONS.get(other.f, other.f), other.end["type"]
+                times = self.seen[other.client, action, outcome] + 1
+                return {other.client: f"{action} {outcome}"} | ({"nth": times} if times > 1 else {})
+        return None
+
+    def _cancel(self, operation: Operation, action: str) -> Any:
+        """When an operation is cancelled: after a time, or once nodes have executed what they had by then.
+
+        If it was cancelled on its way, the network holds what comes next: a cancellation takes its time too.
+        """
+        assert operation.end is not None
+        client, lasted_ns = operation.client, operation.end["time_ns"] - operation.call_ns
+        if lasted_ns >= IN_FLIGHT_NS:
+            return format_duration(lasted_ns)
+        seen = operation.seen_by(operation.end["time_ns"])
+        times = {event: self.seen[client, action, event] + 1 for event in ("invoke", "info")}
+        begins, ends = (
+            {client: f"{action} {event}"} | ({"nth": nth} if nth > 1 else {}) for event, nth in times.items()
+        )
+        hold = {
+            "client": client,
+            "nodes": list(self.trial.node_names),
+            "direction": "requests" if seen is None else "replies",
+            "at": begins,
+            "until": ends,
+        }
+        self._append(FAULTS, "hold", hold)
+        for event in ("invoke", "ok"):
+            self._happened(FAULTS, "hold", event)
+            self._happened(FAULTS, "heal", event)
+        if seen is None:
+            return format_duration(lasted_ns)
+        command, nodes = seen
+        return {"nodes": list(nodes), "executed": command}
+
+    def completion(self, event: Event, nodes: list[str] | None) -> None:
+        """An operation has ended."""
+        client, action = event["client"], ACTIONS.get(event["f"], str(event["f"]))
+        outcome = event["type"]
+        if event["f"] == "held" and event.get("value") == "no":
+            outcome = "fail"
+        self._happened(client, action, outcome)
+        self._came(self._trigger(client, action, outcome), event["time_ns"], client)
+        self.under_way.pop(client, None)
+        self.sentences.append(outcome_words(event, nodes))
+        if event["f"] in ("acquire", "extend") and event["type"] == "ok":
+            self.leases_ns[client] = event["time_ns"] + event.get("ttl_ns", self.trial.ttl_ns)
 
     def strike(self, each: Placed) -> None:
         """A fault, or its end."""
         fault = each.fault
         assert fault is not None
-        if fault.client in self.killed and not (fault.kind == "jump" or fault.kind == "drift"):
+        time_ns = each.event["time_ns"]
+        fault_id = each.event.get("heals") or each.event["fault_id"]
+        if not each.begins:
+            self._end(each, fault_id)
+            return
+        if fault.client in self.killed and fault.kind not in ("jump", "drift"):
             return
         if fault.kind == "power_cut" and self.trial.persistence == "none":
             fault = structs.replace(fault, kind="crash")  # which is all there is to lose
-        elif fault.kind == "power_cut" and each.begins and self.trial.persistence == "aof-everysec":
-            self._prime(fault)
-        if each.waits_ns:
-            self.steps.append({"wait": format_duration(each.waits_ns)})
-        step = step_of(fault) if each.begins else end_of(fault)
-        self.steps.append(step.model_dump(mode="json", exclude_none=True))
-        self.sentences.append(fault_words(fault) if each.begins else end_words(fault))
-        if fault.kind == "pause":
-            (self.paused.add if each.begins else self.paused.discard)(fault.client)
-        if fault.kind in LINK_KINDS:
-            (self.troubled.add if each.begins else self.troubled.discard)(fault.client)
+        trigger: Any = self._in_the_middle(each) or self._since(time_ns, "")
+        if fault.kind == "power_cut" and self.trial.persistence == "aof-everysec":
+            trigger = self._prime(fault, trigger)
+        step = step_of(fault).model_dump(mode="json", exclude_none=True)
+        ((key, body),) = step.items()
+        self._append(FAULTS, key, body | ({} if trigger is None else {"at": trigger}))
+        self.struck[fault_id] = self.tracks[FAULTS][-1][key]
+        self._happened(FAULTS, key, "invoke")
+        self._happened(FAULTS, key, "ok")
+        self._came(self._trigger(FAULTS, key, "ok"), time_ns, "")
+        self.sentences.append(fault_words(fault))
         if fault.kind == "client_crash":
             self.killed.add(fault.client)
-            self.started.pop(fault.client, None)
-            if self.troubled == {fault.client}:  # else what it sent might seem to be on its way still
-                self.troubled.clear()
-                self.steps.append({"heal": "all"})
+            self.under_way.pop(fault.client, None)
+            for body in self.struck.values():  # else what it sent might seem to be on its way still
+                if body.get("client") == fault.client and "nodes" in body:
+                    body.setdefault("until", dict(self.last))
 
-    def anchor(self, each: Placed) -> None:
-        """Wait until nodes have executed what they had executed of the operation under way."""
-        if each.since is None or each.since is not next(reversed(self.started.values()), None):
+    def _end(self, each: Placed, fault_id: str) -> None:
+        fault, time_ns = each.fault, each.event["time_ns"]
+        assert fault is not None
+        body = self.struck.pop(fault_id, None)
+        ending = step_of(fault).ENDED_BY
+        if body is None or ending is None:
             return
+        if each.waits_ns and fault.client in self.under_way:  # until what was called has been sent
+            call = self.calls[id(self.under_way[fault.client])]
+            body["until"] = call | {"after": format_duration(each.waits_ns)}
+        else:
+            body["until"] = self._since(time_ns, FAULTS) or format_duration(0)
+        self._happened(FAULTS, ending, "invoke")
+        self._happened(FAULTS, ending, "ok")
+        self._came(self._trigger(FAULTS, ending, "ok"), time_ns, "")
+        self.sentences.append(end_words(fault))
+
+    def _in_the_middle(self, each: Placed) -> Body | None:
+        """The trigger of a fault that strikes while an operation is on its way, and how far that was."""
+        if each.since is None or id(each.since) not in self.calls:
+            return None
+        trigger = dict(self.calls[id(each.since)])
         seen = each.since.seen_by(each.seen_ns)
         if seen is not None:
             command, nodes = seen
-            anchor = {"until": {"nodes": list(nodes), "executed": command}}
-            begun = max(at for at, step in enumerate(self.steps) if "start" in step)
-            if anchor not in self.steps[begun:]:
-                self.steps.append(anchor)
+            trigger |= {"nodes": list(nodes), "executed": command}
+        after_ns = each.waits_ns
+        lasted_ns = each.event["time_ns"] - each.since.call_ns
+        if lasted_ns >= IN_FLIGHT_NS:
+            after_ns = max(after_ns, lasted_ns)
+            trigger = dict(self.calls[id(each.since)])
+        return trigger | ({"after": format_duration(after_ns)} if after_ns else {})
+
+    def _prime(self, fault: Fault, trigger: Any) -> Any:
+        """What is lost in a power cut must be written, and not yet synced: see to both."""
+        nodes = list(fault.nodes)
+        for actions in self.tracks.values():
+            at = max((at for at, one in enumerate(actions) if "acquire" in one), default=None)
+            if at is not None:
+                actions.insert(at, {"prime": {"nodes": nodes, **_moved(actions[at]["acquire"])}})
+        own = trigger if isinstance(trigger, dict) else {}
+        return {word: value for word, value in own.items() if word not in ("nodes", "executed", "after")} | {
+            "nodes": nodes,
+            "synced": False,
+        }
 
     def end(self) -> None:
-        """Let go on who stands still in the middle of an operation: a scenario waits for its end."""
-        self.steps += [{"resume": {"client": client}} for client in sorted(self.paused & self.started.keys())]
+        """Let go on who stands still in the middle of an operation: a run waits for its end."""
+        for body in self.struck.values():
+            if body.get("client") in self.under_way:
+                body["until"] = dict(self.last)
 
-    def _prime(self, fault: Fault) -> None:
-        """What is lost in a power cut must be written, and not yet synced: see to both."""
-        acquires = [at for at, step in enumerate(self.steps) if _begins_acquire(step)]
-        nodes = list(fault.nodes)
-        if acquires:
-            self.steps.insert(acquires[-1], {"prime": {"nodes": nodes}})
-            self.steps.append({"until": {"nodes": nodes, "synced": False}})
+    def _since(self, time_ns: int, track: str) -> Any:
+        """The trigger of what happens now; None: it follows the end of the action before in its track."""
+        after_ns = time_ns - self.last_ns
+        ended = [name for name, ns in self.leases_ns.items() if self.last_ns < ns <= time_ns]
+        if ended:
+            last = max(ended, key=self.leases_ns.__getitem__)
+            after_ns = time_ns - self.leases_ns[last]
+            reference: Body = {last: "lease over"}
+            for name in ended:
+                self.sentences.append(f"{name.capitalize()}'s lease runs out.")
+                del self.leases_ns[name]
+        else:
+            reference = dict(self.last)
+        plainly_ns = min(PLAINLY_NS, self.trial.ttl_ns // 10)
+        if self.under_way:
+            plainly_ns = min(plainly_ns, IN_FLIGHT_NS)
+        after = {"after": format_duration(after_ns)} if after_ns >= plainly_ns else {}
+        if "start" in reference:
+            return {"start": after["after"]} if after else None
+        if track == self.latest_of and not ended and track:
+            return after["after"] if after else None
+        return reference | after
 
+    def _came(self, trigger: Body, time_ns: int, track: str) -> None:
+        self.last, self.last_ns, self.latest_of = trigger, max(time_ns, self.last_ns), track
 
-def _begins_acquire(step: Step) -> bool:
-    words = step.get("do", [step.get("start", "")])
-    return any(str(word).endswith("acquires") for word in words)
+    def _append(self, track: str, action: str, body: Body) -> None:
+        self.tracks.setdefault(track, []).append({action: body})
 
+    def _happened(self, track: str, action: str, outcome: str) -> None:
+        self.seen[track, action, outcome] += 1
 
-def _written(
-    outcome: Outcome,
-    proven: Proven,
-    operations: dict[int, Operation],
-    in_order: list[Placed],
-    *,
-    timed: bool,
-) -> _StepWriter:
-    writer = _StepWriter(outcome.trial, timed, last_ns=in_order[0].event["time_ns"] if in_order else 0)
-    writer.show_that_it_works(proven.events)
-    crashed = {each.fault.client for each in in_order if each.fault and each.fault.kind == "client_crash"}
-    for at, each in enumerate(in_order):
-        event = each.event
-        if each.fault is not None:
-            writer.anchor(each)
-            writer.passes(event["time_ns"])
-            writer.strike(each)
-            continue
-        operation = operations[id(event)]
-        if event is operation.call:
-            cut_short = operation.end is None
-            if cut_short and not (operation.executed or operation.client in crashed):
-                continue  # it came to nothing before the finding
-            writer.passes(event["time_ns"])
-        writer.act(event, operation, event.get("_nodes"), alone=_is_alone(in_order, at, operation))
-    writer.end()
-    return writer
+    def _trigger(self, track: str, action: str, outcome: str) -> Body:
+        times = self.seen[track, action, outcome]
+        return {track: f"{action} {outcome}", **({"nth": times} if times > 1 else {})}
 
 
-def _is_alone(in_order: list[Placed], at: int, operation: Operation) -> bool:
-    """Whether a call and its completion have nothing between them that the steps must put there.
-
-    Other operations stand there if they come so late that this one was waiting for something.
-    """
-    if operation.end is None:
-        return False
-    for each in in_order[at + 1 :]:
-        if each.event is operation.end:
-            return True
-        if each.fault is not None or each.event["time_ns"] - operation.call_ns >= IN_FLIGHT_NS:
-            return False
-    return True
+def _moved(body: Body) -> Body:
+    """The trigger of an action, taken from it for one that is put before it."""
+    return {"at": body.pop("at")} if "at" in body else {}
 
 
-def candidate_scenarios(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> list[Scenario]:
-    """The scenarios that may tell this trial, the likeliest first; which does is seen by replaying them.
-
-    Call it inside ``trials`` with this wire.
+def scenario_of(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> Scenario:
+    """The scenario in which this trial happens. Call it inside ``trials`` with this wire.
 
     Args:
         trial: what was found, as small as it is.
@@ -234,43 +285,41 @@ def candidate_scenarios(trial: Trial, finding: str, *, command: str, wire: Wire 
         wire: on which wire it violates.
 
     Raises:
-        NotExpressible: no steps say what happens in it, or it does not show the finding.
+        NotExpressible: it does not show the finding, or that needs what only the simulation has.
     """
-    if len(trial.leases_ns) > 1:
-        raise NotExpressible("clients ask for leases of different lengths, and no step says so")
     outcome = run_trial(trial, wire, watch=True)
     proven = relevant(outcome, finding)
     operations = operations_of(outcome, proven.whole)
-    found: list[Scenario] = []
-    impossible: ValidationError | None = None
-    for whole, timed, placing in product((False, True), (False, True), PLACINGS):
-        part = replace(proven, events=proven.whole) if whole else proven
-        in_order = placed(outcome, part.events, operations, placing)
-        writer = _written(outcome, part, operations, in_order, timed=timed)
-        try:
-            scenario = Scenario.model_validate(_data(trial, finding, part, writer, command))
-        except ValidationError as error:
-            impossible = error
+    in_order = placed(outcome, proven.events, operations)
+    begun_ns = in_order[0].event["time_ns"] if in_order else 0
+    written = _Written(trial, last_ns=begun_ns)
+    written.show_that_it_works(proven.events)
+    crashed = {each.fault.client for each in in_order if each.fault and each.fault.kind == "client_crash"}
+    for each in in_order:
+        event = each.event
+        if each.fault is not None:
+            written.strike(each)
             continue
-        if scenario not in found:
-            found.append(scenario)
-    if not found:
-        reasons = "; ".join(str(each["msg"]) for each in impossible.errors()) if impossible else "no steps"
-        raise NotExpressible(reasons)
-    return found
+        operation = operations[id(event)]
+        if event["client"] in written.killed:
+            continue
+        if event is not operation.call:
+            written.completion(event, event.get("_nodes"))
+        elif operation.end is not None or operation.executed or operation.client in crashed:
+            written.call(event, operation)
+    written.end()
+    try:
+        return Scenario.model_validate(_data(trial, finding, proven, written, command))
+    except ValidationError as error:
+        raise NotExpressible("; ".join(str(each["msg"]) for each in error.errors())) from error
 
 
-def scenario_of(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> Scenario:
-    """The likeliest of ``candidate_scenarios``. Raises ``NotExpressible``."""
-    return candidate_scenarios(trial, finding, command=command, wire=wire)[0]
-
-
-def _data(trial: Trial, finding: str, proven: Proven, writer: _StepWriter, command: str) -> dict[str, Any]:
+def _data(trial: Trial, finding: str, proven: Proven, written: _Written, command: str) -> dict[str, Any]:
     data: dict[str, Any] = {
         "title": f"Found by search: {finding} in {trial.lock}",
         "source": f"found by `{command}` (trial seed {trial.seed})",
         "why": " ".join(
-            ["A search came upon this by itself, and made it as small as it could.", *writer.sentences]
+            ["A search came upon this by itself, and made it as small as it could.", *written.sentences]
         ),
         "cluster": {"nodes": trial.nodes, "persistence": trial.persistence},
         "lock": {
@@ -279,8 +328,8 @@ def _data(trial: Trial, finding: str, proven: Proven, writer: _StepWriter, comma
             "options": dict(trial.options),
         },
         "store": {"fencing": trial.store_fences},
-        "clients": [name for name in trial.clients if any(name in str(step) for step in writer.steps)],
-        "steps": list(_joined(writer.steps)),
+        "clients": [name for name in trial.clients if name in str(written.tracks)],
+        "tracks": written.tracks,
         "expect": {
             proven.property: "violated",
             "findings": [finding],
@@ -290,21 +339,6 @@ def _data(trial: Trial, finding: str, proven: Proven, writer: _StepWriter, comma
     if trial.demand_ns and proven.property == "fault_tolerance":
         data["unavailable_after"] = format_duration(unavailable_ns(trial.ttl_ns))
     return data
-
-
-def _joined(steps: list[Step]) -> Iterator[Step]:
-    """Actions that follow each other in one step."""
-    actions: list[str] = []
-    for step in steps:
-        if "do" in step:
-            actions += step["do"]
-            continue
-        if actions:
-            yield {"do": actions}
-            actions = []
-        yield step
-    if actions:
-        yield {"do": actions}
 
 
 def text_of(scenario: Scenario) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from lab.scenario.model import Scenario
-from lab.search.as_scenario import candidate_scenarios, text_of
+from lab.search.as_scenario import scenario_of, text_of
 from lab.search.confirm import Confirmation, Replay, replayed
 from lab.search.draw import S_NS
 from lab.search.find import Budget, Ended, Search
@@ -103,34 +103,32 @@ def keep(trial: Trial, finding: str, path: Path, *, command: str, wire: Wire = "
         OSError: the file cannot be written.
     """
     with trials(wire):
-        candidates = candidates_for(trial, finding, command=command, wire=wire)
-    return keep_candidates(trial, candidates, path)
+        scenario = scenario_or_reason(trial, finding, command=command, wire=wire)
+    return keep_scenario(trial, scenario, path)
 
 
-def candidates_for(
-    trial: Trial, finding: str, *, command: str, wire: Wire = "direct"
-) -> Sequence[Scenario] | str:
-    """The scenarios that may show a trial, or why none can; only inside ``trials``."""
+def scenario_or_reason(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> Scenario | str:
+    """The scenario in which a trial happens, or why there is none; only inside ``trials``."""
     try:
-        return candidate_scenarios(trial, finding, command=command, wire=wire)
+        return scenario_of(trial, finding, command=command, wire=wire)
     except NotExpressible as error:
         return str(error)
 
 
-def keep_candidates(
+def keep_scenario(
     trial: Trial,
-    candidates: Sequence[Scenario] | str,
+    scenario: Scenario | str,
     path: Path,
     left_s: Callable[[], float] = lambda: math.inf,
 ) -> Saved:
-    """Write that of the scenarios which replays best, or the trial if there is none.
+    """Write the scenario, replayed, or the trial if there is none.
 
     ``left_s`` says how many seconds are left for replays; one is run in any case. Raises as ``keep`` does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(candidates, str):
-        return Saved(keep_trial(trial, path), None, why_not=candidates)
-    scenario, replay = replayed(candidates, path.stem, REPLAYS, left_s)
+    if isinstance(scenario, str):
+        return Saved(keep_trial(trial, path), None, why_not=scenario)
+    replay = replayed(scenario, path.stem, REPLAYS, left_s)
     scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})
     text = f"{text_of(scenario)}{MARK}{trial.key().decode()}\n"
     path.write_text(text, encoding="utf-8")

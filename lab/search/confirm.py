@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from lab.batch.rate import Interval, wilson
 from lab.batch.row import Row
 from lab.batch.scenario_task import ScenarioTask
 from lab.drivers.place import virtual_time_of
-from lab.errors import ExitCode, LabError
+from lab.errors import ExitCode
 from lab.scenario.load import dump
 from lab.scenario.model import Scenario
 
@@ -79,45 +79,25 @@ class Replay:
 
 
 def replayed(
-    scenarios: Iterable[Scenario], name: str, of: int, left_s: Callable[[], float] = lambda: math.inf
-) -> tuple[Scenario, Replay]:
-    """The scenario that most seeds reproduce, from 0 on, and with which seeds; of equal ones the first.
+    scenario: Scenario, name: str, of: int, left_s: Callable[[], float] = lambda: math.inf
+) -> Replay:
+    """With which seeds, from 0 on, a scenario comes out as it says.
 
     Args:
-        scenarios: at least one, the likeliest first; they may all show the same.
-        name: what they are called where something goes wrong.
-        of: how many seeds each is simulated with, as long as it may still be the best.
+        scenario: what is simulated.
+        name: what it is called where something goes wrong.
+        of: how many seeds it is simulated with.
         left_s: how many seconds are left for it. One simulation is run in any case.
 
     Raises:
-        LabError: none can be run.
+        LabError: it cannot be run.
     """
-    best: tuple[Scenario, Replay] | None = None
-    for scenario in scenarios:
-        if best is not None and left_s() <= 0:
-            best = best[0], replace(best[1], cut=True)
-            break
-        least = 0 if best is None else len(best[1].seeds) + 1
-        seen = _reproduced(scenario, name, of, left_s, least=least)
-        if best is None or len(seen.seeds) > len(best[1].seeds):
-            best = scenario, seen
-        if seen.always:
-            break
-    if best is None:
-        raise LabError("no scenario to replay", where=name)
-    return best
-
-
-def _reproduced(scenario: Scenario, name: str, of: int, left_s: Callable[[], float], *, least: int) -> Replay:
-    """With which seeds it comes out as it says; the rest are left out once ``least`` can't be reached."""
     task = ScenarioTask(
         name, dump(scenario), ("lab", "run", name, "--on", virtual_time_of(scenario.lock.name))
     )
     seeds: list[int] = []
     with task.session():
         for seed in range(of):
-            if len(seeds) + of - seed < least:
-                break
             if seed and left_s() <= 0:
                 return Replay(tuple(seeds), seed, cut=True)
             if task(seed).exit_code == ExitCode.EXPECTED:

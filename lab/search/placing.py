@@ -1,24 +1,20 @@
-"""Where the steps of a fault go, beside those of the operations that it hits on their way.
+"""Where a fault goes, beside the operations that it hits on their way.
 
-A trial's fault may strike between a call and its completion, even between two messages. In directed steps it
-stands before the operation, if it struck before anything reached what it hits; else after a ``start``, once
-the nodes have executed what they had executed by then.
+A trial's fault may strike between a call and its completion, even between two messages. In a scenario it
+comes before the operation, if it struck before anything reached what it hits; else after the call, once the
+nodes have executed what they had executed by then.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from lab.search.actor import KEY
 from lab.search.runner import Event, Outcome
 from lab.search.trial import LINK_KINDS, NODE_KINDS, Fault
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
-Placing = Literal["as-it-was", "before", "in-place"]
-"""How faults in the middle of operations are placed: as what they hit says, always before the operations, or
-always after their start."""
-PLACINGS: Final[tuple[Placing, ...]] = get_args(Placing)
 NEARLY_NS: Final = 20_000_000
 """What another client's links suffer so soon after a call can as well have happened before it."""
 SENT_WITHIN_NS: Final = 50_000_000
@@ -109,9 +105,7 @@ def _note_messages(outcome: Outcome, operation: Operation) -> None:
             operation.executed.append((each.time_ns, each.node, each.name))
 
 
-def placed(
-    outcome: Outcome, events: list[Event], operations: dict[int, Operation], placing: Placing
-) -> list[Placed]:
+def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operation]) -> list[Placed]:
     """The events in the order of the steps; faults that did not take effect are left out."""
     faults = {f"f{at}": fault for at, fault in enumerate(outcome.struck, start=1)}
     failed = {
@@ -131,7 +125,7 @@ def placed(
         if event["type"] != "invoke" or passes or {begun, event["fault_id"]} & failed:
             continue
         each = Placed(event, faults[begun], "heals" not in event)
-        _put(each, ordered, under_way, placing, stand_still, outcome)
+        _put(each, ordered, under_way, stand_still, outcome)
     return ordered
 
 
@@ -139,7 +133,6 @@ def _put(
     each: Placed,
     ordered: list[Placed],
     under_way: list[Operation],
-    placing: Placing,
     stand_still: dict[str, Fault],
     outcome: Outcome,
 ) -> None:
@@ -150,7 +143,7 @@ def _put(
     if own and fault.kind == "reset":
         _put_reset(each, fault, own[-1], ordered)
         return
-    if own and placing == "as-it-was" and not fault.nodes:
+    if own and not fault.nodes:
         apart = tuple(name for name in outcome.trial.node_names if not own[-1].reached((name,), time_ns))
         if fault.kind == "pause" and apart:
             hold = Fault("hold", fault.when, fault.client, apart, 0, fault.lasts_ns, "requests")
@@ -162,7 +155,7 @@ def _put(
         ):
             _put_between(each, fault, own[-1], ordered, outcome.trial.node_names, apart)
             return
-    ahead = [operation for operation in under_way if _goes_before(each, fault, operation, placing)]
+    ahead = [operation for operation in under_way if _goes_before(each, fault, operation)]
     if ahead:
         ordered.insert(_place_of(ahead, ordered), each)
         return
@@ -210,13 +203,11 @@ def _put_reset(each: Placed, fault: Fault, operation: Operation, ordered: list[P
     ordered.append(Placed(each.event, cut, waits_ns=SENT_WITHIN_NS))
 
 
-def _goes_before(each: Placed, fault: Fault, operation: Operation, placing: Placing) -> bool:
+def _goes_before(each: Placed, fault: Fault, operation: Operation) -> bool:
     """Whether a fault goes ahead of an operation on whose way it struck."""
     time_ns = each.event["time_ns"]
     if not each.begins:
         return False
-    if placing != "as-it-was":
-        return placing == "before"
     if fault.kind in NODE_KINDS or (fault.nodes and fault.kind not in (*LINK_KINDS, "reset")):
         return not operation.was_executed(fault.nodes, time_ns)
     if fault.client != operation.client:

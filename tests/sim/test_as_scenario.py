@@ -7,8 +7,10 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
+from lab.scenario.anchors import NodesExecuted
 from lab.scenario.model import Scenario
-from lab.search.as_scenario import candidate_scenarios, scenario_of
+from lab.scenario.steps import Acquire
+from lab.search.as_scenario import scenario_of
 from lab.search.confirm import replayed
 from lab.search.relevant import NotExpressible
 from lab.search.runner import run_trial, trials
@@ -20,10 +22,6 @@ from tests.sim.test_search_runner import drawn
 pytestmark = pytest.mark.full  # each schedule is simulated many times; test_search.py is in the first part
 
 ENOUGH, OF = 6, 8
-
-
-def steps_of(scenario: Scenario) -> list[tuple[str, object]]:
-    return [next(iter(step.items())) for step in scenario.model_dump(mode="json")["steps"]]
 
 
 SOON: Final = (
@@ -42,8 +40,8 @@ SOON: Final = (
 def test_what_is_told_replays(name: str) -> None:
     finding, trial = CASES[name]
     with trials():
-        reported = candidate_scenarios(trial, finding, command="lab search")
-    scenario, replay = replayed(reported, name, OF)
+        scenario = scenario_of(trial, finding, command="lab search")
+    replay = replayed(scenario, name, OF)
     assert len(replay.seeds) >= ENOUGH, replay.sentence
     assert scenario.expect.findings == (finding,)
     assert list(scenario.expect.outcomes.values()) == ["violated"]
@@ -61,57 +59,69 @@ def test_without_the_defect_the_same_trial_does_not_show_it(name: str) -> None:
 
 
 ROUNDS: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(300 * MS_NS, 0),)}
+CANCELLED: Final = Trial(
+    "mutant:retry-without-unlock",
+    {"alice": (Round(0, 0, cancel_ns=300_000),), "bob": ()},
+    demand_ns=9 * S_NS,
+    options=OPTIONS,
+)
+TWICE: Final = Trial(
+    "mutant:bare-del",
+    {"alice": (Round(0, S_NS, ends="twice"), Round(S_NS, S_NS)), "bob": (Round(1100 * MS_NS, 3 * S_NS),)},
+    (Fault("hold", When("releases", "alice", 2), "alice", ALL, 0, 300 * MS_NS, "requests"),),
+    options=OPTIONS,
+)
 
 
-def test_what_has_no_step_is_refused_with_the_reason() -> None:
-    cancelled = Trial(
-        "mutant:retry-without-unlock",
-        {"alice": (Round(0, 0, cancel_ns=300_000),), "bob": ()},
-        demand_ns=9 * S_NS,
-        options=OPTIONS,
-    )
-    twice = Trial(
-        "mutant:bare-del",
-        {
-            "alice": (Round(0, S_NS, ends="twice"), Round(S_NS, S_NS)),
-            "bob": (Round(1100 * MS_NS, 3 * S_NS),),
-        },
-        (Fault("hold", When("releases", "alice", 2), "alice", ALL, 0, 300 * MS_NS, "requests"),),
-        options=OPTIONS,
-    )
-    for trial, finding, why in (
-        (cancelled, "unavailable", "alice's acquire is cancelled"),
-        (twice, "overlap", "alice releases one grant twice"),
-        (Trial("redlock", ROUNDS, options=OPTIONS), "overlap", "does not show overlap"),
-    ):
-        with trials(), pytest.raises(NotExpressible, match=why):
-            scenario_of(trial, finding, command="lab search")
+@pytest.mark.parametrize(
+    ("trial", "finding", "said"),
+    [(CANCELLED, "unavailable", {"acquire": "cancel"}), (TWICE, "overlap", {"release": "again"})],
+)
+def test_a_cancelled_acquire_and_a_second_release_are_told_and_replay(
+    trial: Trial, finding: str, said: dict[str, str]
+) -> None:
+    with trials():
+        scenario = scenario_of(trial, finding, command="lab search")
+    ((action, field),) = said.items()
+    actions = scenario.model_dump(mode="json", exclude_none=True)["tracks"]["alice"]
+    assert any(field in one.get(action, {}) for one in actions)
+    replay = replayed(scenario, "told", OF)
+    assert len(replay.seeds) >= ENOUGH, replay.sentence
 
 
-def first_telling(name: str) -> list[tuple[str, object]]:
+def test_what_is_not_shown_is_refused_with_the_reason() -> None:
+    trial = Trial("redlock", ROUNDS, options=OPTIONS)
+    with trials(), pytest.raises(NotExpressible, match="does not show overlap"):
+        scenario_of(trial, "overlap", command="lab search")
+
+
+def told(name: str) -> Scenario:
     finding, trial = CASES[name]
     with trials():
-        return steps_of(scenario_of(trial, finding, command="lab search"))
+        return scenario_of(trial, finding, command="lab search")
 
 
-def test_where_a_fault_struck_in_the_middle_of_an_operation_says_where_its_step_stands() -> None:
-    words = [word for word, _ in first_telling("a client's clock jumps back on the way")]
-    assert words == ["hold", "start", "until", "wait", "jump", "wait", "heal", "finish"]
-    steps = first_telling("killed before any reply")
-    assert [word for word, _ in steps][:6] == ["do", "cut", "start", "until", "wait", "client_crash"]
-    assert steps[3] == ("until", {"executed": "SET", "nodes": list(ALL), "times": 1, "within": "10s"})
-    steps = first_telling("a client stands still as it sends")
-    assert [word for word, _ in steps][:6] == ["do", "hold", "start", "wait", "heal", "finish"]
+def test_a_fault_in_the_middle_of_an_operation_waits_for_how_far_that_was() -> None:
+    hold, jump = told("a client's clock jumps back on the way").tracks["faults"]
+    assert hold.at is None or hold.at.default
+    assert hold.until is not None
+    assert (hold.until.track, hold.until.event) == ("faults", "jump ok")
+    assert jump.at is not None
+    assert jump.at.event == "acquire invoke"
+    assert isinstance(jump.at.anchor, NodesExecuted)
+    cut, crash = told("killed before any reply").tracks["faults"]
+    assert crash.at is not None
+    assert (crash.at.event, crash.at.nth) == ("acquire invoke", 2)
+    assert cut.until is not None
+    assert cut.until.event == "client_crash ok"
 
 
 def test_a_series_of_vain_acquires_is_as_long_as_it_must_be() -> None:
-    for name, spacing in (("nothing is released", "0.8s"), ("all nodes are needed and one is away", "0.8s")):
-        steps = first_telling(name)
-        said = str([body for word, body in steps if word == "do"])
+    for name in ("nothing is released", "all nodes are needed and one is away"):
+        acquires = [step for step in told(name).every_step if isinstance(step, Acquire)]
         with trials():
             asked = [each["f"] for each in run_trial(CASES[name][1]).events if each["type"] == "invoke"]
-        assert 6 <= said.count("acquires") <= 12 < asked.count("acquire")
-        assert spacing in {body for word, body in steps if word == "wait"}
+        assert 6 <= len(acquires) <= 12 < asked.count("acquire")
 
 
 @pytest.mark.full

@@ -41,14 +41,14 @@ def test_a_defect_that_is_reached_too_late_is_told_and_not_replayed(
 ) -> None:
     now_s = 0.0
 
-    def keep_candidates(*arguments: Any) -> Saved:
+    def keep_scenario(*arguments: Any) -> Saved:
         nonlocal now_s
         now_s += 10.0
-        return command.keep_candidates(*arguments)
+        return command.keep_scenario(*arguments)
 
     monkeypatch.setattr("lab.examine.keep.time", SimpleNamespace(monotonic=lambda: now_s))
     monkeypatch.setattr(
-        "lab.examine.keep.search", SimpleNamespace(**{**vars(command), "keep_candidates": keep_candidates})
+        "lab.examine.keep.search", SimpleNamespace(**{**vars(command), "keep_scenario": keep_scenario})
     )
     one = defect(findings=(FINDING,), trial=SHOWN)
     kept = keep(examined(one, one, one), tmp_path, command="lab test", limit_s=15.0, pictures=False)
@@ -60,7 +60,7 @@ def test_a_defect_that_is_reached_too_late_is_told_and_not_replayed(
 def test_a_scenario_that_showed_nothing_is_kept_as_a_trial_with_the_reason(
     cut: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.search.command.replayed", lambda told, *_: (told[0], Replay((), 1, cut=cut)))
+    monkeypatch.setattr("lab.search.command.replayed", lambda *_: Replay((), 1, cut=cut))
     kept = keep(examined(defect(findings=(FINDING,), trial=SHOWN)), tmp_path, command="lab test")
     (only,) = kept.examined.defects
     assert (only.scenario, only.replays) == (None, why)

@@ -39,9 +39,8 @@ def came(servers: dict[str, Server], **anchor: Any) -> tuple[str, bool]:
         unused,
         unused,
         started_ns=lambda: 0,
-        leased_ns={},
+        leases={},
         pending={},
-        ttl_ns=1,
         slack_ns=0,
     )
     one = Leads.model_validate({"within": "50ms", **anchor})

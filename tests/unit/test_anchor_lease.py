@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from lab.run.anchors import Anchors
+from lab.run.anchors import Anchors, Lasting
 from lab.run.steps import _is_checked_once
 from lab.scenario.anchors import LeaseOver
 from lab.scenario.steps import Until
@@ -25,9 +25,10 @@ def came(now: int, leased: dict[str, tuple[int, int]], **anchor: Any) -> bool:
         unused,
         cast(Any, SimpleNamespace(now_ns=lambda: now * MS)),
         started_ns=lambda: 0,
-        leased_ns={name: (first * MS, last * MS) for name, (first, last) in leased.items()},
+        leases={
+            name: Lasting((first + 1_000) * MS, (last + 1_000) * MS) for name, (first, last) in leased.items()
+        },
         pending={},
-        ttl_ns=1_000 * MS,
         slack_ns=10 * MS,
     )
     one = LeaseOver.model_validate({"lease": "alice", "within": "1ms", **anchor})

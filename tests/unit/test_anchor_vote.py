@@ -26,9 +26,8 @@ def came(tokens: Mapping[str, str | None]) -> bool:
         unused,
         unused,
         started_ns=lambda: 0,
-        leased_ns={},
+        leases={},
         pending={},
-        ttl_ns=1,
         slack_ns=0,
     )
     anchor = VoteSplit.model_validate({"vote": "split", "within": "1ms"})

@@ -116,6 +116,11 @@ bodies: dict[str, st.SearchStrategy[Any]] = {
         lambda body, who: body | who, fields({"by": signed, "every": st.just("10ms")}, {}), machines
     ),
     "correct": st.one_of(st.just("all"), machines),
+    "acquire": fields({"client": clients}, {"ttl": positive, "key": st.just("other")}),
+    "extend": fields({"client": clients}, {"ttl": positive}),
+    "release": fields({"client": clients}, {"again": st.booleans()}),
+    "write": fields({"client": clients}, {"if_checked": st.booleans()}),
+    **{key: fields({"client": clients}, {}) for key in ("read", "check", "close", "open")},
     "until": anchors,
     "wait": positive,
     "say": texts,
