@@ -11,17 +11,25 @@ from rich.text import Text
 
 from lab.drivers import PREFIX
 from lab.drivers.registry import Row
+from lab.paths import scenario_dir
 from lab.report.tables import markdown_table
 from lab.report.words import verdict_words
 from lab.scenario.claims import ClaimRow, Conclusion, Tested
+from lab.scenario.files import shipped
 from lab.scenario.load import LoadedScenario
 
 VERDICTS: dict[Conclusion, str] = {
     "held": "the claim was confirmed, under the assumptions of its author",
     "held if": "it was confirmed while the named condition holds, and not while it is broken",
+    "held in part": "one part of it was confirmed, and another was not; the conclusion says which",
     "refuted": "it was not confirmed, under the assumptions of its author",
 }
 """The meanings of the conclusions."""
+OPENING: Final = """\
+[debate.md](debate.md) tells the argument on a page. Here is each claim, in the strength in which its
+author made it and under the assumptions that its author states, with scenarios that you can run. Words in
+typographic quotation marks are literal words of Redlock's page or of Kleppmann's article; the reply of
+Redlock's author is summarised, not quoted."""
 TESTED: Final = "what tests it, and the expected outcome"
 CLAIMS: Final = {"#": None, "who": None, "claim": 3, TESTED: 4, "conclusion": None}
 """The columns of the table of claims, and the relative widths of some."""
@@ -47,13 +55,16 @@ def words_of(tested: Tested) -> str:
     return verdict_words(tested.outcomes, tested.findings)
 
 
+def scenario_link(name: str) -> str:
+    """A link from a page in ``docs`` to the scenario's file."""
+    return f"[{name}](../scenarios/{shipped(name).relative_to(scenario_dir()).as_posix()})"
+
+
 def claims_page(rows: Iterable[ClaimRow], note: str) -> str:
     """The argument, claim by claim: what was run, the result, and what no run can decide."""
     rows = tuple(rows)
     lines = ["# The argument about Redlock, claim by claim", "", note, ""]
-    lines += [
-        "Each claim is tested under the assumptions that its author states, by scenarios that you can run."
-    ]
+    lines += [OPENING]
     lines += [f"**{word}**: {meaning}." for word, meaning in VERDICTS.items()]
     lines += ["What remains open is named: no run can decide it, and the lab takes no side in it.", ""]
     summary = (
@@ -74,6 +85,8 @@ def claims_page(rows: Iterable[ClaimRow], note: str) -> str:
 def _claim(row: ClaimRow) -> Iterator[str]:
     claim = row.claim
     yield from (f"## Claim {claim.number}", "", f"{claim.who}: {claim.claim}", "")
+    for who, words in claim.quoted.items():
+        yield from (f"> {who}: {' '.join(f'“{each}”' for each in words)}", "")
     yield f"**Conclusion: {claim.verdict}.** {claim.conclusion}"
     if claim.measured:
         yield from ("", f"Measured: {claim.measured} ([the tables](measurements.md))")
@@ -82,9 +95,9 @@ def _claim(row: ClaimRow) -> Iterator[str]:
     if row.tested or claim.libraries:
         yield ""
     for one in row.tested:
-        yield f"- [{one.scenario}](scenarios/{one.scenario}.md): {words_of(one)}"
+        yield f"- {scenario_link(one.scenario)}: {words_of(one)}"
     if claim.libraries:
-        links = ", ".join(f"[{name}](scenarios/{name}.md)" for name in claim.libraries)
+        links = ", ".join(map(scenario_link, claim.libraries))
         yield f"- in libraries as they are published: {links}"
     if claim.elsewhere:
         yield f"- besides: {claim.elsewhere}"
@@ -109,7 +122,7 @@ def implementations_page(rows: Mapping[str, Row], loaded: Mapping[str, LoadedSce
             "yes" if row.listed else "no",
             _treatment(name, row),
             row.what,
-            ", ".join(f"[{each}](scenarios/{each}.md)" for each in _about(name, row, loaded)) or "none",
+            ", ".join(map(scenario_link, _about(name, row, loaded))) or "none",
         )
         for name, row in rows.items()
     )

@@ -15,16 +15,17 @@ from lab.scenario.files import consensus_names, names
 from lab.scenario.library import load_shipped
 from lab.scenario.model import Expect
 
-Conclusion = Literal["held", "held if", "refuted"]
-"""The claim was confirmed; it was under a condition that is named; it was not."""
+Conclusion = Literal["held", "held if", "held in part", "refuted"]
+"""The claim was confirmed; under a condition that is named; in one of its parts only; it was not."""
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One claim, and what the lab concludes from its runs.
 
-    `verdict` is the conclusion in two words, `conclusion` what was observed; `open` is the part of the
-    argument that no run can decide. `measured` holds results of benchmarks, `libraries` the names of
-    scenarios about published libraries, and `elsewhere` says what else tests it.
+    `claim` is in the lab's words, `quoted` has the literal words of each source. `verdict` is the conclusion
+    in a few words, `conclusion` what was observed; `open` is the part of the argument that no run can decide.
+    `measured` holds results of benchmarks, `libraries` the names of scenarios about published libraries, and
+    `elsewhere` says what else tests it.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claim: str
     verdict: Conclusion
     conclusion: str
+    quoted: dict[str, tuple[str, ...]] = {}
     open: str | None = None
     measured: str | None = None
     libraries: tuple[str, ...] = ()
