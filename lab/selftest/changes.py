@@ -56,6 +56,7 @@ RELATIVES: Final[Mapping[str, tuple[str, ...]]] = {
         "mutant:set-without-expiry",
         "single",
     ),
+    "redlock-sequential": ("redlock", "mutant:no-release", "mutant:needs-all-nodes"),
     "redlock-cas": ("redlock",),
     "redlock-fenced": ("redlock-counter", "redlock"),
     "redlock-counter": ("redlock-fenced",),
