@@ -24,7 +24,7 @@ def demo(
     on: On = "auto",
     out: Out = Path("reports"),
 ) -> int:
-    """Run a scenario and show it part by part, beside quotations from the article."""
+    """Run a scenario and show it part by part, beside what the article says, in our words."""
     from rich.console import Console
 
     from lab.api.demo import RunRequest, show_run

@@ -42,7 +42,7 @@ WHERE key = %(key)s AND token = %(token)s AND ends > clock_timestamp() RETURNING
 class PostgresLock(Served):
     """A row per key with its owner and end; a sequence gives each grant its number.
 
-    Source: the critique's advice, "at the very least a database with reasonable transactional guarantees".
+    Source: Kleppmann 2016: “At the very least, use a database with reasonable transactional guarantees.”
 
     One statement takes the row if its end has passed. The row is locked meanwhile, and the number is taken
     after that, so the fences of one key grow in the order of its grants. Ends are compared with the

@@ -1,1 +1,1 @@
-"""A run, shown part by part in the terminal, beside quotations from the article."""
+"""A run, shown part by part in the terminal, beside what the article says, in our words."""
