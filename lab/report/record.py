@@ -12,6 +12,7 @@ from lab.drivers import PREFIX
 from lab.errors import LabError
 from lab.report.page import PAGE
 from lab.report.tables import markdown_table
+from lab.report.words import verdict_words
 
 MATRIX: Final = "matrix.json"
 MARKDOWN: Final = "matrix.md"
@@ -20,7 +21,7 @@ NAME: Final = "matrix"
 """How the directories of the gallery begin that have one."""
 BEGIN: Final = "<!-- The track record, written by `lab.report.docs` from the matrices in reports/gallery. -->"
 END: Final = "<!-- The end of the track record. -->"
-HEAD: Final = ("library", "what was seen", "reproduced", "control clean", "shown by")
+HEAD: Final = ("library", "what was seen", "verdict", "reproduced", "control clean", "shown by")
 
 
 def read_kept(directory: Path) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def _rows(kept: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield (
             library,
             cell["title"],
+            verdict_words(cell["outcomes"], cell["findings"]),
             _rate(cell),
             f"{control['as_expected']} of {control['runs']}" if control else "–",
             f"`lab run {cell['scenario']}`",

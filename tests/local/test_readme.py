@@ -13,11 +13,9 @@ import pytest
 from lab.batch.suite_plan import load_suite
 from tests.lab_process import ROOT, Lab
 from tests.local.conftest import RealNode
-from tests.shipped import SCENARIOS
 
 GUIDES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("guide.md", "testing-a-lock.md")))
 README = "\n".join(path.read_text(encoding="utf-8") for path in GUIDES)
-RESULTS = ROOT / "docs" / "results.md"
 
 
 def blocks(language: str) -> list[str]:
@@ -101,20 +99,8 @@ def test_the_suite_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert {item.lock for item in items} == {"redlock", "redlock-sequential", "my_lock:Hasty"}
 
 
-def test_what_the_readme_links_to_exists() -> None:
-    for page in (*GUIDES, RESULTS, ROOT / "docs" / "glossary.md"):
-        targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
-        assert [target for target in targets if not (page.parent / target).exists()] == [], page
-
-
 def test_make_knows_the_targets_that_the_readme_names() -> None:
     makefile = (ROOT / "Makefile").read_text()
     named = set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))
     assert {"run", "test"} <= named
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
-
-
-def test_the_table_names_every_scenario() -> None:
-    table = RESULTS.read_text(encoding="utf-8").split("| scenario |")[1].split("\n\n")[0]
-    listed = re.findall(r"^\| ([a-z][a-z0-9-]+) \| ", table, re.MULTILINE)
-    assert sorted(listed) == sorted(SCENARIOS)

@@ -7,12 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
 from checker.history.events import Model
 from checker.verdict import Property
 from lab.drivers.registry import rows
-from lab.report.docs import GALLERY, pages, write_docs
+from lab.report.docs import GALLERY, pages
 from lab.report.meanings import FINDINGS, PROMISES
 from lab.scenario.claims import claims
 from lab.scenario.files import consensus_names, defect_names, library_names, names
@@ -22,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MEASURED = (
     *("selftest.md", "selftest-scenarios.md", "measurements.md", "mutation.md"),
     *("checker.md", "guide.md", "results.md", "glossary.md", "hypothesis.md"),
-    *("testing-a-lock.md", "examined.md", "virtual-time.md"),
+    *("testing-a-lock.md", "examined.md", "virtual-time.md", "README.md", "debate.md"),
 )
 """What is measured or written by hand; see tests/known_bad, test_claims.py and checker/test_alone.py."""
 NO_FINDINGS = {
@@ -56,23 +54,13 @@ def test_every_finding_and_property_has_its_words() -> None:
     assert set(PROMISES) == set(Property)
 
 
-def test_every_scenario_has_a_page_and_a_place_in_the_index() -> None:
+def test_every_scenario_and_every_finding_has_its_place_in_the_index() -> None:
     found = written(gallery=False)
-    scenarios = [
-        name
-        for name in (*names(), *defect_names(), *library_names(), *consensus_names())
-        if not load_scenario(name).scenario.control_of
-    ]
-    for name in scenarios:
-        page = found[f"scenarios/{name}.md"]
-        assert f"]({'scenarios/' + name}.md)" in found["README.md"]
-        place = next(Path(ROOT / "scenarios").rglob(f"{name}.yaml")).relative_to(ROOT / "scenarios")
-        assert f"## scenarios/{place}\n" in page
-        assert ("--on sim" in page) == (name in (*names(), *defect_names())), (
-            "the simulation has neither libraries nor services"
-        )
-    assert len(scenarios) == sum(name.startswith("scenarios/") for name in found)
-    assert "lab drivers install redlock-py\n" in found["scenarios/redlock-py-clock-back.md"]
+    for name in (*names(), *defect_names(), *library_names(), *consensus_names()):
+        place = next((ROOT / "scenarios").rglob(f"{name}.yaml")).relative_to(ROOT)
+        listed = f"| [{name}](../{place.as_posix()}) | " in found["scenarios.md"]
+        assert listed == (load_scenario(name).scenario.control_of is None), name
+    assert all(f"\n## {name}\n" in found["findings.md"] for name in FINDINGS)
 
 
 def test_every_claim_and_every_implementation_is_told() -> None:
@@ -81,6 +69,7 @@ def test_every_claim_and_every_implementation_is_told() -> None:
         assert f"## Claim {claim.number}\n" in found["claims.md"]
         assert f"**Conclusion: {claim.verdict}.** {claim.conclusion}" in found["claims.md"]
         assert claim.open is None or f"No run can decide: {claim.open}" in found["claims.md"]
+        assert all(f"“{each}”" in found["claims.md"] for words in claim.quoted.values() for each in words)
     table = found["implementations.md"]
     for name, row in rows().items():
         (line,) = [
@@ -89,24 +78,5 @@ def test_every_claim_and_every_implementation_is_told() -> None:
         assert ("driven: `driver:" in line) == (not row.unavailable), name
         assert ("modelled: `" in line) == bool(row.modelled), name
         assert row.unavailable in line
-    assert "[hyperf-clock-back](scenarios/hyperf-clock-back.md)" in table
-    assert "[redlock-py-clock-back](scenarios/redlock-py-clock-back.md)" in table
-
-
-def test_links_lead_somewhere() -> None:
-    found = written(gallery=True)
-    for name, text in found.items():
-        for link in re.findall(r"\]\(([^)#]+)\)", text):
-            target = (ROOT / "docs" / name).parent / link
-            assert target.resolve().exists(), f"{name}: {link}"
-
-
-def test_pages_of_what_is_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.report.docs.pages", lambda _: written(gallery=False))
-    write_docs(tmp_path, None)
-    old, own = tmp_path / "scenarios" / "gone.md", tmp_path / "scenarios" / "by-hand.md"
-    old.write_text((tmp_path / "scenarios" / "healthy.md").read_text())
-    own.write_text("kept")
-    write_docs(tmp_path, None)
-    assert not old.exists()
-    assert own.exists()
+    assert "[hyperf-clock-back](../scenarios/hyperf-clock-back.yaml)" in table
+    assert "[redlock-py-clock-back](../scenarios/libraries/redlock-py-clock-back.yaml)" in table

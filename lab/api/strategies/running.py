@@ -36,7 +36,7 @@ class Ran:
 
     Args:
         outcome: the run itself.
-        violations: all that is wrong in its history, by the finding's name; see ``docs/findings``.
+        violations: all that is wrong in its history, by the finding's name; see ``docs/findings.md``.
             Besides the checker's there are ``error`` (the lock raised what is no ``LockError``) and ``hang``
             (an operation never came to an end).
     """
@@ -159,5 +159,5 @@ def _must_exist(finding: str) -> None:
             seen=f"the finding {finding!r}",
             where="assert_holds",
             expected="one of " + ", ".join(known),
-            hint=f"did you mean {near!r}?" if near else "docs/README.md lists them",
+            hint=f"did you mean {near!r}?" if near else "docs/findings.md lists them",
         )

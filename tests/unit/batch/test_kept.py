@@ -112,12 +112,14 @@ def test_the_record_keeps_its_table() -> None:
         "library": EVIL,
         "title": EVIL,
         "scenario": "a",
+        "outcomes": {"resource": "violated"},
+        "findings": [EVIL],
         "as_expected": 0,
         "runs": 1,
         "as_expected_wilson_95": [0.0, 1.0],
     }
     lines = record_table({"cells": [cell]}).splitlines()
-    assert [len(re.findall(r"(?<!\\)\|", line)) for line in lines] == [6, 6, 6]
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in lines] == [7, 7, 7]
 
 
 def test_what_is_compressed_is_the_same_each_time() -> None:
