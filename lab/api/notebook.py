@@ -94,7 +94,7 @@ def picture(run: RunResult, kind: str = "timeline") -> SVG:
 def chart(
     x_label: str, y_label: str, series: dict[str, Sequence[tuple[float, float]]], *, title: str = ""
 ) -> SVG:
-    """A line chart; each series has its own marker."""
+    """Measured points; they are not joined, since what lies between two of them was not run."""
     from lab.report.timeline import style
 
     drawn = _figure()
@@ -102,7 +102,8 @@ def chart(
     for at, (name, points) in enumerate(series.items()):
         tone = style.tone(at)
         xs, ys = zip(*points, strict=True)
-        axes.plot(xs, ys, marker="osv^D"[at % 5], color=tone.solid, markeredgecolor=tone.text, label=name)
+        shape = "osv^D"[at % 5]
+        axes.plot(xs, ys, shape, color=tone.solid, markeredgecolor=tone.text, label=name)
     return _finished(drawn, axes, x_label, y_label, title, legend=len(series) > 1)
 
 
