@@ -249,6 +249,8 @@ class TrackPlayer:
         finally:
             if cancelling is not None:
                 cancelling.cancel()
+        if step.cancel is not None and not step.cancel.default and answer.outcome is not Outcome.INFO:
+            self._player.miss(f"{track}: its {step.KEY} ended before it was cancelled")
         await self._tell(track, step.KEY, str(answer.outcome))
         return answer
 

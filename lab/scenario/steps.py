@@ -95,7 +95,7 @@ class Operation(StepModel):
     key: KeyName | None = None
     """The lock's key, if it is not that of the scenario: a second lock of the same lock object."""
     cancel: Trigger | None = None
-    """When the client cancels it, if it has not ended by then; a time counts from the call."""
+    """When the client cancels it. A time counts from the call and is a time-out: it may end before that."""
 
     def pack(self, fields: dict[str, Any]) -> Any:
         """The body without what is as usual."""

@@ -6,7 +6,6 @@ import pytest
 
 from lab.client_protocol import Outcome
 from lab.locks.broken import MUTANTS
-from lab.search.actor import KEY
 from tests.known_bad.driven import Driven, Situation, keeps_trying, situation, writes_if_held
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -54,19 +53,6 @@ def asked_in_vain(sim: Driven) -> None:
 def the_reply_is_lost(sim: Driven) -> None:
     sim.alice.link("cut", "A", "replies")
     sim.alice.does("acquire")
-    keeps_trying(sim.bob, sim)
-
-
-@situation(1.0, retry_count=1)
-def cancelled_while_it_waits(sim: Driven) -> None:
-    sim.alice.does("acquire", "release")
-    sim.alice.link("hold", "A", "replies")
-    asked = sim.alice.begin(sim.alice.lock.acquire(KEY, 10 * S_NS))
-    sim.wait(0.05)
-    asked.cancel()
-    sim.wait(0.1)
-    sim.alice.link("heal", "A")
-    sim.wait(0.1)
     keeps_trying(sim.bob, sim)
 
 
@@ -219,7 +205,6 @@ SITUATIONS: dict[str, Situation] = {
     "pxat-by-client-clock": a_client_whose_clock_is_behind,
     "silence-is-yes": asked_in_vain,
     "unanswered-set-stays": the_reply_is_lost,
-    "cancelled-set-stays": cancelled_while_it_waits,
     "deadline-from-reply": a_slow_reply,
     "deadline-by-wall-clock": over_and_asked_after_a_step_back,
     "compares-other-units": over_and_asked,

@@ -206,3 +206,13 @@ def test_what_is_to_be_checked_first_is_left_out_if_the_check_failed(tmp_path: P
         expect={"mutual_exclusion": "ok"},
     )
     assert [f for _, f, kind in operations(run) if kind == "invoke"].count("write") == 1
+
+
+@pytest.mark.parametrize(
+    ("cancel", "unknown"), [("5s", False), ({"nodes": "all", "executed": "PEXPIRE"}, True)]
+)
+def test_an_operation_that_ended_before_its_cancellation_proves_nothing_unless_that_is_a_time_out(
+    cancel: Any, unknown: bool, tmp_path: Path
+) -> None:
+    run = played({"alice": [{"acquire": {"cancel": cancel}}]}, tmp_path)
+    assert any("ended before it was cancelled" in reason for reason in run.unknown) is unknown

@@ -71,6 +71,9 @@ WITH_SCENARIO: Final = (
     Mutant("no-release", "releases", "unavailable", "leaves-keys", scenario="released-and-one-away"),
     Mutant("release-at-majority", "releases", "unavailable", "leaves-keys", scenario="released-and-one-away"),
     Mutant("retry-without-unlock", "releases", "unavailable", "leaves-keys", scenario="half-taken"),
+    Mutant(
+        "cancelled-set-stays", "singles", "unavailable", "leaves-keys", "single", scenario="cancelled-acquire"
+    ),
     Mutant("late-set-not-undone", "releases", "unavailable", "leaves-keys", scenario="late-set"),
     Mutant("unlock-where-acquired", "releases", "unavailable", "leaves-keys", scenario="late-set-of-a-grant"),
     Mutant("release-before-write", "releases", "overlap", "ends-lease-early", scenario="guarded-write"),

@@ -14,7 +14,6 @@ WITHOUT_SCENARIO: Final = (
     Mutant("pxat-by-client-clock", "singles", "overlap", ("wrong-expiry", "wall-clock"), _SINGLE),
     Mutant("silence-is-yes", "singles", "overlap", "too-few-votes", _SINGLE),
     Mutant("unanswered-set-stays", "singles", "unavailable", "leaves-keys", _SINGLE),
-    Mutant("cancelled-set-stays", "singles", "unavailable", "leaves-keys", _SINGLE),
     Mutant("deadline-from-reply", "singles", "false-validity", "late-deadline", _SINGLE),
     Mutant("deadline-by-wall-clock", "singles", "lost-update", ("wall-clock", "ignores-deadline"), _SINGLE),
     Mutant("compares-other-units", "singles", "lost-update", "ignores-deadline", _SINGLE),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +140,14 @@ def test_a_mistake_in_a_track_is_one_error_with_its_place(
 def test_a_scenario_has_steps_or_tracks_and_not_both() -> None:
     with pytest.raises(LabError, match="steps and tracks are there"):
         scenario({"alice": ["acquire"]}, steps=[{"do": "alice acquires"}])
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "schedules.md"
+
+
+@pytest.mark.parametrize(
+    "text", re.findall(r"```yaml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+)
+def test_what_the_documentation_shows_is_a_schedule(text: str) -> None:
+    shown = load_text(yaml.safe_dump(HEAD, sort_keys=False) + text, "docs/schedules.md").scenario
+    assert shown.every_step
