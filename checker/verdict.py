@@ -58,7 +58,7 @@ class Cause:
     moved), "node" (the node went down), "expiry" (the key outlived its TTL there by the node's own clock) or
     "minority" (the key never lay on a majority). `actor` is the client or the fault, "" if it is not known;
     `nodes` are those on which it was seen, `command` what they executed, `event` the position of the event
-    that shows it, `offset_ns` when it was at the latest, counted from the first event. `text` is all of it in
+    that shows it, `offset_ns` when that was, since the history's time zero. `text` is all of it in
     a sentence.
     """
 
@@ -82,9 +82,12 @@ class Finding:
     `why` is the whole sentence; `headline` is the part of it that can be said aloud, and `evidence` the lines
     behind that, none where the headline says it all. `cause` is what was seen to have led to it, if anything.
 
+    `broken_assumption` says which assumption was broken before, and `fault` is the position of the event by
+    which the nemesis broke it; None if none was.
+
     `name` is that of the table of findings. `witnesses` are event indices, ascending. `details` holds the
-    numbers behind the sentence (an `offset_ns` counts from the first event); `count` in it tells how many
-    such findings there are in all when only the first few are listed.
+    numbers behind the sentence (an `offset_ns` counts from the history's time zero); `count` in it tells how
+    many such findings there are in all when only the first few are listed.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Finding:
     headline: str = ""
     evidence: tuple[str, ...] = ()
     cause: Cause | None = None
+    fault: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

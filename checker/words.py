@@ -21,7 +21,7 @@ def in_words(duration_ns: int, *, at_least: bool = False) -> str:
 
 
 def instant(since_start_ns: int) -> str:
-    """A stamp since the first event, in seconds: `10.19 s`; in milliseconds if it is small."""
+    """A stamp since time zero, in seconds: `10.19 s`; in milliseconds if it is small."""
     if 0 < abs(since_start_ns) < _COARSE_NS:
         return in_words(since_start_ns)
     return f"{since_start_ns / _NS_PER_MS / _MS_PER_S:.2f} s"

@@ -107,8 +107,8 @@ def operation(evidence: Evidence, row: int) -> str:
 
 
 def _at(evidence: Evidence, time_ns: int) -> str:
-    """A stamp since the first event, as exact as an argument about order needs it."""
-    return f"{f'{(int(time_ns) - evidence.history.start_ns) / 1e6:.3f}'.rstrip('0').rstrip('.')} ms"
+    """A stamp since time zero of the history, as exact as an argument about order needs it."""
+    return f"{f'{(int(time_ns) - evidence.history.zero_ns) / 1e6:.3f}'.rstrip('0').rstrip('.')} ms"
 
 
 Argument = tuple[list[str], str, str]
@@ -307,7 +307,7 @@ def _deadlock(evidence: Evidence, finding: Finding, rows: list[int]) -> Argument
     return (
         [f"each of {' and '.join(finding.clients)} held a lock and waited for another"],
         finding.why,
-        f"none of them could go on before {_at(evidence, evidence.history.start_ns + over_ns)}",
+        f"none of them could go on before {_at(evidence, evidence.history.zero_ns + over_ns)}",
     )
 
 

@@ -47,8 +47,11 @@ class Attribution:
 
     def broken_assumption(
         self, witnesses: tuple[int, ...], clients: tuple[str, ...], forgotten: Forgotten | None = None
-    ) -> str | None:
-        """The assumption whose breach fits a finding best, in a sentence; None if none was broken before."""
+    ) -> tuple[str, Fault] | None:
+        """The assumption whose breach fits a finding best, in a sentence, and the fault that broke it.
+
+        None if no assumption was broken before.
+        """
         if not witnesses:
             return None
         earlier = [f for f in self._history.faults if f.breaks and f.confirmed and f.index < witnesses[-1]]
@@ -61,10 +64,11 @@ class Attribution:
         if forgotten is not None and len(alike) > 1:
             listed = ", ".join(map(str, alike[-LISTED_MAX:])) + (" …" if len(alike) > LISTED_MAX else "")
             also = f", the latest of {len(alike)} faults that may have led to it (events {listed})"
-        return (
+        sentence = (
             f"assumption '{best.breaks}' was broken by the nemesis at {self._at(best.start_ns)} "
             f"(event {best.index}){also}"
         )
+        return sentence, best
 
     def _rank(
         self, fault: Fault, clients: tuple[str, ...], forgotten: Forgotten | None

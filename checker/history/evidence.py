@@ -216,8 +216,8 @@ class Evidence:
     # -- words --------------------------------------------------------------------------------------------
 
     def at(self, time_ns: int) -> str:
-        """A stamp in words: seconds since the first event."""
-        return instant(int(time_ns) - self.history.start_ns)
+        """A stamp in words: seconds since time zero of the history."""
+        return instant(int(time_ns) - self.history.zero_ns)
 
     def client(self, row: int) -> str:
         """The client of an operation."""
@@ -278,7 +278,8 @@ class Evidence:
             witnesses=events,
             details=details,
             clients=involved,
-            broken_assumption=broken,
+            broken_assumption=None if broken is None else broken[0],
+            fault=None if broken is None else broken[1].index,
         )
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
 from operator import attrgetter
 from typing import Any, Final
@@ -32,6 +33,13 @@ __all__ = [
     "Status",
 ]
 
+PHASE: Final = "phase"
+STEPS: Final = "steps"
+"""The phase that the lab records once the cluster is up."""
+_STEPS_BEGIN: Final = (
+    (PHASE, STEPS),
+    (PHASE, "story"),
+)  # "story" in histories recorded before it was renamed
 LONGEST_NS: Final = 10**17
 """The longest duration that a parameter may be, three years: sums with stamps fit into 64 bits."""
 _STAMP_MAX: Final = 2**61
@@ -114,7 +122,7 @@ class History:
 
     `problems` are reasons why the record itself proves nothing (truncated, wrong count): they turn every
     `ok` into `unknown`. `complete` is what its file says of the record as a whole. `start_ns` is the time of
-    the first event; sentences count milliseconds from it.
+    the first event.
     """
 
     ops: Operations
@@ -186,6 +194,14 @@ class History:
         """The same history with what nemesis, lab and nodes reported: pairs of position and event."""
         return replace(self, **_reported(others))
 
+    @cached_property
+    def zero_ns(self) -> int:
+        """Time zero of all sentences, tables and pictures.
+
+        When the cluster was up and the steps began, if the record says so; else the time of the first event.
+        """
+        return next((record.time_ns for record in self.lab if steps_begin(record)), self.start_ns)
+
     def events(self) -> Sequence[Event]:
         """The raw events, read again from the file where they are not in memory (empty if nowhere)."""
         return self.source() if self.source else ()
@@ -193,6 +209,11 @@ class History:
     def with_params(self, params: Params) -> History:
         """The same record under other assumptions."""
         return replace(self, params=params)
+
+
+def steps_begin(event: Event | LabRecord) -> bool:
+    """Whether an event of the lab says that the cluster is up, and that the steps begin."""
+    return (event.f, event.value) in _STEPS_BEGIN
 
 
 def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:

@@ -76,12 +76,12 @@ def check_linearizability(
     model: str,
     *,
     assume: Assumptions | None = None,
-    start_ns: int | None = None,
+    zero_ns: int | None = None,
 ) -> list[Result]:
     """Whether the operations on each key can be put in one order that `model` allows; one result per key.
 
     Only the operations that the model knows are looked at (acquire and release, or read, write and cas); keys
-    without any have no result. `start_ns` is the time of the history's first event (default: the first call).
+    without any have no result. `zero_ns` is the time that sentences count from (default: the first call).
     Witnesses are rows of `ops`.
 
     Raises:
@@ -91,7 +91,7 @@ def check_linearizability(
         raise ValueError(f"saw model {model!r}, expected one of {', '.join(MODELS)}")
     assume = assume or Assumptions()
     first = int(ops.call_ns.min()) if len(ops) else 0
-    words = Narrator(ops, first if start_ns is None else start_ns)
+    words = Narrator(ops, first if zero_ns is None else zero_ns)
     if model == "cas-register":
         return _registers(words, assume)
     return _locks(words, model, assume)

@@ -1,4 +1,4 @@
-"""One plain sentence for what a check found; times count from the history's first event."""
+"""One plain sentence for what a check found; times count from time zero of the history."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _NO_ROOM = "and no {kind} called by {end} is left to go between them"
 
 @dataclass(frozen=True, slots=True)
 class Narrator:
-    """Tells about rows of a table of operations; `start_ns` is the time of the history's first event."""
+    """Tells about rows of a table of operations; `zero_ns` is the time zero of its history."""
 
     ops: Operations
-    start_ns: int
+    zero_ns: int
 
     def at(self, time_ns: int) -> str:
         """A stamp in seconds: `10.19 s`."""
-        return instant(time_ns - self.start_ns)
+        return instant(time_ns - self.zero_ns)
 
     def called(self, row: int) -> str:
         """When the operation was called."""

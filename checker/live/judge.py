@@ -14,7 +14,7 @@ from typing import Final
 
 from checker.errors import HistoryError
 from checker.history.events import LAB, NEMESIS, Event, Params
-from checker.history.history import require_numbers
+from checker.history.history import require_numbers, steps_begin
 from checker.history.operations import F_NAMES, NEVER
 from checker.history.pairing import client_of, is_client_event, unknown_kind
 from checker.live.confirm import JUDGED, violations
@@ -82,7 +82,7 @@ class Judge:
             HistoryError: an event that contradicts an earlier one.
         """
         at, self.events = self.events, self.events + 1
-        if at == 0:
+        if at == 0 or (event.process == LAB and steps_begin(event)):
             self._start_ns = event.time_ns
         if not is_client_event(event):
             (self._others if event.process in (NEMESIS, LAB) else self._nodes).append((at, event))

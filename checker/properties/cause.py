@@ -96,7 +96,7 @@ def _as_cause(evidence: Evidence, losses: Sequence[_Loss], later: Iterable[str])
     alike = [one for one in counted if (one.kind, one.actor, one.text) == (best.kind, best.actor, best.text)]
     nodes = tuple(sorted({one.node for one in alike}))
     text = best.text.format(nodes=listed(nodes), at=evidence.at(best.time_ns), event=best.event)
-    offset_ns = best.time_ns - evidence.history.start_ns
+    offset_ns = best.time_ns - evidence.history.zero_ns
     return Cause(best.kind, best.actor, nodes, best.command, best.event, offset_ns, text)
 
 
@@ -107,8 +107,7 @@ def _loss(evidence: Evidence, node: Node, pair: tuple[Look, Look]) -> _Loss | No
         return _by_command(evidence, node, after, ends[0])
     faults = [f for f in evidence.history.faults if node.name in f.targets]
     for fault, text in _moves(evidence, faults, node, before.asked_ns, after.answered_ns):
-        done_ns = max(fault.start_ns, min(fault.receipt_ns, after.answered_ns))
-        return _Loss("clock", fault.target, node.name, None, fault.index, done_ns, text)
+        return _Loss("clock", fault.target, node.name, None, fault.index, fault.start_ns, text)
     for fault in faults:
         if fault.f in DOWN and _meets(fault, before.asked_ns, after.answered_ns):
             text = f"{{nodes}} lost the key in a {_spoken(fault)} at {{at}} (event {{event}})"
@@ -222,6 +221,6 @@ def _never_enough(
         who, names = evidence.holder(grant), tuple(sorted(node.name for node in had))
         where = f"on {listed(names)} only" if names else "on no node"
         text = f"the key of {who} lay {where}, of {params.nodes} nodes, when it was granted (event {index})"
-        offset_ns = time_ns - evidence.history.start_ns
+        offset_ns = time_ns - evidence.history.zero_ns
         return Cause("minority", who, names, None, index, offset_ns, text)
     return None

@@ -255,7 +255,7 @@ def _over(evidence: Evidence, holds: Holds, same: Index, span: tuple[int, int], 
         held=None if evidence.model == READ_WRITE else held,
         capacity=None if evidence.model == READ_WRITE else capacity,
         overlap_ns=span[1] - span[0],
-        start_offset_ns=span[0] - evidence.history.start_ns,
+        start_offset_ns=span[0] - evidence.history.zero_ns,
     )
 
 

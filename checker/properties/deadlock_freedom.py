@@ -251,7 +251,7 @@ def _leak(evidence: Evidence, key: int, start: int, limit: int, rows: list[int],
         clients=clients,
         refused_ns=lasted,
         limit_ns=limit,
-        free_since_offset_ns=start - evidence.history.start_ns,
+        free_since_offset_ns=start - evidence.history.zero_ns,
     )
 
 

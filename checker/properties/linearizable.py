@@ -78,7 +78,7 @@ def _check(evidence: Evidence, property: Property) -> PropertyVerdict:
     ops = evidence.history.ops
     if property is Property.MUTUAL_EXCLUSION:
         ops = with_deaths(ops, evidence.killed)
-    results = check_linearizability(ops, evidence.model, assume=assume, start_ns=evidence.history.start_ns)
+    results = check_linearizability(ops, evidence.model, assume=assume, zero_ns=evidence.history.zero_ns)
     violated = [r for r in results if r.outcome == "violated"]
     findings: list[Finding] = []
     for result in violated[:LISTED_MAX]:

@@ -138,8 +138,8 @@ def _overlap(evidence: Evidence, found: Meetings, i: int) -> Finding:
         clients=(a, b),
         forgotten=evidence.forgotten(g, h),
         overlap_ns=end - start,
-        start_offset_ns=start - evidence.history.start_ns,
-        end_offset_ns=end - evidence.history.start_ns,
+        start_offset_ns=start - evidence.history.zero_ns,
+        end_offset_ns=end - evidence.history.zero_ns,
         grants=[ops.name("grant", int(grants.row[g])), ops.name("grant", int(grants.row[h]))],
     )
 
@@ -192,8 +192,8 @@ def belief_overlaps(evidence: Evidence) -> list[Finding]:
                 witnesses=(evidence.completion(int(grants.row[g])), evidence.completion(int(grants.row[h]))),
                 clients=(a, b),
                 overlap_ns=end - start,
-                start_offset_ns=start - evidence.history.start_ns,
-                end_offset_ns=end - evidence.history.start_ns,
+                start_offset_ns=start - evidence.history.zero_ns,
+                end_offset_ns=end - evidence.history.zero_ns,
                 grants=[ops.name("grant", int(grants.row[x])) for x in (g, h)],
             )
         )

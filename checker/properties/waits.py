@@ -158,5 +158,5 @@ def _deadlock(evidence: Evidence, cycle: Cycle) -> Finding:
         ],
         clients=names,
         lasted_ns=lasted,
-        start_offset_ns=cycle.start_ns - evidence.history.start_ns,
+        start_offset_ns=cycle.start_ns - evidence.history.zero_ns,
     )

@@ -61,7 +61,7 @@ class CrossCheck:
     nodes: int
     needed: int
     held: tuple[Held, ...]
-    start_ns: int
+    zero_ns: int
     end_ns: int
     """The end of the steps or of the workload; later belief is ignored."""
     unobserved: int = 0
@@ -75,7 +75,7 @@ class CrossCheck:
     """The nodes with tokens, if none was ever on two nodes at once."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, as it stands in verdict.json; times in milliseconds since the history's start."""
+        """The JSON form, as it stands in verdict.json; times in ms since the history's time zero."""
         if self.missing:
             return {"missing": self.missing}
         open_ = [held for held in self.held if not held.agrees]
@@ -105,8 +105,8 @@ class CrossCheck:
         }
 
     def ms(self, time_ns: int | None) -> float | None:
-        """A stamp as milliseconds since the history's start; None for `NEVER`."""
-        return None if time_ns is None or time_ns >= NEVER else (time_ns - self.start_ns) / 1e6
+        """A stamp as milliseconds since the history's time zero; None for `NEVER`."""
+        return None if time_ns is None or time_ns >= NEVER else (time_ns - self.zero_ns) / 1e6
 
 
 def cross_check(history: History, *, one_master: bool = False) -> CrossCheck:
@@ -121,10 +121,10 @@ def cross_check(history: History, *, one_master: bool = False) -> CrossCheck:
     key = next((event.key for event in history.nodes if event.key is not None), None)
     observed = [e for e in history.nodes if e.f in OBSERVATIONS]
     if key is None or not observed:
-        return CrossCheck(total, 0, (), history.start_ns, history.end_ns, missing="no node was observed")
+        return CrossCheck(total, 0, (), history.zero_ns, history.end_ns, missing="no node was observed")
     if any("asked_ns" not in (e.value if isinstance(e.value, dict) else {}) for e in observed):
         missing = "the history has no times of the observations of nodes"
-        return CrossCheck(total, 0, (), history.start_ns, history.end_ns, missing=missing)
+        return CrossCheck(total, 0, (), history.zero_ns, history.end_ns, missing=missing)
     records = [
         NodeRecord(name, [e for e in history.nodes if e.node == name and e.key in (None, key)], history)
         for name in names
@@ -175,7 +175,7 @@ class _Check:
             self._total,
             needed,
             tuple(held),
-            evidence.history.start_ns,
+            evidence.history.zero_ns,
             self._end_ns,
             unobserved,
             without_token=without,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -46,14 +45,13 @@ ON_SUBSTRATE = ("up", "steps", "heal", "down")
 
 
 class RunPrinter(Listener):
-    """Prints what is to be run, then each event with the milliseconds since the first one.
+    """Prints what is to be run, then each event with the milliseconds since the cluster was up.
 
     The verdict goes to ``data``, if there is one.
     """
 
     def __init__(self, console: Console, data: Console | None = None) -> None:
         self._console, self._data = console, data
-        self._start_ns: int | None = None
 
     def planned(self, plan: Plan) -> None:
         """Print the scenario's title, and everything that was chosen and drawn."""
@@ -64,11 +62,9 @@ class RunPrinter(Listener):
 
     def event(self, event: RunEvent) -> None:
         """Print one event."""
-        now_ns = time.monotonic_ns()
-        self._start_ns = now_ns if self._start_ns is None else self._start_ns
-        passed_ms = (now_ns - self._start_ns) / 1e6
+        at = "" if event.at_ns is None else f"{event.at_ns / 1e6:.0f} ms"
         line = Text.assemble(
-            (f"{passed_ms:7.0f} ms  ", "dim"),
+            (f"{at:>10}  ", "dim"),
             (f"{event.actor:>8}  ", "bold"),
             (event.text, STATUS_STYLES[event.status]),
         )

@@ -19,6 +19,8 @@ class RunEvent:
     text: str
     status: str
     """``ok``, ``fail``, ``info``, ``skipped``, ``fault`` or ``plain``."""
+    at_ns: int | None = None
+    """When it was reported: since the cluster was up, as everywhere; None: before that."""
 
 
 OnEvent = Callable[[RunEvent], None]

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from checker.history.history import PHASE, STEPS
 from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
@@ -73,7 +74,8 @@ class Run:
         self._plan = plan
         self._loaded = plan.loaded
         self._scenario: Scenario = plan.loaded.scenario
-        self._on_event = on_event
+        self._report = on_event
+        self._zero_ns: int | None = None
         self._meanwhile = meanwhile
         self._seconds: dict[str, float] = {}
         self._drawn = schedule(self._scenario, plan.seed)
@@ -103,6 +105,11 @@ class Run:
             directory.write_schedule([fault.to_dict() for fault in self._drawn])
         return partial(self._carry_out, directory)
 
+    def _on_event(self, event: RunEvent) -> None:
+        """Report an event, with its time."""
+        at_ns = None if self._zero_ns is None else time.monotonic_ns() - self._zero_ns
+        self._report(replace(event, at_ns=at_ns))
+
     async def _carry_out(self, directory: RunDirectory) -> RecordedRun:
         recorder = Recorder(directory.path, self._params())
         cluster = self._cluster(directory, recorder)
@@ -120,7 +127,7 @@ class Run:
         finally:
             with self._timed("down"):
                 await asyncio.shield(cluster.down())
-            recorder.write("lab", "info", "phase", value="down")
+            recorder.write("lab", "info", PHASE, value="down")
             recorder.finish()
         return RecordedRun(directory, {**cluster.versions(), **self._properties.versions}, aborted)
 
@@ -168,7 +175,7 @@ class Run:
             watches.append(asyncio.create_task(clock.watch(cluster.failed)))
         observer: Observer | None = None
         try:
-            recorder.write("lab", "info", "phase", value="up")
+            recorder.write("lab", "info", PHASE, value="up")
             with self._timed("up"):
                 await cluster.up()
                 key = self._scenario.keys[0]
@@ -182,6 +189,8 @@ class Run:
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
                 if self._imports is not None:  # an import holds up every other thread
                     await asyncio.to_thread(self._imports.join)
+            self._zero_ns = recorder.now_ns()
+            recorder.write("lab", "info", PHASE, value=STEPS, time_ns=self._zero_ns)
             self._on_event(RunEvent("lab", f"{_size(cluster)} up and healthy", "plain"))
             return await self._play_and_heal(cluster, observer, recorder, clock)
         finally:
@@ -203,7 +212,6 @@ class Run:
             ttl_ns=self._scenario.lock.ttl_ns,
             slack_ns=self._drift_ns + 2 * EPSILON_NS,
         )
-        recorder.write("lab", "info", "phase", value="steps")
         playing = asyncio.create_task(self._play(player, cluster, recorder))
         try:
             with self._timed("steps"):
@@ -216,7 +224,7 @@ class Run:
                 if cluster.failed.done():
                     raise UnknownOutcome(cluster.failed.result())
                 await playing
-            recorder.write("lab", "info", "phase", value="heal")
+            recorder.write("lab", "info", PHASE, value="heal")
             with self._timed("heal"):
                 await observer.observe()  # before the faults end: corrected clocks would prolong the keys
                 await nemesis.heal_everything()

@@ -27,7 +27,7 @@ def published() -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("name", "model", "expected"), published())
 def test_published_answer(name: str, model: str, expected: str) -> None:
     history = load(FOLDER / name)
-    results = check_linearizability(history.ops, model, start_ns=history.start_ns)
+    results = check_linearizability(history.ops, model, zero_ns=history.start_ns)
     assert [result.outcome for result in results] == [expected]
     assert bool(results[0].witness) == (expected == "violated")
 

@@ -38,7 +38,6 @@ class Show:
     def __init__(self, console: Console, result: RunResult, wait: Callable[[], None]) -> None:
         self._console, self._result, self._wait = console, result, wait
         self._width = min(console.width, WIDTH_MAX)
-        self._start_ns = result.history.start_ns
         title = result.loaded.scenario.title
         self._scene = scene_of(extract(result.history, result.verdict, title))
         unicode = (console.encoding or "").lower().startswith("utf")
@@ -51,12 +50,11 @@ class Show:
         self._wait()
         shown_ns = 0
         texts = self._texts(parts, words)
-        ends = [part.lines[0].time_ns for part in parts[1:]] + [parts[-1].end_ns]
-        for number, (part, text, end) in enumerate(zip(parts, texts, ends, strict=True), 1):
+        ends = [part.lines[0].at_ns or 0 for part in parts[1:]] + [parts[-1].end_ns]
+        for number, (part, text, end_ns) in enumerate(zip(parts, texts, ends, strict=True), 1):
             self._console.print(Rule(f"{number}", style="dim", characters="-"), width=self._width)
             self._say(text, "")
             self._console.print(self._events(part))
-            end_ns = end - self._start_ns
             if part.text:
                 self._draw(shown_ns, end_ns)
             shown_ns = end_ns
@@ -86,11 +84,10 @@ class Show:
     def _events(self, part: Part) -> RenderableType:
         """The events of a part, line by line."""
         lines = []
-        for line in part.lines:
-            event = line.event
+        for event in part.lines:
             if event.text == part.text or event.text.startswith("waits "):
                 continue
-            at = duration(max(0, line.time_ns - self._start_ns))
+            at = duration(event.at_ns or 0)
             text = Text.assemble(
                 (f"{at:>10}  ", "dim"),
                 (f"{event.actor:>8}  ", "bold"),

@@ -1,6 +1,6 @@
 """The figures beside the timeline, as plain values: computed once, drawn on paper and on the page.
 
-Times are nanoseconds since the first event of the history. A view without content has the reason.
+Times are nanoseconds since time zero of the history. A view without content has the reason.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def views_of(history: History, verdict: Verdict) -> Views:
 
 def fencing(evidence: Evidence) -> Points:
     """Fences over time: as they were granted, and as writes had them."""
-    ops, start_ns = evidence.ops, evidence.history.start_ns
+    ops, zero_ns = evidence.ops, evidence.history.zero_ns
     found: list[Point] = []
     rows = np.flatnonzero(ops.fence != MISSING)
     rows = rows[np.isin(ops.f[rows], (F.ACQUIRE, F.WRITE, F.CAS)) & (ops.return_ns[rows] < NEVER)]
@@ -130,7 +130,7 @@ def fencing(evidence: Evidence) -> Points:
         fence, granted = int(ops.fence[row]), ops.f[row] == F.ACQUIRE
         if granted and ops.status[row] != Status.OK:
             continue
-        client, at = clean(evidence.client(row), 40), int(ops.return_ns[row]) - start_ns
+        client, at = clean(evidence.client(row), 40), int(ops.return_ns[row]) - zero_ns
         outcome = _OUTCOMES[Status(int(ops.status[row]))]
         kind = "grant" if granted else "write"
         done = "granted" if granted else {"ok": "accepted", "fail": "rejected"}.get(outcome, "unknown")
@@ -147,12 +147,12 @@ def fencing(evidence: Evidence) -> Points:
 
 def latency(evidence: Evidence) -> Points:
     """How long each operation of a client took, from call to return, by when it was called."""
-    ops, start_ns = evidence.ops, evidence.history.start_ns
+    ops, zero_ns = evidence.ops, evidence.history.zero_ns
     all_rows = np.flatnonzero((ops.return_ns < NEVER) & np.isin(ops.f, list(_KINDS)))
     found = []
     for row in _thinned(all_rows):
         took = int(ops.return_ns[row] - ops.call_ns[row])
-        at = int(ops.call_ns[row]) - start_ns
+        at = int(ops.call_ns[row]) - zero_ns
         client = clean(evidence.client(row), 40)
         kind, outcome = _KINDS[F(int(ops.f[row]))], _OUTCOMES[Status(int(ops.status[row]))]
         tip = (f"{client}: {kind}, {outcome}", f"called at {duration(at)}, took {duration(took)}")
@@ -175,12 +175,12 @@ def _thinned(rows: np.ndarray) -> list[int]:
 
 def availability(evidence: Evidence) -> Availability:
     """In which windows the lock was requested, and in which it was acquired."""
-    ops, start_ns = evidence.ops, evidence.history.start_ns
+    ops, zero_ns = evidence.ops, evidence.history.zero_ns
     rows = ops.rows(F.ACQUIRE)
     faults = tuple(
         Stretch(
-            fault.start_ns - start_ns,
-            None if fault.until_ns >= NEVER else fault.until_ns - start_ns,
+            fault.start_ns - zero_ns,
+            None if fault.until_ns >= NEVER else fault.until_ns - zero_ns,
             clean(f"{fault.f} {fault.target}", 60),
         )
         for fault in evidence.history.faults
@@ -202,7 +202,7 @@ def availability(evidence: Evidence) -> Availability:
     acquired, asked = table[0][1].count("#"), table[0][1].count(".")
     demand = f"{acquired + asked} windows of {short_duration(window)} with demand"
     share = f"The lock was acquired in {acquired} of {demand}."
-    return Availability(first - start_ns, window, tuple(table), faults, share)
+    return Availability(first - zero_ns, window, tuple(table), faults, share)
 
 
 def _window_ns(span_ns: int) -> int:

@@ -109,12 +109,12 @@ def _faults(evidence: Evidence) -> Iterable[Any]:
     attribution, last = evidence._attribution, (len(evidence.ops) * 2,)
     tokens = frozenset(map(str, evidence.ops.names.token))
     for name in sorted(evidence.client_names):
-        yield attribution.broken_assumption(last, (name,))
+        yield (attribution.broken_assumption(last, (name,)) or (None,))[0]
         begin, end = evidence.history.start_ns, evidence.history.end_ns
         for key in (None, *evidence.ops.names.key):
             for since_ns in (begin, (begin + end) // 2):
                 lost = Forgotten(key, since_ns, end, tokens)
-                yield attribution.broken_assumption(last, (name,), lost)
+                yield (attribution.broken_assumption(last, (name,), lost) or (None,))[0]
 
 
 def _liveness(evidence: Evidence) -> Iterable[Any]:

@@ -41,7 +41,7 @@ class HistoryBuilder:
         """One result per key."""
         history = History.from_events(self.events)
         assume = Assumptions(**assumptions)
-        return check_linearizability(history.ops, model, assume=assume, start_ns=history.start_ns)
+        return check_linearizability(history.ops, model, assume=assume, zero_ns=history.start_ns)
 
 
 def test_two_holders_in_one_plain_sentence() -> None:
