@@ -93,9 +93,10 @@ def _draw_fault_list(sheet: Sheet, y: float) -> float:
     for fault in faults[:_MOST_FAULTS]:
         receipt = f"receipt: {fault.receipt}" if fault.receipt else "NO RECEIPT"
         text = f"{fault.name} {fault.target}, at {duration(fault.span.start_ns)} ({receipt})"
-        sheet.number(MARGIN_PT + 5, y, fault.number, radius=4.4)
+        sheet.number(MARGIN_PT + 5, y, fault, radius=4.4)
         for line in wrapped(text, style.SMALL_PT, room, most=2):
-            pen.text(MARGIN_PT + 14, y, line, style.SMALL_PT, style.INK if fault.receipt else style.UNKNOWN)
+            color = style.UNKNOWN if not fault.receipt else style.VIOLATION if fault.causes else style.INK
+            pen.text(MARGIN_PT + 14, y, line, style.SMALL_PT, color)
             y += _LINE_PT
         y += 1
     if len(faults) > _MOST_FAULTS:

@@ -21,7 +21,18 @@ from lab.report.timeline.excerpt import Excerpt, choose
 from lab.report.timeline.faults import STORE, FaultMarks, fault_marks
 from lab.report.timeline.findings import Accused, accuse, texts, verdict_words
 from lab.report.timeline.grants import grants_shown, token_owners
-from lab.report.timeline.model import Attempt, ClientLane, CutTry, NodeLane, Pause, Span, Timeline, Use
+from lab.report.timeline.model import (
+    Attempt,
+    ClientLane,
+    CutTry,
+    Down,
+    NodeLane,
+    Pause,
+    Reply,
+    Span,
+    Timeline,
+    Use,
+)
 from lab.report.timeline.nodes import Owners, node_lane, tokens_set
 from lab.report.timeline.store import announcements, executions, store_writes
 from lab.report.timeline.words import clean, listed
@@ -43,7 +54,7 @@ def extract(history: History, verdict: Verdict, title: str) -> Timeline:
         title: the scenario's title, any text.
 
     Returns:
-        a timeline whose times are nanoseconds since the history's first event.
+        a timeline whose times are nanoseconds since time zero of the history.
     """
     return _Extraction(history, verdict, title).timeline()
 
@@ -55,7 +66,7 @@ class _Extraction:
         self.history, self.verdict = history, verdict
         self.evidence = Evidence(history)
         self.ops: Operations = self.evidence.ops
-        self.start_ns = history.start_ns
+        self.start_ns = history.zero_ns
         self.grants: Grants = self.evidence.grants
         self.accused: Accused = accuse(self.evidence, verdict)
         self.key, others = self._key_shown()
@@ -73,7 +84,7 @@ class _Extraction:
         names = self._client_names()
         nodes = self._node_names()
         self.lanes = {name: ClientLane(clean(name, 40) or "?") for name in names}
-        marks = fault_marks(history, names, nodes)
+        marks = fault_marks(history, names, nodes, self.accused.faults)
         events = self._node_events()
         ran = executions(self.evidence)
         seen = [event for each in events.values() for event in each]
@@ -85,6 +96,7 @@ class _Extraction:
         self._windows(marks)
         self._pauses(marks)
         self._cut_tries(marks)
+        self._replies(marks)
         result.faults = [f for f in marks.listed if self.excerpt.shows(f.span.start_ns, f.span.start_ns)]
         result.store_links = marks.links.get(STORE, [])
         result.writes = store_writes(self.evidence, self.excerpt.rows, self.accused, ran)
@@ -250,7 +262,8 @@ class _Extraction:
         jumps = [j for j in marks.jumps.get(name, []) if self.excerpt.shows(j.at_ns, j.at_ns)]
         lane = node_lane(clean(name, 24), events, self.start_ns, jumps, owners)
         lane.lives = [e for e in lane.lives if self.excerpt.shows(e.span.start_ns, e.span.end_ns)]
-        lane.downs = lane.downs or marks.downs.get(name, [])
+        lane.losses = self.accused.losses.get(name, [])
+        lane.downs = _named(lane.downs, marks.downs.get(name, []))
         lane.pauses = [
             e for e in marks.pauses.get(name, []) if self.excerpt.shows(e.span.start_ns, e.span.end_ns)
         ]
@@ -302,6 +315,25 @@ class _Extraction:
                         if link.span.start_ns <= at and (link.span.end_ns is None or at <= link.span.end_ns):
                             lane.cut_tries.append(CutTry(node.name, at))
 
+    def _replies(self, marks: FaultMarks) -> None:
+        """The replies to acquires that were held back: of each node that executed one meanwhile."""
+        for node in self.result.nodes:
+            for link, life in ((link, life) for link in node.links for life in node.lives):
+                sent, end = life.span.start_ns, marks.healing_ns.get(link.fault, link.span.end_ns)
+                held = link.holds_replies and life.owner == link.peer and link.span.start_ns <= sent
+                lane = self.lanes.get(link.peer)
+                if not held or end is None or sent > end or lane is None:
+                    continue
+                asking = [
+                    a.span.end_ns
+                    for a in lane.attempts
+                    if a.kind == "acquire" and a.span.start_ns <= sent <= (a.span.end_ns or sent)
+                ]
+                still = [p.span for p in lane.pauses if p.span.start_ns <= end <= (p.span.end_ns or end)]
+                read = (still[0].end_ns or end) if still else end
+                open_ = bool(asking) and (asking[0] is None or read <= asking[0])
+                node.replies.append(Reply(link.peer, sent, end, read if open_ else None, link.fault))
+
     # -- time ---------------------------------------------------------------------------------------------
 
     def _moments(self) -> None:
@@ -316,9 +348,8 @@ class _Extraction:
             moments += [lane.crashed_ns] if lane.crashed_ns is not None else []
         moments += [fault.span.start_ns for fault in result.faults]
         moments += [life.span.start_ns for node in result.nodes for life in node.lives]
-        moments += [
-            end for node in result.nodes for down in node.downs for end in (down.start_ns, down.end_ns) if end
-        ]
+        downs = [down.span for node in result.nodes for down in node.downs]
+        moments += [end for span in downs for end in (span.start_ns, span.end_ns) if end]
         moments += [write.at_ns for write in result.writes] + [one.at_ns for one in result.announcements]
         last = max(moments, default=0)
         moments += [
@@ -330,3 +361,19 @@ class _Extraction:
         result.moments = sorted(t for t in moments if excerpt.shows(t, t))
         result.window_ends = sorted({t for t in ends if excerpt.shows(t, t) or (not excerpt.shown and t)})
         result.last_ns = max([*result.moments, *result.window_ends, 0])
+
+
+def _named(downs: Sequence[Down], faults: Sequence[Down]) -> list[Down]:
+    """Stretches in which a node was seen down, with the fault then under way; else those of the faults."""
+    if not downs:
+        return list(faults)
+    return [
+        replace(begun[-1], span=down.span)
+        if (begun := [one for one in faults if one.span.start_ns <= down.span.start_ns <= _until(one)])
+        else down
+        for down in downs
+    ]
+
+
+def _until(down: Down) -> int:
+    return NEVER if down.span.end_ns is None else down.span.end_ns

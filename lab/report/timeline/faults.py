@@ -9,7 +9,7 @@ from typing import Any
 
 from checker.history.history import NEVER, History
 from checker.history.history import Fault as Injection
-from lab.report.timeline.model import Fault, Jump, LinkFault, Pause, Promotion, Span
+from lab.report.timeline.model import Down, Fault, Jump, LinkFault, Pause, Promotion, Span
 from lab.report.timeline.words import MS_NS, S_NS, clean, duration, short_duration
 from lab.scenario.fault_step import Sign
 from lab.scenario.registry import fault_steps
@@ -29,15 +29,20 @@ class FaultMarks:
     links: dict[str, list[LinkFault]] = field(default_factory=dict)
     jumps: dict[str, list[Jump]] = field(default_factory=dict)
     pauses: dict[str, list[Pause]] = field(default_factory=dict)
-    downs: dict[str, list[Span]] = field(default_factory=dict)
+    downs: dict[str, list[Down]] = field(default_factory=dict)
     promotions: dict[str, list[Promotion]] = field(default_factory=dict)
     crashed_ns: dict[str, int] = field(default_factory=dict)
     healing_ns: dict[int, int] = field(default_factory=dict)
     """By number of a fault, when its healing began; the fault's span ends when it was confirmed."""
 
 
-def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) -> FaultMarks:
-    """Number the injections in order of time and sort them by what they hit; healings only end them."""
+def fault_marks(
+    history: History, clients: Sequence[str], nodes: Sequence[str], causes: Mapping[int, tuple[str, ...]]
+) -> FaultMarks:
+    """Number the injections in order of time and sort them by what they hit; healings only end them.
+
+    `causes` are the violations that are put down to a fault, by the position of its event.
+    """
     marks = FaultMarks()
     numbers: dict[str, int] = {}
     healings = {one.heals: one.start_ns for one in history.faults if one.heals is not None}
@@ -49,32 +54,33 @@ def fault_marks(history: History, clients: Sequence[str], nodes: Sequence[str]) 
         number = numbers.get(str(continues)) if continues is not None else None
         if number is None:
             number = len(marks.listed) + 1
-            marks.listed.append(_entry(injection, number, span))
+            marks.listed.append(_entry(injection, number, span, causes.get(injection.index, ())))
         numbers[injection.fault_id] = number
         if injection.fault_id in healings:
-            marks.healing_ns[number] = healings[injection.fault_id] - history.start_ns
+            marks.healing_ns[number] = healings[injection.fault_id] - history.zero_ns
         _sort_in(marks, injection, number, span, clients, nodes)
     return marks
 
 
 def _span(history: History, injection: Injection) -> Span:
-    start = injection.start_ns - history.start_ns
-    end = None if injection.until_ns >= NEVER else injection.until_ns - history.start_ns
+    start = injection.start_ns - history.zero_ns
+    end = None if injection.until_ns >= NEVER else injection.until_ns - history.zero_ns
     return Span(start, end)
 
 
-def _entry(injection: Injection, number: int, span: Span) -> Fault:
+def _entry(injection: Injection, number: int, span: Span, causes: tuple[str, ...]) -> Fault:
     """The entry of the list below the picture."""
     receipt = receipt_words(injection.receipt or {}) if injection.confirmed else None
     if injection.confirmed and not receipt:
         receipt = "confirmed"
     return Fault(
         number=number,
-        name=clean(injection.f, 30),
+        name=clean(injection.f.replace("_", " "), 30),
         target=clean(injection.target or ", ".join(injection.targets), 80),
         span=span,
         receipt=receipt,
         breaks=clean(injection.breaks) if injection.breaks else None,
+        causes=causes,
     )
 
 
@@ -106,15 +112,29 @@ def _sort_in(
             for name in hit_clients:
                 marks.crashed_ns.setdefault(name, span.start_ns)
             for name in hit_nodes:
-                marks.downs.setdefault(name, []).append(span)
+                down = Down(span, clean(injection.f.replace("_", " "), 16), number)
+                marks.downs.setdefault(name, []).append(down)
         case "promotion":
             for name in hit_nodes:
                 marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number))
         case "link":
             for end in ends:
                 for peer in hit_clients or [name for name in nodes if name in named - {end}] or ["all"]:
-                    link = LinkFault(clean(peer, 24), span, sign.words, sign.lossy, number)
+                    link = LinkFault(
+                        clean(peer, 24),
+                        span,
+                        sign.words,
+                        sign.lossy,
+                        number,
+                        _holds_replies(injection, sign, end),
+                    )
                     marks.links.setdefault(end, []).append(link)
+
+
+def _holds_replies(injection: Injection, sign: Sign, end: str) -> bool:
+    """Whether what came back on a link was kept: its receipt has a probe that arrived, and got no answer."""
+    seen = (injection.receipt or {}).get(end)
+    return not sign.lossy and isinstance(seen, Mapping) and seen.get("probe_arrived") is True
 
 
 def _names_in(injection: Injection, known: Iterable[str]) -> list[str]:

@@ -10,9 +10,10 @@ import numpy as np
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING, NEVER, F
 from checker.history.windows import Segments
-from checker.verdict import Finding, Outcome, Severity, Verdict
-from lab.report.timeline.model import Band, FindingText, Flag, Span
-from lab.report.timeline.words import clean, duration
+from checker.verdict import Cause, Finding, Outcome, Severity, Verdict
+from checker.words import in_words
+from lab.report.timeline.model import Band, FindingText, Flag, Loss, Span
+from lab.report.timeline.words import clean
 
 _OVERLAPS = ("overlap", "belief-overlap")
 _MOST_BANDS = 4
@@ -22,7 +23,11 @@ _USE_NAMES = ("stale-use", "unfenced-write", "stale-write", "fence-breach", "los
 
 @dataclass(slots=True)
 class Accused:
-    """The places of findings. ``guilty`` and ``warned``: violations and warnings by row of operation."""
+    """The places of findings. ``guilty`` and ``warned``: violations and warnings by row of operation.
+
+    ``faults`` are the violations that the checker puts down to a fault, by the position of the fault's event,
+    ``losses`` the commands that it puts a violation down to, by node.
+    """
 
     guilty: dict[int, tuple[str, ...]] = field(default_factory=dict)
     warned: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -31,6 +36,8 @@ class Accused:
     clients: list[str] = field(default_factory=list)
     first_rows: list[int] = field(default_factory=list)
     key: str | None = None
+    faults: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    losses: dict[str, list[Loss]] = field(default_factory=dict)
 
 
 def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
@@ -44,6 +51,12 @@ def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
         if not accused.first_rows:
             accused.first_rows, accused.key = sorted(set(rows)), finding.key
         accused.clients += [name for name in finding.clients if name not in accused.clients]
+        if finding.fault is not None and finding.severity is Severity.VIOLATION:
+            before = accused.faults.get(finding.fault, ())
+            accused.faults[finding.fault] = tuple(dict.fromkeys((*before, finding.name)))
+        if finding.cause is not None and finding.cause.kind == "command":
+            for node in finding.cause.nodes:
+                accused.losses.setdefault(node, []).append(_loss(finding.cause))
         if finding.name in _OVERLAPS:
             if len(accused.bands) < _MOST_BANDS:
                 accused.bands += _bands(evidence, finding, rows)
@@ -60,6 +73,12 @@ def accuse(evidence: Evidence, verdict: Verdict) -> Accused:
         elif finding.severity is Severity.VIOLATION:
             _flag(accused, evidence, finding, culprit)
     return accused
+
+
+def _loss(cause: Cause) -> Loss:
+    command = (cause.command or "").split(" ")[0]
+    words = f"{clean(cause.actor, 24)}’s {command}" if cause.actor else f"a {command}"
+    return Loss(cause.offset_ns, words)
 
 
 def ordered(verdict: Verdict) -> list[Finding]:
@@ -108,7 +127,7 @@ def _flag(accused: Accused, evidence: Evidence, finding: Finding, row: int) -> N
     """Put a flag at the end of the operation of a finding."""
     ops = evidence.ops
     stamp = int(ops.return_ns[row])
-    at = (stamp if stamp < NEVER else int(ops.call_ns[row])) - evidence.history.start_ns
+    at = (stamp if stamp < NEVER else int(ops.call_ns[row])) - evidence.history.zero_ns
     lane = clean(evidence.client(row), 40)
     for position, flag in enumerate(accused.flags):
         if flag.lane == lane and flag.at_ns == at:
@@ -127,13 +146,14 @@ def _bands(evidence: Evidence, finding: Finding, rows: list[int]) -> Iterator[Ba
         return
     sure = finding.name == "overlap"
     windows = evidence.guaranteed if sure else evidence.believed
-    start_ns = evidence.history.start_ns
+    start_ns = evidence.history.zero_ns
     first, second = (clean(evidence.holder(grant), 40) for grant in pair)
     stated = _stated_span(finding)
     for span in [stated] if stated else _common(windows, pair[0], pair[1], start_ns):
         words = "both hold the lock" if sure else "both believe they hold the lock"
-        if span.end_ns is not None:
-            words += f" for {duration(span.end_ns - span.start_ns)}"
+        if span.end_ns is not None:  # in the same words as the finding's headline
+            lasted = in_words(span.end_ns - span.start_ns, at_least=sure)
+            words += f" for at least {lasted}" if sure else f" for {lasted}"
         yield Band(finding.name, (first, second), span, words)
 
 

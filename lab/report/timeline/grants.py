@@ -33,7 +33,7 @@ def grants_shown(evidence: Evidence, key: str | None, excerpt: Excerpt) -> list[
 
 def _brief(evidence: Evidence, excerpt: Excerpt) -> Iterator[tuple[int, Span]]:
     """Grants released so soon that stamps are too uncertain for a window of the checker."""
-    grants, start_ns = evidence.grants, evidence.history.start_ns
+    grants, start_ns = evidence.grants, evidence.history.zero_ns
     released = grants.held & (grants.release_call_ns < NEVER)
     released &= grants.release_call_ns - grants.acquired_ns <= 2 * evidence.params.epsilon_ns
     for position in np.flatnonzero(released).tolist():
@@ -46,7 +46,7 @@ def _brief(evidence: Evidence, excerpt: Excerpt) -> Iterator[tuple[int, Span]]:
 
 def _spans(evidence: Evidence, segments: Segments, excerpt: Excerpt) -> dict[int, tuple[Span, ...]]:
     """The segments that reach into what is drawn, by grant, as spans since the start."""
-    start_ns, end_ns = (column - evidence.history.start_ns for column in (segments.start_ns, segments.end_ns))
+    start_ns, end_ns = (column - evidence.history.zero_ns for column in (segments.start_ns, segments.end_ns))
     kept = np.full(len(segments), not excerpt.shown)
     for span in excerpt.shown:
         last = span.start_ns if span.end_ns is None else span.end_ns
@@ -80,13 +80,13 @@ def _claims(evidence: Evidence, position: int) -> list[int]:
     reported = [(int(grants.acquired_ns[position]), int(grants.claimed_ns[position]))]
     for at in np.flatnonzero((extensions.grant == position) & (extensions.status == Status.OK)).tolist():
         reported.append((int(extensions.return_ns[at]), int(extensions.claimed_ns[at])))
-    off = evidence.history.start_ns + evidence.params.epsilon_ns
+    off = evidence.history.zero_ns + evidence.params.epsilon_ns
     return [at + claim - off for at, claim in reported if claim != MISSING]
 
 
 def token_owners(evidence: Evidence, tokens: Iterable[str]) -> dict[str, list[TokenOwner]]:
     """The clients that requested the lock with each of these tokens, from their acquires."""
-    ops, grants, start_ns = evidence.ops, evidence.grants, evidence.history.start_ns
+    ops, grants, start_ns = evidence.ops, evidence.grants, evidence.history.zero_ns
     wanted = set(tokens)
     codes = [code for code, name in enumerate(ops.names.token) if name in wanted]
     rows = np.flatnonzero((ops.f == F.ACQUIRE) & (ops.token != NONE) & np.isin(ops.token, codes))

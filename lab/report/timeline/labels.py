@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from lab.report.timeline.model import Announcement, Attempt, Jump, KeyLife, LinkFault, Pause, StoreWrite, Use
+from collections.abc import Sequence
+
+from lab.report.timeline.model import (
+    Announcement,
+    Attempt,
+    Down,
+    Jump,
+    KeyLife,
+    LinkFault,
+    Pause,
+    Reply,
+    StoreWrite,
+    Use,
+)
 from lab.report.timeline.words import circled, duration, signed
 
 _REFUSED = {"acquire": "refused", "release": "not held"}
@@ -43,6 +56,18 @@ def jump_size(jump: Jump) -> str:
 def jump_words(jump: Jump) -> str:
     """A step of a clock with the number of its fault."""
     return f"{circled(jump.fault)} clock {jump_size(jump)}"
+
+
+def down_words(down: Down) -> str:
+    """What took a node down, with the number of its fault."""
+    return down.words if down.fault is None else f"{circled(down.fault)} {down.words}"
+
+
+def reply_words(replies: Sequence[Reply]) -> str:
+    """Replies to a client that were held back, and when it read them."""
+    many = f"{len(replies)} replies" if len(replies) > 1 else "1 reply"
+    read = [reply.read_ns for reply in replies if reply.read_ns is not None]
+    return f"{many} in flight, " + (f"read at {duration(max(read))}" if read else "too late to be read")
 
 
 def pause_words(pause: Pause) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lab.report.timeline import style
 from lab.report.timeline.labels import (
     attempt_words,
+    down_words,
     jump_size,
     jump_words,
     life_words,
@@ -16,6 +17,7 @@ from lab.report.timeline.metrics import fitted, text_width
 from lab.report.timeline.model import (
     Attempt,
     ClientLane,
+    Down,
     Jump,
     KeyLife,
     NodeLane,
@@ -49,15 +51,10 @@ def draw_node(sheet: Sheet, node: NodeLane) -> None:
     for link in node.links:
         x0, x1 = sheet.xs(link.span, 3)
         hatch = "////" if link.lossy else "...."
-        pen.rect(
-            x0, y + 1, x1, bottom - 1, Look(face=style.SHADE, edge="#c4c4c4", line_pt=0, hatch=hatch, z=1.1)
-        )
+        edge = sheet.ink(link.fault, "#c4c4c4")
+        pen.rect(x0, y + 1, x1, bottom - 1, Look(face=style.SHADE, edge=edge, line_pt=0, hatch=hatch, z=1.1))
     for down in node.downs:
-        x0, x1 = sheet.xs(down, 3)
-        pen.rect(
-            x0, y + 1, x1, bottom - 1, Look(face="#6b6b6b", edge=style.PAPER, line_pt=0, hatch="xxxx", z=1.5)
-        )
-        sheet.label((x0 + x1) / 2, middle, "down", style.SMALL_PT, bold=True)
+        _draw_down(sheet, down, y + 1, bottom - 1)
     for jump in node.jumps:
         _draw_jump(sheet, jump, node, y)
     for promotion in node.promotions:
@@ -66,16 +63,40 @@ def draw_node(sheet: Sheet, node: NodeLane) -> None:
         _draw_pause(sheet, pause, y + 1.5, bottom - 1.5, middle)
     for life in node.lives:
         _draw_life(sheet, life, y)
+    for loss in node.losses:
+        x = sheet.axis.x(loss.at_ns)
+        pen.cross(x, middle, 4.2, Look(edge=style.PAPER, line_pt=4.0, z=5.2))
+        pen.cross(x, middle, 4.2, Look(edge=style.VIOLATION, line_pt=2.0, z=5.3))
+        half = text_width(loss.words, style.SMALL_PT, bold=True) / 2 + 7
+        panel = sheet.axis.bounds(x)
+        side = x + half if x + 2 * half <= panel[1] else x - half
+        sheet.label(
+            side, middle, loss.words, style.SMALL_PT, style.VIOLATION, bold=True, reach=2 * half, within=panel
+        )
     for link in node.links:
         x0, x1 = sheet.xs(link.span, 3)
         words = link_words(link)
-        sheet.label(x0, middle, words, style.SMALL_PT, style.QUIET, reach=x1 - x0, within=(x0, x1))
+        color = sheet.ink(link.fault, style.QUIET)
+        sheet.label(x0, middle, words, style.SMALL_PT, color, reach=x1 - x0, within=(x0, x1))
+
+
+def _draw_down(sheet: Sheet, down: Down, top: float, bottom: float) -> None:
+    """A stretch in which a node was down, and by what: inside, or beside it if it is short."""
+    x0, x1 = sheet.xs(down.span, 3)
+    face, color = sheet.ink(down.fault, "#6b6b6b"), sheet.ink(down.fault)
+    sheet.pen.rect(x0, top, x1, bottom, Look(face=face, edge=style.PAPER, line_pt=0, hatch="xxxx", z=1.5))
+    words, middle = down_words(down), (top + bottom) / 2
+    half = text_width(words, style.SMALL_PT, bold=True) / 2 + 2
+    wish = (x0 + x1) / 2 if 2 * half < x1 - x0 else x1 + half
+    if sheet.label(wish, middle, words, style.SMALL_PT, color, bold=True) is None:
+        sheet.label((x0 + x1) / 2, middle, down.words, style.SMALL_PT, color, bold=True, reach=90)
 
 
 def _draw_jump(sheet: Sheet, jump: Jump, node: NodeLane, y: float) -> None:
     """A stroke of lightning with the size of the clock's step, where it covers no key."""
     x = sheet.axis.x(jump.at_ns)
-    _bolt(sheet, x, y, y + sheet.node_pt)
+    color = sheet.ink(jump.fault)
+    _bolt(sheet, x, y, y + sheet.node_pt, color)
     sheet.occupied.take(x - 2, y, 4, sheet.node_pt)
     size = jump_size(jump)
     lives = [sheet.xs(life.span) for life in node.lives]
@@ -88,11 +109,11 @@ def _draw_jump(sheet: Sheet, jump: Jump, node: NodeLane, y: float) -> None:
             if end - start < width or (start == left and inside):
                 continue
             wish = start + width / 2 if start > x else end - width / 2
-            if (
-                sheet.label(wish, y + sheet.node_pt / 2, words, style.SMALL_PT, bold=True, reach=3)
-                is not None
-            ):
+            middle = y + sheet.node_pt / 2
+            if sheet.label(wish, middle, words, style.SMALL_PT, color, bold=True, reach=3) is not None:
                 return
+    if sheet.timeline.is_cause(jump.fault):  # never left out, be it over a key
+        sheet.label(x, y + sheet.node_pt / 2, size, style.SMALL_PT, color, bold=True, reach=90)
 
 
 def _draw_life(sheet: Sheet, life: KeyLife, y: float) -> None:
@@ -119,22 +140,23 @@ def _draw_promotion(sheet: Sheet, promotion: Promotion, y: float) -> None:
     x, middle = sheet.axis.x(promotion.at_ns), y + sheet.node_pt / 2
     sheet.pen.polygon(
         [(x - 4, middle + 4), (x, middle - 4.5), (x + 4, middle + 4)],
-        Look(face=style.INK, edge=style.PAPER, line_pt=0.5, z=5.0),
+        Look(face=sheet.ink(promotion.fault), edge=style.PAPER, line_pt=0.5, z=5.0),
     )
+    color = sheet.ink(promotion.fault)
     sheet.occupied.take(x - 4, y, 8, sheet.node_pt)
     words = f"{circled(promotion.fault)} becomes master"
     wish = x + 7 + text_width(words, style.SMALL_PT, bold=True) / 2
-    if sheet.label(wish, middle, words, style.SMALL_PT, bold=True, reach=3) is None:
-        far = 2 * x - wish
-        sheet.label(far, middle, words, style.SMALL_PT, bold=True, reach=60, leader_from=(x, x, middle))
+    if sheet.label(wish, middle, words, style.SMALL_PT, color, bold=True, reach=3) is None:
+        far, from_ = 2 * x - wish, (x, x, middle)
+        sheet.label(far, middle, words, style.SMALL_PT, color, bold=True, reach=60, leader_from=from_)
 
 
-def _bolt(sheet: Sheet, x: float, y: float, bottom: float) -> None:
+def _bolt(sheet: Sheet, x: float, y: float, bottom: float, color: str) -> None:
     """A lightning stroke across a lane."""
     height = bottom - y
     shape = ((1.6, 0.0), (-2.6, 0.55), (-0.2, 0.55), (-1.6, 1.0), (2.6, 0.42), (0.3, 0.42))
     points = [(x + dx, y + dy * height) for dx, dy in shape]
-    sheet.pen.polygon(points, Look(face=style.INK, edge=style.PAPER, line_pt=0.5, z=5.0))
+    sheet.pen.polygon(points, Look(face=color, edge=style.PAPER, line_pt=0.5, z=5.0))
 
 
 def draw_client(sheet: Sheet, client: ClientLane) -> None:
@@ -171,11 +193,10 @@ def draw_client(sheet: Sheet, client: ClientLane) -> None:
         _draw_use(sheet, use, client, y, dense)
     for jump in client.jumps:
         x = sheet.axis.x(jump.at_ns)
-        _bolt(sheet, x, y + BAR_TOP_PT, y + BAR_TOP_PT + BAR_PT)
+        color, from_ = sheet.ink(jump.fault), (x, x, y + BAR_TOP_PT)
+        _bolt(sheet, x, y + BAR_TOP_PT, y + BAR_TOP_PT + BAR_PT, color)
         words = jump_words(jump)
-        sheet.label(
-            x, y + 5.5, words, style.SMALL_PT, bold=True, reach=60, leader_from=(x, x, y + BAR_TOP_PT)
-        )
+        sheet.label(x, y + 5.5, words, style.SMALL_PT, color, bold=True, reach=60, leader_from=from_)
     if client.crashed_ns is not None:
         x = sheet.axis.x(client.crashed_ns)
         pen.cross(x, middle, 5, Look(edge=style.INK, line_pt=2.0, z=5.0))
@@ -218,13 +239,14 @@ def _draw_pause(sheet: Sheet, pause: Pause, top: float, bottom: float, label_y: 
     x0, x1 = sheet.xs(pause.span, 2)
     injected = pause.kind == "pause"
     face, hatch = ("#ffffff70", "\\\\\\\\") if injected else (None, "\\\\")
-    sheet.pen.rect(x0, top, x1, bottom, Look(face=face, edge="#4a4a4a", line_pt=0.6, hatch=hatch, z=3.0))
+    edge, color = sheet.ink(pause.fault, "#4a4a4a"), sheet.ink(pause.fault)
+    sheet.pen.rect(x0, top, x1, bottom, Look(face=face, edge=edge, line_pt=0.6, hatch=hatch, z=3.0))
     words = pause_words(pause)
     if text_width(words, style.LABEL_PT, injected) + 6 < x1 - x0:
-        sheet.label((x0 + x1) / 2, (top + bottom) / 2, words, bold=injected, reach=(x1 - x0) / 2)
+        sheet.label((x0 + x1) / 2, (top + bottom) / 2, words, color=color, bold=injected, reach=(x1 - x0) / 2)
         sheet.occupied.take(x0, top + 1.5, x1 - x0, bottom - top - 3)
     else:
-        sheet.label((x0 + x1) / 2, label_y, words, bold=injected, reach=60)
+        sheet.label((x0 + x1) / 2, label_y, words, color=color, bold=injected, reach=60)
 
 
 def _draw_attempt(sheet: Sheet, attempt: Attempt, client: ClientLane, y: float, dense: bool) -> None:
@@ -261,7 +283,7 @@ def _draw_use(sheet: Sheet, use: Use, client: ClientLane, y: float, dense: bool)
     guilty = bool(use.guilty)
     edge = style.VIOLATION if guilty else tone.text
     solid = use.kind == "write" and use.outcome == "ok"
-    face = edge if solid else style.PAPER
+    face = style.PAPER if not solid else style.VIOLATION_TINT if guilty else edge
     dash = (2, 1.4) if use.outcome == "info" else None
     pen.rect(x0, top, x1, bottom, Look(face=face, edge=edge, line_pt=1.0, dash=dash, z=3.5))
     if use.outcome == "fail":

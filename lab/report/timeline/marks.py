@@ -7,16 +7,18 @@ is for the picture on paper.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.report.timeline.axis import build_axis
 from lab.report.timeline.labels import (
     announcement_words,
     attempt_words,
+    down_words,
     jump_words,
     life_words,
     link_words,
     pause_words,
+    reply_words,
     use_words,
     write_words,
 )
@@ -31,6 +33,7 @@ from lab.report.timeline.model import (
     LinkFault,
     NodeLane,
     Pause,
+    Reply,
     Span,
     StoreWrite,
     Timeline,
@@ -57,7 +60,8 @@ class Mark:
     """Something on a lane, from `t0` to `t1` (ns since the start; None: open); the page draws it by `kind`.
 
     `tip` are the lines of its explanation, `tone` the position of its client's colour (-1: no client),
-    `findings` the names of its violations, `warnings` those of its warnings, `fault` the number of its fault.
+    `findings` the names of its violations, `warnings` those of its warnings, `fault` the number of its fault,
+    `cause` whether a violation is put down to that fault, `note` a text of its own below the mark.
     """
 
     lane: str
@@ -71,6 +75,8 @@ class Mark:
     fault: int = 0
     outcome: str = ""
     warnings: tuple[str, ...] = ()
+    cause: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A message from one lane to another; `lost` if it never arrived."""
+    """A message from one lane to another; `lost` if it never arrived, `held` if it was kept on the way."""
 
     lane0: str
     t0: int
@@ -94,6 +100,7 @@ class Arrow:
     tone: int
     lost: bool = False
     guilty: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +127,15 @@ def scene_of(timeline: Timeline) -> Scene:
     for node in timeline.nodes:
         marks += _node(node, timeline.faults, tones)
     for client in timeline.clients:
-        marks += _client(client, tones[client.name])
+        replies = [one for node in timeline.nodes for one in node.replies if one.client == client.name]
+        marks += _client(client, tones[client.name], replies)
     marks += [_link(STORE, link, tones) for link in timeline.store_links if timeline.writes]
-    marks += [mark for write in timeline.writes for mark in _write(write, tones)]
+    marks += [mark for write in timeline.writes for mark in _write(timeline, write, tones)]
     marks += [_announcement(announced, tones) for announced in timeline.announcements]
     marks += _findings(timeline)
     return Scene(
         tuple(lanes),
-        tuple(marks),
+        tuple(replace(mark, cause=True) if timeline.is_cause(mark.fault) else mark for mark in marks),
         tuple(_arrows(timeline, tones)),
         tuple((p.start_ns, p.end_ns, p.x0 / _WIDTH, p.x1 / _WIDTH) for p in axis.panels),
         timeline.last_ns,
@@ -160,6 +168,7 @@ def fault_lines(fault: Fault) -> tuple[str, ...]:
         when(fault.span),
         f"receipt: {fault.receipt}" if fault.receipt else "NO RECEIPT: nothing proves that it took effect",
         f"it breaks the assumption of {fault.breaks}" if fault.breaks else None,
+        f"cause of: {', '.join(fault.causes)}" if fault.causes else None,
     )
 
 
@@ -175,14 +184,18 @@ def _node(node: NodeLane, faults: Sequence[Fault], tones: dict[str, int]) -> Ite
     for link in node.links:
         yield _link(lane, link, tones)
     for down in node.downs:
-        tip = (f"node {node.name} was down", when(down))
-        yield Mark(lane, "down", down.start_ns, down.end_ns, tip, "down")
+        by = None if down.fault is None else f"fault {down.fault}: {down.words}"
+        tip, span = _lines(f"node {node.name} was down", when(down.span), by), down.span
+        yield Mark(lane, "down", span.start_ns, span.end_ns, tip, down_words(down), fault=down.fault or 0)
     for pause in node.pauses:
         yield _pause(lane, f"node {node.name}", pause)
     for life in node.lives:
         yield from _life(lane, node.name, life, tones)
     for jump in node.jumps:
         yield _jump(lane, f"the clock of node {node.name}", jump, faults)
+    for loss in node.losses:
+        tip = (f"{loss.words} took the holder’s key away", f"at {duration(loss.at_ns)}")
+        yield Mark(lane, "loss", loss.at_ns, loss.at_ns, tip, loss.words, cause=True)
     for promotion in node.promotions:
         tip = (f"node {node.name} was made the master", f"at {duration(promotion.at_ns)}")
         label = f"{circled(promotion.fault)} becomes master"
@@ -241,7 +254,7 @@ def _jump(lane: str, what: str, jump: Jump, faults: Sequence[Fault]) -> Mark:
     return Mark(lane, "jump", jump.at_ns, until, tip, jump_words(jump), fault=jump.fault)
 
 
-def _client(client: ClientLane, tone: int) -> Iterator[Mark]:
+def _client(client: ClientLane, tone: int, replies: Sequence[Reply]) -> Iterator[Mark]:
     for grant in client.grants:
         yield from _grant(client.name, grant, tone)
     for pause in client.pauses:
@@ -252,6 +265,12 @@ def _client(client: ClientLane, tone: int) -> Iterator[Mark]:
         yield _use(client.name, use, tone)
     for jump in client.jumps:
         yield _jump(client.name, f"{client.name}’s clock", jump, ())
+    if replies:
+        start, end = min(reply.sent_ns for reply in replies), max(reply.end_ns for reply in replies)
+        delivered = max(reply.delivered_ns for reply in replies)
+        at = f"held back, delivered at {duration(delivered)}"
+        held = (reply_words(replies), at, when(Span(start, end)))
+        yield Mark(client.name, "reply", start, end, held, reply_words(replies), tone, fault=replies[0].fault)
     if client.crashed_ns is not None:
         tip = (f"{client.name} was killed", f"at {duration(client.crashed_ns)}")
         yield Mark(client.name, "crash", client.crashed_ns, client.crashed_ns, tip, "crashed")
@@ -311,7 +330,7 @@ def _use(name: str, use: Use, tone: int) -> Mark:
     )
 
 
-def _write(write: StoreWrite, tones: dict[str, int]) -> Iterator[Mark]:
+def _write(timeline: Timeline, write: StoreWrite, tones: dict[str, int]) -> Iterator[Mark]:
     done = f"accepted{f' as version {write.version}' if write.version is not None else ''}"
     if write.between is None:
         at = f"executed at {duration(write.at_ns)}"
@@ -329,7 +348,8 @@ def _write(write: StoreWrite, tones: dict[str, int]) -> Iterator[Mark]:
     if write.between is not None:
         span = write.between
         yield Mark(STORE, "between", span.start_ns, span.end_ns, tip, tone=tone, findings=write.guilty)
-    yield Mark(STORE, kind, write.at_ns, write.at_ns, tip, write_words(write), tone, write.guilty)
+    note = timeline.consequences(write.guilty) if write.guilty else ""
+    yield Mark(STORE, kind, write.at_ns, write.at_ns, tip, write_words(write), tone, write.guilty, note=note)
 
 
 def _announcement(announced: Announcement, tones: dict[str, int]) -> Mark:
@@ -356,7 +376,7 @@ def _findings(timeline: Timeline) -> Iterator[Mark]:
             yield Mark(lanes, "band", span.start_ns, span.end_ns, tip, band.words, -1, (band.name,))
     for flag in timeline.flags:
         tip = (f"✗ {', '.join(flag.names)}", f"{flag.lane}, at {duration(flag.at_ns)}")
-        words = f"✗ {', '.join(flag.names)}"
+        words = timeline.consequences(flag.names)
         yield Mark(flag.lane, "flag", flag.at_ns, flag.at_ns, tip, words, -1, flag.names)
 
 
@@ -374,6 +394,11 @@ def _arrows(timeline: Timeline, tones: dict[str, int]) -> Iterator[Arrow]:
         if write.client in tones:
             tone, guilty = tones[write.client], bool(write.guilty)
             yield Arrow(write.client, write.asked_ns, STORE, write.at_ns, tone, guilty=guilty)
+    for node in timeline.nodes:
+        for reply in node.replies:
+            if reply.client in tones:
+                tone = tones[reply.client]
+                yield Arrow(node_id(node.name), reply.sent_ns, reply.client, reply.end_ns, tone, held=True)
     for announced in timeline.announcements:
         if announced.client in tones:
             at_ns, tone = announced.at_ns, tones[announced.client]

@@ -1,12 +1,15 @@
 """The content of the timeline picture, as plain values: no drawing and no checking happens here.
 
-All times are integer nanoseconds since the first event of the history. ``None`` as an end means that it had
-not ended at the end of the history.
+All times are integer nanoseconds since time zero of the history (`History.zero_ns`). ``None`` as an end means
+that it had not ended at the end of the history.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from lab.report.timeline.words import circled
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,14 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A command took a holder's key away from a node; ``words`` say whose command."""
+
+    at_ns: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Promotion:
     """A replica was made a master."""
 
@@ -125,14 +136,46 @@ class Promotion:
 
 
 @dataclass(frozen=True, slots=True)
+class Down:
+    """A stretch in which a node was down; ``words`` say by what, ``fault`` None: by no fault."""
+
+    span: Span
+    words: str = "down"
+    fault: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply of a node that was held back: when it was sent, delivered, and read by its client.
+
+    The client may have stood still in between. ``read_ns`` None: its request had ended before.
+    """
+
+    client: str
+    sent_ns: int
+    delivered_ns: int
+    read_ns: int | None
+    fault: int
+
+    @property
+    def end_ns(self) -> int:
+        """When it was read, or else delivered."""
+        return self.delivered_ns if self.read_ns is None else self.read_ns
+
+
+@dataclass(frozen=True, slots=True)
 class LinkFault:
-    """A stretch in which the link between a peer and a node was broken; ``lossy``: what was sent was lost."""
+    """A stretch in which the link between a peer and a node was broken; ``lossy``: what was sent was lost.
+
+    ``holds_replies``: what the node replied was kept in the network, and delivered at the end.
+    """
 
     peer: str
     span: Span
     words: str
     lossy: bool
     fault: int
+    holds_replies: bool = False
 
 
 @dataclass(slots=True)
@@ -142,10 +185,12 @@ class NodeLane:
     name: str
     lives: list[KeyLife] = field(default_factory=list)
     jumps: list[Jump] = field(default_factory=list)
-    downs: list[Span] = field(default_factory=list)
+    downs: list[Down] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
     links: list[LinkFault] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +221,10 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One injected fault with its receipt as text; ``receipt`` None: there is none."""
+    """One injected fault with its receipt as text; ``receipt`` None: there is none.
+
+    ``causes`` are the findings that the checker puts down to it, by their names.
+    """
 
     number: int
     name: str
@@ -184,6 +232,7 @@ class Fault:
     span: Span
     receipt: str | None
     breaks: str | None = None
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +285,13 @@ class Timeline:
     window_ends: list[int] = field(default_factory=list)
     gaps: list[Span] = field(default_factory=list)
     last_ns: int = 0
+
+    def is_cause(self, number: int | None) -> bool:
+        """Whether a violation is put down to the fault with this number."""
+        return any(fault.number == number and fault.causes for fault in self.faults)
+
+    def consequences(self, names: Sequence[str]) -> str:
+        """Violations by name, and the fault of which they are the consequence, if there is one."""
+        words = "✗ " + ", ".join(names)
+        causes = [circled(fault.number) for fault in self.faults if set(fault.causes) & set(names)]
+        return f"{words}: consequence of {' and '.join(causes)}" if causes else words

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checker.history.events import Event
-from lab.report.timeline.model import Jump, KeyLife, NodeLane, Span
+from lab.report.timeline.model import Down, Jump, KeyLife, NodeLane, Span
 from lab.report.timeline.words import MS_NS
 
 _SLACK_NS = 5 * MS_NS
@@ -163,7 +163,7 @@ class _Walk:
             self._down_ns = at_ns
         elif event.f == "node-up":
             if self._down_ns is not None:
-                self.lane.downs.append(Span(self._down_ns, at_ns))
+                self.lane.downs.append(Down(Span(self._down_ns, at_ns)))
             self._down_ns = None
         elif self._down_ns is not None and look.start_ns <= self._down_ns:
             return  # an observation from before the node went down
@@ -244,7 +244,7 @@ class _Walk:
             reason = "open" if key.expiry_ns is None else "expired"
             self._add(key, Span(key.start_ns, key.expiry_ns), reason)
         if self._down_ns is not None:
-            self.lane.downs.append(Span(self._down_ns, None))
+            self.lane.downs.append(Down(Span(self._down_ns, None)))
 
 
 def _ttl_ns(options: Sequence[str]) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab.report.timeline import style
-from lab.report.timeline.labels import announcement_words, link_words, write_words
+from lab.report.timeline.labels import announcement_words, link_words, reply_words, write_words
 from lab.report.timeline.metrics import side_by_side, text_width
 from lab.report.timeline.model import Announcement, Band, StoreWrite
 from lab.report.timeline.pen import Look
@@ -44,6 +44,26 @@ def draw_messages(sheet: Sheet) -> None:
         for at_ns in sorted({missed.at_ns for missed in client.cut_tries}):
             nodes = [missed.node for missed in client.cut_tries if missed.at_ns == at_ns]
             _draw_cut_tries(sheet, sheet.axis.x(at_ns) + 7.5, start_y, nodes, tone.text)
+        _draw_replies(sheet, client.name)
+
+
+def _draw_replies(sheet: Sheet, client: str) -> None:
+    """Replies that were held back: dashed from each node to the client, which reads them at the end."""
+    found = [
+        (node, reply) for node in sheet.timeline.nodes for reply in node.replies if reply.client == client
+    ]
+    if not found:
+        return
+    top, color = sheet.client_y[client], sheet.tone(client).text
+    for node, reply in found:
+        start = (sheet.axis.x(reply.sent_ns) + 6, sheet.node_y[node.name] + sheet.node_pt - 3)
+        end = (sheet.axis.x(reply.end_ns), top + BAR_TOP_PT + 1.5)
+        sheet.pen.line((start, end), Look(edge=color, line_pt=1.0, dash=(3, 2), z=4.6))
+        near = (end[0] - (end[0] - start[0]) * 0.02, end[1] - (end[1] - start[1]) * 0.02)
+        sheet.pen.arrow(near, end, Look(edge=color, line_pt=1.0, z=4.7), 5.0)
+    words = reply_words([reply for _, reply in found])
+    middle = sum(sheet.axis.x(at) for at in (found[0][1].sent_ns, found[0][1].end_ns)) / 2
+    sheet.label(middle, top - 6, words, color=color, bold=True, reach=200)
 
 
 def _draw_cut_tries(sheet: Sheet, x: float, start_y: float, nodes: list[str], color: str) -> None:
@@ -198,7 +218,7 @@ def _draw_request(sheet: Sheet, write: StoreWrite, x: float, line_y: float, many
     if start_y is None:
         return
     color = style.VIOLATION if write.guilty else sheet.tone(write.client).text
-    look = Look(edge=color, line_pt=1.3 if write.guilty else 0.8, z=3.2 if write.guilty else 1.7)
+    look = Look(edge=color, line_pt=0.9 if write.guilty else 0.8, z=3.2 if write.guilty else 1.7)
     start = (sheet.axis.x(write.asked_ns) + 1.5, start_y + USE_TOP_PT + USE_PT)
     sheet.pen.arrow(start, (x, line_y - 7), look, 5.0)
 
@@ -208,20 +228,20 @@ def _draw_version(sheet: Sheet, write: StoreWrite, words: str, x: float, half: f
     tone = sheet.tone(write.client)
     guilty = bool(write.guilty)
     look = Look(
-        face=style.VIOLATION if guilty else tone.light,
+        face=style.VIOLATION_TINT if guilty else tone.light,
         edge=style.VIOLATION if guilty else tone.text,
         line_pt=1.2,
         z=4.0,
     )
     sheet.pen.rect(x - half, y - 6.5, x + half, y + 6.5, look)
-    ink = style.PAPER if guilty else tone.text
+    ink = style.VIOLATION if guilty else tone.text
     sheet.pen.text(x, y, words, style.LABEL_PT, ink, bold=True, align="center")
     writer = write.client if write.fence is None else f"{write.client}, fence {write.fence}"
     color = style.VIOLATION if guilty else tone.text
     _below(sheet, x, y, (writer,), color, bold=guilty)
     if guilty:
         row = y + _WORDS_PT + 2 * ROW_PT
-        words = "✗ " + ", ".join(write.guilty)
+        words = sheet.timeline.consequences(write.guilty)
         page = (sheet.left, sheet.right)
         sheet.label(x, row, words, style.LABEL_PT, color, bold=True, reach=170, within=page)
 
@@ -277,8 +297,9 @@ def draw_faults(sheet: Sheet) -> None:
         y = sheet.faults_y - mark.row * FAULT_ROW_PT
         path = ((mark.x, y + 5), (mark.x, sheet.faults_y + 5), (x, sheet.faults_y + 10))
         pen.line(path, Look(edge=style.FAINT, line_pt=0.7, z=1.0))
-        sheet.number(mark.x, y, mark.fault.number)
-        pen.text(mark.x + 7, y, mark.words, style.SMALL_PT)
+        sheet.number(mark.x, y, mark.fault)
+        ink, bold = sheet.ink(mark.fault.number), bool(mark.fault.causes)
+        pen.text(mark.x + 7, y, mark.words, style.SMALL_PT, ink, bold=bold)
 
 
 def draw_flags(sheet: Sheet) -> None:
@@ -291,7 +312,7 @@ def draw_flags(sheet: Sheet) -> None:
         sheet.pen.polygon(
             ((x, y + BAR_TOP_PT - 1), (x - 3.2, y + 5), (x + 3.2, y + 5)), Look(face=style.VIOLATION, z=5.0)
         )
-        words = "✗ " + ", ".join(flag.names)
+        words = sheet.timeline.consequences(flag.names)
         row = y + 5.5
         if sheet.label_after(x + 5, row, words, style.LABEL_PT, style.VIOLATION, reach=90) is None:
             sheet.label(x, y + BAR_TOP_PT + BAR_PT + 13, words, color=style.VIOLATION, bold=True, reach=170)

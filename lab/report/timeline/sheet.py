@@ -137,11 +137,16 @@ class Sheet:
         middle = x + width / 2 if x + width <= self.right else x - width / 2 - 5
         return self.label(middle, y, text, size_pt, color, bold=True, reach=reach)
 
-    def number(self, x: float, y: float, number: int, z: float = 9.0, radius: float = 5.0) -> None:
-        """The round mark of a fault."""
-        self.pen.circle(x, y, radius, Look(face=style.INK, edge=style.PAPER, line_pt=0.6, z=z))
-        size = 6.5 if number < 10 else 5.2 if number < 100 else 4.0
-        self.pen.text(x, y, str(number), size, style.PAPER, bold=True, align="center", z=z + 0.1)
+    def number(self, x: float, y: float, fault: Fault, z: float = 9.0, radius: float = 5.0) -> None:
+        """The round mark of a fault, red if a violation is put down to it."""
+        look = Look(face=self.ink(fault.number), edge=style.PAPER, line_pt=0.6, z=z)
+        self.pen.circle(x, y, radius, look)
+        size = 6.5 if fault.number < 10 else 5.2 if fault.number < 100 else 4.0
+        self.pen.text(x, y, str(fault.number), size, style.PAPER, bold=True, align="center", z=z + 0.1)
+
+    def ink(self, fault: int | None, otherwise: str = style.INK) -> str:
+        """The colour of a fault's marks: red if a violation is put down to it."""
+        return style.VIOLATION if self.timeline.is_cause(fault) else otherwise
 
 
 def lay_out(sheet: Sheet, top: float) -> float:
@@ -202,8 +207,8 @@ def place_faults(sheet: Sheet) -> list[FaultMark]:
     free_until = [sheet.right + 6.0] * _FAULT_ROWS
     marks: list[FaultMark] = []
     for fault, x in zip(reversed(faults), reversed(xs), strict=True):
-        words = fitted(f"{fault.name} {fault.target}", style.SMALL_PT, 190.0)
-        width = text_width(words, style.SMALL_PT) + 14
+        words = fitted(f"{fault.name} {fault.target}", style.SMALL_PT, 190.0, bool(fault.causes))
+        width = text_width(words, style.SMALL_PT, bool(fault.causes)) + 14
         row = next((r for r, until in enumerate(free_until) if x + width < until), None)
         if row is None:
             row = next((r for r, until in enumerate(free_until) if x + 12 <= until), 0)

@@ -26,6 +26,7 @@ BOXES: dict[str, tuple[Look, float]] = {
     "paused": (Look(face=style.PAPER, edge="#4a4a4a", line_pt=0.6, hatch="\\\\\\\\"), 10.0),
     "link cut or held": (Look(face=style.SHADE, edge="#c4c4c4", line_pt=0, hatch="////"), 10.0),
     "key gone too early": (Look(edge=_GREY.text, line_pt=0.6, dash=(2, 2)), 7.0),
+    "consequence": (Look(face=style.VIOLATION_TINT, edge=style.VIOLATION, line_pt=1.2), 9.0),
 }
 
 
@@ -51,6 +52,9 @@ def signs_in(timeline: Timeline) -> list[str]:
             "key gone too early",
             any(e.promised_ns and e.span.end_ns and e.promised_ns > e.span.end_ns for e in lives),
         ),
+        ("cause", any(f.causes for f in timeline.faults) or any(n.losses for n in timeline.nodes)),
+        ("consequence", any(use.guilty for use in uses) or any(a.guilty for a in attempts)),
+        ("reply held back", any(node.replies for node in timeline.nodes)),
     )
     return [meaning for meaning, present in signs if present]
 
@@ -60,7 +64,11 @@ def draw_sign(pen: Pen, meaning: str, x: float, y: float) -> None:
     if meaning in BOXES:
         look, height = BOXES[meaning]
         pen.rect(x, y - height / 2, x + SIGN_PT, y + height / 2, look)
-    if meaning == "guaranteed to hold":
+    if meaning == "cause":
+        pen.circle(x + SIGN_PT / 2, y, 4.4, Look(face=style.VIOLATION, edge=style.PAPER, line_pt=0.6, z=3.0))
+    elif meaning == "reply held back":
+        pen.line(((x, y), (x + SIGN_PT, y)), Look(edge=style.INK, line_pt=1.0, dash=(3, 2), z=3.0))
+    elif meaning == "guaranteed to hold":
         pen.rect(x, y - 2.7, x + SIGN_PT, y + 2.7, Look(face=_GREY.solid, z=2.5))
     elif meaning == "refused":
         pen.cross(x + SIGN_PT / 2, y, 2.6, Look(edge=style.INK, line_pt=1.2, z=3.6))

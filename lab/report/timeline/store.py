@@ -102,7 +102,7 @@ def _in_order(evidence: Evidence, writes: list[_Placed]) -> None:
 
 
 def _write(evidence: Evidence, write: _Placed, accused: Accused) -> StoreWrite:
-    ops, start_ns, row = evidence.ops, evidence.history.start_ns, write.row
+    ops, start_ns, row = evidence.ops, evidence.history.zero_ns, write.row
     fence, error = int(ops.fence[row]), ops.name("error", row)
     if write.stamped:
         at_ns = (write.first_ns + write.last_ns) // 2
@@ -133,7 +133,7 @@ def announcements(
         bounds = _bounds(one)
         if one["f"] != "announce" or (key is not None and its_key != key) or bounds is None:
             continue
-        at_ns = sum(bounds) // 2 - evidence.history.start_ns
+        at_ns = sum(bounds) // 2 - evidence.history.zero_ns
         owner = owner_of(owners, str(one.get("token")), at_ns)
         if excerpt.shows(at_ns, at_ns):
             found.append(Announcement(None if owner is None else owner.client, at_ns))

@@ -1,8 +1,8 @@
 """Colours, sizes and fonts of the picture.
 
 Client colours come from Okabe and Ito's palette ("Color Universal Design", 2008), ordered so that neighbours
-differ in lightness too, for greyscale printers. Red is used for violations alone, and always with a shape or
-a word.
+differ in lightness too, for greyscale printers. Red is used for violations alone, always with a shape or a
+word: solid for the fault that a violation is put down to, outlined for the operations in which it shows.
 """
 
 from __future__ import annotations

@@ -127,3 +127,9 @@ def test_fences_are_points_over_time(tmp_path: Path) -> None:
     assert ("alice", "write", "fail", 1) in seen
     assert ("bob", "write", "ok", 2) in seen
     assert ("alice", "grant", "ok", 1) in seen
+
+
+def test_the_page_opens_with_the_picture_then_the_verdict_then_the_tables(tmp_path: Path) -> None:
+    text = page(stored("partition-clockjump"), tmp_path)
+    at = [text.index(part) for part in ("<h1>", '<svg id="timeline"', 'class="headline', "<table")]
+    assert at == sorted(at)

@@ -8,21 +8,26 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from checker.check import check
 from checker.history.events import Event
 from checker.history.history import History
-from checker.verdict import Verdict
+from checker.verdict import Cause, Verdict
 from lab.report.timeline import draw_timeline
 from lab.report.timeline.axis import build_axis
+from lab.report.timeline.data import extract
+from lab.report.timeline.marks import scene_of
 from lab.report.timeline.metrics import Occupied, text_width, wrapped
 from lab.report.timeline.words import clean, duration
 from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.report.conftest import history_of, verdict_of
+from tests.unit.report.pages import stored
 
 MS = 1_000_000
 NAMES = (
@@ -66,7 +71,7 @@ def test_the_picture_names_lanes_faults_and_findings(
     texts = svg_texts(svg)
     for words in ("alice", "bob", "node A", "node E", "store", "A clock jumps", "overlap", "lost-update"):
         assert words in texts
-    assert "both hold the lock for 9 801 ms" in texts
+    assert "both hold the lock for at least 9.8 s" in texts
     assert "✗ Mutual exclusion: VIOLATED" in texts
     assert "✗ unfenced-write, lost-update" in texts
     assert "jump clock of C +11 s" in texts
@@ -203,3 +208,74 @@ def test_durations_in_words(span_ns: int, words: str) -> None:
 def test_clean_keeps_scripts_and_drops_controls() -> None:
     assert clean("锁 жук\n\x07\u202e") == "锁 жук �"
     assert clean("x" * 500, 10) == "xxxxxxxxx…"
+
+
+def test_the_fault_is_blamed_and_the_write_is_its_consequence(tmp_path: Path) -> None:
+    run = stored("partition-clockjump")
+    timeline = extract(run.history, run.verdict, "A clock jumps")
+    blamed = [(fault.name, fault.causes) for fault in timeline.faults if fault.causes]
+    assert blamed == [("jump", ("overlap", "unfenced-write", "lost-update"))]
+    scene = scene_of(timeline)
+    assert {mark.kind for mark in scene.marks if mark.cause} == {"fault", "jump"}
+    (write,) = [mark for mark in scene.marks if mark.kind == "accepted" and mark.findings]
+    assert write.note == "✗ unfenced-write, lost-update: consequence of ②"
+    (svg,) = draw_timeline(run.history, run.verdict, "A clock jumps", tmp_path, formats=("svg",))
+    texts = svg_texts(svg)
+    assert write.note in texts
+    assert {"cause", "consequence"} <= set(texts)
+
+
+def test_without_a_broken_assumption_no_fault_is_blamed(clockjump: tuple[History, Verdict]) -> None:
+    timeline = extract(*clockjump, "no fault is named by these findings")
+    assert [fault.causes for fault in timeline.faults] == [(), (), ()]
+    assert not any(mark.cause for mark in scene_of(timeline).marks)
+    assert timeline.consequences(("lost-update",)) == "✗ lost-update"
+
+
+def test_picture_and_headline_have_the_same_length(tmp_path: Path) -> None:
+    for name in ("partition-clockjump", "power-cut-everysec", "restart-delayed-clockjump"):
+        run = stored(name)
+        (band,) = extract(run.history, run.verdict, name).bands
+        (overlap,) = run.verdict.named("overlap")
+        assert overlap.headline.partition(" for ")[2] == band.words.partition(" for ")[2]
+
+
+def test_the_node_says_what_took_it_down(tmp_path: Path) -> None:
+    run = stored("power-cut-everysec")
+    (svg,) = draw_timeline(run.history, run.verdict, "Power", tmp_path, formats=("svg",))
+    assert "② power cut" in svg_texts(svg)
+    marks = scene_of(extract(run.history, run.verdict, "Power")).marks
+    assert [(mark.label, mark.cause) for mark in marks if mark.kind == "down"] == [("② power cut", True)]
+
+
+def test_replies_in_flight_are_drawn_until_they_are_read(tmp_path: Path) -> None:
+    run = stored("gc-pause-in-flight")
+    timeline = extract(run.history, run.verdict, "Replies")
+    replies = [reply for node in timeline.nodes for reply in node.replies]
+    (alice,) = [client for client in timeline.clients if client.name == "alice"]
+    (attempt,) = alice.attempts
+    assert len(replies) == len(timeline.nodes) == 5
+    for reply in replies:
+        assert reply.sent_ns < reply.delivered_ns < (reply.read_ns or 0) <= (attempt.span.end_ns or 0)
+    words = "5 replies in flight, read at 2 130 ms"
+    (svg,) = draw_timeline(run.history, run.verdict, "Replies", tmp_path, formats=("svg",))
+    assert words in svg_texts(svg)
+    scene = scene_of(timeline)
+    assert [mark.label for mark in scene.marks if mark.kind == "reply"] == [words]
+    assert [arrow.lane1 for arrow in scene.arrows if arrow.held] == ["alice"] * 5
+
+
+def test_a_command_that_took_the_key_is_marked_at_its_nodes(tmp_path: Path) -> None:
+    builder = HistoryBuilder(rho=0.0).acquire("alice", "g1", 0, 10).acquire("bob", "g2", 100, 110)
+    history = builder.history()
+    (found,) = check(history).named("overlap")
+    taken = Cause("command", "bob", ("A",), "DEL k", 3, 90 * MS, "bob's DEL deleted the key on A")
+    verdict = verdict_of(replace(found, cause=taken))
+    lost = Event(time_ns=5 * MS, process="node", type="info", f="key-set", node="A", key="k", token="t")
+    history = history.with_others([*history.others, (99, lost)])
+    (svg,) = draw_timeline(history, verdict, "DEL", tmp_path, formats=("svg",))
+    assert "bob’s DEL" in svg_texts(svg)
+    marks = scene_of(extract(history, verdict, "DEL")).marks
+    assert [(mark.lane, mark.t0, mark.cause) for mark in marks if mark.kind == "loss"] == [
+        ("node:A", 90 * MS, True)
+    ]
