@@ -16,8 +16,8 @@ from lab.batch.tables import (
     cell_text,
     cell_words,
     grid_of,
-    legend,
     lines_of,
+    named,
     notes,
     summary,
 )
@@ -25,6 +25,7 @@ from lab.errors import ExitCode
 from lab.report.page import PAGE
 from lab.report.page.assets import asset, sha256, template
 from lab.report.timeline.words import clean
+from lab.report.words import SHORT
 
 WORDS_MAX = 600
 """How many characters of a reason a cell shows."""
@@ -40,7 +41,6 @@ def to_html(
         name=clean(result.plan.name, 120),
         title=result.plan.title,
         summary=summary(result, seconds=seconds),
-        legend=legend(),
         leads=leads,
         columns=table.columns,
         rows=[
@@ -76,15 +76,26 @@ def reports_from(base: Path) -> Callable[[Cell], Sequence[str]]:
     return links
 
 
+def _text(cell: Cell) -> str:
+    """What was violated, by its short names; else as in the grid of a terminal."""
+    violated = named(cell, "violated") if cell.state == "known" else []
+    if not violated:
+        return cell_text(cell).partition(" ?")[0].removesuffix(", rest ?")
+    times = f" ({cell.violated()} of {len(cell.known)} runs)" if len(cell.known) > 1 else ""
+    return ", ".join(SHORT[name] for name in violated) + times
+
+
 def _cell(cell: Cell | None, links: Callable[[Cell], Sequence[str]]) -> dict[str, Any]:
     if cell is None:
-        return {"text": NOT_RUN, "words": "not in the plan", "status": "none", "links": []}
+        return {"text": NOT_RUN, "words": "not in the plan", "status": "none", "links": [], "open": []}
     if cell.survey:
         status = {"known": "bad" if cell.violated() else "fine", "unknown": "doubt"}.get(cell.state, "none")
     else:
         status = {ExitCode.EXPECTED: "fine", ExitCode.UNEXPECTED: "bad"}.get(cell.exit_code, "doubt")
+    unknown = named(cell, "unknown") if cell.state == "known" else []
     return {
-        "text": cell_text(cell),
+        "open": [SHORT[name] for name in unknown],
+        "text": _text(cell),
         "words": clean(cell_words(cell), WORDS_MAX),
         "status": status,
         "links": list(links(cell)),

@@ -93,7 +93,7 @@ def legend() -> str:
     """The meaning of the grid's cells."""
     letters = ", ".join(f"{letter} {SHORT[name]}" for name, letter in LETTERS.items())
     return (
-        f"Violated: {letters}. ok: nothing was violated; a letter behind ? was not decided. "
+        f"Violated: {letters}. ok: nothing was violated. ?D: D was not decided; rest ?: all others were not. "
         f"?: nothing is known. n/a: cannot be run. {NOT_RUN}: not requested."
     )
 
@@ -104,12 +104,19 @@ def cell_text(cell: Cell | None) -> str:
         return NOT_RUN
     if cell.state != "known":
         return {"n/a": "n/a", "unknown": "?", "missing": "–"}[cell.state]
-    violated = "".join(letter for name, letter in LETTERS.items() if cell.outcomes.get(name) == "violated")
-    open_ = "".join(letter for name, letter in LETTERS.items() if cell.outcomes.get(name) == "unknown")
+    violated = "".join(LETTERS[name] for name in named(cell, "violated"))
+    open_ = "".join(LETTERS[name] for name in named(cell, "unknown"))
     words = violated or "ok"
     if len(cell.known) > 1:
         words += f" {cell.violated()}/{len(cell.known)}"
+    if len(open_) > 1 and len(violated + open_) == len(LETTERS):
+        return f"{words}, rest ?"
     return f"{words} ?{open_}" if open_ else words
+
+
+def named(cell: Cell, outcome: str) -> list[str]:
+    """The properties of the grid with this outcome."""
+    return [name for name in LETTERS if cell.outcomes.get(name) == outcome]
 
 
 def cell_style(cell: Cell | None) -> str:

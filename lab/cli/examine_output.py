@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from lab.examine.kept import Kept
     from lab.examine.progress import Progress
     from lab.examine.replay import Replayed
-    from lab.examine.result import Examined
 
 WIDTH_MAX: Final = 100
 LABEL: Final = 13
@@ -125,7 +124,6 @@ def print_examined(console: Console, kept: Kept) -> None:
     console.print(Text(answer, styles.get(examined.exit_code, "bold yellow")))
     printer = _Printer(console)
     printer.line(words.spent(examined))
-    _print_kind(printer, examined)
     if examined.defects:
         printer.title("DEFECTS")
     for number, defect in enumerate(examined.bugs, 1):
@@ -141,6 +139,7 @@ def print_examined(console: Console, kept: Kept) -> None:
     printer.title("WHAT WAS TRIED")
     for name, tried, about in words.part_rows(examined):
         printer.row(f"{tried:>16}", f"{name} ({about})", width=18)
+    _print_kind(printer, kept)
     if examined.undecided:
         printer.title("NOT DECIDED", "seen, and not certain to be a defect of this lock")
     for each in words.undecided(examined):
@@ -181,13 +180,14 @@ def print_replayed(console: Console, replayed: Replayed) -> None:
     printer.row("schedule", *replayed.schedule)
 
 
-def _print_kind(printer: _Printer, examined: Examined) -> None:
+def _print_kind(printer: _Printer, kept: Kept) -> None:
+    """The lock's kind; how it works in detail fills a page, and is on the page."""
+    examined = kept.examined
     printer.title("WHAT IT IS")
     printer.row("kind", examined.kind)
     printer.row("promise", examined.promise)
-    width = max([LABEL, *(len(name) + 2 for name in examined.profile)])
-    for name, value in examined.profile.items():
-        printer.row(name, value, width=min(width, 30))
+    if examined.profile:
+        printer.row("profile", f"{words.counted(len(examined.profile), 'answer')} on {relative(kept.page)}")
 
 
 def _print_defect(printer: _Printer, number: int, defect: words.DefectWords) -> None:
@@ -198,16 +198,17 @@ def _print_defect(printer: _Printer, number: int, defect: words.DefectWords) -> 
         ("seen", defect.seen),
         ("code", *defect.code),
         ("leads to", defect.leads_to, *defect.evidence),
-        ("also", defect.also),
-        ("also seen as", *defect.also_seen),
-        ("reproduced", defect.reproduced),
-        ("reference", defect.reference),
-        ("right way", defect.right, f"source: {defect.source}" if defect.source else ""),
+        ("assumptions", defect.assumptions),
         ("schedule", *defect.schedule),
         ("happened", *defect.happened),
+        ("right way", defect.right, f"source: {defect.source}" if defect.source else ""),
+        ("replay", defect.replay),
+        ("reproduced", defect.reproduced),
+        ("reference", defect.reference),
+        ("also", defect.also),
+        ("also seen as", *defect.also_seen),
         ("found in", defect.found),
         ("file", defect.kept),
-        ("replay", defect.replay),
         ("real Redis", defect.confirmed, defect.real),
     ):
         printer.row(label, *texts)

@@ -93,8 +93,7 @@ def test_zooming_with_buttons_keys_and_wheel(clockjump: Watched) -> None:
 
 def test_everything_is_reached_by_keyboard(clockjump: Watched) -> None:
     page = clockjump.page
-    page.get_by_role("button", name="one scale").focus()
-    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # the page opens with the picture
     first = focused(clockjump, "aria-label")
     assert first.startswith("fault 1: cut alice")
     expect(page.locator("#tip")).to_be_visible()
@@ -170,3 +169,23 @@ def test_dark_reduced_and_printed(tmp_path: Path, opened: Opened) -> None:
     assert dark.evaluate(paper) == "rgb(255, 255, 255)"
     expect(dark.locator(".tools")).to_be_hidden()
     assert dark.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("partition-clockjump", "clock +11 s"), ("power-cut-everysec", "power cut")]
+)
+def test_a_narrow_screen_keeps_the_name_of_the_cause(
+    name: str, label: str, tmp_path: Path, opened: Opened
+) -> None:
+    page = opened(write_page(stored(name), tmp_path), viewport={"width": 400, "height": 800}).page
+    bad = page.locator("#timeline .label.bad").all_text_contents()
+    assert any(words.endswith(label) for words in bad)
+
+
+def test_the_cause_is_solid_and_the_late_write_is_outlined(clockjump: Watched) -> None:
+    page = clockjump.page
+    fill = "(one) => getComputedStyle(one).fill"
+    red = page.locator("#timeline .cause.jump .bolt").evaluate(fill)
+    late = page.locator("#timeline .guilty.accepted .shape")
+    assert late.evaluate(fill) != red
+    assert late.evaluate("(one) => getComputedStyle(one).stroke") == red

@@ -6,10 +6,10 @@ const FAULT = 19;
 const MOST_FAULT_ROWS = 8;
 // What covers what: later ones are drawn above.
 const LAYERS = [
-  "band", "link", "down", "ghost", "life", "belief", "sure", "pause", "stall", "claim", "jump", "promotion",
-  "attempt", "release", "read", "write", "crash", "between", "announced", "accepted", "rejected", "flag", "fault",
+  "band", "link", "down", "ghost", "life", "belief", "sure", "pause", "stall", "claim", "jump", "promotion", "loss",
+  "attempt", "reply", "release", "read", "write", "crash", "between", "announced", "accepted", "rejected", "flag", "fault",
 ];
-const INSIDE = new Set(["life", "sure", "link", "down", "pause", "stall", "belief"]);
+const INSIDE = new Set(["life", "sure", "link", "pause", "stall", "belief"]);
 
 class Timeline {
   constructor(root, scene) {
@@ -235,6 +235,7 @@ class Timeline {
     }
     const kind = this.scene.lanes[lanes[0]].kind;
     if (kind === "client") {
+      if (mark.kind === "reply") return [x0, y - 4, x1, y + 4];
       if (mark.kind === "read" || mark.kind === "write") return [x0, y + USE.top, x1, y + USE.top + USE.height];
       const by = { sure: 4, attempt: 2, release: 2, pause: -2, stall: -2, claim: -3, flag: -3 }[mark.kind] || 0;
       return [x0, y + BAR.top + by, x1, y + BAR.top + BAR.height - by];
@@ -247,7 +248,7 @@ class Timeline {
 
   drawMark(mark, at) {
     const [x0, y0, x1, y1] = this.box(mark);
-    const classes = ["mark", mark.kind, toneClass(mark.tone), mark.outcome, mark.findings.length ? "guilty" : ""];
+    const classes = ["mark", mark.kind, toneClass(mark.tone), mark.outcome, mark.findings.length ? "guilty" : "", mark.cause ? "cause" : ""];
     const group = svg("g", { class: classes.join(" "), role: "img", tabindex: "-1" }, this.layer.marks);
     group.setAttribute("aria-label", mark.tip.join(". "));
     group.dataset.at = at;
@@ -284,6 +285,10 @@ class Timeline {
       case "claim":
         svg("line", { x1: x0, x2: x0, y1: y0, y2: y1, class: "shape" }, group);
         break;
+      case "reply":
+        svg("line", { x1: x0, x2: x1, y1: center, y2: center, class: "shape" }, group);
+        break;
+      case "loss":
       case "crash":
         cross(x0, center, 7);
         break;
@@ -303,11 +308,11 @@ class Timeline {
     const [from, to] = [this.laneAt.get(arrow.lane0), this.laneAt.get(arrow.lane1)];
     if (from === undefined || to === undefined) return;
     const down = to > from;
-    const y0 = this.tops[from] + (down ? USE.top + USE.height : BAR.top + 2);
-    const y1 = down ? this.tops[to] + 7 : this.middle(to) + 8;
+    const y0 = arrow.held ? this.middle(from) : this.tops[from] + (down ? USE.top + USE.height : BAR.top + 2);
+    const y1 = arrow.held ? this.tops[to] + BAR.top + 2 : down ? this.tops[to] + 7 : this.middle(to) + 8;
     const end = arrow.lane1 === "store" ? this.xStored(arrow.t1, arrow.tone) : this.x(arrow.t1) + (down ? 0 : 2);
     const [x0, x1] = [this.x(arrow.t0) + 2, end];
-    const classes = `arrow ${toneClass(arrow.tone)} ${arrow.lost ? "lost" : ""} ${arrow.guilty ? "guilty" : ""}`;
+    const classes = `arrow ${toneClass(arrow.tone)} ${arrow.lost ? "lost" : ""} ${arrow.held ? "held" : ""} ${arrow.guilty ? "guilty" : ""}`;
     const head = arrow.lost ? {} : { "marker-end": `url(#${arrow.guilty ? "head-guilty" : "head"})` };
     const shift = arrow.lost ? 8 : 0;
     svg("line", { x1: x0 + shift, y1: y0, x2: x1 + shift, y2: y1, class: classes, ...head }, this.layer.arrows);
@@ -323,13 +328,12 @@ class Timeline {
 
   drawLabels() {
     const marks = this.scene.marks.filter((mark) => mark.label && mark.kind !== "accepted");
-    const rank = (mark) => (mark.kind === "band" ? 0 : mark.findings.length ? 1 : mark.kind === "belief" ? 3 : 2);
+    const rank = (mark) => (mark.kind === "band" || mark.cause ? 0 : mark.findings.length ? 1 : mark.kind === "belief" ? 3 : 2);
     for (const mark of [...marks].sort((a, b) => rank(a) - rank(b))) this.drawLabel(mark);
     const written = this.scene.marks.filter((mark) => mark.kind === "accepted");
     for (const mark of written.sort((a, b) => b.findings.length - a.findings.length)) {
-      const words = mark.findings.length ? `✗ ${mark.findings.join(", ")}` : "";
       const y = this.box(mark)[1] + 40;
-      if (words) this.label("store", this.xStored(mark.t0, mark.tone), y, words, { bold: true, reach: 220, kind: "bad" });
+      if (mark.note) this.label("store", this.xStored(mark.t0, mark.tone), y, mark.note, { bold: true, reach: 400, kind: "bad" });
     }
   }
 
@@ -345,19 +349,20 @@ class Timeline {
       this.label("band" + mark.lane, (from + to) / 2, y, mark.label, { size: 14, bold: true, reach: 400, kind: "bad" });
     } else if (mark.kind === "fault") {
       const room = mark.t1 === null ? this.right - from : 400;
-      this.label(`fault${this.faultRow.get(mark.fault)}`, from + textWidth(mark.label, 11) / 2 + 5, y1 - 3, mark.label, { size: 11, reach: 0, kind: "plain", wide: room });
+      const look = { size: 11, bold: mark.cause, reach: 0, kind: mark.cause ? "bad" : "plain", wide: room };
+      this.label(`fault${this.faultRow.get(mark.fault)}`, from + textWidth(mark.label, 11, mark.cause) / 2 + 5, y1 - 3, mark.label, look);
     } else if (INSIDE.has(mark.kind)) {
       const sureEnd = mark.kind === "belief" ? this.sureEnd(mark) : 0;
       const words = mark.kind !== "belief" ? mark.label : sureEnd > 0 ? "still believes" : "believes it holds";
       const start = Math.max(from, sureEnd);
       const width = textWidth(words, 11) + 14;
       const solid = mark.kind === "life" || mark.kind === "sure";
-      if (to - start > width) this.label(mark.lane, start + width / 2, (y0 + y1) / 2 + 4, words, { size: 11, reach: Math.max(0, to - start - width), kind: solid ? `on-solid ${tone}` : "plain", backed: mark.kind !== "belief" && !solid });
-      else if (mark.kind === "pause") this.label(`${mark.lane}above`, (from + to) / 2, y0 - 4, mark.label, { size: 11, reach: 60, kind: "plain" });
-    } else if (mark.kind === "jump" || mark.kind === "promotion") {
-      const above = this.scene.lanes[this.laneAt.get(mark.lane)].kind === "client";
-      const x = x0 + 8 + textWidth(mark.label, 11, true) / 2;
-      this.label(above ? `${mark.lane}above` : mark.lane, x, above ? y0 - 4 : (y0 + y1) / 2 + 4, mark.label, { size: 11, bold: true, reach: 12, kind: "plain", backed: true });
+      if (to - start > width) this.label(mark.lane, start + width / 2, (y0 + y1) / 2 + 4, words, { size: 11, reach: Math.max(0, to - start - width), kind: solid ? `on-solid ${tone}` : mark.cause ? "bad" : "plain", backed: mark.kind !== "belief" && !solid });
+      else if (mark.kind === "pause") this.label(`${mark.lane}above`, (from + to) / 2, y0 - 4, mark.label, { size: 11, bold: mark.cause, reach: 60, kind: mark.cause ? "bad" : "plain" });
+    } else if (mark.kind === "jump" || mark.kind === "promotion" || mark.kind === "down" || mark.kind === "loss") {
+      this.labelBeside(mark, x0, y0, mark.kind === "down" ? x1 : x0, y1);
+    } else if (mark.kind === "reply") {
+      this.label(`${mark.lane}replies`, (from + to) / 2, y0 - 2, mark.label, { size: 11, bold: true, reach: 400, kind });
     } else if (mark.kind === "read" || mark.kind === "write") {
       this.label(`${mark.lane}below`, (x0 + x1) / 2, y1 + 13, mark.label, { size: 11, bold: bad, reach: bad ? 70 : 28, kind });
     } else if (STORED.has(mark.kind)) {
@@ -367,6 +372,23 @@ class Timeline {
       const y = this.tops[this.laneAt.get(mark.lane)] + 14;
       this.label(`${mark.lane}above`, (x0 + x1) / 2, y, mark.label, { size: 11, bold: bad, reach: bad ? 120 : 26, kind });
     }
+  }
+
+  // Words right or left of a mark, in the longest form that fits; those of a cause stand over a key if they must.
+  labelBeside(mark, x0, y0, x1, y1) {
+    if (x1 < this.left || x0 > this.right) return;
+    const above = this.scene.lanes[this.laneAt.get(mark.lane)].kind === "client";
+    const [row, y] = above ? [`${mark.lane}above`, y0 - 4] : [mark.lane, (y0 + y1) / 2 + 4];
+    const look = { size: 11, bold: true, kind: mark.cause ? "bad" : "plain", backed: true };
+    const short = mark.label.split(" ").slice(-2).join(" ");
+    for (const words of [mark.label, short]) {
+      const half = textWidth(words, 11, true) / 2 + 8;
+      for (const x of [x1 + half, x0 - half]) {
+        const room = x - half >= this.left - 8 && x + half <= this.right + 8;
+        if (room && this.label(row, x, y, words, { ...look, reach: 12 })) return;
+      }
+    }
+    if (mark.cause) this.label(row, (x0 + x1) / 2, y, short, { ...look, reach: this.room });
   }
 
   // Where the guarantee within a belief ends: from there on the client merely believes.

@@ -16,8 +16,20 @@ from rich.console import Console
 from lab.batch.item import Skipped
 from lab.batch.page import reports_from, to_html
 from lab.batch.result import Cell, Result, State
-from lab.batch.tables import cell_text, cell_words, grid_of, lines_of, markdown, notes, print_result, to_csv
+from lab.batch.tables import (
+    LETTERS,
+    cell_text,
+    cell_words,
+    grid_of,
+    lines_of,
+    markdown,
+    notes,
+    print_result,
+    to_csv,
+)
 from tests.unit.batch.made import BROKEN, EVIL, MATRIX, WELL, cell, run, survey_of
+
+UNDECIDED = dict.fromkeys(LETTERS, "unknown") | {"fault_tolerance": "violated"}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +40,7 @@ from tests.unit.batch.made import BROKEN, EVIL, MATRIX, WELL, cell, run, survey_
         (cell("a", "l", run(1, BROKEN), run(0, WELL), run(3)), "known", "MF 1/2"),
         (cell("a", "l", run(0, {**WELL, "resource": "unknown"})), "known", "ok ?R"),
         (cell("a", "l", run(3, {**WELL, "resource": "violated", "fencing": "unknown"})), "known", "R ?F"),
+        (cell("a", "l", run(3, UNDECIDED)), "known", "T, rest ?"),
         (cell("a", "l", run(3, {"resource": "unknown"})), "unknown", "?"),
         (cell("a", "l", run(-9), run(130)), "unknown", "?"),
         (cell("a", "l", run(2)), "n/a", "n/a"),
@@ -168,3 +181,12 @@ def test_json_says_what_the_tables_say() -> None:
     assert reported["cells"][4]["as_expected"] == 2
     assert "as_expected" not in reported["cells"][1]
     assert reported["skipped"] == [{"lock": "driver:redlock-rb", "reason": "a driver in Ruby"}]
+
+
+def test_the_page_names_properties_and_prints_nothing_vertically() -> None:
+    survey = survey_of(cell("a", "l", run(3, UNDECIDED)), cell("a", "m", run(0, WELL)))
+    page = to_html(survey, lambda _: (), "")
+    assert "fault tolerance" in page
+    assert f"{len(LETTERS) - 1} properties not decided" in page
+    assert "writing-mode" not in page
+    assert "rest ?" not in page
