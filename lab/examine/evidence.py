@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from lab.search.origin import Sent
 from lab.search.relevant import UNATTENDED
-from lab.search.runner import Outcome
+from lab.search.runner import ZERO_NS, Outcome
 from lab.search.watch import Executed, State
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
@@ -213,7 +213,6 @@ class Evidence:
         return int(operation.event.get("ttl_ns") or self.outcome.trial.ttl_ns)
 
     def at(self, time_ns: int) -> str:
-        """A stamp for people: since the first event."""
-        start_ns = self.outcome.events[0]["time_ns"] if self.outcome.events else MONOTONIC_START_NS
-        since_ms = (time_ns - start_ns) / MS_NS
+        """A stamp for people: since time zero of the trial, when the cluster was up."""
+        since_ms = (time_ns - ZERO_NS) / MS_NS
         return f"{since_ms:.0f} ms" if since_ms < 10_000 else f"{since_ms / 1000:.2f} s"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from checker.verdict import Finding, Severity
 from lab.examine.kinds import limits_its_tries
 from lab.search.relevant import UNATTENDED
-from lab.search.runner import Outcome
+from lab.search.runner import ZERO_NS, Outcome
 from lab.search.suspicion import named, suspected
 from lab.search.trial import Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -132,7 +132,7 @@ def _out_of_action(outcome: Outcome) -> set[str]:
 
 
 def _seconds(outcome: Outcome, time_ns: int) -> str:
-    return f"{(time_ns - outcome.events[0]['time_ns']) / 1e9:.2f} s"
+    return f"{(time_ns - ZERO_NS) / 1e9:.2f} s"
 
 
 DRIFT_BORNE_PPM: Final = 9_000

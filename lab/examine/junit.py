@@ -44,6 +44,7 @@ def _failed(of: str, defect: Defect, words: DefectWords, time: int) -> TestCase:
     case = TestCase(xml_text(defect.cause if time == 1 else f"{defect.cause} {time}"), of, 0)
     failure = Failure(xml_text(words.title), "defect")
     lines = [words.seen, *words.code, words.leads_to, *words.evidence]
+    lines += [words.assumptions]
     lines += [f"also seen as: {each}" for each in words.also_seen]
     lines += [f"reproduced {words.reproduced}", words.reference]
     lines += [f"how it is done right: {words.right}", *words.schedule, words.kept]

@@ -14,14 +14,13 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from lab.batch.scenario_task import ScenarioTask, simulated
 from lab.drivers.place import asked_once
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.kept import RESULT, Kept
 from lab.examine.narrative import narrate
 from lab.examine.result import Defect, Examined, Undecided
 from lab.examine.shown_by_another import shown_by_another
-from lab.scenario.load import load_scenario
+from lab.report.timeline.model import Timeline
 from lab.scenario.model import Scenario
 from lab.search import command as search
 from lab.search.runner import trials
@@ -52,7 +51,7 @@ def keep(
         examined: the result.
         directory: where to; it is made.
         command: how the defects were found, for the reader of a scenario.
-        pictures: whether scenarios are drawn for the page.
+        pictures: whether the smallest schedules are drawn for the page.
         limit_s: how long it may take, in real time: then what is under way is ended, and defects that are
             left are kept as trials. The defects share it: each has its part of what is left.
 
@@ -68,11 +67,12 @@ def keep(
         defects, interrupted = list(examined.defects), examined.interrupted
         written: list[_Written] = []
         if not interrupted:
-            written, interrupted = _written_out(defects, command, until_s)
+            written, interrupted = _written_out(defects, command, until_s, pictures=pictures)
         with asked_once():
-            interrupted |= _keep_all(
-                kept, defects, written, until_s, interrupted=interrupted, pictures=pictures
-            )
+            interrupted |= _keep_all(kept, defects, written, until_s, interrupted=interrupted)
+        for number, each in enumerate(written, 1):
+            if each.timeline is not None and not interrupted:
+                _draw(kept, number, each.timeline)
         kept.examined = replace(examined, defects=tuple(defects), interrupted=interrupted)
     except OSError as error:
         raise _cannot_write(error, directory) from error
@@ -106,9 +106,13 @@ class _Written:
     trial: Trial
     """That of the scenario: the defect's, or one with another client."""
     scenario: Scenario | str
+    timeline: Timeline | None
+    """Its picture."""
 
 
-def _written_out(defects: Sequence[Defect], command: str, until_s: float) -> tuple[list[_Written], bool]:
+def _written_out(
+    defects: Sequence[Defect], command: str, until_s: float, *, pictures: bool
+) -> tuple[list[_Written], bool]:
     """The defects, written, as far as the time lasts, and whether that was interrupted; one at least.
 
     All in one session: drivers are used again.
@@ -120,7 +124,9 @@ def _written_out(defects: Sequence[Defect], command: str, until_s: float) -> tup
                 if written and time.monotonic() >= until_s:
                     break
                 narrated = _narrated(defect)
-                written.append(_Written(narrated, *_told(narrated, command)))
+                drawn = pictures and not defect.consequence_of
+                timeline = _timeline(narrated) if drawn else None
+                written.append(_Written(narrated, *_told(narrated, command), timeline))
     except KeyboardInterrupt:
         return written, True
     return written, False
@@ -147,7 +153,6 @@ def _keep_all(
     until_s: float,
     *,
     interrupted: bool,
-    pictures: bool,
 ) -> bool:
     """Write the defects' files, and put their paths into ``defects``; whether that was interrupted."""
     for at, defect in enumerate(defects):
@@ -155,7 +160,7 @@ def _keep_all(
         if not interrupted and at < len(written) and (at == 0 or time.monotonic() < until_s):
             try:
                 part_s = (until_s - time.monotonic()) / (len(written) - at)
-                defects[at] = _replayed(kept, at + 1, written[at], path, part_s, pictures=pictures)
+                defects[at] = _replayed(written[at], path, part_s)
                 continue
             except KeyboardInterrupt:
                 interrupted = True
@@ -167,20 +172,15 @@ def _keep_all(
     return interrupted
 
 
-def _replayed(
-    kept: Kept, number: int, written: _Written, path: Path, part_s: float, *, pictures: bool
-) -> Defect:
-    """A defect with its file; its scenario is replayed, and drawn, for so many seconds."""
+def _replayed(written: _Written, path: Path, part_s: float) -> Defect:
+    """A defect with its file; its scenario is replayed for so many seconds."""
     until_s = time.monotonic() + part_s
 
     def left_s() -> float:
         return until_s - time.monotonic()
 
     saved = search.keep_scenario(written.trial, written.scenario, path, left_s)
-    defect = _as_saved(written.defect, saved)
-    if pictures and saved.replay is not None and saved.replay.seeds and not saved.replay.cut:
-        _draw(kept, number, path, saved.replay.seeds[0])
-    return defect
+    return _as_saved(written.defect, saved)
 
 
 def _as_saved(defect: Defect, saved: search.Saved) -> Defect:
@@ -213,18 +213,25 @@ def _keep_undecided(undecided: Sequence[Undecided], directory: Path) -> tuple[Un
     )
 
 
-def _draw(kept: Kept, number: int, path: Path, seed: int) -> None:
-    """Draw one simulation of a scenario; what fails there must not cost the result."""
+def _timeline(defect: Defect) -> Timeline | None:
+    """What the picture of a defect shows; what fails there must not cost the result."""
     try:
-        from lab.report.figures.draw import figure  # matplotlib is heavy
+        from lab.examine.picture import timeline_of  # numpy and the checker are heavy
 
-        loaded = load_scenario(path)
-        with ScenarioTask.of(loaded, str(path)).session():
-            run = simulated(loaded, seed)
-        picture = figure("timeline", run.history, run.verdict, loaded.scenario.title, "png")
-        kept.pictures[number] = (seed, picture)
+        return timeline_of(defect)
     except Exception:
-        logging.getLogger("lab").exception("%s could not be drawn; the result stands", path)
+        logging.getLogger("lab").exception("a defect could not be drawn; the result stands")
+        return None
+
+
+def _draw(kept: Kept, number: int, timeline: Timeline) -> None:
+    """Draw a defect; what fails there must not cost the result."""
+    try:
+        from lab.report.timeline.draw import picture  # matplotlib is heavy
+
+        kept.pictures[number] = picture(timeline, ["png"])["png"]
+    except Exception:
+        logging.getLogger("lab").exception("a defect could not be drawn; the result stands")
 
 
 def _write_page(kept: Kept) -> None:

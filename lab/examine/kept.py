@@ -14,11 +14,11 @@ RESULT: Final = "result.json"
 
 @dataclass
 class Kept:
-    """The result with the paths of its files; by a defect's number, the seed of its picture and the PNG."""
+    """The result with the paths of its files, and pictures as PNG by the numbers of defects."""
 
     examined: Examined
     directory: Path
-    pictures: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    pictures: dict[int, bytes] = field(default_factory=dict)
 
     @property
     def page(self) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -15,7 +15,7 @@ from lab.search.actor import KEY
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 
-LINES_MAX: Final = 24
+LINES_MAX: Final = 15
 """How many lines there are at most."""
 SAME_MIN: Final = 4
 """So many lines in a row that differ only in their times are shortened."""
@@ -67,9 +67,15 @@ def narrate(trial: Trial, finding: str) -> tuple[str, ...]:
         if each.f not in without
     ]
     lines.sort(key=lambda line: line[0])
-    shown = shortened([(stamp, words) for at_ns, stamp, words in lines if at_ns <= last_ns])
-    left = len(shown) - LINES_MAX
-    return tuple(shown) if left <= 0 else (*shown[:LINES_MAX], f"… and {left} more")
+    return cut(shortened([(stamp, words) for at_ns, stamp, words in lines if at_ns <= last_ns]))
+
+
+def cut(lines: Sequence[str]) -> tuple[str, ...]:
+    """At most ``LINES_MAX`` lines: the beginning, and the end, at which the violation is."""
+    if len(lines) <= LINES_MAX:
+        return tuple(lines)
+    half = LINES_MAX // 2
+    return (*lines[:half], f"… {len(lines) - 2 * half} more lines …", *lines[-half:])
 
 
 def shortened(lines: Iterable[tuple[str, str]]) -> list[str]:

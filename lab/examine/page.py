@@ -75,7 +75,7 @@ def _link(path: str | None, kept: Kept) -> str | None:
 def _defect(kept: Kept, number: int) -> dict[str, Any]:
     defect = kept.examined.defects[number - 1]
     words = defect_words(defect, kept.examined.reference, kept.examined.consequences(number))
-    seed, picture = kept.pictures.get(number, (0, None))
+    picture = kept.pictures.get(number)
     return {
         "number": number,
         "title": words.title,
@@ -97,6 +97,7 @@ def _defect(kept: Kept, number: int) -> dict[str, Any]:
         "confirmed": clean(words.confirmed, WORDS_MAX),
         "commands": [command for command in (words.replay, words.real) if command],
         "link": _link(defect.scenario or defect.trial_file, kept),
-        "seed": seed,
+        "seed": defect.trial.seed,
+        "assumptions": words.assumptions,
         "picture": None if picture is None else base64.b64encode(picture).decode(),
     }

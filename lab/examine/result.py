@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from lab.errors import ExitCode
+from lab.examine.judge import labels
 from lab.search.origin import Place
 from lab.search.trial import Fault, Trial
 
@@ -69,6 +70,11 @@ class Defect(msgspec.Struct, frozen=True):
     def faults(self) -> tuple[Fault, ...]:
         """What the nemesis does in its trial."""
         return self.trial.faults
+
+    @property
+    def broken_assumptions(self) -> tuple[str, ...]:
+        """What of its trial leaves the assumptions of the lock's kind."""
+        return tuple(sorted(labels(self.trial)))
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -175,5 +181,7 @@ class Examined(msgspec.Struct, frozen=True):
         data: dict[str, Any] = msgspec.to_builtins(self)
         for part, each in zip(data["parts"], self.parts, strict=True):
             part["exhausted"] = each.exhausted
+        for defect, found in zip(data["defects"], self.defects, strict=True):
+            defect["broken_assumptions"] = list(found.broken_assumptions)
         data["exit_code"] = int(self.exit_code)
         return msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"

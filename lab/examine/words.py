@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from checker.words import listed
 from lab.examine.causes import CAUSES, CauseKind
 from lab.examine.judge import ERROR, HANG
 from lab.examine.kinds import LATE, SENTENCES
@@ -49,6 +50,7 @@ class DefectWords:
     code: tuple[str, ...]
     leads_to: str
     evidence: tuple[str, ...]
+    assumptions: str
     also: str
     also_seen: tuple[str, ...]
     reproduced: str
@@ -100,6 +102,7 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
         _code(defect),
         _sentence(defect.headline),
         defect.evidence,
+        assumptions_of(defect),
         "; ".join(other),
         tuple(map(_consequence, consequences)),
         f"in {defect.reproduced} of {defect.variants} variants of its schedule (other latencies and pauses)",
@@ -117,6 +120,14 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
         _confirmed(defect.real),
         "" if defect.scenario is None else f"lab run {shlex.quote(defect.scenario)} --on local",
     )
+
+
+def assumptions_of(defect: Defect) -> str:
+    """Whether the defect's schedule breaks an assumption of the lock's kind, and which."""
+    broken = defect.broken_assumptions
+    if not broken:
+        return "within the assumptions of the lock's kind"
+    return f"an assumption of the lock's kind is broken: {listed(broken)}"
 
 
 def _code(defect: Defect) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 
@@ -28,13 +28,13 @@ from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import DrivenCluster, DrivenWorld
 from lab.search.guard import Failure, described, place_of
 from lab.search.origin import Origins, Place, Sent
-from lab.search.schedule import ScheduledFaults
+from lab.search.schedule import ScheduledFaults, step_of
 from lab.search.sending import Sendings
-from lab.search.trial import Fault, Trial
+from lab.search.trial import START_NS, Fault, Trial
 from lab.search.watch import ClockRead, CommandLog, Executed, note_wall_clock
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
-from lab.substrates.base import STORE
+from lab.substrates.base import STORE, Cluster
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 from lab.substrates.sim.errors import NotModelled, SimulationError
 from lab.substrates.sim.loop import HostLoop
@@ -51,6 +51,8 @@ CHANNELS: Final[dict[Wire, Callable[..., Channel]]] = {
 }
 Event = dict[str, Any]
 T = TypeVar("T")
+ZERO_NS: Final = MONOTONIC_START_NS + START_NS
+"""Time zero of a trial, as people are told it: the cluster is up, and clients begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +321,8 @@ class TrialRun:
             self._fault_ids[id(fault)] = f"f{len(self._struck)}"
         begun = self._fault_ids[id(fault)]
         about: Event = {"time_ns": self._now_ns(), "process": "nemesis", "f": fault.kind, "fault_id": begun}
+        if self._watch:
+            about["target"] = step_of(fault).target(cast(Cluster, self._cluster)).words
         near = [fault.client] if fault.client else []
         about["targets"] = [*near, *fault.nodes]  # of a link fault both ends: others reach these nodes
         if not begins:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -19,8 +19,11 @@ from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.drivers import is_driver
 from lab.locks import margin_ns
 from lab.search.actor import params_of, unavailable_ns
-from lab.search.runner import Outcome
+from lab.search.runner import ZERO_NS, Outcome
 from lab.search.trial import OptionValue
+
+if TYPE_CHECKING:
+    from checker.history.history import History
 
 NEVER: Final = 1 << 62
 SLACK_NS: Final = 1_000_000
@@ -264,15 +267,21 @@ def suspected(outcome: Outcome) -> frozenset[Property]:
 def named(outcome: Outcome, only: Collection[Property] | None = None) -> tuple[Any, ...]:
     """All findings of the checker in the trial's history, or those of some properties."""
     from checker.check import check
-    from checker.history.events import Event, Params
-    from checker.history.history import History
+
+    return check(history_of(outcome), only=only).findings
+
+
+def history_of(outcome: Outcome) -> History:
+    """The history of a trial, as the checker reads it; an event at its end tells its time zero."""
+    from checker.history.events import LAB, Event, Params
+    from checker.history.history import PHASE, STEPS, History
 
     events = msgspec.convert(outcome.events, list[Event])
+    events.append(Event(time_ns=ZERO_NS, process=LAB, type="info", f=PHASE, value=STEPS))
     about = params_of(outcome.trial)
     if is_driver(outcome.trial.lock):
         about["delta_ns"] = claimed_margin_ns(outcome.events)
-    params = msgspec.convert(about, Params)
-    return check(History.from_events(events, params), only=only).findings
+    return History.from_events(events, msgspec.convert(about, Params))
 
 
 def claimed_margin_ns(events: Events) -> int:

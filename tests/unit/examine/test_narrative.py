@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.narrative import shortened
+from lab.examine.narrative import LINES_MAX, cut, shortened
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,11 @@ from lab.examine.narrative import shortened
 )
 def test_many_lines_in_a_row_with_the_same_words_are_one(words: str, shown: list[str]) -> None:
     assert shortened((str(at), each) for at, each in enumerate(words)) == shown
+
+
+def test_what_happened_fits_and_keeps_its_beginning_and_its_end() -> None:
+    lines = [str(at) for at in range(46)]
+    shown = cut(lines)
+    assert len(shown) == LINES_MAX == 15
+    assert (shown[0], shown[7], shown[-1]) == ("0", "… 32 more lines …", "45")
+    assert cut(lines[:15]) == tuple(lines[:15])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from html import unescape
 from pathlib import Path
 
 import msgspec
@@ -241,7 +242,7 @@ def test_the_page_escapes_what_locks_say_and_asks_for_nothing() -> None:
     hostile = defect(
         seen=f"saw {NASTY}", evidence=(NASTY,), trial=replace(TRIAL, lock=NASTY, options={"x": NASTY})
     )
-    kept = Kept(examined(hostile, lock=NASTY, profile={"asks": NASTY}), Path("out"), {1: (5, b"\x89PNG")})
+    kept = Kept(examined(hostile, lock=NASTY, profile={"asks": NASTY}), Path("out"), {1: b"\x89PNG"})
     html = to_html(kept)
     assert "<img src=x" not in html
     assert html.count("evil:&lt;img src=x onerror=alert(1)&gt;&amp;&#34;&#39;") >= 5
@@ -256,6 +257,40 @@ def test_the_page_says_what_the_terminal_says() -> None:
     for words in ("1 defect in my_lock:MyLock", CAUSES["deletes-others-key"].what, "all 132", "not begun"):
         assert words in html
     assert 'href="defect-1.yaml"' in html
+
+
+def test_page_and_text_open_with_the_defects_and_fold_the_profile_away() -> None:
+    profile = {f"question {at}": f"answer {at}" for at in range(26)}
+    result = examined(defect(scenario="out/defect-1.yaml", trial=TRIAL), profile=profile)
+    page = to_html(Kept(result, Path("out"), {1: b"\x89PNG"}))
+    kind = CAUSES["deletes-others-key"]
+    parts = (kind.what, "<figure>", kind.right, "lab test --replay", "What it is", "<details>", "answer 0")
+    assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
+    assert page.index("answer 25") < page.index("</details>")
+    text = printed(result)
+    assert text.index("DEFECTS") < text.index("WHAT IT IS")
+    assert "26 answers on reports/test-x/index.html" in " ".join(text.split())
+    assert "answer 0" not in text
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ((), "within the assumptions of the lock's kind"),
+        (
+            (Fault("jump", When("start"), "", ("A",), by_ns=S_NS),),
+            "an assumption of the lock's kind is broken: a node's clock jumps",
+        ),
+    ],
+)
+def test_all_forms_say_the_same_of_the_assumptions(faults: tuple[Fault, ...], words: str) -> None:
+    result = examined(defect(trial=replace(TRIAL, faults=faults)))
+    assert words in " ".join(printed(result).split())
+    assert words in unescape(to_html(Kept(result, Path("out"))))
+    assert words in unescape(junit(result).decode())
+    (stored,) = msgspec.json.decode(result.to_json())["defects"]
+    assert all(name in words for name in stored["broken_assumptions"])
+    assert bool(stored["broken_assumptions"]) == bool(faults)
 
 
 def test_files_of_an_earlier_examination_are_not_taken_for_new(tmp_path: Path) -> None:
