@@ -36,7 +36,7 @@ RUNS = 5
 def measure(operations: int, variant: str) -> str:
     """One row of the table, measured in this process."""
     from benchmarks.histories import correct_lock
-    from checker.check import check
+    from checker import check
     from checker.formats import load, save
     from checker.history.evidence import Evidence
     from checker.properties.linearizable import check_lock
@@ -81,7 +81,7 @@ def processor_s() -> float:
 
 def check_memory(history: History) -> int:
     """The most bytes that a check holds besides the operations."""
-    from checker.check import check
+    from checker import check
 
     tracemalloc.start()
     check(history)

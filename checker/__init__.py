@@ -1,7 +1,6 @@
 """History in, verdict out: a sound checker for distributed locks.
 
-    from checker import load
-    from checker.check import check
+    from checker import check, load
 
     verdict = check(load("history.jsonl"))
     verdict["mutual_exclusion"].outcome      # ok | violated | unknown
@@ -15,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from checker.decide import check
     from checker.errors import HistoryError
     from checker.formats import load, save
     from checker.history.events import Event, Params
@@ -36,12 +36,14 @@ __all__ = [
     "PropertyVerdict",
     "Severity",
     "Verdict",
+    "check",
     "check_model",
     "load",
     "save",
 ]
 
 _HOME = {
+    "check": "checker.decide",
     "HistoryError": "checker.errors",
     **dict.fromkeys(
         ("IMPOSSIBLE", "CustomModel", "Operation", "check_model"), "checker.linearizability.custom"

@@ -18,31 +18,37 @@ from checker.errors import HistoryError
 from checker.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from checker.formats.foreign import Reading
     from checker.history.history import History
 
 EXIT: Final = {Outcome.OK: 0, Outcome.ABSENT: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 3}
 EXIT_BAD_INPUT: Final = 2
+_NOT_LIVE: Final = ("explain", "depth", "initial", "permits", "max_size", "save")
+"""Options that change nothing of what is judged while a history is written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check one history and print the verdict; returns the exit code."""
     options = _parser().parse_args(arguments)
     if options.follow:
-        from checker.live.command import follow
-
-        return follow(options.file, as_json=options.json)
-    from checker.check import check
+        return _followed(options)
+    from checker.decide import check, properties
     from checker.explanations import explanations
     from checker.formats import save
     from checker.linearizability.custom import load_model
 
     try:
+        only = None if options.only is None else properties(_words(options.only))
+        own = options.model is not None and ":" in options.model
+        if own and only is not None:
+            raise HistoryError("by a model of your own nothing else is judged", field="only")
         history = _history(options)
+        for note in history.notes:
+            sys.stderr.write(f"note: {note}\n")
         if options.save is not None:
             save(history, options.save)
             return 0
-        own = options.model is not None and ":" in options.model
-        verdict = check(history, model=load_model(options.model) if own else options.model)
+        verdict = check(history, model=load_model(options.model) if own else options.model, only=only)
         reasons = [] if own or not options.explain else list(explanations(history, verdict, options.model))
     except HistoryError as error:
         sys.stderr.write(f"error: {error}\n")
@@ -65,6 +71,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT[verdict.outcome]
 
 
+def _followed(options: argparse.Namespace) -> int:
+    """Judge a history while it is written; options that have no effect then are refused."""
+    from checker.live.command import follow
+
+    try:
+        for name in _NOT_LIVE:
+            if getattr(options, name) not in (None, False):
+                raise HistoryError(
+                    f"--{name.replace('_', '-')} has no effect with --follow",
+                    hint="leave it out, or check the whole file when it is written, without --follow",
+                )
+        if options.format not in (None, "jsonl"):
+            raise HistoryError(f"saw {options.format!r}: only JSON lines can be followed", field="format")
+        reading = _reading(options)
+    except HistoryError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_BAD_INPUT
+    only = None if options.only is None else _words(options.only)
+    return follow(options.file, as_json=options.json, model=options.model, only=only, reading=reading)
+
+
 def _history(options: argparse.Namespace) -> History:
     """The history that is asked for, under the assumptions of the command line."""
     from msgspec import structs
@@ -73,13 +100,24 @@ def _history(options: argparse.Namespace) -> History:
     from checker.formats.text import size_of
 
     max_size = None if options.max_size is None else size_of(options.max_size)
-    history = load(options.file, options.format, max_size=max_size)
-    given = {}
-    if options.depth is not None:
-        given["depth"] = options.depth
+    history = load(options.file, options.format, max_size=max_size, reading=_reading(options))
+    given = {name: value for name in ("depth", "permits") if (value := getattr(options, name)) is not None}
     if options.initial is not None:
         given["initial"] = _value(options.initial)
     return history.with_params(structs.replace(history.params, **given)) if given else history
+
+
+def _reading(options: argparse.Namespace) -> Reading:
+    """How the history of another tool is to be read."""
+    from checker.formats.foreign import Reading, names_of
+
+    names = {} if options.map is None else names_of(options.map)
+    return Reading(names, options.independent)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a list, apart by commas; `-` counts as `_`."""
+    return [word.strip().replace("-", "_") for word in text.split(",")]
 
 
 def _value(text: str) -> str | int | None:
@@ -98,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m checker", description="Decide whether a distributed lock kept its promise."
     )
-    read = "a recorded history (.jsonl, .parquet, .edn, .log; text also as .gz)"
+    read = "a recorded history (.jsonl, .json, .parquet, .edn, .log, Jepsen's history.txt; text also as .gz)"
     parser.add_argument("file", metavar="FILE", help=read)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     why = "argue for each finding from the fewest operations that show it"
@@ -109,6 +147,9 @@ def _parser() -> argparse.ArgumentParser:
         help="judge by this model instead of the header's; package.module:Class for one of your own",
     )
     parser.add_argument("--depth", metavar="K", type=int, help="how often a reentrant lock may be taken")
+    parser.add_argument("--permits", metavar="N", type=int, help="how many permits a semaphore has")
+    some = "judge these properties alone, such as mutual_exclusion,fencing"
+    parser.add_argument("--only", metavar="PROPERTIES", help=some)
     initial = "first value of every register: an integer, a string, or nil"
     parser.add_argument("--initial", metavar="VALUE", help=initial)
     size = "read at most so much uncompressed text, such as 2GiB (default: 8GiB; compressed 1GiB; EDN 256MiB)"
@@ -118,12 +159,19 @@ def _parser() -> argparse.ArgumentParser:
     live = "judge a history while it is written (.jsonl, - for standard input): says what is violated at once"
     parser.add_argument("--follow", action="store_true", help=live)
     parser.add_argument("--format", metavar="FORMAT", help="read the file as this format")
+    names = "names of operations in the file, such as lock=acquire,renew=extend"
+    parser.add_argument("--map", metavar="NAME=OPERATION,…", help=names)
+    pairs = (
+        "values are pairs [key value] of jepsen.independent, or are not (default: told by the whole history)"
+    )
+    parser.add_argument("--independent", action=argparse.BooleanOptionalAction, default=None, help=pairs)
     return parser
 
 
 def lines(name: str, verdict: Verdict) -> Iterator[str]:
     """The verdict for people."""
-    yield f"{name}: {verdict.outcome}"
+    ok = any(property.outcome is Outcome.OK for property in verdict.properties.values())
+    yield f"{name}: {Outcome.OK if ok and verdict.outcome is Outcome.ABSENT else verdict.outcome}"
     for reason in verdict.unknown_reasons:
         yield f"  unknown because: {reason}"
     for remark in verdict.remarks:

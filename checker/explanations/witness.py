@@ -45,7 +45,7 @@ def shortest_witness(history: History, finding: Finding, model: str | None = Non
 
 def shows(part: History, finding: Finding, model: str) -> bool:
     """Whether checking this part gives the same finding: its name, key, clients and events."""
-    from checker.check import check
+    from checker.decide import check
 
     return any(
         (f.key, f.clients, f.witnesses, f.severity)

@@ -8,6 +8,7 @@ A text may be compressed with gzip: it is unpacked while it is read.
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,14 +17,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from checker.errors import HistoryError
+from checker.formats.foreign import AS_IT_IS, Reading, require_foreign
 from checker.formats.text import Text
 from checker.history.history import History
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format is a module with `read(text: Text) -> History` (or `load(path, max_size)`, if it is no text)
-    and, if it can write, `save(history, path)`.
+    """A format is a module with `read(text: Text, reading: Reading) -> History` (or `load(path, max_size)`,
+    if it is no text) and, if it can write, `save(history, path)`.
     """
 
     name: str
@@ -42,6 +44,8 @@ FORMATS: Final[Mapping[str, Format]] = {
 }
 
 _TREES: Final = ("edn", "jepsen-log")
+_ARRAY: Final = re.compile(rb"\[\s*\{\s*\"")
+"""How a JSON array of objects begins; in EDN, keys are keywords."""
 GZIP: Final = ".gz"
 _MAGIC: Final = b"\x1f\x8b"
 LINES_MAX: Final = 8 << 30
@@ -52,39 +56,47 @@ TREE_MAX: Final = 256 << 20
 """The same for EDN and Jepsen's logs, which take 16 times their size in memory while they are read."""
 
 
-def load(path: str | Path, format: str | None = None, *, max_size: int | None = None) -> History:
+def load(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    max_size: int | None = None,
+    reading: Reading = AS_IT_IS,
+) -> History:
     """Read a history; the format is told by name, else by suffix, else by the first bytes.
 
     `max_size` is the most that is read, in bytes of uncompressed text (of Parquet: of columns in memory); by
-    default `LINES_MAX`, `UNPACKED_MAX` if it is compressed, `TREE_MAX` if it is EDN or a log.
+    default `LINES_MAX`, `UNPACKED_MAX` if it is compressed, `TREE_MAX` if it is EDN, a log or a JSON array.
+    `reading` says how the history of another tool is read.
 
     Raises:
         HistoryError: a file that cannot be read, no such format, a damaged history, or one that is too large.
     """
     file = Path(path)
     try:
-        return _loaded(file, format, max_size)
+        return _loaded(file, format, max_size, reading)
     except HistoryError as error:
         raise error.at(file=str(path)) from None
     except OSError as error:
         raise _no_file(file, error) from None
 
 
-def _loaded(file: Path, format: str | None, max_size: int | None) -> History:
+def _loaded(file: Path, format: str | None, max_size: int | None, reading: Reading) -> History:
     _require_file(file)
     packed = _is_packed(file)
     text = Text(file, packed)
-    name = format or detect(file, next(text.pieces(), b"")[:_HEAD] if packed else None)
+    head = next(text.pieces(), b"")[:_HEAD]
+    name = format or detect(file, head)
     module = _module(name, str(file))
-    allowed = max_size or min(
-        UNPACKED_MAX if packed else LINES_MAX, TREE_MAX if name in _TREES else LINES_MAX
-    )
+    tree = name in _TREES or (name == "jsonl" and _ARRAY.match(head.lstrip()))
+    allowed = max_size or min(UNPACKED_MAX if packed else LINES_MAX, TREE_MAX if tree else LINES_MAX)
     if packed and not hasattr(module, "read"):
         raise HistoryError(
             "only a history in text can be compressed", hint="gunzip it, and check what comes out"
         )
     if hasattr(module, "read"):
-        return cast("History", module.read(replace(text, max_size=allowed)))
+        return cast("History", module.read(replace(text, max_size=allowed), reading))
+    require_foreign(reading)
     return cast("History", module.load(file, allowed))
 
 
@@ -164,7 +176,7 @@ def detect(file: Path, head: bytes | None = None) -> str:
     head = head.lstrip()
     if head.startswith(b"PAR1"):
         return "parquet"
-    if head.startswith(b'{"') or not head:
+    if head.startswith(b'{"') or _ARRAY.match(head) or not head:
         return "jsonl"
     if head[:1] in (b"{", b"["):
         return "edn"

@@ -14,23 +14,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from checker.errors import HistoryError
 from checker.formats import edn_ends
+from checker.formats.foreign import AS_IT_IS, Reading, adapted, require_foreign
 from checker.formats.text import Text
-from checker.history.events import RESERVED, Event
+from checker.history.completeness import Completeness
+from checker.history.events import RESERVED, Event, Params
 from checker.history.history import History
 
 _FIELDS: Final = {f.name.replace("_", "-"): f.name for f in msgspec.structs.fields(Event)} | {
     "time": "time_ns"
 }
 _NAMES: Final = {name: f":{key}" for key, name in _FIELDS.items() if key != "time-ns"}
+Source = TypeVar("Source")
 _TYPES: Final = ("invoke", "ok", "fail", "info")
 # Fields that hold one scalar: most events have no others and need no conversion.
 _SIMPLE: Final[dict[str, type]] = {
@@ -74,12 +77,12 @@ class Truncated(HistoryError):
     """The text ends inside a form, as a crash leaves it."""
 
 
-def read(text: Text) -> History:
+def read(text: Text, reading: Reading = AS_IT_IS) -> History:
     """A history from a text; raises as `parse`, and for bytes that are no UTF-8."""
-    return parse(text.decoded())
+    return parse(text.decoded(), reading)
 
 
-def parse(text: str) -> History:
+def parse(text: str, reading: Reading = AS_IT_IS) -> History:
     """A history from text in memory. A last form that is cut short is noted as a problem.
 
     Raises:
@@ -87,25 +90,57 @@ def parse(text: str) -> History:
     """
     header = edn_ends.header(text, _form)
     trailer = edn_ends.trailer(text, header is not None, _form)
+    if header is None:
+        return foreign_history(_until_cut, text, reading)
+    require_foreign(reading)
     problems: list[str] = []
     events: list[Event] = []
     lines: list[int] = []
+    for line, form in _until_cut(text, problems):
+        if gap := _gap(form, len(events), line):
+            raise gap
+        events.append(event_of(form, len(events), line))
+        lines.append(line)
+    complete = edn_ends.compared(header, trailer, len(events), problems)
+    return _history(events, lines, header[0], problems=problems, complete=complete)
+
+
+def _until_cut(text: str, problems: list[str]) -> Iterator[tuple[int, Any]]:
+    """The forms of a text; that the last one is cut short is added to the problems."""
     try:
-        for line, form in forms(text):
-            if (gap := _gap(form, len(events), line)) and header is not None:
-                raise gap
-            if gap and not problems:
-                problems.append(f"line {gap.line}, :index: {gap.problem}")
-            events.append(event_of(form, len(events), line))
-            lines.append(line)
+        yield from forms(text)
     except Truncated as error:
         problems.append(f"the history is truncated: {error.problem}")
-    complete = edn_ends.compared(header, trailer, len(events), problems)
-    params = header[0] if header else None
+
+
+def foreign_history(
+    forms_of: Callable[[Source, list[str]], Iterable[tuple[int, Any]]], source: Source, reading: Reading
+) -> History:
+    """A history of another tool from its forms with their lines.
+
+    `forms_of` yields them, and adds what it finds wrong with the record as a whole to the list of problems.
+    Nothing says whether the record is complete.
+
+    Raises:
+        HistoryError: a form that is no event, or what `checker.formats.foreign.adapted` refuses.
+    """
+    problems: list[str] = []
+    found = list(forms_of(source, problems))
+    lines = [line for line, _ in found]
+    gap = next((gap for at, (line, form) in enumerate(found) if (gap := _gap(form, at, line))), None)
+    if gap is not None:
+        problems.insert(0, f"line {gap.line}, :index: {gap.problem}")
+    adapted_forms, notes = adapted(found, reading)
+    events = [event_of(form, at, lines[at]) for at, form in enumerate(adapted_forms)]
+    return _history(
+        events, lines, None, problems=problems, complete=Completeness.NOT_KNOWN, notes=notes, has_header=False
+    )
+
+
+def _history(events: list[Event], lines: list[int], params: Params | None, **more: Any) -> History:
+    """The history of these events; an error about one of them names its line."""
     try:
-        return History.from_events(
-            events, params, problems=problems, has_header=header is not None, complete=complete
-        )
+        return History.from_events(events, params, **more)
     except HistoryError as error:
         position = re.search(r"\(event (\d+)\)", error.problem)
         raise error.at(line=lines[int(position[1])] if position else None) from None
@@ -193,6 +228,22 @@ def forms(text: str) -> Iterator[tuple[int, Any]]:
         raise Truncated(f"the form that starts on line {line} is not closed", line=line)
 
 
+def first_form(text: str) -> tuple[Any, str]:
+    """The first form of a text, and what follows it.
+
+    Raises:
+        HistoryError: the text does not begin with a form.
+    """
+    depth = 0
+    for kind, _, start in _tokens(text):
+        depth += (kind == "open") - (kind == "close")
+        if depth == 0 and kind not in ("discard", "meta"):
+            match = _TOKEN.match(text, start)
+            assert match is not None
+            return next(forms(f"{{:v {text[: match.end()]}}}"))[1]["v"], text[match.end() :]
+    raise Truncated("there is no whole form")
+
+
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     """Kind, text and position of every token that means something; tags mean nothing here."""
     position, end = 0, len(text)
@@ -263,7 +314,7 @@ def event_of(form: Any, position: int, line: int | None = None) -> Event:
         )
     fields: dict[str, Any] = {"time_ns": position}
     for key, value in form.items():
-        name = _FIELDS.get(key)
+        name = _FIELDS.get(key.replace("_", "-")) if isinstance(key, str) else None
         if name is not None and value is not None:
             fields[name] = value
     for name in ("process", "type", "f"):

@@ -19,7 +19,9 @@ import numpy as np
 from checker.errors import UNREADABLE, HistoryError
 from checker.formats import chunks
 from checker.formats.chunks import Chunk, merge
-from checker.formats.explain import explained, located
+from checker.formats.edn import foreign_history
+from checker.formats.explain import explained, located, shortened
+from checker.formats.foreign import AS_IT_IS, Reading, adapted, require_foreign
 from checker.formats.scan import NotPlain, Scanner, worth_it
 from checker.formats.text import Lines, Text
 from checker.history.completeness import Completeness, compared, least, stated
@@ -43,13 +45,90 @@ def parse(text: str | bytes) -> History:
     return read(Text(data=text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text))
 
 
-def read(text: Text) -> History:
-    """A history from a text.
+def read(text: Text, reading: Reading = AS_IT_IS) -> History:
+    """A history from a text: of lines, or a JSON array of events.
+
+    What has no header is read as plain events first, which is fast, and put into our terms
+    (`checker.formats.foreign`) where that is asked for or needed.
 
     Raises:
         HistoryError: damage, with line and field.
     """
+    if next(text.pieces(), b"").lstrip().startswith(b"["):  # no line of events does
+        return foreign_history(_of_array, text, reading)
     body = Body(text)
+    if not body.foreign:
+        require_foreign(reading)
+    elif reading.stated:
+        return foreign_history(_of_lines, body, reading)
+    try:
+        return _plain(text, body)
+    except Misplaced:
+        raise
+    except HistoryError as error:
+        if not body.foreign or error.line is None:
+            raise
+        return _adapted(body, reading, error)
+
+
+def _adapted(body: Body, reading: Reading, error: HistoryError) -> History:
+    """The history in our terms; raises `error`, with which it was not read, if that changes nothing."""
+    try:
+        found = list(_of_lines(body, []))
+    except (*UNREADABLE, HistoryError):
+        raise error from None
+    plain = [form for _, form in found]
+    changed = any(type(form.get(name)) is int for form in plain for name in ("process", "client"))
+    changed = changed or any(isinstance(form.get("value"), dict | tuple) for form in plain)
+    changed = changed or any("time_ns" not in form and "time" in form for form in plain)
+    if not changed and all(new is form for new, form in zip(adapted(found, reading)[0], plain, strict=True)):
+        raise error
+    return foreign_history(_of_lines, body, reading)
+
+
+def _of_lines(body: Body, problems: list[str]) -> Iterator[tuple[int, Any]]:
+    """The lines of a text as maps with their numbers; raises those of `UNREADABLE`, or `HistoryError`."""
+    number = body.first_line
+    for block in body.blocks():
+        for line in block.removesuffix(b"\n").split(b"\n"):
+            if line.strip():
+                form = tupled(msgspec.json.decode(line))
+                if not isinstance(form, dict):
+                    raise HistoryError(f"saw {shortened(line)}, expected an object", line=number)
+                yield number, form
+            number += 1
+    problems += body.problems
+
+
+def _of_array(text: Text, _problems: list[str]) -> Iterator[tuple[int, Any]]:
+    """The elements of a JSON array; of those that share a line, each has the number of that line."""
+    data = text.whole()
+    try:
+        elements = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except UNREADABLE as error:
+        raise HistoryError(
+            f"saw {shortened(data)}, expected a JSON array of events ({error})",
+            hint="get the file once more if its end is missing",
+        ) from None
+    at, line = 0, 1
+    for element in elements:
+        raw = bytes(element)
+        start = data.find(raw, at)
+        line, at = line + data.count(b"\n", at, start), start
+        yield line, tupled(msgspec.json.decode(raw))
+
+
+def tupled(value: Any) -> Any:
+    """The same with tuples for lists, as a reader of EDN makes them."""
+    if isinstance(value, list):
+        return tuple(map(tupled, value))
+    if isinstance(value, dict):
+        return {name: tupled(item) for name, item in value.items()}
+    return value
+
+
+def _plain(text: Text, body: Body) -> History:
+    """The history of lines that are events as they are; raises as `read`."""
     try:
         columns, others, total = merge(_chunks(body))
         ops = pair(columns)

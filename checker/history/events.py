@@ -27,6 +27,12 @@ LAB: Final = "lab"
 NODE: Final = "node"
 RESERVED: Final = frozenset((NEMESIS, LAB, NODE))
 STALL: Final = "stall"
+MISMATCH: Final = "mismatch"
+"""The error of a compare-and-set that the store itself refused because the value was another one."""
+SUPPOSED_MISMATCH: Final = "mismatch, as it seems"
+"""The error of one that failed where the record does not say why."""
+ABSENT: Final = "nil"
+"""The value of a read that answered `nil`: that the register is absent, or nothing that was recorded."""
 FORMAT_VERSION: Final = 1
 
 

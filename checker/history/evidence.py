@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any, Final, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from checker.history.attribution import Attribution, Forgotten
-from checker.history.events import LAB, Params
+from checker.history.events import LAB, NEMESIS, Params
 from checker.history.grants import Grants, grants_of, unnamed_releases, with_grants
 from checker.history.history import History
 from checker.history.masks import every, positions, some
@@ -28,7 +29,8 @@ KEPT_MAX: Final = 100_000
 LISTED_MAX: Final = 10
 """How many findings of one name a verdict lists; `count` in the details tells how many there are."""
 PAUSES: Final = frozenset(("pause", "stop"))
-CLIENT_CRASHES: Final = frozenset(("client_crash", "client-crash"))
+KILLS: Final = frozenset(("kill", "killed", "crash", "crashed"))
+"""Words in the name of a fault after which its targets are dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,17 @@ class Evidence:
         self.ops: Operations = with_grants(history.ops)
         self.derived: dict[Callable[..., Any], Any] = {}
         """What the functions marked `derived` made of it."""
+
+    @property
+    def of_a_lock_alone(self) -> bool:
+        """Whether the record is of a lock that protects nothing which is recorded.
+
+        A lease that was recorded here is expected to protect something: there it is a hole in the record.
+        """
+        if self.model == "lease" and self.history.has_header:
+            return False
+        f = self.ops.f
+        return not some((f == F.READ) | (f == F.WRITE) | (f == F.CAS))
 
     @property
     def nested(self) -> bool:
@@ -145,12 +158,25 @@ class Evidence:
 
     @cached_property
     def killed(self) -> list[tuple[int, int]]:
-        """Clients (codes) that the nemesis set out to kill, and when: since then each may have been dead."""
+        """Clients (codes) that the nemesis set out to kill, and when: since then each may have been dead.
+
+        Nodes are no clients, so that only a kill or crash of a client counts. Other tools write no
+        invocation of the nemesis and name the targets in the value.
+        """
+        faults = self.history.faults
+        paired = {at for fault in faults for at in (fault.start_ns, fault.receipt_ns)}
+        found = [(fault.f, fault.start_ns, fault.targets or (fault.target,)) for fault in faults]
+        found = [kill for kill, fault in zip(found, faults, strict=True) if fault.heals is None]
+        found += [
+            (event.f, event.time_ns, tuple(_names(event.targets or event.target or event.value)))
+            for _, event in self.history.others
+            if event.process == NEMESIS and event.type != "invoke" and event.time_ns not in paired
+        ]
         return [
-            (code, fault.start_ns)
-            for fault in self.history.faults
-            if fault.f in CLIENT_CRASHES
-            for code in self._client_codes(fault.targets)
+            (code, time_ns)
+            for f, time_ns, targets in found
+            if is_kill(f)
+            for code in self._client_codes(targets)
         ]
 
     def _answers(self) -> Answers:
@@ -300,6 +326,20 @@ class Evidence:
     def client_names(self) -> frozenset[str]:
         """All clients that the header or an operation names."""
         return frozenset((*self.params.clients, *self.ops.names.client))
+
+
+def is_kill(f: str) -> bool:
+    """Whether a fault kills its targets: `client_crash`, `kill`, `crash-client`, …"""
+    return not KILLS.isdisjoint(re.split(r"\W|_", f.lower()))
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The names in a value of the nemesis: a name, names in a list, or the keys of a map."""
+    if isinstance(value, str | int):
+        yield str(value)
+    elif isinstance(value, list | tuple | dict):
+        for one in value:
+            yield from _names(one)
 
 
 def derived(derive: Callable[[Evidence], T]) -> Callable[[Evidence], T]:

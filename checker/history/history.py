@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
 from checker.errors import HistoryError
 from checker.history.completeness import Completeness
-from checker.history.events import LAB, NEMESIS, NODE, STALL, Event, Params
+from checker.history.events import LAB, NEMESIS, NODE, STALL, Event, EventType, Model, Params
 from checker.history.masks import positions, some
 from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
-from checker.history.pairing import client_of, columns_of, is_client_event, pair
+from checker.history.pairing import TYPES, client_of, columns_of, is_client_event, pair
 
 __all__ = [
     "NEVER",
@@ -66,6 +67,7 @@ _NUMBERS: Final = {
 }
 _NUMBERS_OF: Final = attrgetter(*_NUMBERS[Event])
 _MOST: Final = tuple(_DURATION_MAX if name in _DURATIONS else _STAMP_MAX for name in _NUMBERS[Event])
+_WHO: Final = ("process", "client")
 _NOT_NEGATIVE: Final = ("epsilon_ns", "delta_ns", "grace_ns", "stall_ns", "unavailable_ns")
 
 
@@ -122,7 +124,7 @@ class History:
 
     `problems` are reasons why the record itself proves nothing (truncated, wrong count): they turn every
     `ok` into `unknown`. `complete` is what its file says of the record as a whole. `start_ns` is the time of
-    the first event.
+    the first event. `notes` is what was assumed to read the file of another tool.
     """
 
     ops: Operations
@@ -138,10 +140,18 @@ class History:
     complete: Completeness = Completeness.WHOLE
     others: tuple[tuple[int, Event], ...] = ()
     source: Callable[[], Sequence[Event]] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises `HistoryError`: parameters with which nothing can be computed."""
         params = self.params
+        if params.model is not None and params.model not in get_args(Model):
+            near = get_close_matches(str(params.model), get_args(Model), n=1)
+            raise HistoryError(
+                f"saw {params.model!r}, expected one of {', '.join(get_args(Model))}",
+                field="params.model",
+                hint=f"did you mean {near[0]!r}?" if near else None,
+            )
         if not 0 <= params.rho < 1:
             raise HistoryError(f"saw {params.rho}, expected a rate from 0 to 1", field="params.rho")
         for name in _NOT_NEGATIVE:
@@ -166,12 +176,17 @@ class History:
         problems: Iterable[str] = (),
         has_header: bool = True,
         complete: Completeness = Completeness.WHOLE,
+        notes: tuple[str, ...] = (),
     ) -> History:
         """Pair the events of a history that is in memory; positions count as indices.
 
+        A process may be an integer, as Jepsen numbers them.
+
         Raises:
-            HistoryError: events that contradict each other (see `checker.history.pairing.pair`).
+            HistoryError: events that contradict each other (see `checker.history.pairing.pair`), or a field
+                of the wrong kind.
         """
+        events = _with_names(events)
         own = list(map(is_client_event, events))
         clients, indices = list(compress(events, own)), list(compress(range(len(events)), own))
         others = [(index, event) for index, event in enumerate(events) if not own[index]]
@@ -187,6 +202,7 @@ class History:
             has_header=has_header,
             complete=complete,
             source=lambda: events,
+            notes=notes,
             **_reported(others),
         )
 
@@ -214,6 +230,39 @@ class History:
 def steps_begin(event: Event | LabRecord) -> bool:
     """Whether an event of the lab says that the cluster is up, and that the steps begin."""
     return (event.f, event.value) in _STEPS_BEGIN
+
+
+def _with_names(events: Sequence[Event]) -> Sequence[Event]:
+    """The events with names for the integers that stand for processes and clients.
+
+    Raises:
+        HistoryError: a process, a client or a type of another kind.
+    """
+    strings = all(set(map(type, map(attrgetter(name), events))) <= {str, type(None)} for name in _WHO)
+    if not strings:
+        events = [
+            msgspec.structs.replace(
+                event,
+                **{n: str(v) for n in _WHO if type(v := getattr(event, n)) is int},
+            )
+            for event in events
+        ]
+    known = {*TYPES}
+    for index, event in enumerate(events):
+        if event.type not in known:
+            near = get_close_matches(str(event.type).lower(), known, n=1)
+            raise HistoryError(
+                f"saw {event.type!r}, expected one of {', '.join(get_args(EventType))} (event {index})",
+                field="type",
+                hint=f"did you mean {near[0]!r}?" if near else None,
+            )
+        wrong = next((name for name in _WHO if not isinstance(getattr(event, name), str | None)), None)
+        if wrong is not None or event.process is None:
+            wrong = wrong or "process"
+            raise HistoryError(
+                f"saw {getattr(event, wrong)!r}, expected a string or an integer (event {index})", field=wrong
+            )
+    return events
 
 
 def require_range(ops: Operations, others: Iterable[tuple[int, Event]]) -> None:

@@ -170,7 +170,7 @@ def _kinds(kinds: Sequence[str], indices: Sequence[int]) -> I8:
 
 
 def _value(value: Any, event: Event, index: int) -> Any:
-    if isinstance(value, list) and event.f == "cas":
+    if isinstance(value, list) and event.f == "cas" and not any(isinstance(v, list | dict) for v in value):
         return tuple(value)
     if value is None or (isinstance(value, str | int) and not isinstance(value, bool)):
         return value

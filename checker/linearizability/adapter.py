@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Hashable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.history.events import ABSENT, MISMATCH, SUPPOSED_MISMATCH
 from checker.history.operations import NEVER, NONE, F, Operations, Status
 from checker.linearizability.columns import (
     ACQUIRE,
@@ -19,9 +19,6 @@ from checker.linearizability.columns import (
     rank_events,
 )
 from checker.linearizability.model import Op
-
-# The error of a compare-and-set that the store itself refused because the value was another one.
-MISMATCH: Final = "mismatch"
 
 
 def lock_columns(ops: Operations, refusals: Collection[str] = (), epsilon_ns: int = 0) -> OpColumns:
@@ -101,13 +98,14 @@ def without_empty_cores(columns: OpColumns, ops: Operations, epsilon_ns: int) ->
         columns = columns.select(keep)
 
 
-def register_ops(ops: Operations, rows: IntArray) -> list[Op]:
+def register_ops(ops: Operations, rows: IntArray, without: Collection[str] = ()) -> list[Op]:
     """Reads, writes and compare-and-sets among `rows` as operations for the search.
 
     What failed is left out, but for a compare-and-set with the error `MISMATCH`; reads of unknown outcome
-    are too.
+    are too. `without` names answers that may mean nothing, and are left out: reads of `ABSENT`, and
+    `SUPPOSED_MISMATCH`.
     """
-    mismatch = _has_error(ops, (MISMATCH,))
+    mismatch = _has_error(ops, {MISMATCH, SUPPOSED_MISMATCH}.difference(without))
     called, returned = rank_events(
         ops.call_ns[rows], ops.call_index[rows], ops.return_ns[rows], ops.return_index[rows]
     )
@@ -121,8 +119,19 @@ def register_ops(ops: Operations, rows: IntArray) -> list[Op]:
             f = "refused cas"
         if kind not in (F.READ, F.WRITE, F.CAS) or (kind == F.READ and status == Status.INFO):
             continue
-        found.append(Op(row, f, int(ops.process[row]), call, back, ops.name("value", row)))
+        value = ops.name("value", row)
+        if kind == F.READ:
+            if value == ABSENT and ABSENT in without:
+                continue
+        else:
+            value = tuple(map(_stored, value)) if isinstance(value, tuple) else _stored(value)
+        found.append(Op(row, f, int(ops.process[row]), call, back, value))
     return found
+
+
+def _stored(value: Hashable) -> Hashable:
+    """What a register holds that was given a value: one that is set to `nil` is absent."""
+    return None if value == ABSENT else value
 
 
 def _has_error(ops: Operations, errors: Collection[str]) -> NDArray[np.bool_]:

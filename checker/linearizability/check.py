@@ -27,6 +27,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from checker.history.events import ABSENT, SUPPOSED_MISMATCH
 from checker.history.operations import NEVER, NONE, F, Operations
 from checker.history.renaming import in_doubt, renaming
 from checker.linearizability.adapter import lock_columns, register_ops, without_empty_cores
@@ -101,11 +102,39 @@ def _registers(words: Narrator, assume: Assumptions) -> list[Result]:
     ops = words.ops
     rows = np.flatnonzero((ops.f == F.READ) | (ops.f == F.WRITE) | (ops.f == F.CAS))
     model = cas_register(assume.initial)
-    found = register_ops(ops, rows)
-    by_key: dict[int, list[Op]] = {int(key): [] for key in np.unique(ops.key[rows])}
-    for op in found:
-        by_key[int(ops.key[op.row])].append(op)
-    return [_searched(words, some, model, model.name, key, assume) for key, some in by_key.items()]
+    doubted = {SUPPOSED_MISMATCH} if assume.initial is None else {ABSENT, SUPPOSED_MISMATCH}
+
+    def decided(without: Collection[str]) -> dict[int, Result]:
+        by_key: dict[int, list[Op]] = {int(key): [] for key in np.unique(ops.key[rows])}
+        for op in register_ops(ops, rows, without):
+            by_key[int(ops.key[op.row])].append(op)
+        return {key: _searched(words, some, model, model.name, key, assume) for key, some in by_key.items()}
+
+    results = decided(())
+    if all(result.outcome == "ok" for result in results.values()) or not _any_doubted(ops, rows, doubted):
+        return list(results.values())
+    certain = decided(doubted)
+    return [_unless_doubted(result, certain[key]) for key, result in results.items()]
+
+
+def _any_doubted(ops: Operations, rows: NDArray[np.intp], doubted: Collection[str]) -> bool:
+    """Whether any operation answered what may mean nothing."""
+    values = [code for code, value in enumerate(ops.names.value) if value in doubted]
+    errors = [code for code, error in enumerate(ops.names.error) if error in doubted]
+    return bool(np.isin(ops.value[rows], values).any() or np.isin(ops.error[rows], errors).any())
+
+
+def _unless_doubted(result: Result, certain: Result) -> Result:
+    """The result of a register, given that without answers that may mean nothing."""
+    if result.outcome == "ok" or certain.outcome == "violated":
+        return result if result.outcome == "ok" else certain
+    if result.outcome == "unknown":
+        return result
+    why = (
+        "an order exists only if reads of nil, and compare-and-sets that failed without an error, say "
+        "nothing of the register. If nil means that it is absent, as at the start: --initial nil"
+    )
+    return replace(result, outcome="unknown", why=why, witness=())
 
 
 def _locks(words: Narrator, model: str, assume: Assumptions) -> list[Result]:

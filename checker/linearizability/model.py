@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from checker.history.events import ABSENT
 from checker.history.operations import NEVER
 from checker.linearizability.columns import KIND_NAMES, NO_FENCE, OpColumns
 
@@ -111,15 +112,17 @@ def _fenced(after: Hold, fence: int) -> State | _Impossible:
 def cas_register(initial: Hashable = UNKNOWN_VALUE) -> Model:
     """A register with read, write and compare-and-set; a cas carries (old, new).
 
-    A read of None is one whose answer nobody recorded. A refused cas saw a value other than `old`. From an
-    `UNKNOWN_VALUE` start the first operation that tells what it saw settles what the start was.
+    The state None is that of a register that is absent, which a read of `ABSENT` tells; a read of None is one
+    whose answer nobody recorded. A refused cas saw a value other than `old`. From an `UNKNOWN_VALUE` start
+    the first operation that tells what it saw settles what the start was.
     """
 
     def step(state: State, op: Op) -> State | _Impossible:
         if op.f == "read":
-            if op.value is None or op.value == state:
+            seen = None if op.value == ABSENT else op.value
+            if op.value is None or seen == state:
                 return state
-            return op.value if state == UNKNOWN_VALUE else IMPOSSIBLE
+            return seen if state == UNKNOWN_VALUE else IMPOSSIBLE
         if op.f == "write":
             return op.value
         assert isinstance(op.value, tuple)

@@ -14,6 +14,11 @@ taken as released at the moment, so that nothing that comes later can take an ac
 | resource | `lost-update` | cycles; writes of unknown outcome |
 | deadlock-freedom, fault tolerance | none | all: what excuses a lock (stalls, receipts) comes later |
 
+A violation that the last event completes is certain once a later stamp is read, as a release may still
+carry the same one; until then it is told as `so far` (`Judge.so_far`), and withdrawn if it was not so. Grants
+without an id are named after the event of their acquire, and a release without one may be of any grant of its
+key.
+
 Sound: what is reported here is violated offline as well. What comes later changes nothing before its call: an
 extension that is under way counts as one of unknown outcome, which is the most that it may take away.
 

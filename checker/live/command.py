@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
+import msgspec
+
+from checker.decide import properties
 from checker.errors import HistoryError
+from checker.formats.foreign import AS_IT_IS, Reading
+from checker.history.events import Event, Model, Params
 from checker.live.confirm import JUDGED
 from checker.live.judge import Judge
 from checker.live.lines import STANDARD_INPUT, Reader, lines_of
 from checker.verdict import Finding, Outcome, Property, worst
+from checker.words import listed
 
 EXIT: Final = {Outcome.OK: 0, Outcome.ABSENT: 0, Outcome.VIOLATED: 1, Outcome.UNKNOWN: 3}
 EXIT_BAD_INPUT: Final = 2
@@ -35,22 +41,35 @@ class Ending:
         return worst(self.outcomes.values())
 
 
-def follow(name: str, *, as_json: bool = False) -> int:
+def follow(
+    name: str,
+    *,
+    as_json: bool = False,
+    model: str | None = None,
+    only: Sequence[str] | None = None,
+    reading: Reading = AS_IT_IS,
+) -> int:
     """Judge a file that grows, or standard input (`-`), until its footer; returns the exit code.
+
+    `model` overrides that of the header, `only` are the properties that are judged, and `reading` says how
+    a history without a header is read.
 
     0 nothing judged is violated and the record is whole, 1 violated, 2 bad input, 3 unknown, 130 interrupted.
     """
     title = "standard input" if name == STANDARD_INPUT else name
-    reader = Reader(title)
+    reader = Reader(title, reading)
 
     def say(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
     try:
-        judge = _read(reader, lines_of(name), say, as_json)
+        judged = None if only is None else properties(only)
+        require_judged(model, judged)
+        judge = _read(reader, lines_of(name), say, as_json, model, judged)
     except HistoryError as error:
-        sys.stderr.write(f"error: {error.at(file=title)}\n")
+        of_options = error.field in ("model", "only")
+        sys.stderr.write(f"error: {error if of_options else error.at(file=title)}\n")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what was written later was not judged\n")
@@ -59,27 +78,59 @@ def follow(name: str, *, as_json: bool = False) -> int:
     if as_json:
         say(json.dumps(_as_json(ending), ensure_ascii=False))
     else:
-        _print_ending(title, judge, ending, say)
+        _print_ending(title, judge, ending, say, foreign=reader.foreign)
     return EXIT[ending.outcome]
 
 
-def _read(reader: Reader, lines: Iterable[bytes], say: Say, as_json: bool) -> Judge:
+def require_judged(model: str | None, only: Sequence[Property] | None) -> None:
+    """See to it that what is asked for can be judged live.
+
+    Raises:
+        HistoryError: no such model, one of one's own, or a property that only the whole record shows.
+    """
+    hint = "check the whole file when it is written, without --follow"
+    if model is not None and model not in get_args(Model):
+        own = "a model of one's own is not judged live" if ":" in model else f"saw {model!r}"
+        raise HistoryError(f"{own}, expected one of {', '.join(get_args(Model))}", field="model", hint=hint)
+    judged = Judge(Params(model=cast("Model | None", model))).judged
+    if not judged:
+        raise HistoryError(f"nothing of a {model} is judged live", field="model", hint=hint)
+    left = [name for name in only or () if name not in judged]
+    if left:
+        raise HistoryError(
+            f"{', '.join(left)} is not judged live, only {', '.join(judged)}", field="only", hint=hint
+        )
+
+
+def _read(
+    reader: Reader,
+    lines: Iterable[bytes | None],
+    say: Say,
+    as_json: bool,
+    model: str | None,
+    only: Sequence[Property] | None,
+) -> Judge:
     """Judge line after line until the footer, or the end of standard input."""
     judge: Judge | None = None
     for line in lines:
+        if line is None:
+            if judge is not None:
+                for finding in judge.so_far():
+                    say(_as_line(finding, judge, as_json, "so far"))
+            continue
         event = reader.read(line)
         if judge is None:
             assert reader.params is not None
-            judge = Judge(reader.params)
+            judge = Judge(msgspec.structs.replace(reader.params, model=model or reader.params.model))
+            judge.judged = tuple(name for name in judge.judged if only is None or name in only)
         if reader.footer is not None:
             break
-        if event is not None:
-            try:
-                found = judge.feed(event)
-            except HistoryError as error:
-                raise reader.at(error) from None
-            for finding in found:
-                say(_as_line(finding, judge, as_json))
+        if event is None:
+            continue
+        try:
+            _feed(judge, event, say, as_json)
+        except HistoryError as error:
+            raise reader.at(error) from None
     if judge is None:
         raise HistoryError("saw nothing, expected a header", line=1)
     for finding in judge.end():
@@ -87,10 +138,33 @@ def _read(reader: Reader, lines: Iterable[bytes], say: Say, as_json: bool) -> Ju
     return judge
 
 
+def _feed(judge: Judge, event: Event, say: Say, as_json: bool) -> None:
+    """Say what an event completes, takes back, or ends."""
+    in_order = not judge.doubts.out_of_order
+    for finding in judge.feed(event):
+        say(_as_line(finding, judge, as_json))
+    for finding in judge.withdrawn:
+        say(_as_line(finding, judge, as_json, "withdrawn"))
+    judge.withdrawn.clear()
+    if in_order and judge.doubts.out_of_order:
+        _say_disorder(judge, say, as_json)
+
+
+def _say_disorder(judge: Judge, say: Say, as_json: bool) -> None:
+    """Say at once that nothing more is judged."""
+    why = next(judge.doubts.reasons())
+    if as_json:
+        say(json.dumps({"event": judge.events - 1, "not_judged": why}, ensure_ascii=False))
+    else:
+        say(f"event {judge.events - 1}: {why}; check the whole file when it is written, without --follow")
+
+
 def ending_of(judge: Judge, reader: Reader) -> Ending:
     """The outcome of each property that was judged, and what stands against an ok."""
     reasons = list(judge.doubts.reasons())
-    if reader.footer is None:
+    if reader.foreign:
+        pass  # it has no footer, and `_print_ending` says that it may not be complete
+    elif reader.footer is None:
         reasons.append("the history is truncated: it has a header but no footer")
     elif reader.footer.events != judge.events:
         reasons.append(f"the footer counts {reader.footer.events} events, there were {judge.events}")
@@ -113,18 +187,26 @@ def _otherwise(judge: Judge, property: Property) -> Outcome:
     return Outcome.OK if met else Outcome.UNKNOWN
 
 
-def _as_line(finding: Finding, judge: Judge, as_json: bool) -> str:
+def _as_line(finding: Finding, judge: Judge, as_json: bool, state: str = "") -> str:
+    """A finding on one line; `state` is "so far" before it is certain, "withdrawn" if it proved not to be."""
     if as_json:
-        return json.dumps({"event": judge.events - 1, "finding": finding.to_dict()}, ensure_ascii=False)
+        said: dict[str, Any] = {"event": judge.events - 1, "finding": finding.to_dict()}
+        return json.dumps(said | ({"state": state} if state else {}), ensure_ascii=False)
     events = ", ".join(map(str, finding.witnesses))
+    if state:
+        certain = "certain once a later stamp is read" if state == "so far" else "it ended at that instant"
+        what = f"{finding.name} of {listed(finding.clients)} on {finding.key!r}, events {events}"
+        return f"event {judge.events - 1}: {state}: {finding.severity} {what}: {certain}"
     broken = f"\n    {finding.broken_assumption}" if finding.broken_assumption else ""
     return (
         f"event {judge.events - 1}: {finding.severity} {finding.name}, events {events}: {finding.why}{broken}"
     )
 
 
-def _print_ending(title: str, judge: Judge, ending: Ending, say: Say) -> None:
+def _print_ending(title: str, judge: Judge, ending: Ending, say: Say, *, foreign: bool) -> None:
     say(f"{title}: {ending.outcome} (judged live, {judge.events} events)")
+    if foreign:
+        say("  note: whether the record is complete is not known: every `ok` holds if it is")
     for reason in ending.reasons:
         say(f"  unknown because: {reason}")
     for property, outcome in ending.outcomes.items():

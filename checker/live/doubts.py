@@ -39,7 +39,7 @@ class Doubts:
             self._more += 1
 
     def look(self, event: Event, at: int) -> None:
-        """Take an event of the nemesis or the lab into account, as `checker.check.unknown_reasons` does."""
+        """Take an event of the nemesis or the lab into account, as `checker.decide.unknown_reasons` does."""
         if event.process == LAB and event.f == "abort":
             self.add(f"the harness failed: {event.error or 'no reason given'} (event {at})")
         elif event.process == LAB and event.f == "anchor" and event.type == "fail":

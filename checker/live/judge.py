@@ -12,6 +12,9 @@ from functools import partial
 from math import ceil
 from typing import Final
 
+import msgspec
+
+from checker.decide import plan_of
 from checker.errors import HistoryError
 from checker.history.events import LAB, NEMESIS, Event, Params
 from checker.history.history import require_numbers, steps_begin
@@ -20,7 +23,7 @@ from checker.history.pairing import client_of, is_client_event, unknown_kind
 from checker.live.confirm import JUDGED, violations
 from checker.live.doubts import Doubts
 from checker.live.window import Grant, Key, Operation
-from checker.properties.linearizable import WINDOWED
+from checker.properties.linearizable import REGISTER, WINDOWED
 from checker.verdict import Finding, Property
 
 OTHERS_MAX: Final = 2_000
@@ -48,14 +51,17 @@ class Judge:
         self.events = 0
         self.granted = self.leases = self.fences = self.writes = 0
         model = params.model or "lease"
-        windowed, locks = model in WINDOWED, model != "cas-register"
         self.judged = tuple(
             p
             for p in JUDGED
-            if locks
-            and (windowed or p is not Property.MUTUAL_EXCLUSION)
+            if p in plan_of(model)
+            and model != REGISTER
+            and (model in WINDOWED or p is not Property.MUTUAL_EXCLUSION)
             and (p is not Property.FENCING or not model.startswith("reentrant"))
         )
+        self._so_far: dict[str | None, list[Finding]] = {}
+        self.withdrawn: list[Finding] = []
+        """What `so_far` said and the next event took back; the caller empties it."""
         self._start_ns = 0
         self._now_ns = -NEVER
         self._pending: dict[str, Operation] = {}
@@ -99,6 +105,20 @@ class Judge:
             return []
         before = self._due(event.time_ns)
         return before + (self._invoked(event, at) if event.type == "invoke" else self._completed(event, at))
+
+    def so_far(self) -> list[Finding]:
+        """The violations that the last event completed unless the next one carries the same stamp.
+
+        Until a later stamp is read they are not certain, as a release may still be called at that instant;
+        `feed` then returns them, or adds them to `withdrawn`. Each is given once.
+        """
+        fresh = []
+        for key, when in self._suspects.items():
+            if key not in self._so_far and not self.doubts.out_of_order:
+                decided = self._decided(Property.MUTUAL_EXCLUSION, key, now_ns=when + 1)
+                self._so_far[key] = [f for f in decided if (f.name, f.key) not in self._reported]
+                fresh += self._so_far[key]
+        return fresh
 
     def end(self) -> list[Finding]:
         """The violations that the end of the history completes: what is held stays held."""
@@ -184,6 +204,9 @@ class Judge:
                 self.doubts.count(_UNKNOWN["acquire"])
             return []
         self.granted += 1
+        if name is None and self._is_lease(operation):
+            name = f"grant of event {operation.called_at}"
+            operation.call = msgspec.structs.replace(operation.call, grant_id=name)
         if name is None or name in self._grants:
             self.doubts.count("grants have no id of their own")
             return []
@@ -203,6 +226,16 @@ class Judge:
         if self._too_long(operation, grant.called_ns):
             found += self._confirm(Property.LEASE_HONESTY, grant.key, [grant])
         return found
+
+    def _is_lease(self, operation: Operation) -> bool:
+        """Whether a grant without an id is its client's, so that it can be told from others by its event.
+
+        Releases that name none may be of any grant of the key (`_unnamed`), so nothing depends on whose they
+        are.
+        """
+        if self.params.model is None:
+            return operation.get("ttl_ns") is not None
+        return self.params.model in WINDOWED
 
     def _granted(self, operation: Operation, name: str) -> Grant:
         key = operation.get("key")
@@ -272,7 +305,12 @@ class Judge:
         due = [key for key, when in self._suspects.items() if now_ns > when]
         for key in due:
             del self._suspects[key]
-        return [f for key in due for f in self._confirm(Property.MUTUAL_EXCLUSION, key)]
+        found = [f for key in due for f in self._confirm(Property.MUTUAL_EXCLUSION, key)]
+        certain = {(f.name, f.key) for f in found}
+        for key in due:
+            told = self._so_far.pop(key, ())
+            self.withdrawn += [f for f in told if (f.name, f.key) not in certain]
+        return found
 
     def _too_long(self, operation: Operation, called_ns: int, grant: Grant | None = None) -> bool:
         """Whether more may have been claimed than the lease that an acquire or extension asked for."""
@@ -320,19 +358,11 @@ class Judge:
         again = self._again.get((property, key), 0)
         if property not in self.judged or again > AGAIN_MAX:
             return []
-        state = self._key(key)
         if property is Property.RESOURCE:
+            state = self._key(key)
             state.deferred = any(grant.writing for grant in state.grants())
-        decide = partial(
-            violations,
-            property,
-            state.grants() if grants is None else list(grants),
-            list(state.loose) if loose is None else list(loose),
-            sorted([*self._others, *self._nodes], key=lambda pair: pair[0]),
-            params=self.params,
-            start_ns=self._start_ns,
-            now_ns=None if final else self._now_ns,
-        )
+        now_ns = None if final else self._now_ns
+        decide = partial(self._decided, property, key, grants, loose, now_ns=now_ns)
         found = decide()
         if property is Property.LEASE_HONESTY and not found and decide(excused=False):
             self.doubts.count("claims were too long, unless a stall explains them")
@@ -345,6 +375,29 @@ class Judge:
             self._again[property, key] = again + 1
         self.found += fresh
         return fresh
+
+    def _decided(
+        self,
+        property: Property,
+        key: str | None,
+        grants: Iterable[Grant] | None = None,
+        loose: Iterable[Operation] | None = None,
+        *,
+        now_ns: int | None,
+        excused: bool = True,
+    ) -> list[Finding]:
+        """What the offline check finds among the operations kept of a key."""
+        state = self._key(key)
+        return violations(
+            property,
+            state.grants() if grants is None else list(grants),
+            list(state.loose) if loose is None else list(loose),
+            sorted([*self._others, *self._nodes], key=lambda pair: pair[0]),
+            params=self.params,
+            start_ns=self._start_ns,
+            now_ns=now_ns,
+            excused=excused,
+        )
 
     # -- what is kept -------------------------------------------------------------------------------------
 

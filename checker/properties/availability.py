@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from checker.history.events import LAB
-from checker.history.evidence import CLIENT_CRASHES, PAUSES, Evidence, Interval, derived
+from checker.history.evidence import PAUSES, Evidence, Interval, derived, is_kill
 from checker.history.history import Fault
 from checker.history.operations import NEVER, NONE
 
@@ -42,11 +42,16 @@ class Availability:
         """From each killing of the client until it was started again, or did something again."""
         ops = self._evidence.ops
         dead = []
-        for fault in self._evidence.history.faults:
-            if fault.f in CLIENT_CRASHES and fault.heals is None and client in fault.targets:
-                theirs = ops.call_ns[ops.client == self._code(client)]
-                again = int(theirs[theirs > fault.start_ns].min(initial=NEVER))
-                dead.append(Interval(fault.start_ns, min(fault.until_ns, again)))
+        restarted = {
+            fault.start_ns: fault.until_ns
+            for fault in self._evidence.history.faults
+            if fault.heals is None and client in fault.targets
+        }
+        called_ns = ops.call_ns[ops.client == self._code(client)]
+        for code, killed_ns in self._evidence.killed:
+            if code == self._code(client):
+                again = int(called_ns[called_ns > killed_ns].min(initial=NEVER))
+                dead.append(Interval(killed_ns, min(restarted.get(killed_ns, NEVER), again)))
         return sorted(dead, key=lambda i: i.start_ns)
 
     def _code(self, client: str) -> int:
@@ -89,7 +94,9 @@ class Availability:
 
     def _troubled(self, fault: Fault, client: str) -> set[str]:
         """The nodes that this fault keeps from serving the client."""
-        quiet = fault.heals is not None or fault.f in CLOCK_FAULTS or fault.f in CLIENT_CRASHES
+        quiet = (
+            fault.heals is not None or fault.f in CLOCK_FAULTS or ("client" in fault.f and is_kill(fault.f))
+        )
         if quiet:
             return set()
         clients = self._evidence.client_names & set(fault.targets)

@@ -19,8 +19,8 @@ guaranteed windows are held, and if no sum exceeds the capacity, this is an orde
 acquire of unknown outcome may be left out; a release of unknown outcome ends the window at its call.)
 
 Refused tries (failed acquires with an error of the header's `refusals`) are sound only: one is impossible if
-the grants that may have been held during it leave room at every instant of it. A reader may also be refused
-because a writer waits.
+the grants that may have been held during it leave room at every instant of it. A reader, or a writer, may
+also be refused because another writer waits.
 
 O(n log n), no search.
 """
@@ -36,7 +36,7 @@ from checker.errors import HistoryError
 from checker.history.arrays import both, group_starts, plus, shorter
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.masks import positions
-from checker.history.operations import I64, MISSING, NEVER, NONE, F, Index, Operations, Status
+from checker.history.operations import I64, MISSING, NEVER, NONE, Bools, F, Index, Operations, Status
 from checker.history.windows import possible
 from checker.properties.mutual_exclusion import unless_open
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
@@ -157,7 +157,12 @@ def _bare_holds(evidence: Evidence, weight: I64) -> Holds:
     released, order = _grouped(ops, back, ops.call_ns[back])
     ended = _matched(group, released, ops.call_ns[back[order]])
     deadline = plus(ops.call_ns[taken], _lease(ops, taken, params.rho, params.delta_ns))
-    end = np.minimum(np.minimum(ended, deadline), evidence.open_ends(taken)[0]) - params.epsilon_ns
+    end = np.minimum(np.minimum(ended, deadline), evidence.open_ends(taken)[0])
+    sessions = ops.ttl_ns[taken] == MISSING
+    for code, death_ns in evidence.killed:  # a session ends with its client, a lease does not
+        dead = sessions & (ops.client[taken] == code) & (ops.call_ns[taken] <= death_ns)
+        end[dead] = np.minimum(end[dead], death_ns)
+    end -= params.epsilon_ns
     start = ops.return_ns[taken] + params.epsilon_ns
     turns = (ended[:-1] <= ops.call_ns[taken[1:]]) | (group[1:] != group[:-1])
     turns = np.append(turns, True) & (ended >= ops.return_ns[taken])
@@ -266,9 +271,10 @@ def refused_with_room(evidence: Evidence, weight: I64, capacity: int) -> list[Fi
     tries = positions((ops.f == F.ACQUIRE) & (ops.status == Status.FAIL) & np.isin(ops.error, codes))
     if not tries.size:
         return []
-    key, time_ns, level = levels(_possible_holds(evidence, weight, tries))
+    key, time_ns, level = levels(_possible_holds(evidence, weight))
+    waited = _beside_waiting_writers(evidence, weight, tries)
     findings = []
-    for row in tries.tolist():
+    for row in tries[~waited].tolist():
         low, high = np.searchsorted(key, [ops.key[row], ops.key[row] + 1])
         times = time_ns[low:high]
         # From the last change before the call (an open window that ends then may still count) to the return.
@@ -276,31 +282,39 @@ def refused_with_room(evidence: Evidence, weight: I64, capacity: int) -> list[Fi
         last = int(np.searchsorted(times, ops.return_ns[row] + epsilon, side="right"))
         most = int(level[low:high][first:last].max(initial=0))
         if most + int(weight[row]) <= capacity:
-            findings.append(_refused(evidence, row, most, capacity))
+            findings.append(_refused(evidence, row, most, capacity, writes=bool(weight[row] == ROOM)))
     return limited(findings[:LISTED_MAX], len(findings))
 
 
-def _possible_holds(evidence: Evidence, weight: I64, tries: Index) -> Holds:
-    """All that may have been held; for a read-write lock also writers that asked and were refused."""
+def _possible_holds(evidence: Evidence, weight: I64) -> Holds:
+    """All that may have been held, or waited for with success."""
     ops, grants = evidence.ops, evidence.grants
     named = evidence.history.ops.grant[grants.row] != NONE
     segments = possible(grants, evidence.params)
     # Which release gave back which is not known of bare grants: they may be held until the end.
     end = np.where(named, segments.end_ns, _bare_ends(evidence, weight))
     row = grants.row
-    holds = Holds(row, ops.key[row].astype(np.int64), weight[row], segments.start_ns, end)
+    return Holds(row, ops.key[row].astype(np.int64), weight[row], segments.start_ns, end).proper()
+
+
+def _beside_waiting_writers(evidence: Evidence, weight: I64, tries: Index) -> Bools:
+    """Which tries met another try of a writer, refused as well; shape (tries,), none for a semaphore.
+
+    A try is no reason for its own refusal.
+    """
+    ops, epsilon = evidence.ops, evidence.params.epsilon_ns
+    met = np.zeros(tries.size, np.bool_)
     if evidence.model != READ_WRITE:
-        return holds.proper()
-    waiting = tries[weight[tries] == ROOM]
-    epsilon = evidence.params.epsilon_ns
-    writers = Holds(
-        waiting,
-        ops.key[waiting].astype(np.int64),
-        weight[waiting],
-        ops.call_ns[waiting] - epsilon,
-        ops.return_ns[waiting] + epsilon,
-    )
-    return _joined(holds, writers)
+        return met
+    for key in np.unique(ops.key[tries]).tolist():
+        here = ops.key[tries] == key
+        writes = here & (weight[tries] == ROOM)
+        begun = np.sort(ops.call_ns[tries[writes]] - epsilon)
+        ended = np.sort(ops.return_ns[tries[writes]] + epsilon)
+        begin, end = ops.call_ns[tries[here]] - epsilon, ops.return_ns[tries[here]] + epsilon
+        meeting = np.searchsorted(begun, end, side="right") - np.searchsorted(ended, begin)
+        met[here] = meeting > writes[here]
+    return met
 
 
 def _bare_ends(evidence: Evidence, weight: I64) -> I64:
@@ -325,11 +339,11 @@ def _bare_ends(evidence: Evidence, weight: I64) -> I64:
     return ends[grants.row]
 
 
-def _refused(evidence: Evidence, row: int, most: int, capacity: int) -> Finding:
+def _refused(evidence: Evidence, row: int, most: int, capacity: int, *, writes: bool) -> Finding:
     key = int(evidence.ops.key[row])
     who = evidence.client(row)
     room = (
-        "no writer can have held it, or waited for it"
+        f"no {'other client' if writes else 'writer'} can have held it, or waited for it"
         if evidence.model == READ_WRITE
         else f"at most {most} of {capacity} permits can have been taken"
     )

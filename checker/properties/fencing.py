@@ -33,6 +33,9 @@ FENCING = Property.FENCING
 
 def check(evidence: Evidence) -> PropertyVerdict:
     """The verdict on fencing; `absent` if the lock offers no fence and nothing happened that needed one."""
+    if evidence.nested and evidence.of_a_lock_alone:
+        why = "not applicable: the record is of a lock alone, with no write that could be late"
+        return judge(FENCING, [], otherwise=Outcome.ABSENT, why=why)
     if evidence.nested:
         why = "nested grants of one client are not told apart, so no write can be called late"
         return judge(FENCING, [], otherwise=Outcome.UNKNOWN, why=why)

@@ -76,6 +76,9 @@ def check(evidence: Evidence) -> PropertyVerdict:
     findings = false_validities(evidence, claims)
     if not len(claims.row):
         why = "no grant had a TTL, so no lease was ever claimed"
+        if evidence.model != "lease":
+            why = f"not applicable: {why}"
+            return judge(HONESTY, findings, otherwise=Outcome.ABSENT, why=why)
         return judge(HONESTY, findings, otherwise=Outcome.UNKNOWN, why=why)
     why = f"{len(claims.row)} leases were granted or extended, and none was claimed for longer than its TTL"
     return judge(HONESTY, findings, why=why)

@@ -23,6 +23,9 @@ def check(evidence: Evidence) -> PropertyVerdict:
     """The verdict on the resource; unknown if nothing was ever written."""
     writes = evidence.writes
     if not len(writes):
+        if evidence.of_a_lock_alone:
+            why = "not applicable: the record is of a lock alone, nobody read or wrote"
+            return judge(RESOURCE, [], otherwise=Outcome.ABSENT, why=why)
         why = "no write was accepted, so nothing could be corrupted"
         return judge(RESOURCE, [], otherwise=Outcome.UNKNOWN, why=why)
     accesses = accesses_of(evidence)

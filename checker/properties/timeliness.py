@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from checker.history.arrays import longer
-from checker.history.evidence import CLIENT_CRASHES, LISTED_MAX, Evidence, limited
+from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.masks import positions, some
 from checker.history.operations import MISSING, NEVER, F
 from checker.verdict import Finding, Property, PropertyVerdict, Severity, judge
@@ -61,8 +61,7 @@ def _late(evidence: Evidence, row: int, end_ns: int, returned: bool) -> Finding:
     who, wait = evidence.client(row), int(ops.wait_ns[row])
     took = end_ns - int(ops.call_ns[row])
     killed = any(
-        f.f in CLIENT_CRASHES and who in f.targets and f.start_ns >= ops.call_ns[row]
-        for f in evidence.history.faults
+        code == ops.client[row] and killed_ns >= ops.call_ns[row] for code, killed_ns in evidence.killed
     )
     asked = "without waiting" if wait == 0 else f"with a time-out of {in_words(wait)}"
     came = f"came back after {in_words(took)}" if returned else f"had not come back after {in_words(took)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from checker.check import check
+from checker import check
 from checker.history.history import History
 from checker.verdict import Verdict
 from lab.analysis.belief import CrossCheck, cross_check

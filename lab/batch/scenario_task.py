@@ -10,8 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from checker import Verdict, load
-from checker.check import check
+from checker import Verdict, check, load
 from checker.history.history import History
 from lab.analysis.comparison import compare
 from lab.batch.row import Row

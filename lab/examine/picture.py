@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from checker.check import check
+from checker import check
 from checker.history.events import NODE, Event
 from checker.verdict import Severity, Verdict
 from lab.examine.evidence import MS_NS, NEVER, Evidence

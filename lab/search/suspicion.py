@@ -266,7 +266,7 @@ def suspected(outcome: Outcome) -> frozenset[Property]:
 
 def named(outcome: Outcome, only: Collection[Property] | None = None) -> tuple[Any, ...]:
     """All findings of the checker in the trial's history, or those of some properties."""
-    from checker.check import check
+    from checker import check
 
     return check(history_of(outcome), only=only).findings
 

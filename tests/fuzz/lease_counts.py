@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
-from checker.check import check
+from checker import check
 from checker.history.events import Event, Params
 from checker.history.history import History
 from checker.verdict import Property, Verdict

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from checker.check import check
+from checker import check
 from checker.history.events import Event, Params
 from checker.history.history import History
 from checker.live.confirm import JUDGED

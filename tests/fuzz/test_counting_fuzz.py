@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.history.events import Event, Params
 from checker.history.history import History
 from checker.history.operations import NEVER

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from checker import History, HistoryError, Outcome, load, save
-from checker.check import check
+from checker import History, HistoryError, Outcome, check, load, save
 from checker.formats import FORMATS
 from checker.history.completeness import Completeness
 from tests.fuzzing import examples

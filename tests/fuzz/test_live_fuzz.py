@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import msgspec
 import pytest
 
+from checker.history.events import Event
 from checker.history.history import History
 from checker.verdict import Finding
 from tests.fuzz.live import NAMES, Told, draw, judged, offline
@@ -69,4 +71,37 @@ def test_with_unknown_outcomes_nothing_is_reported_that_the_offline_check_does_n
         known = offline(History.from_events(events, params))
         assert not unknown_to(known, live), events
         reported += len(live)
+    assert reported
+
+
+def without_ids(events: list[Event], *, numbered: bool) -> list[Event]:
+    """The same record by a tool that names no grants; `numbered`: and no clients, as Jepsen does not."""
+    numbers: dict[str, str] = {}
+    return [
+        msgspec.structs.replace(
+            event,
+            grant_id=None,
+            client=None if numbered else event.client,
+            process=numbers.setdefault(event.process, str(len(numbers))) if numbered else event.process,
+        )
+        for event in events
+    ]
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("certain", [False, True])
+@pytest.mark.parametrize("model", [None, "lease", "owner-mutex"])
+def test_without_ids_of_grants_nothing_is_reported_that_the_offline_check_does_not_find(
+    certain: bool, numbered: bool, model: str | None
+) -> None:
+    random = Random(f"live/bare/{certain}/{numbered}/{model}")
+    reported = 0
+    for number in range(2 * HISTORIES):
+        drawn, params = draw(random, (12, 40)[number % 2], certain=certain)
+        params = msgspec.structs.replace(params, model=model)
+        events = without_ids(drawn, numbered=numbered)
+        live, _ = judged(events, params)
+        known = offline(History.from_events(events, params))
+        assert not unknown_to(known, live), events
+        reported += sum(name == "overlap" for name, _ in live)
     assert reported

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.verdict import Property
 from tests.fuzz import renamed
 from tests.fuzz.owners import draw, judged

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.check import check
+from checker import check
 from checker.history import accesses
 from checker.history.arrays import grow_together, sort_grouped
 from checker.history.history import History

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from checker import History
-from checker.check import check
+from checker import History, check
 from checker.history.events import Event, Params
 from checker.verdict import Severity
 from lab.channel import Channel

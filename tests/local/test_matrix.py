@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from checker import load
-from checker.check import check
+from checker import check, load
 from tests.lab_process import ROOT, Lab, children_of
 
 pytestmark = pytest.mark.full

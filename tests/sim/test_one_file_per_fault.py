@@ -100,7 +100,7 @@ import lab.faults
 
 lab.faults.__path__.append(sys.argv[1])  # the file is there, and nothing else is done
 
-from checker.check import check
+from checker import check
 from checker.formats import load
 from lab.api.doctor import diagnose, render
 from lab.cli.app import call

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker import load
-from checker.check import check
+from checker import check, load
 from lab.analysis.comparison import Comparison
 from lab.report.docs import gallery_index
 from lab.report.meanings import headline

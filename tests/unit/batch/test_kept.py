@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from checker import load
-from checker.check import check
+from checker import check, load
 from lab.batch.kept import compressed
 from lab.report.record import BEGIN, END, kept_in, read_kept, record_table, with_record
 from lab.scenario.files import library_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from checker.check import check
+from checker import check
 from checker.formats.jsonl import event_line, footer_line, header_line
 from checker.history.events import Event, Params
 from checker.history.history import History

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.explanations import explain, explanations
 from checker.formats import FORMATS, jsonl, load, save, scan

@@ -139,8 +139,7 @@ def _leases(evidence: Evidence) -> Iterable[Any]:
             yield str(error)
             return
         holds = counting.guaranteed_holds(evidence, weight)
-        tries = np.flatnonzero(evidence.ops.status == 1)
-        yield weight, holds, counting.levels(holds), counting._possible_holds(evidence, weight, tries)
+        yield weight, holds, counting.levels(holds), counting._possible_holds(evidence, weight)
 
 
 def _orders(evidence: Evidence) -> Iterable[Any]:

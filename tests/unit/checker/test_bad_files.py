@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checker import History, HistoryError, load, save
+from checker import History, HistoryError, check, load, save
 from checker.__main__ import main
-from checker.check import check
 from checker.formats import edn, jsonl, parquet_table
 from checker.formats.text import PIECE_BYTES, Lines, Text, size_of, size_text
 from checker.history.arrays import largest_before

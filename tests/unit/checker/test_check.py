@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checker import check
 from checker.__main__ import main
-from checker.check import check
 from checker.errors import HistoryError
 from checker.history.arrays import Composite, largest_before, running_max, which_before
 from checker.history.evidence import LISTED_MAX, Evidence

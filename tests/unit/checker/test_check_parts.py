@@ -7,7 +7,7 @@ import cProfile
 import numpy as np
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.history.evidence import Evidence
 from checker.history.operations import F, Status
 from checker.properties import mutual_exclusion

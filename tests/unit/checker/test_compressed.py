@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checker import formats
+from checker import check, formats
 from checker.__main__ import main
-from checker.check import check
 from checker.errors import HistoryError
 from checker.formats import load, save
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from checker import History, HistoryError, Outcome, load, save
+from checker import History, HistoryError, Outcome, check, load, save
 from checker.__main__ import main
-from checker.check import check
 from checker.formats import edn, jsonl
 from checker.history.completeness import Completeness
 from checker.history.events import Event

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.formats import load
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.histories import correct_lock
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.formats import chunks, detect, load, save
 from checker.formats.jsonl import parse

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.formats import load
 from checker.history.events import Event, Params

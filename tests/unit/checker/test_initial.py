@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from checker import History, load, save
+from checker import History, check, load, save
 from checker.__main__ import main
-from checker.check import check
 from checker.history.events import Event, Params
 
 CAS = "{:process 0, :type :invoke, :f :cas, :value [0 4]}\n{:process 0, :type :ok, :f :cas, :value [0 4]}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from checker.check import check
+from checker import check
+from checker.__main__ import main
 from checker.errors import HistoryError
 from checker.formats import load
 from checker.history.events import Event, Params
@@ -232,16 +234,152 @@ def test_events_that_contradict_each_other_are_an_error(wrong: str) -> None:
         (correct().text(), 0),
         (violated().text(), 1),
         (b'{"history":1}\n{"time_ns":"soon"}\n', 2),
-        (b'{"time_ns":0,"process":"a","type":"invoke","f":"acquire"}\n', 2),
+        (b"{:process 0, :type :invoke, :f :acquire}\n", 2),
         (HistoryBuilder().text(), 3),
         (correct().text().replace(b'"events":12', b'"events":13'), 3),
     ],
-    ids=["ok", "violated", "damaged", "no header", "nothing granted", "an event is missing"],
+    ids=["ok", "violated", "damaged", "another format", "nothing granted", "an event is missing"],
 )
 def test_exit_codes(text: bytes, code: int, tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(text)
     assert follow(str(path)) == code
+
+
+PRODUCTION = [
+    {
+        "time_ns": 10 * at,
+        "process": f"worker-{who}",
+        "type": kind,
+        "f": "acquire",
+        "key": "k",
+        "ttl_ns": 1_000_000,
+    }
+    for who in (1, 2)
+    for at, kind in ((who, "invoke"), (who + 5, "ok"))
+]
+"""What an application logged: no header, no ids of grants."""
+
+
+def piped(lines: list[dict[str, Any]], *options: str) -> subprocess.CompletedProcess[str]:
+    text = "".join(json.dumps(line) + "\n" for line in sorted(lines, key=lambda line: line["time_ns"]))
+    command = [sys.executable, "-m", "checker", "--follow", "-", *options]
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, cwd=ROOT, timeout=WAIT_S
+    )
+
+
+def test_a_history_without_a_header_is_followed() -> None:
+    done = piped(PRODUCTION)
+    assert (done.returncode, "violation overlap" in done.stdout) == (1, True), done
+    assert "whether the record is complete is not known" in done.stdout
+    release = {"time_ns": 65, "process": "worker-1", "type": "invoke", "f": "release", "key": "k"}
+    done = piped([*PRODUCTION, release, release | {"time_ns": 66, "type": "ok"}])
+    assert (done.returncode, "overlap," in done.stdout) == (3, False), done
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--model nonsense",
+        "--model package.module:Class",
+        "--model cas-register",
+        "--only deadlock_freedom",
+        "--only fencin",
+        "--explain",
+        "--initial 3",
+        "--depth 2",
+        "--permits 2",
+        "--max-size 1G",
+        "--save other.jsonl",
+        "--map lock=take",
+        "--format edn",
+    ],
+)
+def test_an_option_acts_or_is_refused(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--follow", "-", *options.split()]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_options_act_while_a_history_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(violated().text())
+    assert main(["--follow", str(path), "--model", "mutex"]) != 1
+    assert "mutual_exclusion  " not in capsys.readouterr().out
+    assert main(["--follow", str(path), "--only", "lease-honesty"]) == 0
+    assert main(["--follow", str(path), "--only", "mutual_exclusion,lease_honesty"]) == 1
+    assert "  fencing " not in capsys.readouterr().out
+
+
+def test_keys_in_values_are_taken_as_asked_while_a_history_is_followed() -> None:
+    pairs = [
+        {name: item for name, item in line.items() if name != "key"} | {"value": ["k", None]}
+        for line in PRODUCTION
+    ]
+    assert piped(pairs).returncode == 2
+    assert piped(pairs, "--independent").returncode == 1
+    elsewhere = [line | {"value": [line["process"], None]} for line in pairs]
+    assert piped(elsewhere, "--independent").returncode == 3, "nothing was written, and two locks"
+
+
+def test_a_semaphore_is_not_judged_by_the_fences_of_a_lock() -> None:
+    """Several hold it at once, so the order of their fences says nothing, as in the offline check."""
+    builder = HistoryBuilder(model="semaphore", permits=2).acquire("alice", "g1", 0, 10, fence=2)
+    events = builder.acquire("bob", "g2", 20, 30, fence=1).events()
+    assert judged(events, builder.params)[0] == offline(builder.history()) == {}
+
+
+def test_what_the_last_line_completes_is_told_before_another_comes() -> None:
+    events = violated().events()[:4]
+    judge = Judge(Params())
+    assert [f for event in events for f in judge.feed(event)] == []
+    assert [f.name for f in judge.so_far()] == ["overlap"]
+    assert judge.so_far() == []
+    later = Event(time_ns=events[-1].time_ns + 1, process="carol", type="invoke", f="read", key="k")
+    assert [f.name for f in judge.feed(later)] == ["overlap"]
+    assert judge.withdrawn == []
+
+
+def test_what_ended_at_the_same_instant_is_taken_back() -> None:
+    events = violated().events()[:4]
+    judge = Judge(Params())
+    for event in events:
+        judge.feed(event)
+    (told,) = judge.so_far()
+    release = Event(
+        time_ns=events[-1].time_ns, process="alice", type="invoke", f="release", key="k", grant_id="g1"
+    )
+    later = Event(
+        time_ns=events[-1].time_ns + 1, process="alice", type="ok", f="release", key="k", grant_id="g1"
+    )
+    assert [*judge.feed(release), *judge.feed(later), *judge.end()] == []
+    assert judge.withdrawn == [told]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_tells_it_while_nothing_comes(as_json: bool, tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b"".join(violated().text().splitlines(keepends=True)[:5]))
+    command = [sys.executable, "-m", "checker", "--follow", *(["--json"] * as_json), str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as follower:
+        assert follower.stdout is not None
+        first = follower.stdout.readline()
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(WAIT_S) == 130
+    assert json.loads(first)["state"] == "so far" if as_json else "so far: violation overlap" in first
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_times_that_go_back_are_told_at_once(
+    as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = correct().text().splitlines(keepends=True)
+    lines[2] = lines[2].replace(b'"time_ns":', b'"time_ns":-')
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b"".join(lines))
+    assert follow(str(path), as_json=as_json) == 3
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "the time goes back at event 1" in (json.loads(first)["not_judged"] if as_json else first)
 
 
 def test_an_error_names_file_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from checker.errors import HistoryError
 from checker.formats import jsonl
+from checker.formats.foreign import Reading
 from checker.history.events import Params
 from checker.live import lines
 from checker.live.command import follow
@@ -71,7 +72,7 @@ def test_a_line_may_be_so_long(monkeypatch: pytest.MonkeyPatch, mebibytes: float
     monkeypatch.setattr(lines, "_from_stdin", lambda: iter(data))
     read = lines_of("-")
     if fine:
-        assert [len(line) for line in read] == [len(data[0]), 4]
+        assert [len(line or b"") for line in read] == [len(data[0]), 4]
         return
     with pytest.raises(HistoryError) as caught:
         next(read)
@@ -136,10 +137,16 @@ def test_each_line_is_what_it_is() -> None:
     ("read", "reported"),
     [
         (
-            [EVENT],
-            "FILE:1: saw no header, expected the first line of a history of the lab's own format\n"
+            [b"{:process 0}"],
+            "FILE:1: saw {:process 0}, expected one JSON object per line (JSON is malformed: object keys "
+            "must be strings (byte 1))\nhint: only the last line of a history may be incomplete",
+        ),
+        (
+            [b"[1]"],
+            "FILE:1: saw no object, expected an event\n"
             "hint: other formats can be checked when they are whole: leave out --follow",
         ),
+        ([EVENT.replace(b'"read"', b'"read","value":["k",1]')], None),
         ([b'{"history":2}'], "FILE:1: field 'history': saw version 2, expected 1"),
         (
             [b""],
@@ -181,3 +188,43 @@ def test_an_error_elsewhere_gets_the_place_of_the_line() -> None:
     reader.read(HEADER)
     found = reader.at(HistoryError("bad", line=77, field="f", hint="do"))
     assert str(found) == "FILE:1: field 'f': bad\nhint: do"
+
+
+def test_a_file_that_is_written_anew_is_an_error_though_it_is_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `copytruncate` of logrotate leaves it, if the next look at it comes late."""
+    path = tmp_path / "h"
+    for again, said in (
+        (lambda: path.write_bytes(b"three\nfour\nfive\n"), "what was read of the file changed"),
+        (lambda: _replaced(path, b"one\ntwo\nthree\n"), "replaced by another"),
+    ):
+        path.write_bytes(b"one\ntwo\n")
+        monkeypatch.setattr(lines.time, "sleep", lambda _, again=again: again())  # type: ignore[attr-defined]
+        read = lines_of(str(path))
+        assert [next(read), next(read)] == [b"one", b"two"]
+        with pytest.raises(HistoryError, match=said):
+            next(read)
+
+
+def _replaced(path: Path, data: bytes) -> None:
+    path.with_suffix(".new").write_bytes(data)
+    path.with_suffix(".new").rename(path)
+
+
+def test_it_is_said_that_nothing_came_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "h"
+    path.write_bytes(b"one\n")
+    slept: list[float] = []
+    monkeypatch.setattr(lines.time, "sleep", slept.append)  # type: ignore[attr-defined]
+    read = lines_of(str(path))
+    assert [next(read), next(read)] == [b"one", None]
+    assert len(slept) == lines.QUIET_POLLS - 1
+
+
+def test_a_history_of_another_tool_has_no_header() -> None:
+    reader = Reader("FILE", Reading({"grab": "acquire"}))
+    event = reader.read(b'{"time":1,"process":3,"type":"invoke","f":"grab","ttl_ns":5,"shard":1}')
+    assert event is not None
+    assert (event.process, event.f, event.time_ns, event.ttl_ns) == ("3", "acquire", 1, 5)
+    assert (reader.foreign, reader.params, reader.read(b""), reader.footer) == (True, Params(), None, None)

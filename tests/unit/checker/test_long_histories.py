@@ -15,7 +15,7 @@ from checker.verdict import PropertyVerdict
 from tests.unit.checker.builder import HistoryBuilder
 from tests.unit.checker.drawn import drawn_builder
 
-MODULE = sys.modules["checker.check"]  # the package's own name `check` is the function
+MODULE = sys.modules["checker.decide"]
 
 
 @pytest.fixture

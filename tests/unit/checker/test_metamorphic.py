@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.check import check
+from checker import check
 from checker.history.events import Event
 from checker.history.history import History
 from checker.history.operations import F, Status

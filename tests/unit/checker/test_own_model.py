@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.formats import save
 from checker.history.events import Params

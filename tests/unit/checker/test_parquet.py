@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.formats import parquet, parquet_helper, parquet_table
 from checker.formats.packed import PackedNames

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from checker.check import check
+from checker import check
 from checker.history.evidence import Evidence
 from checker.history.grants import with_grants
 from checker.history.history import History

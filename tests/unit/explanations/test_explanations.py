@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.explanations import explain, explanations
 from checker.explanations.argument import ARGUMENTS
 from checker.explanations.witness import _reduced, _wholes, shortest_witness, shows

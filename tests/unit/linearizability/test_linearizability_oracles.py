@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.history.history import History
 from tests.fuzz import live, owners, renamed
 from tests.fuzz.linearizability import FAMILIES, run

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.history.history import History
 from checker.properties.linearizable import WINDOWED
 from checker.verdict import Property

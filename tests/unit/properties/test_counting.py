@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.verdict import Outcome, Property
 from tests.unit.checker.builder import HistoryBuilder

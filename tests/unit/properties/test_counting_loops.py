@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.errors import HistoryError
 from checker.history.evidence import Evidence
 from checker.history.operations import MISSING, NEVER, NONE, F, Status
@@ -218,7 +218,28 @@ def test_a_writer_that_waits_explains_why_a_reader_is_refused() -> None:
     reader = HistoryBuilder(**{**MARGINS, "model": "read-write-lock"})
     reader.op("alice", "acquire", 2, 4, "fail", asked={"value": "read"}, error="taken")
     assert refused(reader) == [0]
-    assert refused(reader.op("bob", "acquire", 1, 2, "fail", asked={"value": "write"}, error="taken")) == []
+    reader.op("bob", "acquire", 1, 2, "fail", asked={"value": "write"}, error="taken")
+    assert refused(reader) == [0], "bob, whom nobody kept from it"
+
+
+@pytest.mark.parametrize(
+    ("writers", "accused"),
+    [
+        ([(2, 4)], [0]),
+        ([(2, 4), (4, 6)], []),
+        ([(2, 4), (5, 6)], [0, 2]),
+        ([(1, 9), (2, 3), (12, 13)], [4]),
+    ],
+)
+def test_a_writer_is_no_reason_for_its_own_refusal(
+    writers: list[tuple[float, float]], accused: list[int]
+) -> None:
+    builder = HistoryBuilder(**{**MARGINS, "model": "read-write-lock", "epsilon_ns": 0})
+    for number, (call, back) in enumerate(writers):
+        builder.op(f"w{number}", "acquire", call, back, "fail", asked={"value": "write"}, error="taken")
+    tried_at = {int(e.time_ns): at for at, e in enumerate(builder.history().events()) if e.type == "invoke"}
+    expected = [tried_at[int(writers[number // 2][0] * MS)] for number in accused]
+    assert refused(builder) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checker.check import check
+from checker import check
 from checker.linearizability.custom import (
     IMPOSSIBLE,
     CustomModel,
@@ -94,7 +94,7 @@ def test_operations_as_a_model_sees_them() -> None:
 
 def test_a_search_that_ended_without_an_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [CustomResult("ok", "a", 7, ()), CustomResult("unknown", "b", 1234, ())]
-    monkeypatch.setattr("checker.check.check_model", lambda *_: found)
+    monkeypatch.setattr("checker.decide.check_model", lambda *_: found)
     builder = HistoryBuilder().op("alice", "acquire", 0, 1).op("alice", "release", 2, 3)
     verdict = check(builder.history(), model=Held())[Property.MUTUAL_EXCLUSION]
     assert verdict.outcome is Outcome.UNKNOWN

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from checker.check import check
+from checker import check
 from checker.formats import load
 from checker.history.history import History
 from checker.verdict import Verdict

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from checker.check import check
+from checker import check
 from checker.history.events import Event
 from checker.history.history import History
 from checker.verdict import Cause, Verdict

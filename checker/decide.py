@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from typing import Final, get_args
 
@@ -42,17 +43,19 @@ def check(
     history: History,
     *,
     model: str | CustomModel | None = None,
-    only: Collection[Property] | None = None,
+    only: Collection[Property | str] | None = None,
 ) -> Verdict:
     """Decide whether the lock kept its promises.
 
     `model` overrides the one of the header; by a model of one's own nothing else is judged. With `only`, the
-    other properties are not judged and not in the verdict. A check that raises makes its property unknown; a
+    other properties are not judged and not in the verdict; one of `only` that the model does not have, or the
+    record does not promise, is unknown. A check that raises makes its property unknown; a
     definite violation stands whatever else is unknown.
 
     Raises:
-        HistoryError: no such model.
+        HistoryError: no such model, or no such property.
     """
+    asked = None if only is None else properties(only)
     if isinstance(model, CustomModel):
         evidence = Evidence(history)
         return compose([_by_model(evidence, model)], tuple(history.problems), tuple(remarks(evidence)))
@@ -62,13 +65,37 @@ def check(
             field="model",
         )
     evidence = Evidence(history, model)
-    plan = _plan(evidence.model) | _promised(evidence)
-    if only is not None:
-        plan = {name: checks for name, checks in plan.items() if name in only}
+    plan = plan_of(evidence.model) | _promised(evidence)
+    if asked is not None:
+        plan = {name: checks for name, checks in plan.items() if name in asked}
     verdicts = _judged(evidence, plan)
+    if asked is not None:
+        why = f"a {evidence.model} of this record promises nothing of the kind, so nothing was judged"
+        verdicts += [PropertyVerdict(name, Outcome.UNKNOWN, why) for name in asked if name not in plan]
     if history.complete is Completeness.NOT_KNOWN:
         verdicts = [_if_complete(verdict) for verdict in verdicts]
     return compose(verdicts, tuple(unknown_reasons(evidence)), tuple(remarks(evidence)))
+
+
+def properties(names: Collection[Property | str]) -> tuple[Property, ...]:
+    """The properties of these names, each once, in order.
+
+    Raises:
+        HistoryError: no such property, or none.
+    """
+    found = []
+    for name in (names,) if isinstance(names, str) else names:
+        if name not in list(Property):
+            near = get_close_matches(str(name), list(Property), n=1)
+            raise HistoryError(
+                f"saw {str(name)!r}, expected some of {', '.join(Property)}",
+                field="only",
+                hint=f"did you mean {str(near[0])!r}?" if near else None,
+            )
+        found.append(Property(name))
+    if not found:
+        raise HistoryError(f"saw no property, expected some of {', '.join(Property)}", field="only")
+    return tuple(dict.fromkeys(found))
 
 
 def _judged(evidence: Evidence, plan: dict[Property, tuple[Check, ...]]) -> list[PropertyVerdict]:
@@ -87,7 +114,7 @@ def _if_complete(verdict: PropertyVerdict) -> PropertyVerdict:
     return replace(verdict, why=f"if the record is complete: {verdict.why}")
 
 
-def _plan(model: str) -> dict[Property, tuple[Check, ...]]:
+def plan_of(model: str) -> dict[Property, tuple[Check, ...]]:
     """Which checks decide which property of a history of this model."""
     if model == linearizable.REGISTER:
         return {Property.RESOURCE: (linearizable.check_register,)}  # a register has no lock to judge
