@@ -71,12 +71,16 @@ mutants: $(VENV)/.dev
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants
 
-$(VENV)/.base: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+# Exactly the versions that are tested, also of what builds the package: pip reads that from the environment only.
+INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+  $(BIN)/pip install --quiet --disable-pip-version-check --editable
+
+$(VENV)/.base: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(INSTALL) .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(INSTALL) '.[dev]'
 	@touch $(VENV)/.base $@
 
 $(VENV)/bin/pip:

@@ -159,6 +159,10 @@ class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before it (`sha256:` and 64 hexadecimal digits; absent in files of earlier versions).
     """
 
-    end: Literal[True]
+    end: bool
     events: int
     digest: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.end:
+            raise ValueError("`end` is true in the last line")

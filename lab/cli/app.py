@@ -67,11 +67,12 @@ def call(arguments: list[str]) -> int:
     names = (first,) if first in COMMANDS else COMMANDS
     try:
         code = command(names)(arguments, standalone_mode=False)
-    except typer.TyperException as error:
-        print(f"error: {error.format_message()}", file=sys.stderr)  # noqa: T201
-        print("  hint: lab --help", file=sys.stderr)  # noqa: T201
-        return 2
     except Exception as error:
+        # Typer raises click's exceptions, and since 0.28 its own copies of them: both have this method.
+        if (message := getattr(error, "format_message", None)) is not None:
+            print(f"error: {message()}", file=sys.stderr)  # noqa: T201
+            print("  hint: lab --help", file=sys.stderr)  # noqa: T201
+            return 2
         from lab.api.child import Interrupted
 
         if not isinstance(error, Interrupted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -18,26 +19,29 @@ pytestmark = pytest.mark.full
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package alone, built as a wheel and unpacked where no checkout is."""
-    directory = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--wheel-dir",
-            str(directory),
-            str(ROOT),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def built(source: Path, directory: Path) -> Path:
+    """Build a distribution as a wheel, and unpack it."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(directory)]
+    subprocess.run([*pip, str(source)], check=True, capture_output=True)
     (wheel,) = directory.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(directory / "site")
     return directory / "site"
+
+
+def test_both_wheels_have_the_licence(installed: Path, tmp_path: Path) -> None:
+    source = tmp_path / "checker"  # setuptools leaves files where it builds
+    shutil.copytree(ROOT / "checker", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    (tmp_path / "wheel").mkdir()
+    for site in (installed, built(source, tmp_path / "wheel")):
+        (licence,) = site.glob("*.dist-info/licenses/LICENSE")
+        assert licence.read_bytes() == (ROOT / "LICENSE").read_bytes()
+        (metadata,) = site.glob("*.dist-info/METADATA")
+        assert "License-Expression: Apache-2.0" in metadata.read_text()
+    assert not (installed / "checker" / "LICENSE").exists(), "that of the checker's own distribution"
 
 
 def lab(installed: Path, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

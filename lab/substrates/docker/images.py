@@ -45,8 +45,8 @@ BUILD_TIMEOUT_S = 1800
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CLIENT_NEEDS = ("hiredis", "msgspec")
 """What the client process imports that is not in Python itself, nor the lab's own."""
-_CLIENT_EXTRA = "consensus"
-"""Of the lab's optional packages those that a client may need, installed here or not."""
+_CLIENT_MAY_NEED = ("httpx==0.28.1", "kazoo==2.11.0", "psycopg[binary]==3.3.9", "redis==8.1.0")
+"""What the lock of a client may import, installed here or not: in the versions of constraints.txt."""
 CLIENT_ALSO = ("async-timeout==5.0.1",)
 """What redis-py, for drivers of one's own, needs in the image: its Python is older than 3.11.3."""
 CLIENT_PYTHON = "3.11"
@@ -131,15 +131,9 @@ def _client_sources() -> Iterator[Path]:
 
 
 def requirements() -> list[str]:
-    """What the client imports, in the versions that the lab itself runs with, or would."""
-    extra = f'extra == "{_CLIENT_EXTRA}"'
-    optional = [
-        pin.strip()
-        for pin, _, marker in (one.partition(";") for one in importlib.metadata.requires("lock-lab") or ())
-        if marker.strip().replace("'", '"') == extra
-    ]
+    """What the client imports: of what the lab itself needs the versions that it runs with."""
     needed = [f"{name}=={importlib.metadata.version(name)}" for name in _CLIENT_NEEDS]
-    return [*needed, "redis==8.1.0", *CLIENT_ALSO, *optional]
+    return [*needed, *_CLIENT_MAY_NEED, *CLIENT_ALSO]
 
 
 NODE = Image("node", "REDIS_IMAGE", _shims)
