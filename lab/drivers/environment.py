@@ -26,7 +26,7 @@ from lab.errors import LabError
 from lab.paths import cache_dir, writable_dir
 from lab.tools import cache
 from lab.tools.model import Progress, SourceFailed
-from lab.tools.process import BUILD_TIMEOUT_S, run
+from lab.tools.process import TimedOut, build_timeout_s, run
 
 STAMP: Final = "ready"
 
@@ -129,7 +129,9 @@ def install(name: str, progress: Progress) -> Path:
 
 def _make(name: str, entry: Row, progress: Progress) -> Path:
     env = directory(name)
-    progress(f"{name}: installing {entry.library} {entry.version} ({entry.registry})")
+    timeout_s = build_timeout_s()
+    limit = f"at most {timeout_s:.0f} s for each command"
+    progress(f"{name}: installing {entry.library} {entry.version} ({entry.registry}), {limit}")
     shutil.rmtree(env, ignore_errors=True)  # what somebody who was killed left half made
     writable_dir(env)
     try:
@@ -138,7 +140,7 @@ def _make(name: str, entry: Row, progress: Progress) -> Path:
         for command in entry.install:
             run(
                 [_filled(word, str(env), str(HERE)) for word in command],
-                timeout_s=BUILD_TIMEOUT_S,
+                timeout_s=timeout_s,
                 cwd=env,
                 env=_quiet(),
             )
@@ -151,7 +153,7 @@ def _make(name: str, entry: Row, progress: Progress) -> Path:
         raise LabError(
             f"{name} could not be installed: {error}",
             expected=f"{entry.library} {entry.version} from {entry.registry}",
-            hint="is that registry within reach from here?",
+            hint=error.hint if isinstance(error, TimedOut) else "is that registry within reach from here?",
         ) from error
     except BaseException:
         shutil.rmtree(env, ignore_errors=True)

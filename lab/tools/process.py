@@ -14,7 +14,27 @@ PROBE_TIMEOUT_S = 20.0
 """For a program that is only asked for its version."""
 
 BUILD_TIMEOUT_S = 600.0
-"""For a compilation or a download by another program."""
+"""For a compilation or a download by another program, on a machine that does nothing else."""
+
+BUSY_MAX = 6.0
+"""How many times as long a busy machine may take."""
+
+
+class TimedOut(SourceFailed):
+    """A program was ended because it took too long. `hint` says what to do about it."""
+
+    def __init__(self, name: str, command: Sequence[str], timeout_s: float) -> None:
+        words = " ".join([name, *command[1:]])
+        super().__init__(f"{name} was ended after {timeout_s:g} s, before it had finished: {words[:80]}")
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+        busy = f"this machine is busy (load {load:.1f} on {cores} cores): " if load > cores else ""
+        self.hint = f"{busy}try again, what {name} has downloaded is kept in its own cache"
+
+
+def build_timeout_s() -> float:
+    """Return how long a compilation or a download may take now: the longer, the busier the machine is."""
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return BUILD_TIMEOUT_S * min(max(busy, 1.0), BUSY_MAX)
 
 
 def run(
@@ -29,7 +49,7 @@ def run(
 
     The environment is inherited, with `env` laid over it; `name` is what failures call the program. On
     time-out the whole process group is killed, so that no compiler or downloader is left behind. Raises
-    SourceFailed if it cannot start, fails or times out.
+    SourceFailed if it cannot start or fails, TimedOut if it takes too long.
     """
     name = name or Path(command[0]).name
     try:
@@ -50,7 +70,7 @@ def run(
         try:
             output, _ = child.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as cause:
-            raise SourceFailed(f"{name} did not finish within {timeout_s:g} s") from cause
+            raise TimedOut(name, [str(part) for part in command], timeout_s) from cause
         finally:
             # Also on Ctrl-C: in its own session, the child does not get the terminal's signal.
             if child.poll() is None:

@@ -104,7 +104,7 @@ def test_an_environment_is_made_once_and_again_when_its_sources_change(toy: Path
     reported: list[str] = []
     assert environment.why_not("toy") == "it is not installed: lab drivers install toy"
     env = environment.install("toy", reported.append)
-    assert reported == ["toy: installing toy 1 (none)"]
+    assert [line.partition(", at most")[0] for line in reported] == ["toy: installing toy 1 (none)"]
     assert (env / "driver.txt").read_text() == "first"
     assert environment.install("toy", reported.append) == env
     assert len(reported) == 1
