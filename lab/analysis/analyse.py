@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from checker import check
 from checker.history.history import History
@@ -12,6 +13,9 @@ from lab.analysis.belief import CrossCheck, cross_check
 from lab.analysis.comparison import Comparison, compare
 from lab.analysis.metrics import Measures, measure
 from lab.scenario.model import Scenario
+from lab.servers import Server
+
+NO_SERVER: Final = "the expectation depends on the server, and the record does not say which one it was"
 
 
 class Analysis(NamedTuple):
@@ -25,11 +29,18 @@ class Analysis(NamedTuple):
     """The clients' belief windows compared with the presence of their tokens on the nodes."""
 
 
-def analyse(history: History, scenario: Scenario) -> Analysis:
-    """Check a history and compare the verdict with what the scenario expects; nothing is written."""
+def analyse(history: History, scenario: Scenario, server: Server | None) -> Analysis:
+    """Check a history and compare the verdict with what the scenario expects; nothing is written.
+
+    ``server`` is what the nodes were. If that is not known and the expectation depends on it, the comparison
+    is unknown.
+    """
     verdict = check(history)
     measures = measure(history) if scenario.workload is not None else None
-    return Analysis(verdict, compare(verdict, history, scenario), measures, _cross_check(history, scenario))
+    comparison = compare(verdict, history, scenario.on(server))
+    if server is None and scenario.expect.server is not None:
+        comparison = replace(comparison, unknown=(*comparison.unknown, NO_SERVER))
+    return Analysis(verdict, comparison, measures, _cross_check(history, scenario))
 
 
 def _cross_check(history: History, scenario: Scenario) -> CrossCheck | None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lab import tools
 from lab.errors import ExitCode, LabError
-from lab.faults.base import all_faults
+from lab.faults.base import Fault, all_faults
 from lab.shims import CLOCK_VARIABLE, ClockFile, preload
+from lab.substrates.virtual import not_in_virtual_time
 from lab.tools import Found, Missing, Progress
 from lab.tools.shims import Compiler, compiler
 
@@ -35,9 +36,11 @@ _PROBE_TIMEOUT_S = 20.0
 _PROBE_SHIFT_NS = 86_400 * 10**9
 
 _LOCAL = ("redis-server", "toxiproxy-server")
+_PRELOADED = "shims in redis-server"
+_IN_VIRTUAL_TIME = "redis-server in virtual time"
 _SHIMS = ("clock-shim", "sync-shim")
 _VIRTUAL = ("vtime-shim", "conductor")
-_VIRTUAL_RUNS = ("redis-server", *_VIRTUAL)
+_VIRTUAL_RUNS = ("redis-server", *_VIRTUAL, _PRELOADED, _IN_VIRTUAL_TIME)
 
 _ALLOWS = {
     "python": "the lab itself",
@@ -108,6 +111,7 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     found = {name: tools.find(name) for name in tools.NAMES}
     rows = [Row("python", "ok", platform.python_version(), None, sys.executable, _ALLOWS["python"])]
     rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in _LOCAL]
+    rows += _server_rows(found["redis-server"])
     rows.append(_compiler_row())
     for shim in _SHIMS:
         allows = ", ".join(fault.KEY for fault in all_faults() if shim in fault.TOOLS)
@@ -116,6 +120,8 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     rows += [_preload_row(found["clock-shim"]), *_engine_rows(), _lua_row()]
     rows += [_service_row(name, tools.find(name)) for name in tools.SERVICES]
     ok = {row.item for row in rows if row.status == "ok"}
+    # What a server can be used for has a row only where it can't.
+    ok |= {_PRELOADED, _IN_VIRTUAL_TIME} - {row.item for row in rows}
 
     def available(name: str, needs: tuple[str, ...]) -> Availability:
         lacks = tuple(need for need in needs if need not in ok)
@@ -128,8 +134,12 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
         available("sim", (_LUA,)),
         available("virtual", _VIRTUAL_RUNS),
     )
-    faults = tuple(available(fault.KEY, _LOCAL + fault.TOOLS) for fault in all_faults())
+    faults = tuple(available(fault.KEY, _LOCAL + _tools_of(fault)) for fault in all_faults())
     return Diagnosis(tuple(rows), substrates, faults, failures)
+
+
+def _tools_of(fault: type[Fault]) -> tuple[str, ...]:
+    return (*fault.TOOLS, _PRELOADED) if "sync-shim" in fault.TOOLS else fault.TOOLS
 
 
 def setup(progress: Progress) -> Diagnosis:
@@ -187,9 +197,23 @@ def _availability(of: Availability) -> str:
 
 def _tool_row(name: str, found: Found | Missing, allows: str) -> Row:
     if isinstance(found, Found):
-        return Row(name, "ok", found.version, found.origin, str(found.path), allows)
+        passed_over = found.passed_over or None
+        return Row(name, "ok", found.version, found.origin, str(found.path), allows, passed_over)
     status: Status = "missing" if found.refused is None else "old"
     return Row(name, status, found.refused, None, None, allows, found.reason, found.hint)
+
+
+def _server_rows(server: Found | Missing) -> list[Row]:
+    """What the server that is found can't be used for, and why."""
+    if isinstance(server, Missing):
+        return []
+    if server.static:
+        allows = "clocks and power cuts of nodes, virtual runs"
+        return [Row(_PRELOADED, "missing", None, None, str(server.path), allows, server.no_preload)]
+    reason = not_in_virtual_time()
+    if reason is None:
+        return []
+    return [Row(_IN_VIRTUAL_TIME, "missing", None, None, str(server.path), "virtual runs", reason)]
 
 
 def _service_row(name: str, found: Found | Missing) -> Row:

@@ -14,6 +14,7 @@ from lab.batch.exit_code import worst
 from lab.batch.plan import Selection
 from lab.batch.reports import Reports
 from lab.batch.result import Result
+from lab.substrates import AUTO, choose, substrate
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
 
@@ -37,6 +38,15 @@ class Suite:
     batch: Batch
     work: Callable[..., Coroutine[Any, Any, Result]]
     page: Callable[[Result], str] | None = None
+
+    @property
+    def servers(self) -> str:
+        """Product and version of the nodes on each substrate, where they are known before the runs."""
+        names = dict.fromkeys(
+            choose(item.on)[0] if item.on == AUTO else item.on for item in self.batch.plan.items
+        )
+        known = {name: substrate(name).servers() for name in names}
+        return ", ".join(f"{name}: {servers}" for name, servers in known.items() if servers)
 
     def run(self, **callbacks: Callable[..., None]) -> Result:
         """Run what is missing, with the callbacks of ``Batch.run``.

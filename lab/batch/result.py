@@ -15,6 +15,7 @@ from lab.batch.item import Item, Plan, library_of
 from lab.batch.rate import Interval, wilson
 from lab.batch.row import Row
 from lab.errors import ExitCode
+from lab.servers import Server
 
 State = Literal["known", "unknown", "n/a", "missing"]
 """Of an item: it has a verdict; it was run without one; it cannot be run; it was not run yet."""
@@ -198,6 +199,12 @@ class Result(msgspec.Struct, frozen=True):
         """All runs."""
         return tuple(row for cell in self.cells for row in cell.rows)
 
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Product and version of the nodes, as the runs recorded them: "Redis 7.0.15"."""
+        seen = dict.fromkeys(row.versions["server"] for row in self.rows if "server" in row.versions)
+        return tuple(Server.parse(text).words for text in seen)
+
     def count(self, code: ExitCode) -> int:
         """How many items ended with this code."""
         return sum(cell.exit_code == code for cell in self.cells)
@@ -215,6 +222,7 @@ class Result(msgspec.Struct, frozen=True):
             "name": self.plan.name,
             "title": self.plan.title,
             "exit_code": int(self.exit_code),
+            "servers": list(self.servers),
             **({"seconds": self.seconds} if rows else {}),
             "cells": cells,
             "skipped": [msgspec.to_builtins(one) for one in self.plan.skipped],

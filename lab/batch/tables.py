@@ -266,6 +266,8 @@ def summary(result: Result, *, seconds: bool = True) -> str:
     """The result in one line."""
     name, runs = result.plan.name, len(result.rows)
     took = f" ({result.seconds:.1f} s)" if seconds else ""
+    if result.servers:
+        took = f" on {' and '.join(result.servers)}{took}"
     if not result.plan.survey:
         well, wrong, unknown = (result.count(code) for code in (ExitCode(0), ExitCode(1), ExitCode(3)))
         counted = f"{well} of {len(result.cells)} as expected, {wrong} not, {unknown} unknown"

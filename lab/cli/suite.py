@@ -185,7 +185,8 @@ def _run(begun: Suite, reports: Reports, *, as_json: bool) -> int:
     for one in plan.skipped:
         talk.print(f"skipped: {one.lock}: {one.reason}", style="yellow", markup=False)
     talk.print(f"{plan.name}: {plan.title}", style="bold", markup=False)
-    talk.print(f"{len(plan.items)} items, {runs} runs to go · {batch.directory}", style="dim", markup=False)
+    about = [f"{len(plan.items)} items, {runs} runs to go", begun.servers, str(batch.directory)]
+    talk.print(" · ".join(filter(None, about)), style="dim", markup=False, soft_wrap=True)
     code: ExitCode | None = None
     running: list[str] = []
     try:

@@ -103,9 +103,15 @@ def virtual_time_of(lock: str) -> str:
     return "virtual" if is_driver(lock) else "sim"
 
 
+def servers_in_virtual_time(lock: str) -> str:
+    """Name product and version of the nodes on which a lock runs in virtual time; empty if not known."""
+    return substrate(virtual_time_of(lock)).servers() or ""
+
+
 def why_not_in_virtual_time(lock: str) -> str | None:
     """Say why a lock cannot run in virtual time on this machine, or None."""
-    reason = substrate(virtual_time_of(lock)).missing_reason()
+    on = substrate(virtual_time_of(lock))
+    reason = on.missing_reason() or on.lacks("redis")
     if reason is not None or not is_driver(lock):
         return reason
     if lock.startswith(PREFIX):

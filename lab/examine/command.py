@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from lab.drivers import is_driver
+from lab.drivers.place import servers_in_virtual_time
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.arrange import arranged
@@ -175,6 +176,7 @@ def _examined(
         tuple(examination.undecided.values()),
         executed(code, examination.progress.branches),
         examination.why_fewer,
+        servers_in_virtual_time(asked.lock),
     )
 
 

@@ -139,7 +139,8 @@ class LockExecuted(msgspec.Struct, frozen=True):
 class Examined(msgspec.Struct, frozen=True):
     """The result of ``lab test``.
 
-    ``why_fewer`` says why fewer processes ran trials than was asked for; nothing if all did.
+    ``why_fewer`` says why fewer processes ran trials than was asked for; nothing if all did. ``servers``
+    names product and version of the nodes.
     """
 
     lock: str
@@ -159,6 +160,7 @@ class Examined(msgspec.Struct, frozen=True):
     undecided: tuple[Undecided, ...] = ()
     executed: LockExecuted = LockExecuted()
     why_fewer: str = ""
+    servers: str = ""
 
     @property
     def bugs(self) -> tuple[Defect, ...]:

@@ -83,8 +83,9 @@ def headline(examined: Examined) -> str:
 def spent(examined: Examined) -> str:
     """What it took."""
     fewer = f"; {examined.why_fewer}" if examined.why_fewer else ""
+    on = f" on {examined.servers}" if examined.servers else ""
     return (
-        f"{counted(examined.schedules, 'schedule')} in {examined.seconds:.0f} s, seed {examined.seed}, "
+        f"{counted(examined.schedules, 'schedule')}{on} in {examined.seconds:.0f} s, seed {examined.seed}, "
         f"{counted(examined.covered, 'pair')} of fault and lock state{fewer}"
     )
 

@@ -57,8 +57,9 @@ class RunPrinter(Listener):
         """Print the scenario's title, and everything that was chosen and drawn."""
         scenario = plan.loaded.scenario
         self._console.print(f"[bold]{plan.loaded.name}[/]: {scenario.title}", soft_wrap=True)
-        chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why}) · {_in_short(scenario)}"
-        self._console.print(chosen, style="dim", markup=False)
+        chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why})"
+        in_short = _in_short(scenario, plan.servers)
+        self._console.print(f"{chosen} · {in_short}", style="dim", markup=False)
 
     def event(self, event: RunEvent) -> None:
         """Print one event."""
@@ -76,11 +77,12 @@ class RunPrinter(Listener):
             print_result(self._data, result)
 
 
-def _in_short(scenario: Scenario) -> str:
+def _in_short(scenario: Scenario, servers: str | None) -> str:
     """The lock and the nodes in a few words."""
     lock, cluster = scenario.lock, scenario.cluster
     kind = cluster.persistence if cluster.service == "redis" else cluster.service
-    return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {cluster.nodes} nodes, {kind}"
+    nodes = f"{cluster.nodes} nodes of {servers}" if servers else f"{cluster.nodes} nodes"
+    return f"lock {lock.name}, TTL {format_duration(lock.ttl_ns)}, {nodes}, {kind}"
 
 
 def print_verdict(console: Console, verdict: Verdict) -> None:

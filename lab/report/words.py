@@ -27,4 +27,8 @@ def verdict_words(outcomes: Mapping[str, str], findings: Iterable[str] = ()) -> 
 def expected_words(expect: Expect) -> str:
     """What a scenario expects, in the same words."""
     outcomes = {str(name): str(outcome) for name, outcome in expect.outcomes.items()}
-    return verdict_words(outcomes, expect.findings or ())
+    words = verdict_words(outcomes, expect.findings or ())
+    for versions, differing in (expect.server or {}).items():
+        on_these = expect.with_differing(differing)
+        words += f"; on {versions}: {expected_words(on_these)}"
+    return words

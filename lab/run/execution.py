@@ -93,6 +93,7 @@ class Run:
         scenario = self._scenario
         lock, place = scenario.lock, place_on(self._plan.substrate)
         self._properties = properties_of(lock.name, lock.ttl_ns, lock.options, place)
+        self._refuse_impossible(scenario, self._every_step())
         for swept in sweep():
             self._on_event(RunEvent("lab", swept.sentence, "plain"))
         if not is_simulated(self._plan.substrate):
@@ -129,7 +130,9 @@ class Run:
                 await asyncio.shield(cluster.down())
             recorder.write("lab", "info", PHASE, value="down")
             recorder.finish()
-        return RecordedRun(directory, {**cluster.versions(), **self._properties.versions}, aborted)
+        server = {} if cluster.server is None else {"server": str(cluster.server)}
+        versions = {**server, **cluster.versions(), **self._properties.versions}
+        return RecordedRun(directory, versions, aborted)
 
     def conclude(self, recorded: RecordedRun) -> RunResult:
         """Check the history, and write the verdict beside it. Raises ``LabError``: the history is damaged."""
@@ -291,23 +294,24 @@ class Run:
     def _cluster(self, directory: RunDirectory, recorder: Recorder) -> Cluster:
         chosen, place = substrate(self._plan.substrate), place_on(self._plan.substrate)
         lock = self._scenario.lock.name
-        drawn = tuple(step for fault in self._drawn for step in fault.every_step())
-        service = self._scenario.cluster.service
-        steps = (*self._scenario.every_step, *drawn)
-        self._refuse_impossible(self._scenario, steps)
         plan = ClusterPlan(
             nodes=self._scenario.cluster.node_names,
             clients=tuple(self._scenario.clients),
             persistence=self._scenario.cluster.persistence,
-            service=service,
+            service=self._scenario.cluster.service,
             base_port=self._scenario.cluster.base_port,
             replicas=self._scenario.cluster.replicas,
-            needs=self._needed(steps),
+            needs=self._needed(self._every_step()),
             client_logs=recorder.client_logs,
             code=None if is_own(lock) else Path.cwd(),
             client_image=place.client_image(lock) if is_driver(lock) else None,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
+
+    def _every_step(self) -> tuple[StepModel, ...]:
+        """The steps of the scenario, and those of the faults that were drawn for a workload."""
+        drawn = (step for fault in self._drawn for step in fault.every_step())
+        return (*self._scenario.every_step, *drawn)
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
         """The capabilities that the substrate must have."""
@@ -316,7 +320,8 @@ class Run:
     def _refuse_impossible(self, scenario: Scenario, steps: Iterable[StepModel]) -> None:
         """Refuse what the substrate, or this kind of nodes, cannot do. Raises ``LabError``."""
         steps, chosen = tuple(steps), substrate(self._plan.substrate)
-        if missing := (needs(steps, scenario.every_anchor) | needed_of(scenario)) - chosen.capabilities:
+        needed = needs(steps, scenario.every_anchor) | needed_of(scenario)
+        if missing := needed - chosen.capabilities:
             raise LabError(
                 f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
                 where=self._loaded.name,
@@ -340,6 +345,8 @@ class Run:
                 expected=wanted,
                 hint=f"--set cluster.service={wanted}, or another lock",
             )
+        if service == "redis" and (lacking := chosen.lacks(service, needed)):
+            raise LabError(lacking, where=self._loaded.name, hint="lab doctor shows what this machine allows")
 
     def _params(self) -> dict[str, Any]:
         scenario = self._scenario
@@ -359,4 +366,5 @@ class Run:
 
 
 def _size(cluster: Cluster) -> str:
-    return f"{len(cluster.nodes)} nodes, the store, the proxy and {len(cluster.clients)} clients are"
+    of = f" of {cluster.server.words}" if cluster.server is not None else ""
+    return f"{len(cluster.nodes)} nodes{of}, the store, the proxy and {len(cluster.clients)} clients are"

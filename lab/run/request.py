@@ -34,27 +34,33 @@ class RunRequest:
     def plan(self) -> Plan:
         """Load the scenario, choose the substrate, draw the seed. Raises ``LabError``: it cannot be run."""
         from lab.drivers.place import refusal
-        from lab.run.steps import needed_of
+        from lab.run.steps import needed_of, needs
+        from lab.scenario.draw import schedule
         from lab.substrates import choose
+        from lab.substrates import substrate as chosen_substrate
 
         overrides = (*self.overrides, *((f"lock.name={self.lock}",) if self.lock else ()))
         given = self.scenario
         loaded = given if isinstance(given, LoadedScenario) else load_scenario(given, overrides)
         scenario = loaded.scenario
         service, refuses = scenario.cluster.service, refusal(scenario.lock.name)
-        substrate, why = choose(self.substrate, needed_of(scenario), service=service, refuses=refuses)
         seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+        drawn = (step for fault in schedule(scenario, seed) for step in fault.every_step())
+        needed = needs((*scenario.steps, *drawn)) | needed_of(scenario)
+        substrate, why = choose(self.substrate, needed, service=service, refuses=refuses)
+        servers = chosen_substrate(substrate).servers() if service == "redis" else None
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
         words += [word for override in overrides for word in ("--set", override)]
-        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words))
+        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words), servers)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A request with everything chosen and drawn.
 
-    ``why`` says why this substrate was chosen; ``repeat`` is the command that repeats the run.
+    ``why`` says why this substrate was chosen; ``repeat`` is the command that repeats the run; ``servers``
+    names product and version of the nodes, where they are known before these are up.
     """
 
     loaded: LoadedScenario
@@ -63,3 +69,4 @@ class Plan:
     why: str
     out: Path
     repeat: str
+    servers: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -20,6 +21,7 @@ from lab.analysis.metrics import Measures
 from lab.errors import ExitCode, LabError
 from lab.run.directory import RunDirectory
 from lab.scenario.load import LoadedScenario, load_scenario
+from lab.servers import Server
 from lab.substrates import is_simulated
 
 
@@ -34,7 +36,7 @@ class RunResult:
         comparison: what in it differs from the expectation, and what is unknown.
         measures: how soon and how often the lock was acquired; of a workload only.
         belief: belief windows compared with the presence of tokens on the nodes; it decides nothing.
-        environment: the substrate, and the versions of what ran.
+        environment: the substrate, the server (`redis@7.0.15`), and the versions of what else ran.
         timings_s: how long each part took, in seconds.
         repeat: the command that repeats it; None if it is not known.
     """
@@ -62,7 +64,7 @@ class RunResult:
     ) -> RunResult:
         """Check the history in a run's directory against its scenario. Raises ``LabError``: it is damaged."""
         history = load_history(directory)
-        found = analyse(history, loaded.scenario)
+        found = analyse(history, loaded.scenario, _server(environment or {}))
         about = environment or {}, timings_s or {}, repeat
         result = cls(directory.path, name or loaded.name, *found, *about)
         result.__dict__.update(history=history, loaded=loaded)  # as the cached properties below would
@@ -93,6 +95,16 @@ class RunResult:
         return is_simulated(self.environment.get("substrate", ""))
 
     @property
+    def server(self) -> Server | None:
+        """What the nodes were, as they reported themselves; None if that is not recorded."""
+        return _server(self.environment)
+
+    @property
+    def servers(self) -> str:
+        """Product and version of the nodes for people, "simulated Redis 7.0.15"; empty if not recorded."""
+        return self.server.words if self.server is not None else ""
+
+    @property
     def as_expected(self) -> bool:
         """Whether the result is as its scenario expects; ``unknown`` never is."""
         return self.exit_code == ExitCode.EXPECTED
@@ -117,7 +129,7 @@ class RunResult:
     def explain(self) -> str:
         """The result as text: a line for each property, and the directory."""
         words = {0: "as expected", 1: "NOT as expected"}.get(self.exit_code, "UNKNOWN")
-        lines = [f"{self.name}: {words}"]
+        lines = [f"{self.name}: {words}" + (f" ({self.servers})" if self.servers else "")]
         for name, seen in self.verdict.properties.items():
             lines.append(f"  {str(name).replace('_', ' ')}: {seen.outcome}: {seen.why}")
         lines += [f"  unknown: {reason}" for reason in self.comparison.unknown]
@@ -129,7 +141,7 @@ class RunResult:
         content: dict[str, Any] = {
             "scenario": self.name,
             "exit_code": int(self.exit_code),
-            "expected": dict(self.loaded.scenario.expect.outcomes),
+            "expected": dict(self.loaded.scenario.on(self.server).expect.outcomes),
             "mismatches": [msgspec.to_builtins(one) for one in self.comparison.mismatches],
             "unknown": list(self.comparison.unknown),
             "verdict": self.verdict.to_dict(),
@@ -148,6 +160,12 @@ class RunResult:
         """Write the verdict beside the history."""
         text = msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2)
         RunDirectory(self.directory, self.directory.name).verdict.write_bytes(text + b"\n")
+
+
+def _server(environment: Mapping[str, str]) -> Server | None:
+    with contextlib.suppress(ValueError):
+        return Server.parse(environment.get("server", ""))
+    return None
 
 
 def load_history(directory: RunDirectory) -> History:

@@ -40,6 +40,7 @@ from lab.scenario.types import (
     Text,
 )
 from lab.scenario.workload import FaultPlan, Workload, unknown_names
+from lab.servers import RANGE_PATTERN, SERVERS_OF_REDIS, Server, ServerRange
 
 Outcome = Literal["ok", "violated", "unknown"]
 """The outcome of a check."""
@@ -96,6 +97,21 @@ def _option_name(name: str) -> str:
         raise problem(f"{shown(name)} can't name an option", "small letters, digits and underscores")
     return name
 
+
+def _server_range(text: str) -> str:
+    try:
+        ServerRange.parse(text)
+    except ValueError:
+        seen = f"{shown(text)} is no range of versions of a server"
+        expected = f'"redis < 7.0", "redis >= 7.0" or "valkey"; servers: {choice(SERVERS_OF_REDIS)}'
+        raise problem(seen, expected) from None
+    return text
+
+
+ServerRangeText = Annotated[
+    str, AfterValidator(_server_range), Field(json_schema_extra={"pattern": f"^{RANGE_PATTERN}$"})
+]
+"""Versions of a server: `redis < 7.0`."""
 
 NodeLetter = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Z]$"})]
 """The name of a node where the cluster is described."""
@@ -205,8 +221,8 @@ class Client(Model):
     """Whether `works` asks, just before it writes, if the lease is still valid."""
 
 
-class Expect(Model):
-    """The expected outcome of the run: at least one property."""
+class ExpectedOn(Model):
+    """The expected outcome of the run, or what differs in it on some servers."""
 
     mutual_exclusion: Outcome | None = None
     """No two clients hold the lock at the same time."""
@@ -227,6 +243,15 @@ class Expect(Model):
     operations: Annotated[Operations, Field(min_length=1, json_schema_extra=_closed)] | None = None
     """How operations must end, as the steps say them: `{bob acquires: refused, alice extends: [ok, ok]}`."""
 
+
+class Expect(ExpectedOn):
+    """The expected outcome of the run: at least one property."""
+
+    server: (
+        Annotated[Mapping[ServerRangeText, ExpectedOn], Field(min_length=1, json_schema_extra=_closed)] | None
+    ) = None
+    """What differs on some servers, `{"redis < 7.0": {resource: ok}}`; the first range that fits counts."""
+
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not self.outcomes:
@@ -234,7 +259,27 @@ class Expect(Model):
         for name in self.either:
             if name in self.outcomes:
                 raise problem(f"{name} has an expected outcome and is in `either`", "one of them")
+        for differing in (self.server or {}).values():
+            self.with_differing(differing)
         return self
+
+    def on(self, server: Server) -> Expect:
+        """The expectation on this server, without what differs on others."""
+        for versions, differing in (self.server or {}).items():
+            if server in ServerRange.parse(versions):
+                return self.with_differing(differing)
+        return self.model_copy(update={"server": None})
+
+    def with_differing(self, differing: ExpectedOn) -> Expect:
+        """Return this expectation with what differs; of the operations, those that are named."""
+        given = {name: getattr(differing, name) for name in differing.model_fields_set}
+        changed = {name: value for name, value in given.items() if value is not None}
+        # A property whose outcome differs is no longer one that may come out either way.
+        changed["either"] = differing.either or tuple(name for name in self.either if name not in changed)
+        if differing.operations is not None:
+            changed["operations"] = {**(self.operations or {}), **differing.operations}
+        own = {name: getattr(self, name) for name in self.model_fields_set}
+        return Expect.model_validate({**own, **changed, "server": None})
 
     @property
     def outcomes(self) -> dict[Property, FencingOutcome]:
@@ -347,7 +392,12 @@ class Scenario(Model):
     @field_validator("expect", mode="after")
     @classmethod
     def _operations_happen(cls, expect: Expect, info: ValidationInfo) -> Expect:
-        found = list(unfit(expect.operations or {}, info.data["steps"])) if "steps" in info.data else []
+        if "steps" not in info.data:
+            return expect
+        found = list(unfit(expect.operations or {}, info.data["steps"]))
+        for versions, differing in (expect.server or {}).items():
+            wrong = unfit(differing.operations or {}, info.data["steps"])
+            found += [(("server", versions, *loc), error, seen) for loc, error, seen in wrong]
         if found:
             raise problems(cls.__name__, found)
         return expect
@@ -382,6 +432,12 @@ class Scenario(Model):
         """All events on nodes that something waits for."""
         awaited = (step.anchor for step in self.steps if isinstance(step, Until))
         return (*awaited, *(anchor for one in self.every_timed for anchor in one.anchors))
+
+    def on(self, server: Server | None) -> Scenario:
+        """The scenario with what is expected on this server; unchanged if it is not known."""
+        if server is None or self.expect.server is None:
+            return self
+        return self.model_copy(update={"expect": self.expect.on(server)})
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -61,9 +61,11 @@ def choose(
         reason = substrate(name).missing_reason()
         if reason is None and (lacking := needed - substrate(name).capabilities):
             reason = f"{name} cannot {', '.join(sorted(lacking))}"
-        # Behind docker comes local, and who asks for one of them is told by the run what it lacks.
+        if reason is None:
+            reason = substrate(name).lacks(service, needed)
+        # Whoever asks for a substrate is told by the run what the lock lacks there.
         if reason is None and on == AUTO and name == "docker":
-            reason = substrate(name).lacks(service) or (refuses and refuses(name))
+            reason = refuses and refuses(name)
         if reason is None:
             return name, "asked for" if on == name else "; ".join((substrate(name).what, *reasons))
         reasons.append(reason)

@@ -6,6 +6,7 @@ import time
 
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
+from lab.servers import Server, server_of
 from lab.substrates.base import Life, Probe, Role
 from lab.substrates.probe import echo
 
@@ -46,6 +47,10 @@ class AskedNode:
         if not isinstance(answer, list):
             raise UnknownOutcome(f"node {self.name} answered TIME with {answer!r}")
         return int(answer[0]) * 1_000_000_000 + int(answer[1]) * 1_000
+
+    async def server(self) -> Server:
+        """``INFO server``."""
+        return server_of(await self.info("server"))
 
     async def life(self) -> Life:
         """``INFO server`` and ``DBSIZE``."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from lab.addresses import Address
 from lab.client_protocol import Answer, Command, Setup
 from lab.redis_model.persistence import Disk
+from lab.servers import Server
 
 if TYPE_CHECKING:
     from lab.substrates.plan import ClusterPlan
@@ -341,8 +342,13 @@ class Cluster(Protocol):
         """Return the link from a client to a node or to ``STORE``, or between two nodes."""
         ...
 
+    @property
+    def server(self) -> Server | None:
+        """What the nodes are, as they report themselves; None before they are up."""
+        ...
+
     def versions(self) -> dict[str, str]:
-        """Return the versions of the servers that run."""
+        """Return the versions of what else runs."""
         ...
 
 
@@ -368,8 +374,12 @@ class Substrate(Protocol):
         """Say why it cannot run here, or None if it can be tried; answers within a second or so."""
         ...
 
-    def lacks(self, service: Service) -> str | None:
-        """Say what is missing for nodes of this kind, as far as it is known before they are started."""
+    def servers(self) -> str | None:
+        """Name product and version of its Redis nodes, as far as known before they are started."""
+        ...
+
+    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+        """Say what nodes of this kind lack for that, as far as it is known before they are started."""
         ...
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

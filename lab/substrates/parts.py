@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from lab.errors import UnknownOutcome
+from lab.servers import Server
+from lab.substrates.asked import AskedNode
 from lab.substrates.base import Client, Link, Node
 from lab.substrates.plan import ClusterPlan
 
@@ -28,6 +30,7 @@ class Parts(Generic[N, S, C, L]):
         self.clients: dict[str, C] = {}
         self.store_node: S
         self._links: dict[tuple[str, str], L] = {}
+        self.server: Server | None = None
         self._versions: dict[str, str] = {}
 
     def link(self, client: str, target: str) -> L:
@@ -40,8 +43,17 @@ class Parts(Generic[N, S, C, L]):
         return self._plan.replicas
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of the servers that run, or what stands in for them."""
+        """Return the versions of what runs besides the nodes."""
         return dict(self._versions)
+
+    async def _learn_server(self) -> None:
+        """Ask a node which server it is: all are started from one program. Raises ``UnknownOutcome``."""
+        node: Node = next(iter(self.nodes.values())) if self._plan.service == "redis" else self.store_node
+        assert isinstance(node, AskedNode)
+        if self._plan.service == "redis":
+            self.server = await node.server()
+        else:
+            self._versions["store"] = str(await node.server())
 
     async def _replicate_by_links(self, nodes: Mapping[str, Any]) -> None:
         """Let each replica replicate its master through their link."""

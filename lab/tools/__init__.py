@@ -10,12 +10,23 @@ from pathlib import Path
 from lab.errors import LabError, did_you_mean
 from lab.tools import cache
 from lab.tools.model import Found, Missing, Origin, Progress, SourceFailed, Tool
-from lab.tools.redis_server import RedisServer
+from lab.tools.redis_server import RedisServer, monotonic_clock
 from lab.tools.services import ETCD, POSTGRES, ZOOKEEPER
 from lab.tools.shims import Shim
 from lab.tools.toxiproxy_server import ToxiproxyServer
 
-__all__ = ["NAMES", "SERVICES", "Found", "Missing", "Origin", "Progress", "find", "provide", "require"]
+__all__ = [
+    "NAMES",
+    "SERVICES",
+    "Found",
+    "Missing",
+    "Origin",
+    "Progress",
+    "find",
+    "monotonic_clock",
+    "provide",
+    "require",
+]
 
 _SHIMS = tuple(Shim(stem) for stem in ("clock", "sync", "vtime", "conductor"))
 _BUILT: tuple[Tool, ...] = (RedisServer(), ToxiproxyServer(), *_SHIMS)

@@ -31,6 +31,15 @@ class Found:
     path: Path
     version: str
     origin: Origin
+    static: bool = False
+    """Linked statically: preload libraries have no effect in it."""
+    passed_over: str = ""
+    """What stands before it on PATH and is not used, and why."""
+
+    @property
+    def no_preload(self) -> str | None:
+        """Why preload libraries have no effect in it, or None."""
+        return f"{self.path} is linked statically: preload libraries have no effect" if self.static else None
 
 
 @dataclass(frozen=True, slots=True)

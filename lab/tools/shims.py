@@ -19,7 +19,7 @@ from lab.paths import tools_dir
 from lab.shims import CLOCK_VARIABLE, SYNC_VARIABLE, preload
 from lab.tools import cache, wheels
 from lab.tools.model import Found, Missing, Origin, Progress, Source, SourceFailed
-from lab.tools.process import BUILD_TIMEOUT_S, PROBE_TIMEOUT_S, run
+from lab.tools.process import PROBE_TIMEOUT_S, build_timeout_s, run
 
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
 _LIBRARIES = ("-ldl",)  # dlsym lives in libdl before glibc 2.34
@@ -162,7 +162,7 @@ def _build_all(stem: str, by: Compiler, origin: Origin, env: dict[str, str], pro
             sources = [_SOURCES / file for file in files if file.endswith(".c")]
             run(
                 [*by.command, *FLAGS, "-o", library, *sources, *_LIBRARIES],
-                timeout_s=BUILD_TIMEOUT_S,
+                timeout_s=build_timeout_s(),
                 env=env,
                 cwd=directory,
             )

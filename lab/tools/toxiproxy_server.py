@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab.tools import cache, wheels
 from lab.tools.model import Found, Missing, Origin, Progress, Source, SourceFailed
-from lab.tools.process import BUILD_TIMEOUT_S, PROBE_TIMEOUT_S, run
+from lab.tools.process import PROBE_TIMEOUT_S, build_timeout_s, run
 
 VERSION = "2.12.0"
 RELEASES_VARIABLE = "LOCK_LAB_RELEASES"
@@ -134,7 +134,7 @@ def _install(go: Path, directory: Path, env: dict[str, str], origin: Origin, pro
     stamp = f"-ldflags=-s -w -X {_MODULE}.Version={VERSION}"
     run(
         [go, "install", "-trimpath", stamp, f"{_MODULE}/cmd/server@v{VERSION}"],
-        timeout_s=BUILD_TIMEOUT_S,
+        timeout_s=build_timeout_s(),
         env={**env, **plain},
         cwd=directory,
     )

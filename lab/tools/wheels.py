@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lab.tools.model import Progress, SourceFailed
-from lab.tools.process import BUILD_TIMEOUT_S, run
+from lab.tools.process import build_timeout_s, run
 
 
 def download(requirement: str, into: Path, progress: Progress, *, tags: Sequence[str] = ()) -> Path:
@@ -23,7 +23,7 @@ def download(requirement: str, into: Path, progress: Progress, *, tags: Sequence
     options = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:")
     run(
         [*_pip(), "download", *options, "--dest", into, *tags, requirement],
-        timeout_s=BUILD_TIMEOUT_S,
+        timeout_s=build_timeout_s(),
         cwd=into,
         name="pip",
     )
@@ -55,7 +55,7 @@ def install(requirements: Sequence[str], into: Path, scratch: Path, *, tags: Seq
 def _call(command: str, directory: Path, *options: str | Path) -> None:
     quiet = ("--quiet", "--no-input", "--disable-pip-version-check")
     words = [*_pip(), command, *quiet, *options]
-    run(words, timeout_s=BUILD_TIMEOUT_S, cwd=directory, name="pip")
+    run(words, timeout_s=build_timeout_s(), cwd=directory, name="pip")
 
 
 def unpack(wheel: Path, into: Path, wanted: Callable[[str], bool]) -> list[Path]:

@@ -42,7 +42,7 @@ def pinned() -> dict[str, Version]:
     assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
     found = {canonicalize_name(name): Version(version) for name, version in (p.split("==") for p in pins)}
     assert len(found) == len(pins), "each package once"
-    return dict(found)
+    return {str(name): version for name, version in found.items()}
 
 
 @pytest.mark.parametrize("path", DISTRIBUTIONS, ids=lambda path: path.parent.name)

@@ -65,6 +65,8 @@ def page(result: RunResult, directory: Path) -> str:
         source=scenario.source,
         repeat=result.repeat or f"lab run {shlex.quote(result.name)}",
         facts=_facts(result),
+        nodes=clean(_nodes(result), 120),
+        substrate=clean(result.environment.get("substrate", ""), 40),
         scenario=result.loaded.text,
         files=[name for name in _FILES if name == "verdict.json" or (directory / name).exists()],
         style=sheet,
@@ -184,12 +186,18 @@ def _figures(views: Views) -> list[dict[str, Any]]:
     ]
 
 
+def _nodes(result: RunResult) -> str:
+    """How many nodes, of which server."""
+    count = result.loaded.scenario.cluster.nodes
+    return f"{count} nodes of {result.servers}" if result.servers else f"{count} nodes"
+
+
 def _facts(result: RunResult) -> str:
     """The seed, the lock, the nodes, the substrate and versions."""
     words = shlex.split(result.repeat or "")
     seed = words[words.index("--seed") + 1] if "--seed" in words[:-1] else None
     lock, cluster = result.loaded.scenario.lock, result.loaded.scenario.cluster
     facts = [f"seed {seed}"] if seed is not None else []
-    facts += [f"lock {lock.name}", f"{cluster.nodes} nodes, {cluster.persistence}"]
-    facts += [f"{name} {version}" for name, version in result.environment.items()]
+    facts += [f"lock {lock.name}", f"{_nodes(result)}, {cluster.persistence}"]
+    facts += [f"{name} {version}" for name, version in result.environment.items() if name != "server"]
     return clean(" · ".join(facts), 600)

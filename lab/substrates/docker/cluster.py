@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
+from lab.servers import Server
 from lab.substrates.base import STORE, Capability
 from lab.substrates.docker import images, topology
 from lab.substrates.docker.cleanup import owner_labels, remove_run
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 
-Server = DockerNode | ContainedServer
+AnyNode = DockerNode | ContainedServer
 
 
-class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
+class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
     """Five (or as many as planned) nodes, one store, one Toxiproxy and the clients, a container each."""
 
     def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
@@ -46,7 +47,7 @@ class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
         self._watch: Watch | None = None
         self._network = ""
         self._labels = owner_labels(run_id)
-        self._parts: list[Server] = []
+        self._parts: list[AnyNode] = []
 
     async def up(self) -> None:
         """Start everything, at once where nothing has to wait, and prove every link healthy."""
@@ -131,7 +132,7 @@ class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
         self._watch.add(container)
         return container
 
-    async def _make_server(self, name: str, witness: Witness) -> Server:
+    async def _make_server(self, name: str, witness: Witness) -> AnyNode:
         service = self._plan.service
         if service == "redis":
             return await self._make_node(name, witness)
@@ -167,7 +168,7 @@ class DockerCluster(RealCluster[Server, DockerNode, DockerClient]):
         self._versions["docker engine"] = await engine.call(lambda api: str(api.version()["Version"]))
         service, first = self._plan.service, next(iter(self.nodes.values()))
         if isinstance(first, ContainedServer):
-            self._versions[service] = await version_of(service, first.container, engine)
+            self.server = Server(service, await version_of(service, first.container, engine))
 
     async def _prove_one_clock(self, proxy: Container, witness: Witness) -> None:
         """Refuse an engine that is not on this machine: everything is stamped by one monotonic clock."""

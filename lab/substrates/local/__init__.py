@@ -6,8 +6,18 @@ import os
 import sys
 from pathlib import Path
 
+from lab import tools
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
+from lab.tools import Missing
+
+
+def servers_on_this_machine() -> str | None:
+    """Name the server that is found on this machine, where it is, and what is passed over for it, and why."""
+    found = tools.find("redis-server")
+    if isinstance(found, Missing):
+        return None
+    return f"{found.version} ({found.passed_over})" if found.passed_over else found.version
 
 
 class _Local:
@@ -22,8 +32,17 @@ class _Local:
             return "the local substrate needs /proc"
         return None
 
-    def lacks(self, service: Service) -> str | None:
-        return None
+    def servers(self) -> str | None:
+        return servers_on_this_machine()
+
+    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+        preloaded = sorted(needed & {Capability.NODE_CLOCKS, Capability.POWER_CUTS})
+        if service != "redis" or not preloaded:
+            return None
+        found = tools.find("redis-server")
+        if isinstance(found, Missing) or not found.static:
+            return None
+        return f"{found.no_preload}, so local cannot {' or '.join(preloaded)}"
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         if plan.service != "redis":

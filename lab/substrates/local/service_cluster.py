@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab import tools
 from lab.errors import LabError, UnknownOutcome
+from lab.servers import Server
 from lab.substrates.base import LEADER
 from lab.substrates.local.cluster import PORT_TRIES, LocalProcesses
 from lab.substrates.local.leaders import deciders, let_lead
@@ -40,7 +41,7 @@ class ServiceCluster(LocalProcesses[ServiceNode]):
         if isinstance(found, Missing):
             raise LabError(found.reason, expected=f"{self._plan.service}, to run here", hint=found.hint)
         self._program = found.path
-        self._versions[self._plan.service] = found.version
+        self.server = Server(self._plan.service, found.version)
 
     async def down(self) -> None:
         """Close the ways out, then end everything."""

@@ -9,7 +9,6 @@ from lab.errors import UnknownOutcome
 from lab.substrates.base import Link, Node
 from lab.substrates.parts import READY_TIMEOUT_S, Parts
 from lab.substrates.probe import PINGS, echo
-from lab.substrates.product import product_of
 from lab.substrates.real.client import ProcessClient
 from lab.substrates.real.machine import Body
 from lab.substrates.real.node import RedisNode
@@ -40,8 +39,7 @@ class RealCluster(Parts[N, S, C, Link]):
         self._links |= {(link.client, link.target): link for link in made}
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await self._prove_healthy()
-        program, version = product_of(await self.store_node.info("server"))
-        self._versions[program] = version
+        await self._learn_server()
 
     async def _replicate(self, replica: str, master: str) -> None:
         """Let a node replicate another through their link, and wait until it has all of it."""

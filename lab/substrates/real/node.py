@@ -11,9 +11,9 @@ from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
+from lab.servers import NEEDED, refused_directive
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import ClockReading
-from lab.substrates.product import NEEDED, refused_directive
 from lab.substrates.real.clock import Stopwatch, WallClock, reading
 from lab.substrates.real.disk import NodeDisk, OnDisk
 from lab.substrates.real.machine import B, RealMachine

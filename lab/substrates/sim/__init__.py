@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from lab.servers import Server
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -23,7 +24,12 @@ class _Sim:
             return "the sim substrate needs the package lupa, which runs the scripts of simulated nodes"
         return None
 
-    def lacks(self, service: Service) -> str | None:
+    def servers(self) -> str | None:
+        from lab.redis_model.info import VERSION
+
+        return Server("redis", VERSION, simulated=True).words
+
+    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
         return None
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

@@ -61,6 +61,9 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
             self._links[near, target.name] = SimLink(target.reached_over(host), near, target.name, address)
         await self._replicate_by_links(self.nodes)
         await self._prove_healthy()
+        await self._learn_server()
+        assert self.server is not None
+        self.server = self.server._replace(simulated=True)
 
     async def down(self) -> None:
         """Let go of everything."""

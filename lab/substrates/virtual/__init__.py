@@ -10,8 +10,24 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from lab import tools
 from lab.substrates.base import Capability, Cluster, Service, Substrate
+from lab.substrates.local import servers_on_this_machine
 from lab.substrates.plan import ClusterPlan
+from lab.tools import Missing
+
+
+def not_in_virtual_time() -> str | None:
+    """Say why the server that is found on this machine sees real time under a preload library, or None."""
+    found = tools.find("redis-server")
+    if isinstance(found, Missing):
+        return None
+    if found.static:
+        return found.no_preload
+    clock = tools.monotonic_clock(found.path)
+    if not clock or clock.startswith("POSIX"):
+        return None
+    return f"{found.path}, {found.version}, reads time from the processor, past libc ({clock})"
 
 
 class _Virtual:
@@ -24,8 +40,14 @@ class _Virtual:
             return f"the virtual substrate needs Linux (a preload library, /proc), and this is {sys.platform}"
         return None
 
-    def lacks(self, service: Service) -> str | None:
-        return None if service == "redis" else f"servers of {service} do not run in virtual time"
+    def servers(self) -> str | None:
+        return servers_on_this_machine()
+
+    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+        if service != "redis":
+            return f"servers of {service} do not run in virtual time"
+        reason = not_in_virtual_time()
+        return None if reason is None else f"{reason}, so it does not run in virtual time"
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         from lab.substrates.virtual.cluster import VirtualCluster

@@ -14,7 +14,6 @@ from lab.redis_model.persistence import Persistence
 from lab.substrates.base import STORE, Capability
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
-from lab.substrates.product import product_of
 from lab.substrates.run_files import RunFile
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.host import Host
@@ -57,7 +56,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         if self._session is None:
             self._run_file = RunFile(self._run_id, self._world.conductor.scratch)
         require = tools.require if self._session is None else self._session.tool
-        server = require("redis-server")
+        server = self._world.conductor.redis_server
         sync = require("sync-shim") if Capability.POWER_CUTS in self._plan.needs else None
         for name in self._plan.clients:
             self.clients[name] = self._client(name)
@@ -70,8 +69,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         await self._world.outside(partial(self._connect_all, targets))
         await self._replicate_by_links(self.nodes)
         await self._prove_healthy()
-        program, version = product_of(await self.store_node.info("server"))
-        self._versions[program] = version
+        await self._learn_server()
 
     async def down(self) -> None:
         """End every process, also if the world never comes to its end, unless others may use it again."""

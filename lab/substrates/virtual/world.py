@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from lab import tools
+from lab.errors import LabError
 from lab.shims.virtual_time import NO_DEADLINE_NS, NotQuiet, VirtualTime
 from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS, Clock
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.world import LIMIT_NS, World
+from lab.substrates.virtual import not_in_virtual_time
 
 LOOKS_EVERY_NS: Final = 100_000_000
 LOOKS_EVERY: Final = 64
@@ -56,11 +58,15 @@ class Conductor:
     """The time that real processes share, and where they and their files are; it may outlive a world.
 
     Raises:
-        LabError: the preload library or the conductor's cannot be had on this machine.
+        LabError: the preload library, the conductor's or a server cannot be had on this machine.
     """
 
     def __init__(self, wall_ns: int = WALL_START_NS) -> None:
         preload, library = tools.require("vtime-shim"), tools.require("conductor")
+        # Here, because in a world no code of a host may start a process, to ask for its version.
+        self.redis_server = tools.require("redis-server")
+        if (reason := not_in_virtual_time()) is not None:
+            raise LabError(f"{reason}, so it does not run in virtual time", hint=IN_REAL_TIME)
         self.scratch = Path(tempfile.mkdtemp(prefix="lock-lab-", dir=_in_memory()))
         self.wall_ns = wall_ns
         """What the wall clock shows where monotonic time is ``MONOTONIC_START_NS``."""

@@ -17,6 +17,7 @@ from lab.errors import LabError
 from lab.paths import compose_dir
 from lab.substrates.docker import images
 from lab.tools import Found
+from tests.rules.test_rules import ROOT
 
 
 class FakeApi:
@@ -103,7 +104,9 @@ def test_the_client_has_what_its_code_imports() -> None:
     assert {module.replace(".", "/") for module in imported} <= modules
     names = {re.split(r"==|\[", requirement)[0] for requirement in images.requirements()}
     assert {"redis", "hiredis", "msgspec", "async-timeout", "httpx", "kazoo", "psycopg"} == names
-    assert all("==" in requirement for requirement in images.requirements())
+    exact = {re.sub(r"\[.*]", "", requirement) for requirement in images.requirements()}
+    tested = (ROOT / "constraints.txt").read_text().splitlines()
+    assert exact <= set(tested), "the versions that the lab is tested with"
 
 
 ALONE = """

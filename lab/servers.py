@@ -1,0 +1,101 @@
+"""Which server a node is: its product and version, as it says itself, and ranges of versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+NEEDED: Final = "Redis 6.2 or later, or Valkey"
+SERVERS_OF_REDIS: Final = ("redis", "valkey", "redict", "dragonfly")
+"""Products that speak Redis's protocol. All but Redis name their own version beside `redis_version`."""
+_SIMULATED = "simulated "
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_BANNER = re.compile(r"^(\w+) server v=(\d+(?:\.\d+)+)", re.MULTILINE)
+RANGE_PATTERN: Final = f"({'|'.join(SERVERS_OF_REDIS)})(?: *(<|>=) *([0-9]+(?:\\.[0-9]+)*))?"
+"""How a range of versions is written: `redis < 7.0`, `redis >= 7.0`, `valkey`."""
+_RANGE = re.compile(RANGE_PATTERN)
+_REFUSED_DIRECTIVE = re.compile(
+    r"FATAL CONFIG FILE ERROR(?: \((?P<server>[^)\n]+)\))?.*?^>>> (?P<directive>[^\n]*)$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+class Server(NamedTuple):
+    """A product in small letters, its version, whether it is a model of that: `simulated redis@7.0.15`."""
+
+    product: str
+    version: str
+    simulated: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Server:
+        """Read `redis@7.0.15` or `simulated redis@7.0.15`. Raises ``ValueError``."""
+        product, at, version = text.removeprefix(_SIMULATED).partition("@")
+        if not (product and at and version):
+            raise ValueError(f"a server is PRODUCT@VERSION, not {text!r}")
+        return cls(product, version, text.startswith(_SIMULATED))
+
+    def __str__(self) -> str:
+        return f"{_SIMULATED if self.simulated else ''}{self.product}@{self.version}"
+
+    @property
+    def words(self) -> str:
+        """For people: "simulated Redis 7.0.15"."""
+        name = {"etcd": "etcd", "zookeeper": "ZooKeeper"}.get(self.product, self.product.capitalize())
+        return f"{_SIMULATED if self.simulated else ''}{name} {self.version}"
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The version's number, for comparisons; empty if it has none."""
+        found = _NUMBER.search(self.version)
+        return tuple(map(int, found[0].split("."))) if found else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRange:
+    """Some versions of a product: `redis < 7.0`, `redis >= 7.0`, or all of them, `valkey`."""
+
+    product: str
+    operator: str = ""
+    number: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> ServerRange:
+        """Read a range. Raises ``ValueError``: it is none, or there is no such product."""
+        found = _RANGE.fullmatch(text.strip())
+        if found is None:
+            raise ValueError(f"{text!r} is no range of versions of {' or '.join(SERVERS_OF_REDIS)}")
+        number = tuple(map(int, found[3].split("."))) if found[3] else ()
+        return cls(found[1], found[2] or "", number)
+
+    def __contains__(self, server: object) -> bool:
+        if not isinstance(server, Server) or server.product != self.product:
+            return False
+        return not self.operator or (server.number < self.number) == (self.operator == "<")
+
+
+def server_of(info: Mapping[str, str]) -> Server:
+    """Return which server this is, by its `INFO server`.
+
+    Valkey names itself in `server_name`; its `redis_version` is only what it is compatible with.
+    """
+    for product in (info.get("server_name", ""), *SERVERS_OF_REDIS[1:]):
+        if product and (version := info.get(f"{product}_version")):
+            return Server(product, version)
+    return Server("redis", info.get("redis_version", "?"))
+
+
+def server_in(banner: str) -> Server | None:
+    """Return which server `redis-server --version` says it is; None if it names none."""
+    found = _BANNER.search(banner)
+    return Server(found[1].lower(), found[2]) if found else None
+
+
+def refused_directive(log: str) -> str | None:
+    """Return which setting a server did not know, from its log, or None: Redis before 6.2 lacks some."""
+    found = _REFUSED_DIRECTIVE.search(log)
+    if found is None:
+        return None
+    return f"{found['server'] or 'this server'} does not know the setting {found['directive'].strip()}"
