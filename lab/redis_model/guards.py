@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab.redis_model.known import version_of
 from lab.redis_model.reply import QUEUED, ErrorReply, Reply
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 READ_ONLY: Final = "READONLY You can't write against a read only replica."
 _NOT_QUEUED = frozenset({"exec", "discard", "multi", "watch", "quit", "reset"})
+_BREAK_VALKEY_QUEUES = frozenset({"multi", "watch"})
+"""Redis refuses these inside a transaction as well, but the transaction goes on."""
 
 
 def rejected(session: Session, args: list[bytes], complaint: str) -> str:
@@ -28,6 +31,7 @@ def rejected(session: Session, args: list[bytes], complaint: str) -> str:
 def refusal(model: RedisModel, session: Session, command: Command, args: list[bytes]) -> Reply:
     """Return the answer to a command that does not run now: refused, or queued. None: it may run."""
     complaint = ""
+    is_valkey = model.server.product == "valkey"
     if model.guarded and command.writes and not session.is_master:
         complaint = READ_ONLY
     elif (session.channels or session.patterns) and not session.resp3 and not command.while_subscribed:
@@ -35,8 +39,13 @@ def refusal(model: RedisModel, session: Session, command: Command, args: list[by
             f"ERR Can't execute '{command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
             "RESET are allowed in this context"
         )
-    elif session.queue is not None and not command.in_transactions and command.name not in _NOT_QUEUED:
-        complaint = "ERR Command not allowed inside a transaction"
+    elif (
+        session.queue is not None
+        and not command.in_transactions
+        and (command.name not in _NOT_QUEUED or (is_valkey and command.name in _BREAK_VALKEY_QUEUES))
+    ):
+        named = f" '{command.name}'" if is_valkey and version_of(model.server) >= (9, 0) else ""
+        complaint = f"ERR Command{named} not allowed inside a transaction"
     if complaint:
         return ErrorReply(rejected(session, args, complaint))
     if session.queue is not None and command.name not in _NOT_QUEUED:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
 
-VERSION: Final = "7.0.15"
-"""The version whose behaviour is modelled."""
-
+COMPATIBLE: Final = "7.2.4"
+"""The version of Redis that every Valkey says it is compatible with."""
 Fields = dict[str, object]
 
 
@@ -29,8 +28,7 @@ def information(model: RedisModel, wanted: list[str]) -> str:
 def _server(model: RedisModel) -> Fields:
     up_s = (model.monotonic_ns() - model.started_ns) // 1_000_000_000
     return {
-        "redis_version": VERSION,
-        "redis_mode": "standalone",
+        **_product(model),
         "os": "simulated",
         "arch_bits": 64,
         "process_id": model.process_id,
@@ -41,6 +39,17 @@ def _server(model: RedisModel) -> Fields:
         "uptime_in_days": up_s // 86_400,
         "hz": 10,
         "configured_hz": 10,
+    }
+
+
+def _product(model: RedisModel) -> Fields:
+    if model.server.product == "redis":
+        return {"redis_version": model.version, "redis_mode": "standalone"}
+    return {
+        "redis_version": COMPATIBLE,
+        "server_name": "valkey",
+        "valkey_version": model.version,
+        "server_mode": "standalone",
     }
 
 

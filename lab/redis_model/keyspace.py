@@ -20,9 +20,21 @@ WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 
 class Hash(dict[bytes, bytes]):
-    """A hash: fields and values."""
+    """A hash: fields and values. ``ends`` says when fields expire, in milliseconds of Unix time."""
 
-    __slots__ = ()
+    __slots__ = ("ends",)
+
+    def __init__(self, *fields: Any) -> None:
+        super().__init__(*fields)
+        self.ends: dict[bytes, int] = {}
+
+    def without_expired(self, now_ms: int) -> Hash:
+        """Return it as clients see it: itself, or what is left of it."""
+        if not any(now_ms > when_ms for when_ms in self.ends.values()):
+            return self
+        left = Hash({field: value for field, value in self.items() if now_ms <= self.ends.get(field, now_ms)})
+        left.ends = {field: when_ms for field, when_ms in self.ends.items() if now_ms <= when_ms}
+        return left
 
 
 class List(deque[bytes]):
@@ -44,10 +56,14 @@ class Keyspace:
     """One database.
 
     ``now_ms`` is what the server's clock showed when the command began; it stands still within a command, a
-    script or a transaction. ``dirty`` counts changes. ``removed`` is called with a key that has just expired.
+    script or a transaction. ``dirty`` counts changes. ``removed`` is called with a key that has just expired,
+    ``fields_removed`` with fields of a hash that have. A hash whose fields have all expired is gone at the
+    next look into it, or at the server's next round; EXISTS and TYPE see it until then.
     """
 
-    def __init__(self, removed: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, removed: Callable[[bytes], None], fields_removed: Callable[[bytes, list[bytes]], None]
+    ) -> None:
         self.data: dict[bytes, Value] = {}
         self.expires: dict[bytes, int] = {}
         self.now_ms = 0
@@ -58,7 +74,9 @@ class Keyspace:
         self.watchers: dict[bytes, list[Any]] = {}
         self.earliest_ms: int | None = None
         """No key expires before this; it may be too early, never too late."""
-        self._removed = removed
+        self._removed, self._fields_removed = removed, fields_removed
+        self._with_ends: dict[bytes, None] = {}
+        """The keys of hashes whose fields expire, and some that are gone."""
 
     def get(self, key: bytes) -> Value | None:
         """Return the value, None if there is none (any more)."""
@@ -79,9 +97,26 @@ class Keyspace:
     def collection(self, key: bytes, kind: type[Collection]) -> Collection | None:
         """Return a collection of that kind. Raises ``RedisError`` for another kind of value."""
         value = self.get(key)
+        if isinstance(value, Hash) and value.ends and not self.obeys:
+            value = value.without_expired(self.now_ms) if self.is_replica else self._expire_fields(key, value)
         if value is None or type(value) is kind:
             return value
         raise RedisError(WRONG_TYPE)
+
+    def field_ends(self, key: bytes, field: bytes, found: Hash, when_ms: int) -> None:
+        """Let a field of a hash that is there expire after that time."""
+        found.ends[field] = when_ms
+        self._with_ends[key] = None
+        if self.earliest_ms is None or when_ms < self.earliest_ms:
+            self.earliest_ms = when_ms
+
+    def until_ms(self, key: bytes) -> int | None:
+        """When a key is gone by itself: by its own time, or by that of all its fields. None: never."""
+        own_ms, value = self.expires.get(key), self.data.get(key)
+        if not isinstance(value, Hash) or not value.ends or len(value.ends) < len(value):
+            return own_ms
+        last_ms = max(value.ends.values())
+        return last_ms if own_ms is None else min(own_ms, last_ms)
 
     def made(self, key: bytes, kind: type[Collection]) -> Collection:
         """Return a collection of that kind, a new one if there is none. Raises ``RedisError``."""
@@ -94,6 +129,8 @@ class Keyspace:
         """Set a value that never expires."""
         self.data[key] = value
         self.expires.pop(key, None)
+        if isinstance(value, Hash) and value.ends:
+            self._with_ends[key] = None
         self.touch(key)
 
     def replace(self, key: bytes, value: Value) -> None:
@@ -145,6 +182,38 @@ class Keyspace:
         for key in [key for key, when_ms in self.expires.items() if self.now_ms > when_ms]:
             self._expire(key)
         self.earliest_ms = min(self.expires.values(), default=None)
+        if self._with_ends:
+            self._expire_all_fields()
+
+    def _expire_all_fields(self) -> None:
+        hashes = {
+            key: value
+            for key in self._with_ends
+            if isinstance(value := self.data.get(key), Hash) and value.ends
+        }
+        left = [
+            each for key, value in hashes.items() if (each := self._expire_fields(key, value)) is not None
+        ]
+        self._with_ends = {key: None for key in hashes if key in self.data}
+        ends = [when_ms for value in left for when_ms in value.ends.values()]
+        if self.earliest_ms is not None:
+            ends.append(self.earliest_ms)
+        self.earliest_ms = min(ends, default=None)
+
+    def _expire_fields(self, key: bytes, value: Hash) -> Hash | None:
+        """Remove what has expired of a hash, and the hash if nothing is left."""
+        over = [field for field, when_ms in value.ends.items() if self.now_ms > when_ms]
+        if not over:
+            return value
+        for field in over:
+            del value[field], value.ends[field]
+        if not value:
+            del self.data[key]
+            self.expires.pop(key, None)
+        for session in self.watchers.get(key, ()):
+            session.watch_failed = True
+        self._fields_removed(key, over)
+        return value or None
 
     def clear(self) -> int:
         """Remove everything; return how many keys there were."""
@@ -176,6 +245,11 @@ def snapshot(keys: Keyspace) -> list[list[bytes]]:
             commands.append([b"HSET", key, *(part for pair in value.items() for part in pair)])
         else:
             commands.append([b"RPUSH", key, *value])
+        if isinstance(value, Hash):
+            commands += (
+                [b"HPEXPIREAT", key, b"%d" % when_ms, b"FIELDS", b"1", field]
+                for field, when_ms in value.ends.items()
+            )
         when_ms = keys.expires.get(key)
         if when_ms is not None:
             commands.append([b"PEXPIREAT", key, b"%d" % when_ms])

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lab.redis_model.aof import commands_in
 from lab.redis_model.keyspace import snapshot
 from lab.redis_model.parser import ProtocolError, RequestParser
-from lab.redis_model.registry import find
 from lab.redis_model.reply import pack
 from lab.redis_model.session import Session
 
@@ -133,7 +132,7 @@ class MasterLink:
         dirty = model.keys.dirty
         model.keys.obeys = True
         try:
-            model.perform(self._session, find(args), args)
+            model.perform(self._session, model.find(args), args)
         finally:
             model.keys.obeys = False
         if model.aof is not None and model.keys.dirty != dirty:

@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from lab.errors import LabError
 from lab.redis_model import commands as commands  # fills the table of commands
 from lab.redis_model.aof import AppendOnlyFile, commands_in
 from lab.redis_model.blocking import Blocking
 from lab.redis_model.channels import Channels
 from lab.redis_model.guards import refusal, rejected
 from lab.redis_model.keyspace import Keyspace
+from lab.redis_model.known import Missing, Use, options_used, parse_version, use_of, version_of
 from lab.redis_model.master_link import MasterLink
 from lab.redis_model.monitor import monitor_line
 from lab.redis_model.persistence import Disk, Persistence
-from lab.redis_model.registry import COMMANDS, Command, find
+from lab.redis_model.registry import COMMANDS, Command, NoSuchCommand, commands_of, find
 from lab.redis_model.replication import Replication
 from lab.redis_model.reply import NULL_ARRAY, ErrorReply, RedisError, Reply, pack
 from lab.redis_model.session import Argument, Session, as_bytes
 from lab.redis_model.timers import Timers
+from lab.servers import Server
 
+NEWEST: Final = Server("redis", "8.6.3")
+"""What nodes are modelled after unless another version is asked for: the newest that was compared."""
+MODELLED: Final = {"redis": ("7.0", "8.6"), "valkey": ("8.0", "9.1")}
+"""The oldest and the newest version of each product. Redis before 7.0 replicates relative times of expiry."""
 DIRECT_PEER = "127.0.0.1:0"
 SCRIPT_PEER = "lua"
+
+
+def modelled(text: str, where: str) -> Server:
+    """Read a server that nodes can be modelled after, ``redis@8.4``; ``where`` it is written, for an error.
+
+    Raises ``LabError``.
+    """
+    found = re.fullmatch(r"(\w+)@(\d+\.\d+(?:\.\d+)?)", text)
+    if found is not None and found[1] in MODELLED:
+        server = Server(found[1], found[2])
+        oldest, newest = (parse_version(each) for each in MODELLED[server.product])
+        if oldest <= version_of(server) and version_of(server)[:2] <= newest[:2]:
+            return server
+    ranges = (f"{product}@{oldest} to {newest}" for product, (oldest, newest) in MODELLED.items())
+    raise LabError(
+        f"nodes can't be simulated as {text!r}",
+        where=where,
+        expected=" or ".join(ranges),
+        hint="real servers of other versions: --on local or --on virtual, with their redis-server on PATH",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +75,11 @@ class RedisModel:
         run_id: what INFO tells; drawn if None.
         durable: what another one left. Keys whose time is over are loaded as well, and expire afterwards.
         replicaof: host and port of its master; call ``tick`` once ``connect_master`` is set.
+        server: the product and version whose behaviour it shows, one that ``require_modelled`` lets through.
     """
 
-    on_lacking: Callable[[str], None] | None = None
-    """Called with the name of a command that real servers have, and this one has not."""
+    on_missing: Callable[[Missing], None] | None = None
+    """Called with what a request used and this model does not do: the answer says nothing about a client."""
 
     on_error: Callable[[Sequence[bytes], str], None] | None = None
     """Called with a command that is answered with an error, and with that."""
@@ -67,8 +97,10 @@ class RedisModel:
         run_id: str | None = None,
         durable: Durable | None = None,
         replicaof: tuple[str, int] | None = None,
+        server: Server = NEWEST,
     ) -> None:
         self.name = name
+        self.server, self.commands = server, commands_of(server)
         self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
         self.persistence: Persistence = persistence
         self.random = random
@@ -85,7 +117,7 @@ class RedisModel:
         self.drift_ppm = 0
         """How much too fast the wall clock runs; to be set when that changes, for ``next_timer_ns``."""
         self.now_us = wall_ns() // 1000
-        self.keys = Keyspace(self._expired)
+        self.keys = Keyspace(self._expired, self._fields_expired)
         self.channels = Channels()
         self.blocking = Blocking()
         self.replication = Replication(self)
@@ -97,8 +129,7 @@ class RedisModel:
         if persistence != "none":
             self._open_file(b"")
         self.sessions: dict[int, Session] = {}
-        self.monitors: dict[Session, None] = {}
-        self.outbox: dict[Session, None] = {}
+        self.monitors, self.outbox = dict[Session, None](), dict[Session, None]()
         self.rewritten: list[list[bytes]] | None = None
         """What the running command is for files and replicas, if not what the client sent."""
         self.guarded = False
@@ -173,10 +204,10 @@ class RedisModel:
 
     def execute(self, session: Session, args: list[bytes]) -> Reply:
         """Run one command of a client, or queue or refuse it."""
-        command = COMMANDS.get(args[0])
+        command = self.commands.get(args[0])
         if command is None or command.children or not command.fits(len(args)):
             try:
-                command = find(args)
+                command = self.find(args)
             except RedisError as error:
                 return ErrorReply(rejected(session, args, str(error)))
         if (session.guarded or self.guarded) and (
@@ -203,11 +234,43 @@ class RedisModel:
             reply = command.run(self, session, args)
         except RedisError as error:
             reply = ErrorReply(str(error))
+            if self.on_missing is not None:
+                self._note_options(command, args)
             if self.on_error is not None:
                 self.on_error(args, str(error))
         if self.keys.dirty != dirty and command.propagates and self.propagates:
             self._pending.extend([args] if self.rewritten is None else self.rewritten)
         return reply
+
+    def find(self, args: list[bytes]) -> Command:
+        """Return the command that is meant; note one that other servers have. Raises ``RedisError``."""
+        try:
+            return find(self.commands, args)
+        except NoSuchCommand as error:
+            use = use_of(args)
+            if use is None or (use.opens and not use.is_in(self.server)):
+                raise
+            known = COMMANDS.get(args[0].lower())
+            self._miss(use, known is not None and not known.children)
+            if use.since and not use.is_in(self.server):
+                raise
+            raise NoSuchCommand(f"ERR {use.name} is not simulated; real servers have it") from error
+
+    def _note_options(self, command: Command, args: list[bytes]) -> None:
+        """Note the options of a refused command that this version lacks, or that are not simulated."""
+        for option, use in options_used(args):
+            if not use.is_in(self.server) or option not in command.options:
+                self._miss(use, option in command.options)
+
+    def miss(self, what: str) -> None:
+        """Tell that a request used something that this model does not do and real servers do."""
+        self._miss(Use(what, {}), newer=False)
+
+    def _miss(self, use: Use, newer: bool) -> None:
+        if self.on_missing is not None:
+            product, since = next(iter(sorted(use.since.items())), ("", (0, 0, 0)))
+            elsewhere = f"{product}@{since[0]}.{since[1]}" if newer and not use.is_in(self.server) else ""
+            self.on_missing(Missing(use, self.server, elsewhere))
 
     def read_clock(self) -> None:
         """Look at the wall clock; its time then stands still until the command is over."""
@@ -231,6 +294,11 @@ class RedisModel:
             line = monitor_line(self.now_us, session.peer, args)
             for monitor in self.monitors:
                 monitor.write(line)
+
+    @property
+    def version(self) -> str:
+        """Its version as it reports it: three numbers."""
+        return ".".join(map(str, version_of(self.server)))
 
     @property
     def propagates(self) -> bool:
@@ -266,6 +334,12 @@ class RedisModel:
     def _expired(self, key: bytes) -> None:
         self.propagate([b"DEL", key])
         self.channels.notify("x", b"expired", key)
+
+    def _fields_expired(self, key: bytes, fields: list[bytes]) -> None:
+        self.propagate([b"HDEL", key, *fields])
+        self.channels.notify("h", b"hexpired", key)
+        if key not in self.keys.data:
+            self.channels.notify("g", b"del", key)
 
     # Time.
 
@@ -336,7 +410,7 @@ class RedisModel:
         keys.obeys, before = True, keys.obeys
         for args in stored:
             if args[0].upper() != b"SELECT":
-                find(args).run(self, self._direct, args)
+                self.find(args).run(self, self._direct, args)
         keys.obeys = before
 
     def _open_file(self, data: bytes) -> None:

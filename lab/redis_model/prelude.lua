@@ -1,8 +1,9 @@
 -- What scripts see, and how they are run. Gets functions of Python; returns functions for Python.
 -- call(...) and pcall(...) run a command: the former raises an object that explain(object) turns into {err=...}.
 -- They come from Python, without Lua around them, so that the frame of a script that says "return redis.call(...)"
--- is still there to tell its line. random(): in [0, 1). digest(s): SHA-1 in hex, for scripts.
-local redis_call, redis_pcall, explain, random, digest, steps_max = ...
+-- is still there to tell its line. random(): in [0, 1). digest(s): SHA-1 in hex, for scripts. missing(name) raises: a
+-- script uses what is not simulated.
+local redis_call, redis_pcall, explain, random, digest, missing, million_steps_max = ...
 local error, type, rawget, rawset, pairs, unpack, select = error, type, rawget, rawset, pairs, unpack, select
 local setmetatable, pcall, xpcall, tostring, loadstring, setfenv = setmetatable, pcall, xpcall, tostring, loadstring, setfenv
 local getinfo, sethook, floor, format, gsub = debug.getinfo, debug.sethook, math.floor, string.format, string.gsub
@@ -23,8 +24,15 @@ end
 local redis = {
   LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
   REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
-  REDIS_VERSION = '7.0.15', REDIS_VERSION_NUM = 0x0007000f, call = redis_call, pcall = redis_pcall,
+  call = redis_call, pcall = redis_pcall,
 }
+
+-- What real servers have and the simulation has not: to use it ends the script, and is noted.
+local function lacking(name) return function() missing(name) end end
+local function library(name)
+  return setmetatable({}, {__index = function(_, key) return lacking(name .. '.' .. tostring(key)) end})
+end
+redis.setresp, redis.acl_check_cmd = lacking('redis.setresp'), lacking('redis.acl_check_cmd')
 
 local function one_field(field)
   return function(...)
@@ -88,6 +96,7 @@ function encode(value)
   error('Cannot serialise ' .. kind .. ': type not supported', 0)
 end
 cjson.encode = encode
+setmetatable(cjson, {__index = function(_, key) return lacking('cjson.' .. tostring(key)) end})
 
 local own_math = {}
 for name, value in pairs(math) do own_math[name] = value end
@@ -100,13 +109,46 @@ function own_math.random(low, high)
 end
 function own_math.randomseed() end
 
+-- A coroutine counts its own steps: each of them gets the hook.
+local step
+local threads = {}
+for name, value in pairs(coroutine) do threads[name] = value end
+function threads.create(body)
+  local thread = coroutine.create(body)
+  sethook(thread, step, '', 1000000)
+  return thread
+end
+local function resumed(ok, ...)
+  if not ok then error((...), 0) end
+  return ...
+end
+function threads.wrap(body)
+  local thread = threads.create(body)
+  return function(...) return resumed(coroutine.resume(thread, ...)) end
+end
+
 local visible = {
   _VERSION = _VERSION, assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs,
   next = next, pairs = pairs, rawequal = rawequal, select = select,
   tonumber = tonumber, type = type, unpack = unpack,
-  coroutine = seal(coroutine), string = seal(string), table = seal(table), math = seal(own_math),
+  coroutine = seal(threads), string = seal(string), table = seal(table), math = seal(own_math),
   redis = seal(redis), cjson = seal(cjson),
+  bit = seal(library('bit')), struct = seal(library('struct')), cmsgpack = seal(library('cmsgpack')),
 }
+
+-- As what server scripts see themselves: they may ask before they use something.
+local function appear(product, version, major, minor, patch)
+  local number = major * 65536 + minor * 256 + patch
+  if product == 'valkey' then
+    redis.REDIS_VERSION, redis.REDIS_VERSION_NUM = '7.2.4', 0x00070204
+    redis.VALKEY_VERSION, redis.VALKEY_VERSION_NUM, redis.SERVER_NAME = version, number, 'valkey'
+  else
+    redis.REDIS_VERSION, redis.REDIS_VERSION_NUM = version, number
+    redis.VALKEY_VERSION, redis.VALKEY_VERSION_NUM, redis.SERVER_NAME = nil, nil, nil
+  end
+  rawset(visible, 'server', product == 'valkey' and visible.redis or nil)
+  rawset(visible, 'os', (product == 'valkey' or major >= 8) and seal(library('os')) or nil)
+end
 local globals = seal(visible)
 setmetatable(visible, {
   __index = function(_, name)
@@ -122,13 +164,20 @@ local function shown(raised)
   if type(raised) == 'table' and type(rawget(raised, 'err')) == 'string' then return raised.err end
   return raised
 end
+local steps = 0
+local function stop() steps = million_steps_max + 1 end
+local function goes_on(ok, first, ...) -- no script catches its own end
+  if steps > million_steps_max then error(first, 0) end
+  return ok, first, ...
+end
 local function caught(ok, first, ...)
+  goes_on(ok, first)
   if not ok then return false, shown(first) end
   return ok, first, ...
 end
 function visible.pcall(...) return caught(pcall(...)) end
 function visible.xpcall(body, on_error)
-  return xpcall(body, function(raised) return on_error(shown(raised)) end)
+  return goes_on(xpcall(body, function(raised) return on_error(shown(raised)) end))
 end
 
 -- Addresses of objects must not show: they differ from run to run.
@@ -209,11 +258,11 @@ end
 
 local function item(answer, index) return convert(answer[index]) end
 
-local steps
-sethook(function()
+function step()
   steps = steps + 1
-  if steps > steps_max then error('the script does not end', 2) end
-end, '', 1000000)
+  if steps > million_steps_max then missing('a script of more than ' .. million_steps_max .. ' million steps') end
+end
+sethook(step, '', 1000000)
 
 local function run(script, key_count, ...)
   local keys, argv = {}, {}
@@ -230,4 +279,4 @@ end
 local function status(text) return {ok = text} end
 local function failure(text) return {err = text} end
 
-return compile, run, item, status, failure
+return compile, run, item, status, failure, appear, stop

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from lab.redis_model.known import command_use, option_versions, version_of
 from lab.redis_model.reply import RedisError, Reply
+from lab.servers import Server
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -34,6 +37,8 @@ class Command:
     """Whether MONITOR shows it."""
     while_subscribed: bool = False
     """Whether a RESP2 connection that listens to channels may still send it."""
+    options: frozenset[str] = frozenset()
+    """The words of its syntax that are simulated, of whichever version."""
     children: dict[bytes, Command] = field(default_factory=dict)
 
     def fits(self, count: int) -> bool:
@@ -42,28 +47,32 @@ class Command:
 
 
 COMMANDS: dict[bytes, Command] = {}
-"""By name, in lower and in upper case."""
+"""All that are simulated, of whichever server, by name in lower and in upper case."""
 
 
-def command(name: str, arity: int, **more: Any) -> Callable[[Handler], Handler]:
-    """Put a handler into the table; ``more`` are fields of ``Command``."""
+def command(name: str, arity: int, options: str = "", **more: Any) -> Callable[[Handler], Handler]:
+    """Put a handler into the table, with the options it understands; ``more`` are fields of ``Command``."""
 
     def register(handler: Handler) -> Handler:
-        made = Command(name, handler, arity, **more)
+        made = Command(name, handler, arity, options=frozenset(options.split()), **more)
         COMMANDS[name.encode()] = COMMANDS[name.upper().encode()] = made
         return handler
 
     return register
 
 
-def subcommand(parent: str, name: str, arity: int, **more: Any) -> Callable[[Handler], Handler]:
+def subcommand(
+    parent: str, name: str, arity: int, options: str = "", **more: Any
+) -> Callable[[Handler], Handler]:
     """Put a handler into the table as a subcommand."""
     if parent.encode() not in COMMANDS:
         command(parent, -2)(_parent_only)
     children = COMMANDS[parent.encode()].children
 
     def register(handler: Handler) -> Handler:
-        children[name.encode()] = Command(f"{parent}|{name}", handler, arity, **more)
+        children[name.encode()] = Command(
+            f"{parent}|{name}", handler, arity, options=frozenset(options.split()), **more
+        )
         return handler
 
     return register
@@ -73,30 +82,63 @@ def _parent_only(server: RedisModel, session: Session, args: list[bytes]) -> Rep
     raise AssertionError("a command with subcommands does nothing itself")
 
 
-def find(args: list[bytes]) -> Command:
+class NoSuchCommand(RedisError):
+    """The server has no such command, or it is not simulated."""
+
+
+class Commands(dict[bytes, Command]):
+    """The commands of one server that are simulated, by name in lower and in upper case."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.options: dict[str, frozenset[bytes]] = {}
+        """By command: the options that this server has and that are simulated."""
+        for name, found in COMMANDS.items():
+            children = {key: each for key, each in found.children.items() if self._take(each)}
+            if found.children:
+                found = replace(found, children=children)
+            if self._take(found):
+                self[name] = found
+
+    def _take(self, found: Command) -> bool:
+        use = command_use(found.name)
+        if use is None or not use.is_in(self.server):
+            return False
+        has = option_versions(found.name, self.server) & found.options
+        self.options[found.name] = frozenset(option.encode() for option in has)
+        return True
+
+
+commands_of = functools.cache(Commands)
+"""The commands of a server."""
+
+
+def find(commands: Commands, args: list[bytes]) -> Command:
     """Return the command that is meant. Raises ``RedisError`` if none is, or its arguments do not fit."""
-    found = COMMANDS.get(args[0]) or COMMANDS.get(args[0].lower())
+    found = commands.get(args[0]) or commands.get(args[0].lower())
     if found is None:
-        raise RedisError(unknown(args))
+        raise NoSuchCommand(unknown(args, commands.server))
     if found.children and len(args) > 1:
         child = found.children.get(args[1].lower())
         if child is None:
             subcommand_name = args[1][:128].decode(errors="replace")
-            raise RedisError(f"ERR unknown subcommand '{subcommand_name}'. Try {found.name.upper()} HELP.")
+            raise NoSuchCommand(f"ERR unknown subcommand '{subcommand_name}'. Try {found.name.upper()} HELP.")
         found = child
     if not found.fits(len(args)):
         raise RedisError(wrong_count(found.name))
     return found
 
 
-def unknown(args: list[bytes]) -> str:
+def unknown(args: list[bytes], server: Server) -> str:
     """Return what is said about a command that does not exist."""
+    name = args[0][:128].decode(errors="replace")
+    if len(args) == 1 and server.product == "redis" and version_of(server) >= (8, 6):
+        return f"ERR unknown command '{name}'"
     shown = ""
     for argument in args[1:]:
         if len(shown) >= 128:
             break
         shown += f"'{argument[: 128 - len(shown)].decode(errors='replace')}' "
-    name = args[0][:128].decode(errors="replace")
     return f"ERR unknown command '{name}', with args beginning with: {shown}"
 
 

@@ -4,9 +4,10 @@ A script sees what ``prelude.lua`` gives it and nothing of Python, of the file s
 time; its random numbers come from the server's own. A script is atomic here as there: nothing else runs
 meanwhile, and the clock stands still.
 
-Not there: ``cjson.decode``, ``cmsgpack``, ``struct``, ``bit``, ``redis.setresp(3)``, functions, and the five
-seconds after which a real server lets others interrupt a script: one that does ``MILLION_STEPS_MAX`` million
-steps fails instead.
+Not there: ``cjson.decode``, ``cmsgpack``, ``struct``, ``bit``, ``os``, ``redis.setresp(3)``, functions, and
+the five seconds after which a real server lets others interrupt a script: one that does
+``MILLION_STEPS_MAX`` million steps, or ``CALLS_MAX`` commands, is ended. Whatever uses these is told to
+``RedisModel.on_missing``.
 
 Source: Redis 7.0, the documentation of EVAL and the Lua API reference.
 """
@@ -21,21 +22,33 @@ from typing import TYPE_CHECKING, Any, Final
 from lupa import lua51
 
 from lab.redis_model.guards import READ_ONLY
-from lab.redis_model.registry import COMMANDS, find
+from lab.redis_model.known import version_of
+from lab.redis_model.registry import NoSuchCommand
 from lab.redis_model.reply import ErrorReply, RedisError, Reply, Status, Verbatim
+from lab.servers import Server
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
 
 MILLION_STEPS_MAX: Final = 20
 _BYTES: Final = {bytes}
-NO_SCRIPT: Final = "NOSCRIPT No matching script. Please use EVAL."
+CALLS_MAX: Final = 50_000
+"""So many commands may be in one run of a script."""
+SINCE_SHORT_FLOATS: Final = (8, 0)
+"""Numbers get the fewest digits that tell them apart, in Redis 8.0 and every Valkey; in 7.0 always 17."""
+IN_SCRIPTS_SINCE_8: Final = frozenset({"blpop"})
+"""Allowed in scripts of Redis 8.0 and every Valkey, where they never wait."""
 
 
 @functools.lru_cache(maxsize=1024)
 def digest(source: bytes) -> bytes:
     """Return the name under which EVALSHA finds a script."""
     return hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
+
+
+def no_script(server: Server) -> str:
+    """Return what is said about a script that is not there."""
+    return "NOSCRIPT No matching script." + (" Please use EVAL." if server.product == "redis" else "")
 
 
 class _Fault(AttributeError):
@@ -50,6 +63,9 @@ class Lua:
         self._model: RedisModel | None = None
         self._may_write = True
         self._bug: BaseException | None = None
+        self._calls = 0
+        self._seen: Server | None = None
+        """As what server scripts see themselves now."""
         self._runtime = lua51.LuaRuntime(
             encoding=None,
             unpack_returned_tuples=True,
@@ -59,9 +75,16 @@ class Lua:
         )
         prelude = resources.files("lab.redis_model").joinpath("prelude.lua").read_bytes()
         made = self._runtime.execute(
-            prelude, self._call, self._pcall, self._explain, self._random, _sha1hex, MILLION_STEPS_MAX
+            prelude,
+            self._call,
+            self._pcall,
+            self._explain,
+            self._random,
+            _sha1hex,
+            self._missing,
+            MILLION_STEPS_MAX,
         )
-        self._compile, self._run, self._item, self._status, self._error = made
+        self._compile, self._run, self._item, self._status, self._error, self._appear, self._stop = made
 
     def compile(self, source: bytes) -> Any:
         """Return a script ready to run. Raises ``RedisError`` if it does not compile."""
@@ -92,7 +115,12 @@ class Lua:
     ) -> Reply:
         """Run a script and return its answer. Raises ``RedisError`` if it does not compile."""
         script = self.compile(source)
-        self._model, self._may_write = model, may_write
+        self._model, self._may_write, self._calls = model, may_write, 0
+        if model.server != self._seen:
+            self._seen = model.server
+            self._appear(
+                model.server.product.encode(), model.version.encode(), *map(int, model.version.split("."))
+            )
         answer = self._run(script, len(keys), *keys, *args)
         if self._bug is not None:
             bug, self._bug = self._bug, None
@@ -104,7 +132,8 @@ class Lua:
             _, text, where, line = answer
             message = text.decode("utf-8", "surrogateescape")
             if where is not None:
-                message += f" script: {digest(source).decode()}, on {where.decode()}:{line}."
+                name = "" if _is_valkey(model, (9, 1)) else f"{digest(source).decode()}, "
+                message += f" script: {name}on {where.decode()}:{line}."
             return ErrorReply(message)
         return self._reply(answer)
 
@@ -131,8 +160,13 @@ class Lua:
     def _perform(self, arguments: tuple[Any, ...]) -> Reply:
         model = self._model
         assert model is not None
+        is_valkey = _is_valkey(model)
+        self._calls += 1
+        if self._calls > CALLS_MAX:
+            self._missing(b"a script of more than %d commands" % CALLS_MAX)
         if not arguments:
-            return ErrorReply("ERR Please specify at least one argument for this redis lib call")
+            lib = "" if is_valkey else "redis lib "
+            return ErrorReply(f"ERR Please specify at least one argument for this {lib}call")
         args = list(arguments)
         if set(map(type, args)) != _BYTES:
             for at, argument in enumerate(args):
@@ -140,19 +174,22 @@ class Lua:
                 if kind is int:
                     args[at] = b"%d" % argument
                 elif kind is float:
-                    args[at] = b"%.17g" % argument
+                    args[at] = _digits(model, argument)
                 elif kind is not bytes:
-                    return ErrorReply("ERR Lua redis lib command arguments must be strings or integers")
-        command = COMMANDS.get(args[0])
+                    whose = "C" if is_valkey else "Lua redis lib c"
+                    return ErrorReply(f"ERR {whose}ommand arguments must be strings or integers")
+        command = model.commands.get(args[0])
         if command is None or command.children or not command.fits(len(args)):
             try:
-                command = find(args)
-            except RedisError as error:
-                if "wrong number" in str(error):
-                    return ErrorReply("ERR Wrong number of args calling Redis command from script")
-                return ErrorReply("ERR Unknown Redis command called from script")
-        if not command.in_scripts:
-            return ErrorReply("ERR This Redis command is not allowed from script")
+                command = model.find(args)
+            except NoSuchCommand:
+                return ErrorReply(f"ERR Unknown {'' if is_valkey else 'Redis '}command called from script")
+            except RedisError:
+                what = "" if is_valkey else "Redis "
+                return ErrorReply(f"ERR Wrong number of args calling {what}command from script")
+        if not command.in_scripts and not (command.name in IN_SCRIPTS_SINCE_8 and _is_new(model)):
+            whose = "Valkey" if _is_valkey(model, (9, 0)) else "Redis"
+            return ErrorReply(f"ERR This {whose} command is not allowed from script")
         if command.writes and model.guarded:
             return ErrorReply(READ_ONLY)
         if command.writes and not self._may_write:
@@ -192,9 +229,33 @@ class Lua:
             return [None if item is False else self._reply(item) for item in answer[2:]]
         return [self._reply(self._item(answer[2], index)) for index in range(1, value + 1)]
 
+    def _missing(self, what: bytes) -> None:
+        """A script uses what is not simulated: end it. Raises ``_Fault``."""
+        assert self._model is not None
+        name = what.decode(errors="replace")
+        self._model.miss(name)
+        self._stop()
+        raise _Fault(f"ERR {name} is not simulated; real servers have it")
+
     def _random(self) -> float:
         assert self._model is not None
         return self._model.random.random()
+
+
+def _is_valkey(model: RedisModel, since: tuple[int, int] = (0, 0)) -> bool:
+    return model.server.product == "valkey" and version_of(model.server) >= since
+
+
+def _is_new(model: RedisModel) -> bool:
+    return model.server.product == "valkey" or version_of(model.server) >= SINCE_SHORT_FLOATS
+
+
+def _digits(model: RedisModel, value: float) -> bytes:
+    """Write a number as the server hands it to a command."""
+    if not _is_new(model):
+        return b"%.17g" % value
+    digits = next(shown for shown in (f"{value:.{size}g}" for size in range(1, 18)) if float(shown) == value)
+    return digits.encode()
 
 
 def _truncated(value: float) -> int:

@@ -5,26 +5,36 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.redis_model.known import Version, parse_version, version_of
+from lab.servers import Server
 from tests.sim.redis_arms import Arm, Shown, SimArm, Wire, ask, fields
 
 HERE = Path(__file__).parent
-RECORDED = HERE / "recorded" / "redis-7.0.15.json"
-"""What a real Redis 7.0.15 answered; `python -m tests.sim.record` writes it."""
-_HEADER = re.compile(r"== (?P<name>.+?)(?: since (?P<since>\d+\.\d+))?")
+RECORDED = HERE / "recorded"
+"""What real servers answered, a file each; `python -m tests.sim.record` writes one."""
+FILES = ("contract.txt", "contract_scripts.txt", "contract_versions.txt")
+_HEADER = re.compile(r"== (?P<name>.+?)(?: since (?P<since>\d.+|(?:redis|valkey) .+))?")
+_SINCE = re.compile(r"(?:(redis|valkey) )?(\d+\.\d+)")
 _MONITORED = re.compile(r"\+\d+\.\d{6} \[0 (?:(?P<lua>lua)|[^]]+)\] ")
 
 
 @dataclass(frozen=True)
 class Case:
-    """Some lines, and the version from which on they are answered this way."""
+    """Some lines, and by product the version from which on they are answered this way."""
 
     name: str
-    since: tuple[int, ...]
+    since: Mapping[str, Version]
     lines: tuple[str, ...]
+
+    def is_for(self, server: Server) -> bool:
+        """Whether this server is to answer it in these words."""
+        since = self.since.get(server.product)
+        return since is not None and since <= version_of(server)
 
     def __str__(self) -> str:
         return self.name
@@ -33,14 +43,15 @@ class Case:
 def read_cases() -> list[Case]:
     """All cases of the contract, in order."""
     cases: list[Case] = []
-    for path in (HERE / "contract.txt", HERE / "contract_scripts.txt"):
-        for block in path.read_text(encoding="utf-8").split("\n\n"):
+    for file in FILES:
+        for block in (HERE / file).read_text(encoding="utf-8").split("\n\n"):
             lines = [line for line in block.splitlines() if line and not line.startswith("# ")]
             if not lines or lines[0].startswith("#"):
                 continue
             header = _HEADER.fullmatch(lines[0])
             assert header is not None, f"a case begins with == and its name, not with {lines[0]!r}"
-            since = tuple(int(part) for part in (header["since"] or "6.2").split("."))
+            pairs = _SINCE.findall(header["since"] or "6.2")
+            since = {product or "redis": parse_version(version) for product, version in pairs}
             cases.append(Case(header["name"], since, tuple(lines[1:])))
     return cases
 
@@ -48,10 +59,12 @@ def read_cases() -> list[Case]:
 CASES = read_cases()
 
 
-def recorded() -> dict[str, list[Shown]]:
-    """What the reference answered, by case."""
-    reported: dict[str, list[Shown]] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return reported
+def recorded() -> dict[Server, dict[str, list[Shown]]]:
+    """What real servers answered, by server and case."""
+    return {
+        Server.parse(path.stem.replace("-", "@")): json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(RECORDED.glob("*.json"))
+    }
 
 
 class Player:

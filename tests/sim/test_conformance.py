@@ -1,7 +1,7 @@
 """One contract, two arms: the simulated node answers as a real server does, reply for reply.
 
-What a Redis 7.0.15 answered is stored, so that the simulated node is held to it everywhere; and the server at
-hand, whichever it is, is asked as well.
+What real servers of several versions answered is stored, so that the simulated node is held to it everywhere;
+and the server at hand, whichever it is, is asked as well.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from itertools import zip_longest
 
 import pytest
 
+from lab.redis_model.known import version_of
+from lab.redis_model.model import MODELLED
+from lab.servers import Server
 from tests.sim.contract import CASES, Case, Player, recorded
 from tests.sim.record import fresh
 from tests.sim.redis_arms import RealArm, Shown, SimArm, real_arm
@@ -33,19 +36,34 @@ def differences(case: Case, simulated: list[Shown], reference: list[Shown]) -> l
     ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_simulated_node_answers_as_the_reference_did(case: Case) -> None:
-    reported = differences(case, Player(SimArm()).play(case), recorded()[case.name])
+KNOWN = recorded()
+
+
+@pytest.mark.parametrize(
+    ("server", "case"),
+    [(server, case) for server in KNOWN for case in CASES if case.is_for(server)],
+    ids=str,
+)
+def test_the_simulated_node_answers_as_that_server_did(server: Server, case: Case) -> None:
+    reported = differences(case, Player(SimArm(server=server)).play(case), KNOWN[server][case.name])
     assert not reported, "\n" + "".join(reported)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_simulated_node_answers_as_the_server_at_hand_does(case: Case, real: RealArm) -> None:
-    if real.version < case.since:
-        pytest.skip(f"redis-server {'.'.join(map(str, real.version))} says it in other words")
-    reported = differences(case, Player(SimArm()).play(case), Player(fresh(real)).play(case))
+    if not case.is_for(real.server):
+        pytest.skip(f"{real.server.words} says it in other words")
+    oldest = Server(real.server.product, MODELLED[real.server.product][0])
+    server = max(real.server, oldest, key=version_of)
+    reported = differences(case, Player(SimArm(server=server)).play(case), Player(fresh(real)).play(case))
     assert not reported, "\n" + "".join(reported)
 
 
-def test_no_case_is_left_out_of_the_record() -> None:
-    assert list(recorded()) == [case.name for case in CASES]
+@pytest.mark.parametrize("server", KNOWN, ids=str)
+def test_no_case_is_left_out_of_the_record(server: Server) -> None:
+    assert list(KNOWN[server]) == [case.name for case in CASES if case.is_for(server)]
+
+
+def test_the_newest_version_of_each_product_is_recorded() -> None:
+    for product, (_, newest) in MODELLED.items():
+        assert any(each.product == product and each.version.startswith(newest) for each in KNOWN)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.redis_model.info import information
 from lab.redis_model.patterns import matches
-from lab.redis_model.registry import COMMANDS, command, subcommand
+from lab.redis_model.registry import command, subcommand
 from lab.redis_model.reply import NO_REPLY, OK, Map, RedisError, Reply, Verbatim
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _info(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 def _command(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """Only how many there are, and nothing about each."""
     if len(args) == 2 and args[1].lower() == b"count":
-        return len(COMMANDS) // 2
+        return len(server.commands) // 2
     return []
 
 
@@ -66,8 +66,10 @@ def _config_set(server: RedisModel, session: Session, args: list[bytes]) -> Repl
         known = name.lower()
         text = name.decode(errors="replace")
         if known not in settings:
+            server.miss(f"CONFIG SET {text}")
             raise RedisError(f"ERR Unknown option or number of arguments for CONFIG SET - '{text}'")
         if known != b"notify-keyspace-events" and value != settings[known]:
+            server.miss(f"CONFIG SET {text}")
             raise RedisError(
                 f"ERR CONFIG SET failed (possibly related to argument '{text}') - a change of this setting "
                 "is not simulated"
@@ -84,35 +86,10 @@ def _resetstat(server: RedisModel, session: Session, args: list[bytes]) -> Reply
     return OK
 
 
-@command("shutdown", -1, in_scripts=False, in_transactions=False, shown=False)
+@command("shutdown", -1, "NOSAVE SAVE NOW FORCE", in_scripts=False, in_transactions=False, shown=False)
 def _shutdown(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """End at once; replicas are not waited for."""
     if any(word.upper() not in (b"NOSAVE", b"SAVE", b"NOW", b"FORCE") for word in args[1:]):
         raise RedisError("ERR syntax error")
     server.shut_down()
     return NO_REPLY
-
-
-_ELSEWHERE = """
-bgrewriteaof bgsave save
-blmove blmpop brpop brpoplpush lindex linsert llen lmove lmpop lpos lpushx lrem lset ltrim rpop rpoplpush
-rpushx
-sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop srandmember
-srem sscan sunion sunionstore
-bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount
-zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem
-zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan
-zscore zunion zunionstore
-"""
-"""Commands of Redis 7.0 that a lock may use and that are missing here."""
-
-
-def _not_simulated(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    name = args[0].decode().upper()
-    if server.on_lacking is not None:
-        server.on_lacking(name)
-    raise RedisError(f"ERR {name} is not simulated; real servers have it (--on local)")
-
-
-for _name in _ELSEWHERE.split():
-    command(_name, -1)(_not_simulated)

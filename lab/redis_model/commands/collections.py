@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lab.redis_model.arguments import INTEGER_MAX, INTEGER_MIN, integer
+from lab.redis_model.arguments import INTEGER_MAX, INTEGER_MIN, expiry_ms, integer
+from lab.redis_model.commands.expiry import CONDITIONS, is_allowed
 from lab.redis_model.keyspace import Hash
 from lab.redis_model.registry import command, wrong_count
 from lab.redis_model.reply import OK, Map, RedisError, Reply
@@ -14,12 +15,21 @@ if TYPE_CHECKING:
     from lab.redis_model.session import Session
 
 
+FIELD_END_MAX_MS: Final = 2**46 - 1
+"""A field of a hash cannot end later."""
+_CONDITIONS: Final = frozenset(CONDITIONS.encode().split())
+_EXPIRING: Final = f"{CONDITIONS} FIELDS"
+
+
 def _hset(server: RedisModel, args: list[bytes], name: str) -> int:
     if len(args) % 2:
         raise RedisError(wrong_count(name))
     found = server.keys.made(args[1], Hash)
     before = len(found)
     found.update(zip(args[2::2], args[3::2], strict=True))
+    if found.ends:
+        for field in args[2::2]:
+            found.ends.pop(field, None)
     server.keys.touch(args[1])
     server.channels.notify("h", b"hset", args[1])
     return len(found) - before
@@ -85,12 +95,148 @@ def _hdel(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     found = server.keys.collection(args[1], Hash)
     if found is None:
         return 0
-    removed = sum(found.pop(field, None) is not None for field in args[2:])
+    removed = sum(_taken(found, field) is not None for field in args[2:])
     if removed:
         server.channels.notify("h", b"hdel", args[1])
         if server.keys.tidy(args[1], found):
             server.channels.notify("g", b"del", args[1])
     return removed
+
+
+def _taken(found: Hash, field: bytes) -> bytes | None:
+    """Remove a field, and when it expires."""
+    found.ends.pop(field, None)
+    return found.pop(field, None)
+
+
+def _fields(args: list[bytes], at: int) -> list[bytes]:
+    """Read ``FIELDS count field …``, which ends a command. Raises ``RedisError``."""
+    if args[at].upper() != b"FIELDS":
+        raise RedisError(f"ERR unknown argument: {args[at].decode(errors='replace')}")
+    try:
+        count = integer(args[at + 1])
+    except RedisError:
+        count = 0
+    if count < 1:
+        raise RedisError("ERR Parameter `numFields` should be greater than 0")
+    fields = args[at + 2 :]
+    if count > len(fields):
+        raise RedisError("ERR wrong number of arguments")
+    if count < len(fields):
+        raise RedisError(f"ERR unknown argument: {fields[count].decode(errors='replace')}")
+    return fields
+
+
+def _expire_fields(server: RedisModel, args: list[bytes], unit_ms: int, base_ms: int, name: str) -> Reply:
+    keys, key, amount = server.keys, args[1], integer(args[2])
+    if amount < 0:
+        raise RedisError("ERR invalid expire time, must be >= 0")
+    when_ms = expiry_ms(amount, unit_ms, base_ms, name, at_least_one=False)
+    if when_ms > FIELD_END_MAX_MS:
+        raise RedisError(f"ERR invalid expire time in '{name}' command")
+    condition = args[3].upper()
+    has_condition = condition in _CONDITIONS
+    if has_condition and args[4].upper() in _CONDITIONS:
+        raise RedisError("ERR Multiple condition flags specified")
+    fields = _fields(args, 4 if has_condition else 3)
+    found = keys.collection(key, Hash)
+    if found is None:
+        return [-2] * len(fields)
+    ended, answers = [], []
+    over = when_ms <= keys.now_ms and not keys.obeys
+    for field in fields:
+        if field not in found:
+            answers.append(-2)
+        elif has_condition and not is_allowed({condition}, found.ends.get(field), when_ms):
+            answers.append(0)
+        else:
+            answers.append(2 if over else 1)
+            ended.append(field)
+            if over:
+                _taken(found, field)
+            else:
+                keys.field_ends(key, field, found, when_ms)
+    if ended and over:
+        server.rewritten = [[b"HDEL", key, *ended]]
+        server.channels.notify("h", b"hdel", key)
+        if keys.tidy(key, found):
+            server.channels.notify("g", b"del", key)
+    elif ended:
+        server.rewritten = [[b"HPEXPIREAT", key, b"%d" % when_ms, b"FIELDS", b"%d" % len(ended), *ended]]
+        server.channels.notify("h", b"hexpire", key)
+        keys.touch(key)
+    return answers
+
+
+@command("hexpire", -6, _EXPIRING, writes=True)
+def _hexpire(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _expire_fields(server, args, 1000, server.keys.now_ms, "hexpire")
+
+
+@command("hpexpire", -6, _EXPIRING, writes=True)
+def _hpexpire(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _expire_fields(server, args, 1, server.keys.now_ms, "hpexpire")
+
+
+@command("hexpireat", -6, _EXPIRING, writes=True)
+def _hexpireat(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _expire_fields(server, args, 1000, 0, "hexpireat")
+
+
+@command("hpexpireat", -6, _EXPIRING, writes=True)
+def _hpexpireat(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _expire_fields(server, args, 1, 0, "hpexpireat")
+
+
+def _ends(server: RedisModel, args: list[bytes]) -> list[int]:
+    """When fields end, in ms of Unix time; -2: no such field, -1: never. Raises ``RedisError``."""
+    fields, found = _fields(args, 2), server.keys.collection(args[1], Hash) or Hash()
+    return [found.ends.get(field, -1) if field in found else -2 for field in fields]
+
+
+def _seconds(server: RedisModel, ms: int) -> int:
+    """Round to whole seconds: Redis rounds up, Valkey to the nearest."""
+    return (ms + (999 if server.server.product == "redis" else 500)) // 1000
+
+
+@command("hpexpiretime", -5, "FIELDS")
+def _hpexpiretime(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _ends(server, args)
+
+
+@command("hexpiretime", -5, "FIELDS")
+def _hexpiretime(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return [when_ms if when_ms < 0 else _seconds(server, when_ms) for when_ms in _ends(server, args)]
+
+
+@command("hpttl", -5, "FIELDS")
+def _hpttl(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return [
+        when_ms if when_ms < 0 else max(0, when_ms - server.keys.now_ms) for when_ms in _ends(server, args)
+    ]
+
+
+@command("httl", -5, "FIELDS")
+def _httl(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    now_ms = server.keys.now_ms
+    return [
+        when_ms if when_ms < 0 else _seconds(server, max(0, when_ms - now_ms))
+        for when_ms in _ends(server, args)
+    ]
+
+
+@command("hpersist", -5, "FIELDS", writes=True)
+def _hpersist(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    fields, found = _fields(args, 2), server.keys.collection(args[1], Hash)
+    if found is None:
+        return [-2] * len(fields)
+    answers = [
+        -2 if field not in found else 1 if found.ends.pop(field, None) is not None else -1 for field in fields
+    ]
+    if 1 in answers:
+        server.keys.touch(args[1])
+        server.channels.notify("h", b"hpersist", args[1])
+    return answers
 
 
 @command("hincrby", 4, writes=True)

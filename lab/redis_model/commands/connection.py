@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lab.redis_model.arguments import integer
-from lab.redis_model.info import VERSION
+from lab.redis_model.arguments import SYNTAX, integer
 from lab.redis_model.registry import command, subcommand
 from lab.redis_model.reply import NO_REPLY, OK, PONG, Map, RedisError, Reply, Status
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
     from lab.redis_model.session import Session
+
+
+DATABASES: Final = 16
+"""How many a server has unless it is told otherwise."""
 
 
 @command("ping", -1, while_subscribed=True)
@@ -45,7 +48,10 @@ def _reset(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 @command("select", 2)
 def _select(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """There is one database, number 0."""
-    if integer(args[1]) != 0:
+    index = integer(args[1])
+    if index != 0:
+        if 0 < index < DATABASES:
+            server.miss(f"SELECT {index} (another database than 0)")
         raise RedisError("ERR DB index is out of range")
     return OK
 
@@ -58,7 +64,7 @@ def _auth(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     )
 
 
-@command("hello", -1, in_scripts=False)
+@command("hello", -1, "AUTH SETNAME", in_scripts=False)
 def _hello(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     version = 3 if session.resp3 else 2
     name: bytes | None = None
@@ -81,8 +87,19 @@ def _hello(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if name is not None:
         session.name = name
     role = b"replica" if server.replication.master is not None else b"master"
-    fields: list[object] = [b"server", b"redis", b"version", VERSION.encode(), b"proto", version]
-    fields += [b"id", session.number, b"mode", b"standalone", b"role", role, b"modules", []]
+    fields: list[object] = [b"server", server.server.product.encode(), b"version", server.version.encode()]
+    fields += [
+        b"proto",
+        version,
+        b"id",
+        session.number,
+        b"mode",
+        b"standalone",
+        b"role",
+        role,
+        b"modules",
+        [],
+    ]
     return Map(fields)
 
 
@@ -109,16 +126,16 @@ def _id(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return session.number
 
 
-@subcommand("client", "setinfo", 4, in_scripts=False)
+@subcommand("client", "setinfo", 4, "LIB-NAME LIB-VER", in_scripts=False)
 def _setinfo(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    """From Redis 7.2: libraries say who they are."""
+    """Libraries say who they are."""
     option = args[2].decode(errors="replace")
     if option.lower() not in ("lib-name", "lib-ver"):
         raise RedisError(f"ERR Unrecognized option '{option}'")
     return OK
 
 
-@subcommand("client", "reply", 3, in_scripts=False)
+@subcommand("client", "reply", 3, "ON OFF SKIP", in_scripts=False)
 def _reply(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     word = args[2].lower()
     if word == b"on":
@@ -133,6 +150,8 @@ def _reply(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 
 @subcommand("client", "list", -2, in_scripts=False, shown=False)
 def _list(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    if len(args) > 2:
+        raise RedisError(SYNTAX)  # a selection of clients is not simulated
     lines = (_line(each) for each in server.sessions.values() if each.can_block or each is session)
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -151,7 +170,7 @@ def _line(session: Session) -> str:
     )
 
 
-@subcommand("client", "kill", -3, in_scripts=False, shown=False)
+@subcommand("client", "kill", -3, "ID ADDR", in_scripts=False, shown=False)
 def _kill(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """By address, or by ID n or ADDR a."""
     if len(args) == 3:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
     from lab.redis_model.session import Session
 
-_CONDITIONS = frozenset({b"NX", b"XX", b"GT", b"LT"})
+CONDITIONS: Final = "NX XX GT LT"
+_CONDITIONS = frozenset(CONDITIONS.encode().split())
 _FOR_EVER: Final = 2**63
 
 
@@ -30,7 +31,7 @@ def _conditions(args: list[bytes]) -> set[bytes]:
     return wanted
 
 
-def _allowed(wanted: set[bytes], current_ms: int | None, when_ms: int) -> bool:
+def is_allowed(wanted: set[bytes], current_ms: int | None, when_ms: int) -> bool:
     """Tell whether the conditions let a key with ``current_ms`` expire at ``when_ms``."""
     if (b"NX" in wanted and current_ms is not None) or (b"XX" in wanted and current_ms is None):
         return False
@@ -42,7 +43,7 @@ def _expire(server: RedisModel, args: list[bytes], unit_ms: int, base_ms: int, n
     wanted = _conditions(args)
     keys, key = server.keys, args[1]
     when_ms = expiry_ms(integer(args[2]), unit_ms, base_ms, name, at_least_one=False)
-    if keys.get(key) is None or not _allowed(wanted, keys.expires.get(key), when_ms):
+    if keys.get(key) is None or not is_allowed(wanted, keys.expires.get(key), when_ms):
         return 0
     if when_ms <= keys.now_ms and not keys.obeys:
         keys.delete(key)
@@ -56,22 +57,22 @@ def _expire(server: RedisModel, args: list[bytes], unit_ms: int, base_ms: int, n
     return 1
 
 
-@command("expire", -3, writes=True)
+@command("expire", -3, CONDITIONS, writes=True)
 def _seconds(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _expire(server, args, 1000, server.keys.now_ms, "expire")
 
 
-@command("pexpire", -3, writes=True)
+@command("pexpire", -3, CONDITIONS, writes=True)
 def _milliseconds(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _expire(server, args, 1, server.keys.now_ms, "pexpire")
 
 
-@command("expireat", -3, writes=True)
+@command("expireat", -3, CONDITIONS, writes=True)
 def _at_second(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _expire(server, args, 1000, 0, "expireat")
 
 
-@command("pexpireat", -3, writes=True)
+@command("pexpireat", -3, CONDITIONS, writes=True)
 def _at_millisecond(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _expire(server, args, 1, 0, "pexpireat")
 

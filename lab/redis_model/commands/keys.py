@@ -45,7 +45,7 @@ def _keys(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return [key for key in server.keys.visible() if matches(args[1], key)]
 
 
-@command("scan", -2)
+@command("scan", -2, "MATCH COUNT TYPE")
 def _scan(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """Return everything in one step: what a real server may do as well."""
     _cursor(args[1])
@@ -122,12 +122,12 @@ def _flush(server: RedisModel, args: list[bytes]) -> Reply:
     return OK
 
 
-@command("flushall", -1, writes=True)
+@command("flushall", -1, "ASYNC SYNC", writes=True)
 def _flushall(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _flush(server, args)
 
 
-@command("flushdb", -1, writes=True)
+@command("flushdb", -1, "ASYNC SYNC", writes=True)
 def _flushdb(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return _flush(server, args)
 
@@ -139,6 +139,7 @@ def _encoding(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if value is None:
         return None
     if not isinstance(value, bytes):
+        server.miss("OBJECT ENCODING of a collection")
         raise RedisError("ERR the encoding of collections is not simulated")
     try:
         integer(value)

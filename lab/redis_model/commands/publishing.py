@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.redis_model.patterns import matches
 from lab.redis_model.registry import command, subcommand
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
     from lab.redis_model.session import Session
 
-_ALLOWED = {"in_scripts": False, "while_subscribed": True, "propagates": False}
+_ALLOWED: Final[dict[str, Any]] = {"in_scripts": False, "while_subscribed": True, "propagates": False}
 
 
 def _enter(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from lab.redis_model.arguments import integer
 from lab.redis_model.registry import command, subcommand
 from lab.redis_model.reply import OK, RedisError, Reply
-from lab.redis_model.scripts import NO_SCRIPT, Lua, digest
+from lab.redis_model.scripts import Lua, digest, no_script
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -49,11 +49,11 @@ def _evalsha(server: RedisModel, session: Session, args: list[bytes], *, may_wri
     _show(server, session, args)
     source = server.scripts.get(args[1].lower())
     if source is None:
-        raise RedisError(NO_SCRIPT)
+        raise RedisError(no_script(server.server))
     return _run(server, session, source, args, may_write=may_write)
 
 
-_SCRIPT = {"in_scripts": False, "propagates": False, "shown": False}
+_SCRIPT: Final[dict[str, Any]] = {"in_scripts": False, "propagates": False, "shown": False}
 command("eval", -3, **_SCRIPT)(_eval)
 command("evalsha", -3, **_SCRIPT)(_evalsha)
 command("eval_ro", -3, **_SCRIPT)(functools.partial(_eval, may_write=False))
@@ -73,7 +73,7 @@ def _exists(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return [int(name.lower() in server.scripts) for name in args[2:]]
 
 
-@subcommand("script", "flush", -2, in_scripts=False)
+@subcommand("script", "flush", -2, "ASYNC SYNC", in_scripts=False)
 def _flush(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if len(args) > 3 or (len(args) == 3 and args[2].upper() not in (b"SYNC", b"ASYNC")):
         raise RedisError("ERR SCRIPT FLUSH only support SYNC|ASYNC option")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.redis_model.arguments import (
     INTEGER_MAX,
@@ -18,26 +18,36 @@ from lab.redis_model.arguments import (
 )
 from lab.redis_model.registry import command, wrong_count
 from lab.redis_model.reply import OK, RedisError, Reply
+from lab.redis_model.xxh3 import xxh3_64
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
     from lab.redis_model.session import Session
 
 OVERFLOW = "ERR increment or decrement would overflow"
-_SET_WORDS = frozenset({b"NX", b"XX", b"GET", b"KEEPTTL"})
-_GETEX_WORDS = frozenset({b"PERSIST"})
-_TIMELESS = frozenset({b"KEEPTTL", b"PERSIST"})
-_TIMES = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+_SET: Final = "NX XX IFEQ IFNE IFDEQ IFDNE GET EX PX EXAT PXAT KEEPTTL"
+_GETEX: Final = "EX PX EXAT PXAT PERSIST"
+_MSETEX: Final = "NX XX EX PX EXAT PXAT KEEPTTL"
+_TIMELESS: Final = frozenset({b"KEEPTTL", b"PERSIST"})
+_TIMES: Final = {b"EX": 1000, b"PX": 1, b"EXAT": 1000, b"PXAT": 1}
+_COMPARED: Final = frozenset({b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"})
+_EXISTENCE: Final = frozenset({b"NX", b"XX"})
+_DIGEST_LENGTH: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What may follow in SET and GETEX; ``unit_ms`` is 0 without a time."""
+    """What may follow in SET, MSETEX and GETEX.
+
+    ``unit_ms`` is 0 without a time, ``compare`` is empty without a comparison.
+    """
 
     flags: frozenset[bytes]
     amount: int
     unit_ms: int
     absolute: bool
+    compare: bytes
+    with_value: bytes
 
     def when_ms(self, server: RedisModel, name: str) -> int | None:
         """Return the time of expiry, if there is to be one. Raises ``RedisError``."""
@@ -45,57 +55,170 @@ class _Options:
             return None
         return expiry_ms(self.amount, self.unit_ms, 0 if self.absolute else server.keys.now_ms, name)
 
+    def allow(self, server: RedisModel, key: bytes) -> bool:
+        """Tell whether a key may be set as it is now. Raises ``RedisError``: it cannot be compared."""
+        if self.compare and not _compares(self.compare, self.with_value, server.keys.string(key)):
+            return False
+        if b"NX" in self.flags or b"XX" in self.flags:
+            return (server.keys.get(key) is not None) is (b"XX" in self.flags)
+        return True
+
 
 @functools.lru_cache(maxsize=1024)
-def _options(allowed: frozenset[bytes], words: tuple[bytes, ...]) -> _Options:
-    """Read options: a time, and ``allowed`` words. Raises ``RedisError``."""
+def _options(allowed: frozenset[bytes], words: tuple[bytes, ...], *, one_condition: bool = False) -> _Options:
+    """Read options: a time, a comparison, and other ``allowed`` words. Raises ``RedisError``.
+
+    With ``one_condition`` a comparison stands alone: Redis takes some conditions together, Valkey does not.
+    """
     flags: set[bytes] = set()
     unit_ms, amount, absolute = 0, b"", False
-    at = 0
+    compare = with_value = b""
+    compared = at = 0
     while at < len(words):
         word = words[at].upper()
+        if word not in allowed:
+            raise RedisError(SYNTAX)
         timed = unit_ms or flags & _TIMELESS
         if word in _TIMES and at + 1 < len(words) and not timed:
             unit_ms, amount, absolute = _TIMES[word], words[at + 1], word.endswith(b"AT")
             at += 1
-        elif word in allowed and not (word in _TIMELESS and unit_ms):
+        elif word in _COMPARED and at + 1 < len(words) and compare in (b"", word) and not flags & _EXISTENCE:
+            compare, with_value = word, words[at + 1]
+            compared += 1
+            at += 1
+        elif word not in _TIMES and word not in _COMPARED and not (word in _TIMELESS and unit_ms):
             flags.add(word)
         else:
             raise RedisError(SYNTAX)
         at += 1
-    if {b"NX", b"XX"} <= flags:
+    if flags >= _EXISTENCE or (one_condition and compared and compared + len(flags & _EXISTENCE) > 1):
         raise RedisError(SYNTAX)
-    return _Options(frozenset(flags), integer(amount) if unit_ms else 0, unit_ms, absolute)
+    return _Options(
+        frozenset(flags), integer(amount) if unit_ms else 0, unit_ms, absolute, compare, with_value
+    )
 
 
-@command("set", -3, writes=True)
+def _compares(compare: bytes, with_value: bytes, value: bytes | None) -> bool:
+    """Tell whether a value, None without one, meets IFEQ, IFNE, IFDEQ or IFDNE. Raises ``RedisError``."""
+    if value is None:
+        return compare in (b"IFNE", b"IFDNE")
+    if compare in (b"IFDEQ", b"IFDNE"):
+        if len(with_value) != _DIGEST_LENGTH:
+            raise RedisError("ERR must be exactly 16 hexadecimal characters")
+        return (_digest_of(value) == with_value.lower()) is (compare == b"IFDEQ")
+    return (value == with_value) is (compare == b"IFEQ")
+
+
+def _digest_of(value: bytes) -> bytes:
+    return b"%016x" % xxh3_64(value)
+
+
+@command("set", -3, _SET, writes=True)
 def _set(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     keys, key, value = server.keys, args[1], args[2]
     if len(args) == 3:
         keys.put(key, value)
         server.channels.notify("$", b"set", key)
         return OK
-    options = _options(_SET_WORDS, tuple(args[3:]))
+    one_condition = server.server.product == "valkey"
+    options = _options(server.commands.options["set"], tuple(args[3:]), one_condition=one_condition)
     flags = options.flags
     when_ms = options.when_ms(server, "set")
     old: Reply = keys.string(key) if b"GET" in flags else None
-    if b"NX" in flags or b"XX" in flags:
-        there = keys.get(key) is not None
-        if there is (b"NX" in flags):
-            return old
-    if b"KEEPTTL" in flags:
-        keys.get(key)  # what has expired takes its time with it
-        keys.replace(key, value)
+    if not options.allow(server, key):
+        return old
+    _put(server, key, value, options, when_ms)
+    server.rewritten = [_as_set(key, value, options, when_ms)]
+    return old if b"GET" in flags else OK
+
+
+def _put(server: RedisModel, key: bytes, value: bytes, options: _Options, when_ms: int | None) -> None:
+    if b"KEEPTTL" in options.flags:
+        server.keys.get(key)  # what has expired takes its time with it
+        server.keys.replace(key, value)
     else:
-        keys.put(key, value)
+        server.keys.put(key, value)
     server.channels.notify("$", b"set", key)
     if when_ms is not None:
-        keys.set_expiry(key, when_ms)
+        server.keys.set_expiry(key, when_ms)
         server.channels.notify("g", b"expire", key)
-        server.rewritten = [[b"SET", key, value, b"PXAT", b"%d" % when_ms]]
-    elif b"GET" in flags:
-        server.rewritten = [[word for at, word in enumerate(args) if at < 3 or word.upper() != b"GET"]]
-    return old if b"GET" in flags else OK
+
+
+def _as_set(key: bytes, value: bytes, options: _Options, when_ms: int | None) -> list[bytes]:
+    """What a key was set to, for files and replicas: without conditions, and with a point in time."""
+    if when_ms is not None:
+        return [b"SET", key, value, b"PXAT", b"%d" % when_ms]
+    return [b"SET", key, value, *([b"KEEPTTL"] if b"KEEPTTL" in options.flags else [])]
+
+
+@command("delex", -2, "IFEQ IFNE IFDEQ IFDNE", writes=True)
+def _delex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    key = args[1]
+    if len(args) not in (2, 4):
+        raise RedisError(wrong_count("delex"))
+    if len(args) == 4:
+        compare = args[2].upper()
+        if compare not in _COMPARED:
+            raise RedisError("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")
+        value = server.keys.get(key)
+        if value is None:
+            return 0
+        if type(value) is not bytes:
+            raise RedisError("ERR Key should be of string type if conditions are specified")
+        if not _compares(compare, args[3], value):
+            return 0
+    return _deleted(server, key)
+
+
+@command("delifeq", 3, writes=True)
+def _delifeq(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    return _deleted(server, args[1]) if server.keys.string(args[1]) == args[2] else 0
+
+
+def _deleted(server: RedisModel, key: bytes) -> int:
+    if not server.keys.delete(key):
+        return 0
+    server.channels.notify("g", b"del", key)
+    server.rewritten = [[b"DEL", key]]
+    return 1
+
+
+@command("digest", 2)
+def _digest(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    value = server.keys.string(args[1])
+    return None if value is None else _digest_of(value)
+
+
+@command("msetnx", -3, writes=True)
+def _msetnx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    if len(args) % 2 == 0:
+        raise RedisError(wrong_count("msetnx"))
+    if any(server.keys.get(key) is not None for key in args[1::2]):
+        return 0
+    for key, value in zip(args[1::2], args[2::2], strict=True):
+        server.keys.put(key, value)
+        server.channels.notify("$", b"set", key)
+    return 1
+
+
+@command("msetex", -4, _MSETEX, writes=True)
+def _msetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
+    is_redis = server.server.product == "redis"
+    invalid = "ERR invalid numkeys value" + ("" if is_redis else " or out of range")
+    count = integer(args[1], invalid)
+    if count < 1:
+        raise RedisError(invalid)
+    if len(args) < 2 + 2 * count:
+        raise RedisError("ERR wrong number of key-value pairs" if is_redis else SYNTAX)
+    pairs = list(zip(args[2 : 2 + 2 * count : 2], args[3 : 2 + 2 * count : 2], strict=True))
+    options = _options(server.commands.options["msetex"], tuple(args[2 + 2 * count :]))
+    when_ms = options.when_ms(server, "msetex")
+    if not all(options.allow(server, key) for key, _ in pairs):
+        return 0
+    for key, value in pairs:
+        _put(server, key, value, options, when_ms)
+    server.rewritten = [_as_set(key, value, options, when_ms) for key, value in pairs]
+    return 1
 
 
 @command("setnx", 3, writes=True)
@@ -151,10 +274,10 @@ def _getdel(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return old
 
 
-@command("getex", -2, writes=True)
+@command("getex", -2, _GETEX, writes=True)
 def _getex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     keys, key = server.keys, args[1]
-    options = _options(_GETEX_WORDS, tuple(args[2:]))
+    options = _options(server.commands.options["getex"], tuple(args[2:]))
     value = keys.string(key)
     if value is None:
         return None
