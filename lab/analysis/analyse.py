@@ -11,6 +11,7 @@ from checker.history.history import History
 from checker.verdict import Verdict
 from lab.analysis.belief import CrossCheck, cross_check
 from lab.analysis.comparison import Comparison, compare
+from lab.analysis.lacking import lacking
 from lab.analysis.metrics import Measures, measure
 from lab.scenario.model import Scenario
 from lab.servers import Server
@@ -33,13 +34,16 @@ def analyse(history: History, scenario: Scenario, server: Server | None) -> Anal
     """Check a history and compare the verdict with what the scenario expects; nothing is written.
 
     ``server`` is what the nodes were. If that is not known and the expectation depends on it, the comparison
-    is unknown.
+    is unknown. If they lack something that the lock used, nothing differs from the expectation and all is
+    unknown: what else was seen may have come of that.
     """
     verdict = check(history)
     measures = measure(history) if scenario.workload is not None else None
     comparison = compare(verdict, history, scenario.on(server))
     if server is None and scenario.expect.server is not None:
         comparison = replace(comparison, unknown=(*comparison.unknown, NO_SERVER))
+    if lacks := tuple(lacking(history, server)):
+        comparison = Comparison(unknown=lacks)
     return Analysis(verdict, comparison, measures, _cross_check(history, scenario))
 
 

@@ -14,6 +14,7 @@ from lab.batch.exit_code import worst
 from lab.batch.plan import Selection
 from lab.batch.reports import Reports
 from lab.batch.result import Result
+from lab.errors import LabError
 from lab.substrates import AUTO, choose, substrate
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
@@ -67,18 +68,22 @@ def begin(
     jobs: int | None = None,
     seed: int | None = None,
     like: str | None = None,
+    server: str = "",
 ) -> Suite:
     """Make the plan and its directory below ``out``; or open the directory ``resume``.
 
     ``like`` names the reference whose kind the lock of ``selection.for_lock`` is; by default it is found.
+    ``server`` is what simulated nodes show to that lock.
 
     Raises:
         LabError: a file, a name or an option is wrong, or the directory cannot be written.
     """
+    if server and selection.for_lock is None:
+        raise LabError(f"--server {server} without --for", expected="--for LOCK --server redis@8.4")
     if selection.for_lock is not None or like is not None:
         from lab.search.kind import with_kind  # imports the simulation
 
-        selection = with_kind(selection, like)
+        selection = with_kind(selection, like, server)
     if selftest is not None:
         from lab.selftest.run import Trials, of_locks, of_scenarios
 

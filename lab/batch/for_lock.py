@@ -47,7 +47,8 @@ class Kind:
     """The properties of a lock that decide which scenarios apply to it.
 
     ``nodes`` are those of five nodes that it asks; None: not known, assumed as for the reference.
-    ``at_once``: it asks them all before one has answered.
+    ``at_once``: it asks them all before one has answered. ``server``: what simulated nodes
+    show, ``redis@8.4``.
     """
 
     reference: Reference
@@ -55,6 +56,7 @@ class Kind:
     extends: bool = True
     nodes: tuple[str, ...] | None = None
     at_once: bool = True
+    server: str = ""
 
     @property
     def words(self) -> str:
@@ -184,7 +186,8 @@ def refused_options(lock: str, scenario: Scenario) -> tuple[str, ...]:
 
 def settings_for(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
     """The overrides that run a scenario with this lock, and expect the outcome of the reference."""
-    return (*_lock_settings(loaded.scenario, lock), *_expected(loaded, lock, kind))
+    nodes = (f"cluster.server={kind.server}",) if kind.server else ()
+    return (*_lock_settings(loaded.scenario, lock), *nodes, *_expected(loaded, lock, kind))
 
 
 def _lock_settings(scenario: Scenario, lock: str) -> tuple[str, ...]:

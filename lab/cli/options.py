@@ -15,6 +15,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on 
 On = Annotated[str, typer.Option(help="The substrate: auto, or one that lab doctor shows.")]
 Out = Annotated[Path, typer.Option(help="In which directory the run's directory is made.")]
 Seed = Annotated[int | None, typer.Option(help="The seed of every random choice; drawn and shown if absent.")]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        help="What simulated nodes are modelled after: redis@8.4, valkey@9.0; the newest Redis if absent."
+    ),
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", help="Override a key: lock.ttl=2s, steps=[…]. Repeatable.")
 ]

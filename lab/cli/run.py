@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lab.cli.options import Json, On, Out, Seed, Set
+from lab.cli.options import Json, On, Out, Seed, Server, Set
 
 app = typer.Typer()
 
@@ -23,6 +23,7 @@ def run(
     ] = None,
     seed: Seed = None,
     on: On = "auto",
+    server: Server = None,
     out: Out = Path("reports"),
     picture: Annotated[
         Literal["always", "unexpected", "never"],
@@ -36,7 +37,8 @@ def run(
     from lab.report.terminal import RunPrinter, print_ending
 
     data, talk = consoles()
-    request = runs.RunRequest(scenario, tuple(settings or ()), lock, seed, on, out)
+    nodes = (f"cluster.server={server}",) if server else ()
+    request = runs.RunRequest(scenario, (*(settings or ()), *nodes), lock, seed, on, out)
     printer = RunPrinter(talk, None if as_json else data)
     result, files, seconds = runs.run(request, printer, picture=picture)
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.options import Json, exclude
+from lab.cli.options import Json, Server, exclude
 
 if TYPE_CHECKING:
     from lab.api.suites import Reports, Selection, SelftestOptions, Suite
@@ -95,6 +95,7 @@ def suite(
     libraries: Libraries = False,
     for_lock: For = None,
     like: Like = None,
+    server: Server = None,
     matrix: Matrix = False,
     selftest: SelftestFlag = False,
     scenarios: Changes = False,
@@ -135,7 +136,16 @@ def suite(
     _refuse(selection, test, resume, keep, selftest=selftest)
     reports.check()
     asked_for = test if selftest else None
-    begun = begin(selection, out, selftest=asked_for, resume=resume, jobs=jobs, seed=seed, like=like)
+    begun = begin(
+        selection,
+        out,
+        selftest=asked_for,
+        resume=resume,
+        jobs=jobs,
+        seed=seed,
+        like=like,
+        server=server or "",
+    )
     try:
         return _run(begun, reports, as_json=as_json)
     finally:

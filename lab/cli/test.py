@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Jobs, Json, exclude
+from lab.cli.options import Jobs, Json, Server, exclude
 from lab.errors import LabError
 
 app = typer.Typer()
@@ -31,6 +31,7 @@ def examine_lock(
         int, typer.Option(min=0, help="How often a driver's defects are run on real Redis; 0: they are not.")
     ] = 3,
     jobs: Jobs = None,
+    server: Server = None,
     junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML as well.")] = None,
     out: Annotated[
         Path | None,
@@ -55,6 +56,6 @@ def examine_lock(
             expected="a lock of the lab's, or package.module:Class",
             hint="lab test my_lock:MyLock, or lab test redlock",
         )
-    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()), repeat, jobs)
+    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()), repeat, jobs, server or "")
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

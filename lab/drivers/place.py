@@ -103,9 +103,9 @@ def virtual_time_of(lock: str) -> str:
     return "virtual" if is_driver(lock) else "sim"
 
 
-def servers_in_virtual_time(lock: str) -> str:
+def servers_in_virtual_time(lock: str, wanted: str | None = None) -> str:
     """Name product and version of the nodes on which a lock runs in virtual time; empty if not known."""
-    return substrate(virtual_time_of(lock)).servers() or ""
+    return substrate(virtual_time_of(lock)).servers(wanted) or ""
 
 
 def why_not_in_virtual_time(lock: str) -> str | None:

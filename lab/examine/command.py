@@ -29,12 +29,14 @@ from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
 from lab.locks import lock_class, margin_ns
 from lab.locks.base import OptionError
+from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Workers
+from lab.substrates.sim.errors import NotModelled
 
 S_NS: Final = 1_000_000_000
 LAG: Final = 32
@@ -54,6 +56,8 @@ class Asked:
     """How often each defect of a driver is run on real Redis."""
     jobs: int | None = None
     """How many processes run trials; as many as there are cores if None."""
+    server: str = ""
+    """The product and version that nodes show, ``redis@8.4``; the newest if it is empty."""
 
     @property
     def budget_s(self) -> float:
@@ -70,6 +74,8 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         SimulationError: the lock reached out of the simulation: a thread, a real socket.
     """
     budget_s = asked.budget_s
+    if asked.server:
+        modelled(asked.server, "--server")
     must_run_in_virtual_time(asked.lock)
     lock_class(asked.lock)
     options = {**_options_for(asked.lock), **dict(asked.options)}
@@ -81,13 +87,17 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
-        setting = Setting(asked.lock, options, nodes, fences=kind.fenced)
+        setting = Setting(asked.lock, options, nodes, fences=kind.fenced, server=asked.server)
         examination = Examination(kind, dict(OPTIONS), budget_s, on_progress=on_progress, workers=workers)
         interrupted = False
         try:
             _run(examination, setting, profile, Random(asked.seed))
         except OutOfTime:
             pass
+        except NotModelled as error:
+            if not examination.defects:
+                raise
+            profile.not_tried.append(f"schedules after the first in which {error.seen}")
         except KeyboardInterrupt:
             interrupted = True
     return _examined(asked, profile, examination, code, time.monotonic() - began_s, interrupted)
@@ -176,7 +186,7 @@ def _examined(
         tuple(examination.undecided.values()),
         executed(code, examination.progress.branches),
         examination.why_fewer,
-        servers_in_virtual_time(asked.lock),
+        servers_in_virtual_time(asked.lock, asked.server or None),
     )
 
 
@@ -186,12 +196,12 @@ def _learned(asked: Asked, options: dict[str, OptionValue]) -> tuple[Profile, di
     Raises what ``learn`` raises.
     """
     try:
-        return learn(Setting(asked.lock, options, asked.nodes)), options
+        return learn(Setting(asked.lock, options, asked.nodes, server=asked.server)), options
     except UnknownOutcome as error:
         if not isinstance(error.__cause__, OptionError) or options == dict(asked.options):
             raise
     options = dict(asked.options)
-    return learn(Setting(asked.lock, options, asked.nodes)), options
+    return learn(Setting(asked.lock, options, asked.nodes, server=asked.server)), options
 
 
 def _options_for(lock: str) -> dict[str, OptionValue]:

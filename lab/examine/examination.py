@@ -136,11 +136,16 @@ class Examination:
             yield part, job
 
     def _try(self, part: Part, job: Job[Tried]) -> None:
-        """See what came of a trial, or that it could not be run. Raises ``OutOfTime``."""
+        """See what came of a trial, or that it could not be run.
+
+        Raises:
+            OutOfTime: the budget is spent.
+            NotModelled: the lock uses what the nodes do not do: trials without a verdict are no examination.
+        """
         self._check_time()
         try:
             seen = self._workers.result(job)
-        except (UnknownOutcome, NotModelled) as error:
+        except UnknownOutcome as error:
             part.tried += 1
             self._leave_open(ERROR, str(error).partition("\n")[0], job.trial)
             return

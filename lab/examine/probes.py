@@ -122,6 +122,7 @@ class Probes:
             nodes or mine.nodes,
             ttl_ns or mine.ttl_ns,
             mine.fences,
+            server=mine.server,
         )
         trial = setting.with_clients(dict(clients), faults, demand=False)
         trial = replace(trial, horizon_ns=trial.horizon_ns * longer)

@@ -149,6 +149,7 @@ class Setting:
     nodes: int = 5
     ttl_ns: int = TTL_NS
     fences: bool = False
+    server: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,6 +187,7 @@ class Setting:
             ttl_ns=self.ttl_ns,
             options=dict(self.options),
             store_fences=self.fences,
+            server=self.server,
             seed=seed,
             horizon_ns=7 * self.ttl_ns + 8 * S_NS,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,

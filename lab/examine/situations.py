@@ -357,4 +357,4 @@ def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]
 def patient(setting: Setting) -> Setting:
     """The same setting with a long lease, and a lab that waits for a driver's answers for longer."""
     options = {**PATIENCE, **setting.options} if is_driver(setting.lock) else setting.options
-    return Setting(setting.lock, options, setting.nodes, LONG_TTL_NS, setting.fences)
+    return Setting(setting.lock, options, setting.nodes, LONG_TTL_NS, setting.fences, server=setting.server)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from checker.history.history import PHASE, STEPS
 from lab.analysis.assumptions import EPSILON_NS, RHO
+from lab.analysis.lacking import NOT_SIMULATED
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
 from lab.drivers.place import place_on
@@ -238,7 +239,8 @@ class Run:
         except UnknownOutcome as error:
             # If a process died, that explains other errors.
             seen = cluster.failed.result() if cluster.failed.done() else error.seen
-            recorder.write("lab", "info", "abort", error=seen)
+            value = NOT_SIMULATED if cluster.not_simulated else None
+            recorder.write("lab", "info", "abort", error=seen, value=value)
             self._on_event(RunEvent("lab", f"ABORTED: {seen}", "fail"))
             return seen
         finally:
@@ -299,6 +301,7 @@ class Run:
             clients=tuple(self._scenario.clients),
             persistence=self._scenario.cluster.persistence,
             service=self._scenario.cluster.service,
+            server=self._scenario.cluster.server or "",
             base_port=self._scenario.cluster.base_port,
             replicas=self._scenario.cluster.replicas,
             needs=self._needed(self._every_step()),

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.errors import LabError
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.substrates import AUTO
 
@@ -34,6 +35,7 @@ class RunRequest:
     def plan(self) -> Plan:
         """Load the scenario, choose the substrate, draw the seed. Raises ``LabError``: it cannot be run."""
         from lab.drivers.place import refusal
+        from lab.redis_model.model import modelled
         from lab.run.steps import needed_of, needs
         from lab.scenario.draw import schedule
         from lab.substrates import choose
@@ -46,9 +48,19 @@ class RunRequest:
         service, refuses = scenario.cluster.service, refusal(scenario.lock.name)
         seed = secrets.randbelow(2**31) if self.seed is None else self.seed
         drawn = (step for fault in schedule(scenario, seed) for step in fault.every_step())
-        needed = needs((*scenario.steps, *drawn)) | needed_of(scenario)
+        needed = needs((*scenario.every_step, *drawn), scenario.every_anchor) | needed_of(scenario)
         substrate, why = choose(self.substrate, needed, service=service, refuses=refuses)
-        servers = chosen_substrate(substrate).servers() if service == "redis" else None
+        if scenario.cluster.server is not None:
+            if substrate != "sim":
+                raise LabError(
+                    f"nodes as {scenario.cluster.server} on {substrate}",
+                    where="cluster.server",
+                    expected="the version of real nodes is that of the redis-server that is found",
+                    hint="--on sim; or --set cluster.server=null, and that redis-server on PATH",
+                )
+            modelled(scenario.cluster.server, "cluster.server")
+        chosen = chosen_substrate(substrate)
+        servers = chosen.servers(scenario.cluster.server) if service == "redis" else None
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
         words += [word for override in overrides for word in ("--set", override)]

@@ -139,6 +139,15 @@ def _steps_or_workload(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": [word]} for word in ("steps", "tracks", "workload")]
 
 
+_SERVER: Final = r"^(redis|valkey)@[0-9]+\.[0-9]+(\.[0-9]+)?$"
+
+
+def _server(text: str) -> str:
+    if re.match(_SERVER, text) is None:
+        raise problem(f"{shown(text)} is no server and version", "redis@8.4 or valkey@9.0, for example")
+    return text
+
+
 class Cluster(Model):
     """The nodes of the run, named A, B, C…"""
 
@@ -150,6 +159,10 @@ class Cluster(Model):
     """What a node keeps on disk: nothing, or every write, synced each second or before it is acknowledged."""
     base_port: Annotated[Int, Field(ge=_PORT_MIN, lt=_PORT_END)] | None = None
     """Fixed ports, base_port for A, base_port + 1 for B and so on, then the store; without it free ones."""
+    server: Annotated[str, AfterValidator(_server), Field(json_schema_extra={"pattern": _SERVER})] | None = (
+        None
+    )
+    """What simulated nodes are modelled after, `redis@8.4` or `valkey@9.0`; the newest Redis without it."""
     replicas: Mapping[NodeLetter, NodeLetter] = Field(default_factory=dict, json_schema_extra=_closed)
     """Which nodes are asynchronous replicas, of which masters: `{B: A}`. Without it all are independent."""
 
@@ -176,7 +189,7 @@ class Cluster(Model):
     def _service_has_its_shape(self) -> Self:
         if self.service == "redis":
             return self
-        for key in ("replicas", "base_port", "persistence"):
+        for key in ("replicas", "base_port", "persistence", "server"):
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
                 raise problem(f"{key} is for Redis nodes, and these are {self.service}", f"no {key}")
         if self.service == "postgres" and self.nodes != 1:

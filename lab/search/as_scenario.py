@@ -321,7 +321,11 @@ def _data(trial: Trial, finding: str, proven: Proven, written: _Written, command
         "why": " ".join(
             ["A search came upon this by itself, and made it as small as it could.", *written.sentences]
         ),
-        "cluster": {"nodes": trial.nodes, "persistence": trial.persistence},
+        "cluster": {
+            "nodes": trial.nodes,
+            "persistence": trial.persistence,
+            **({"server": trial.server} if trial.server else {}),
+        },
         "lock": {
             "name": trial.lock,
             "ttl": format_duration(trial.ttl_ns),

@@ -9,6 +9,9 @@ from typing import Final, cast
 
 from lab.addresses import Address
 from lab.redis_model import RedisModel
+from lab.redis_model.keyspace import Hash
+from lab.redis_model.known import Missing
+from lab.redis_model.model import NEWEST, modelled
 from lab.search.sending import Sendings
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
@@ -48,18 +51,12 @@ class TrialNode(TrialMachine, SimNode):
 
     log: CommandLog | None = None
     """Where the commands that it executes are noted, if that is wanted."""
-    lacks: str = ""
-    """A command that it was sent and does not have, though real servers do."""
 
     def boot(self) -> None:
         """Start it, and note what it executes."""
         super().boot()
-        self.model.on_lacking = self._note_lacking
         if self.log is not None:
             self.log.begin(self.name, self.model)
-
-    def _note_lacking(self, command: str) -> None:
-        self.lacks = command
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Execute what has come over a connection that speaks the protocol."""
@@ -96,11 +93,12 @@ class TrialNode(TrialMachine, SimNode):
         """What it holds under a key now, without its noticing that somebody looked; None: nothing."""
         if self._model is None or self.host.down:
             return None
-        keys = self._model.keys
-        until_ms = keys.expires.get(key)
-        if until_ms is not None and self.host.clock.wall_ns() // 1_000_000 > until_ms:
+        keys, now_ms = self._model.keys, self.host.clock.wall_ns() // 1_000_000
+        until_ms = keys.until_ms(key)
+        if until_ms is not None and now_ms > until_ms:
             return None
-        return keys.data.get(key)
+        value = keys.data.get(key)
+        return value.without_expired(now_ms) if isinstance(value, Hash) else value
 
     def keeps_for_ns(self, token: bytes) -> int:
         """For how long it keeps a token yet, under whatever key: 0 if it does not, ``NEVER`` if nobody knows.
@@ -112,7 +110,7 @@ class TrialNode(TrialMachine, SimNode):
         keys, longest_ns = self._model.keys, 0
         for key, value in keys.data.items():
             if is_of(token, value):
-                until_ms = keys.expires.get(key)
+                until_ms = keys.until_ms(key)
                 left_ns = NEVER if until_ms is None else until_ms * 1_000_000 - self.host.clock.wall_ns()
                 longest_ns = max(longest_ns, left_ns)
         return longest_ns
@@ -121,7 +119,7 @@ class TrialNode(TrialMachine, SimNode):
         """The trial is over: refer to nothing any more."""
         if self._model is not None:
             self._drop_model(self._model)
-        self.host.on_resume = None
+        self.host.on_resume = self._on_missing = None
         self._ways.clear()
 
     def _drop_model(self, model: RedisModel) -> None:
@@ -206,6 +204,7 @@ class TrialCluster:
         trial: which nodes and clients there are.
         kind: the class of its nodes.
         log: where the commands that nodes execute are noted, if that is wanted.
+        on_missing: called with what a request used and simulated nodes do not do.
     """
 
     def __init__(
@@ -214,9 +213,13 @@ class TrialCluster:
         trial: Trial,
         kind: Callable[..., TrialNode],
         log: CommandLog | None = None,
+        on_missing: Callable[[Missing], None] | None = None,
     ) -> None:
         ids: Callable[[], int] = partial(next, count(100))
-        self.nodes = {name: kind(name, network, ids, trial.persistence) for name in trial.node_names}
+        server = modelled(trial.server, "the trial's `server`") if trial.server else NEWEST
+        self.nodes = {
+            name: kind(name, network, ids, trial.persistence, server, on_missing) for name in trial.node_names
+        }
         self.store_node = kind(STORE, network, ids, "none")
         self.clients: dict[str, TrialClient] = {}
         self.replicas: dict[str, str] = {}

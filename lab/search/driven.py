@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab.addresses import Address
+from lab.redis_model.known import Missing
 from lab.search.cluster import TrialClient, TrialCluster, TrialLink, TrialNode
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
@@ -72,9 +73,10 @@ class DrivenCluster(TrialCluster):
         trial: Trial,
         kind: Callable[..., TrialNode],
         log: CommandLog | None = None,
+        on_missing: Callable[[Missing], None] | None = None,
     ) -> None:
         self._machines: dict[str, DriverMachine] = {}
-        super().__init__(network, trial, kind, log)
+        super().__init__(network, trial, kind, log, on_missing)
 
     def _client(self, name: str) -> TrialClient:
         world = self._network.world

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from lab.batch.for_lock import REFERENCES, Kind, Reference
 from lab.batch.plan import Selection
 from lab.drivers import PREFIX, is_driver
@@ -13,6 +15,7 @@ from lab.drivers.registry import row
 from lab.durations import UNITS_NS
 from lab.errors import LabError
 from lab.locks import lock_class, service_of
+from lab.redis_model.model import modelled
 from lab.run.lock_properties import properties_of
 from lab.scenario.types import NODE_NAMES
 from lab.search.runner import Outcome, run_trial, trials
@@ -41,7 +44,7 @@ HELD_NS: Final = 50 * UNITS_NS["ms"]
 SOON_NS: Final = 15 * UNITS_NS["ms"]
 
 
-def nodes_asked(lock: str) -> tuple[str, ...]:
+def nodes_asked(lock: str, server: str = "") -> tuple[str, ...]:
     """The nodes on which a lock does anything when one client takes it once, and nothing goes wrong.
 
     A connection alone does not count. It is asked in the simulation: no driver, and not inside ``trials``.
@@ -52,11 +55,12 @@ def nodes_asked(lock: str) -> tuple[str, ...]:
         UnknownOutcome: the lock failed in a way of its own.
     """
     trial = Trial(lock, {"alice": (Round(0, HELD_NS),)}, nodes=DEFAULT.nodes, ttl_ns=DEFAULT.ttl_ns)
+    trial = structs.replace(trial, server=server)
     with trials("resp"):
         return _asked(run_trial(trial, "resp", watch=True))
 
 
-def asks_at_once(lock: str) -> bool:
+def asks_at_once(lock: str, server: str = "") -> bool:
     """Whether a lock asks all its nodes before one has answered: where none answers, it has asked them soon.
 
     Soon is sooner than any time-out for one node. One that asks nothing before its connections are answered
@@ -66,6 +70,7 @@ def asks_at_once(lock: str) -> bool:
     silence = Fault("hold", When(), "alice", NODE_NAMES[:nodes], 0, FOR_GOOD, "replies")
     alice: dict[str, tuple[Round, ...]] = {"alice": (Round(0, HELD_NS),)}
     trial = Trial(lock, alice, (silence,), nodes=nodes, ttl_ns=DEFAULT.ttl_ns, horizon_ns=START_NS + SOON_NS)
+    trial = structs.replace(trial, server=server)
     with trials("resp"):
         asked = _asked(run_trial(trial, "resp", watch=True))
     return len(asked) != 1
@@ -76,7 +81,7 @@ def _asked(outcome: Outcome) -> tuple[str, ...]:
     return tuple(sorted({entry.node for entry in outcome.commands if entry.name not in OPENING}))
 
 
-def kind_of(lock: str, like: str | None = None) -> Kind:
+def kind_of(lock: str, like: str | None = None, server: str = "") -> Kind:
     """The kind of a lock; ``like`` names the reference to compare it with, by default found by asking it.
 
     Raises:
@@ -93,15 +98,16 @@ def kind_of(lock: str, like: str | None = None) -> Kind:
             hint=f"lab suite SCENARIO… of those that lab list --consensus shows, with --only '*{lock}*'",
         )
     if is_driver(lock):
-        return _kind_of_driver(lock, given)
+        return replace(_kind_of_driver(lock, given), server=server)
     own = lock_class(lock)
-    asked = nodes_asked(lock)
+    asked = nodes_asked(lock, server)
     fences, extends = bool(own.hands_out_fences), bool(getattr(own, "extends", True))
     reference = given or _reference(len(asked), fences=fences)
-    return Kind(reference, fences, extends, asked, reference == "single" or asks_at_once(lock))
+    at_once = reference == "single" or asks_at_once(lock, server)
+    return Kind(reference, fences, extends, asked, at_once, server)
 
 
-def with_kind(selection: Selection, like: str | None) -> Selection:
+def with_kind(selection: Selection, like: str | None, server: str = "") -> Selection:
     """The selection with the kind of the lock that it is for, which is asked. Raises ``LabError``."""
     if selection.for_lock is None:
         if like is not None:
@@ -113,7 +119,13 @@ def with_kind(selection: Selection, like: str | None) -> Selection:
             expected="either one or the other",
             hint="--only chooses of the scenarios that apply",
         )
-    return replace(selection, kind=kind_of(selection.for_lock, like))
+    if server:
+        if selection.on != "sim":
+            raise LabError(
+                f"--server {server} without --on sim", expected="--on sim: real nodes are what is found"
+            )
+        modelled(server, "--server")
+    return replace(selection, kind=kind_of(selection.for_lock, like, server))
 
 
 def _kind_of_driver(lock: str, given: Reference | None) -> Kind:

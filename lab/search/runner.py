@@ -21,6 +21,7 @@ from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
+from lab.redis_model.known import Missing
 from lab.search.actor import ClientContext, act, lock_of, store_client_class
 from lab.search.branches import TAKEN
 from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
@@ -115,7 +116,7 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
     Raises:
         LabError: no such lock, or options that it does not have.
         SimulationError: simulated code reached out of the simulation.
-        NotModelled: the lock uses a command that only real servers have.
+        NotModelled: the lock uses a command, or an option, that real servers have and these nodes have not.
         UnknownOutcome: a client ended with an exception: its lock could not be made, or failed outside of its
             operations.
     """
@@ -150,7 +151,10 @@ class TrialRun:
         kind = DirectNode if wire == "direct" else TrialNode
         self._origins = Origins(trial.lock, self._now_ns) if watch else None
         self._log = CommandLog(self._now_ns, self._origins) if self._origins is not None else None
-        self._cluster = (DrivenCluster if driven else TrialCluster)(self._network, trial, kind, self._log)
+        self._missing: Missing | None = None
+        self._over: list[str] = []
+        make = DrivenCluster if driven else TrialCluster
+        self._cluster = make(self._network, trial, kind, self._log, self._note_missing)
         self._failures: list[Failure] = []
         self._sendings = {name: self._cluster.sendings_of(name) for name in trial.clients} if watch else {}
         self._wall_clock: dict[str, list[ClockRead]] = {}
@@ -169,8 +173,7 @@ class TrialRun:
         """Run the whole trial; see ``run_trial`` for what it raises."""
         world, trial = self._world, self._trial
         TAKEN.clear()
-        busy = set(self._loops)
-        over: list[str] = []
+        busy, over = set(self._loops), self._over
         tasks: list[asyncio.Task[Any]] = []
         for name, loop in self._loops.items():
             task = loop.create_task(loop.host.run(self._work, name, loop))
@@ -191,7 +194,11 @@ class TrialRun:
             self._bury()
         if world.violations:
             raise world.violations[0]
-        self._refuse_what_is_lacking()
+        if self._missing is not None:
+            raise NotModelled(
+                f"{trial.lock} {self._missing.sentence}",
+                hint=self._missing.remedy(f"lab run SCENARIO --lock {trial.lock} --on virtual"),
+            )
         if raised:
             raise UnknownOutcome(
                 f"a client's own code failed: {described(raised[0])}", where=place_of(raised[0], self._lock)
@@ -200,14 +207,11 @@ class TrialRun:
         self._take_apart()
         return outcome
 
-    def _refuse_what_is_lacking(self) -> None:
-        """A lock that was refused a command which real servers have did not fail by itself."""
-        lacking = next((node.lacks for node in self._cluster.nodes.values() if node.lacks), None)
-        if lacking is not None:
-            raise NotModelled(
-                f"{self._trial.lock} uses the command {lacking}, which simulated nodes do not have",
-                hint=f"real servers have it: lab run SCENARIO --lock {self._trial.lock} --on virtual",
-            )
+    def _note_missing(self, missing: Missing) -> None:
+        """End the trial: a lock that was refused what real servers do has not failed by itself."""
+        if self._missing is None:
+            self._missing = missing
+            self._over.append("missing")
 
     def _bury(self) -> None:
         """Nothing happens any more; what a lock raises when it is ended here is no failure of its own."""

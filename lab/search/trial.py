@@ -160,6 +160,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     A negative seed draws no latencies: the nodes always answer in one order, which depends on the seed.
     After its rounds each client asks for the lock again and again until it was granted it once, for
     ``demand_ns`` at most; with 0 it does not ask. Of a ``reentrant`` lock a client may have several grants.
+    ``server`` is the product and version that nodes show, like ``redis@8.4``; the newest if it is empty.
     """
 
     lock: str
@@ -175,6 +176,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     demand_ns: int = 0
     other_key: str = "another resource"
     reentrant: bool = False
+    server: str = ""
 
     @property
     def node_names(self) -> tuple[str, ...]:

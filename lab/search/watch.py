@@ -108,7 +108,7 @@ def _state_of(model: RedisModel) -> State:
     now_ms = model.wall_ns() // 1_000_000
     state: State = {}
     for key, value in model.keys.data.items():
-        until_ms = model.keys.expires.get(key)
+        until_ms = model.keys.until_ms(key)
         if isinstance(value, bytes | dict) and (until_ms is None or until_ms > now_ms):
             left_ms = None if until_ms is None else until_ms - now_ms
             state[key.decode(errors="replace")] = _text_of(value), left_ms

@@ -307,6 +307,8 @@ class Client(Machine, Protocol):
 class Cluster(Protocol):
     """Everything that runs during a run, and the only thing faults can touch."""
 
+    not_simulated: bool
+    """Whether ``failed`` says that a lock used what simulated nodes do not do."""
     failed: asyncio.Future[str]
     """Completes with a sentence when something died that no fault touched."""
 
@@ -374,8 +376,11 @@ class Substrate(Protocol):
         """Say why it cannot run here, or None if it can be tried; answers within a second or so."""
         ...
 
-    def servers(self) -> str | None:
-        """Name product and version of its Redis nodes, as far as known before they are started."""
+    def servers(self, wanted: str | None = None) -> str | None:
+        """Name product and version of its Redis nodes, as far as known before they are started.
+
+        ``wanted`` is the server that simulated nodes are to be modelled after, such as ``redis@8.4``.
+        """
         ...
 
     def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:

@@ -26,6 +26,7 @@ class Parts(Generic[N, S, C, L]):
     def __init__(self, plan: ClusterPlan) -> None:
         self._plan = plan
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.not_simulated = False
         self.nodes: dict[str, N] = {}
         self.clients: dict[str, C] = {}
         self.store_node: S

@@ -19,7 +19,8 @@ class ClusterPlan:
     ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
     substrate that shuts its clients in must let them see these; ``client_image`` is the container image that
     its clients run in, if the lock has one of its own. ``service`` is what kind of servers the nodes are;
-    Redis nodes know nothing of each other, those of another kind make one service.
+    Redis nodes know nothing of each other, those of another kind make one service. ``server`` is the product
+    and version that simulated nodes show, ``redis@8.4``; the newest if it is empty.
     """
 
     nodes: tuple[str, ...]
@@ -32,3 +33,4 @@ class ClusterPlan:
     code: Path | None = None
     client_image: str | None = None
     service: Service = "redis"
+    server: str = ""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from lab import tools
 from lab.redis_model import MasterLink, RedisModel
 from lab.redis_model.persistence import Disk, Persistence
+from lab.servers import Server, server_of
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import redis_command
@@ -23,6 +24,8 @@ from lab.substrates.real.ports import free_ports
 
 PATIENCE_S = 60.0
 """How long a real server may take for anything; only a broken one takes that long."""
+REFERENCE = Server("redis", "7.0.15")
+"""What a simulated node is modelled after unless a test asks for another version."""
 START_NS = 1_700_000_000_250_000_000
 """What a simulated node's wall clock shows at first."""
 
@@ -96,6 +99,7 @@ class Arm(Protocol):
     """One server with a clock of its own."""
 
     version: tuple[int, ...]
+    server: Server
 
     def connect(self) -> Wire: ...
 
@@ -146,9 +150,8 @@ class SimWire:
 class SimArm:
     """A simulated node and its clocks, which stand still unless they are moved."""
 
-    version: tuple[int, ...] = (7, 0, 15)
-
-    def __init__(self, persistence: Persistence = "none", seed: int = 7) -> None:
+    def __init__(self, persistence: Persistence = "none", seed: int = 7, server: Server = REFERENCE) -> None:
+        self.server, self.version = server, server.number
         self.wall_ns, self.monotonic_ns = START_NS, 0
         self._persistence = persistence
         self.random = random.Random(seed)
@@ -161,6 +164,7 @@ class SimArm:
             "monotonic_ns": lambda: self.monotonic_ns,
             "persistence": self._persistence,
             "random": self.random,
+            "server": self.server,
         }
 
     def connect(self) -> SimWire:
@@ -262,8 +266,8 @@ class RealArm:
         self._wires: list[RealWire] = []
         self.port = 0
         self._start()
-        reported = self._info("server")["redis_version"]
-        self.version = tuple(int(part) for part in reported.split("."))
+        self.server = server_of(self._info("server"))
+        self.version = self.server.number
 
     def _start(self) -> None:
         """Start it; a race for its port that was lost is run again."""

@@ -35,7 +35,7 @@ class _Docker:
             return error.seen
         return None if lacking is None else f"{lacking}: lab images build provides it"
 
-    def servers(self) -> str | None:
+    def servers(self, wanted: str | None = None) -> str | None:
         return None  # an image tells what is in it when it runs
 
     def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:

@@ -32,7 +32,7 @@ class _Local:
             return "the local substrate needs /proc"
         return None
 
-    def servers(self) -> str | None:
+    def servers(self, wanted: str | None = None) -> str | None:
         return servers_on_this_machine()
 
     def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.servers import Server
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -24,10 +23,11 @@ class _Sim:
             return "the sim substrate needs the package lupa, which runs the scripts of simulated nodes"
         return None
 
-    def servers(self) -> str | None:
-        from lab.redis_model.info import VERSION
+    def servers(self, wanted: str | None = None) -> str | None:
+        from lab.redis_model.model import NEWEST, modelled
 
-        return Server("redis", VERSION, simulated=True).words
+        server = NEWEST if wanted is None else modelled(wanted, "cluster.server")
+        return server._replace(simulated=True).words
 
     def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
         return None

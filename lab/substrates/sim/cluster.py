@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 
 from lab.addresses import Address
+from lab.redis_model.known import Missing
+from lab.redis_model.model import NEWEST, modelled
 from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
@@ -47,7 +49,14 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
             for name in self._plan.clients
         }
         self.nodes = {
-            name: SimNode(name, self._network, self._next_id, self._plan.persistence)
+            name: SimNode(
+                name,
+                self._network,
+                self._next_id,
+                self._plan.persistence,
+                modelled(self._plan.server, "cluster.server") if self._plan.server else NEWEST,
+                self._missed,
+            )
             for name in self._plan.nodes
         }
         self.store_node = SimNode(STORE, self._network, self._next_id, "none")
@@ -73,6 +82,12 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
 
     def _next_id(self) -> int:
         return next(self._process_ids)
+
+    def _missed(self, missing: Missing) -> None:
+        """End the run: what comes of a refusal that only simulated nodes give says nothing about a lock."""
+        if not self.failed.done():
+            self.not_simulated = True
+            self.failed.set_result(f"the lock {missing.sentence}; {missing.remedy()}")
 
     def _violated(self, error: SimulationError) -> None:
         if not self.failed.done():

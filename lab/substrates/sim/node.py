@@ -10,7 +10,10 @@ from typing import Final
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
+from lab.redis_model.known import Missing
+from lab.redis_model.model import NEWEST
 from lab.redis_model.persistence import Disk, Persistence
+from lab.servers import Server
 from lab.substrates.asked import AskedNode
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
@@ -25,10 +28,19 @@ READY_TIMEOUT_S: Final = 15.0
 
 
 class SimNode(AskedNode, SimMachine):
-    """A node; ``address`` leads to it around every link."""
+    """A node; ``address`` leads to it around every link.
+
+    ``on_missing`` is called with what a request used and the model does not do.
+    """
 
     def __init__(
-        self, name: str, network: Network, process_ids: Callable[[], int], persistence: Persistence
+        self,
+        name: str,
+        network: Network,
+        process_ids: Callable[[], int],
+        persistence: Persistence,
+        server: Server = NEWEST,
+        on_missing: Callable[[Missing], None] | None = None,
     ) -> None:
         host = Host(network.world, name)
         host.down = True
@@ -39,6 +51,7 @@ class SimNode(AskedNode, SimMachine):
         self._network = network
         self._process_ids = process_ids
         self._persistence = persistence
+        self._server, self._on_missing = server, on_missing
         self._ways: list[Way] = [network.listen(name, PORT, self)]
         self._model: RedisModel | None = None
         self._durable: Durable | None = None
@@ -78,6 +91,7 @@ class SimNode(AskedNode, SimMachine):
         self.process_id = self._process_ids()
         self._model = self.host.run(self._new_model)
         self._model.connect_master = self._connect_master
+        self._model.on_missing = self._on_missing
         self._model.drift_ppm = self.host.clock.ppm
         if self._replicates is not None:
             self.host.run(self._model.tick)  # it looks for its master
@@ -97,6 +111,7 @@ class SimNode(AskedNode, SimMachine):
             run_id=self._run_id(),
             durable=self._durable,
             replicaof=(master.host, master.port) if master is not None else None,
+            server=self._server,
         )
 
     def _run_id(self) -> str | None:

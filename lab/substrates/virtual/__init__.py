@@ -40,7 +40,7 @@ class _Virtual:
             return f"the virtual substrate needs Linux (a preload library, /proc), and this is {sys.platform}"
         return None
 
-    def servers(self) -> str | None:
+    def servers(self, wanted: str | None = None) -> str | None:
         return servers_on_this_machine()
 
     def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
