@@ -17,7 +17,7 @@ from typing import Final
 
 from checker.history.history import Fault, History
 
-FORGETFUL: Final = frozenset(("bounded clock error", "durable nodes"))
+FORGETFUL: Final = frozenset(("bounded clock error", "durable nodes", "keys kept for their TTL"))
 """Assumptions without which a node may let go of a key before its time."""
 LISTED_MAX: Final = 5
 """How many faults a sentence lists."""

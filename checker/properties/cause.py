@@ -23,6 +23,9 @@ from checker.words import in_words, listed
 
 TAKEOVERS: Final = frozenset(("failover", "promote"))
 """Faults after which another node answers, which may not have the key."""
+REMOVALS: Final = frozenset(("evict",))
+"""Faults that remove the key from a node, with one of `REMOVED_BY` or all keys at once."""
+REMOVED_BY: Final = "UNLINK"
 DOWN: Final = frozenset(("crash", "shutdown", "power_cut", "restart"))
 KINDS: Final = ("command", "clock", "node", "expiry")
 """From the most telling kind of loss to the least."""
@@ -109,6 +112,8 @@ def _loss(evidence: Evidence, node: Node, pair: tuple[Look, Look]) -> _Loss | No
     for fault, text in _moves(evidence, faults, node, before.asked_ns, after.answered_ns):
         return _Loss("clock", fault.target, node.name, None, fault.index, fault.start_ns, text)
     for fault in faults:
+        if fault.f in REMOVALS and _meets(fault, before.asked_ns, after.answered_ns):
+            return _removed(node, fault)
         if fault.f in DOWN and _meets(fault, before.asked_ns, after.answered_ns):
             text = f"{{nodes}} lost the key in a {_spoken(fault)} at {{at}} (event {{event}})"
             return _Loss("node", fault.target, node.name, None, fault.index, fault.start_ns, text)
@@ -155,7 +160,20 @@ def _moves(
             yield fault, text
 
 
+def _removed(node: Node, fault: Fault) -> _Loss:
+    text = "the key was removed from {nodes} by the nemesis at {at} (event {event})"
+    return _Loss("node", fault.target, node.name, None, fault.index, fault.start_ns, text)
+
+
 def _by_command(evidence: Evidence, node: Node, after: Look, command: Command) -> _Loss:
+    if command.name == REMOVED_BY:
+        for fault in evidence.history.faults:
+            if (
+                fault.f in REMOVALS
+                and node.name in fault.targets
+                and _meets(fault, command.first_ns, command.last_ns)
+            ):
+                return _removed(node, fault)
     actors = _actors(evidence, after, command)
     who = f"{actors[0]}'s {command.name}" if len(actors) == 1 else f"a {command.name}"
     if len(actors) > 1:

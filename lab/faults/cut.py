@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, Self
+
+from pydantic import model_validator
 
 from lab.faults.base import Receipt, all_at_once
 from lab.faults.links import LinkFault, links_are_broken
 from lab.scenario.fault_step import Drawing, Sign
+from lab.scenario.problems import problem
 from lab.substrates.base import Capability, Cluster, Direction
 
 ARROWS: Final[dict[str, str]] = {"both": "⇎", "requests": "↛", "replies": "↚"}
@@ -25,6 +28,12 @@ class Cut(LinkFault):
     """What is lost: requests (what the client or the replica sends), replies to it, or both."""
     mode: Literal["blackhole", "refused"] = "blackhole"
     """Whether packets are dropped silently, or connections are refused."""
+
+    @model_validator(mode="after")
+    def _refuses_all(self) -> Self:
+        if self.mode == "refused" and self.connection is not None:
+            raise problem("what a connection is for is not known when it is refused", "mode: blackhole")
+        return self
 
     @property
     def fits_servers(self) -> bool:

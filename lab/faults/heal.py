@@ -30,7 +30,7 @@ RELINK_TIMEOUT_S = 10.0
 
 
 class Heal(AllOrOne, LinkStep, End):
-    """End cuts, holds, delays and limits of bandwidth: all of them, or those on the links that are named."""
+    """End cuts, holds, delays, limits of bandwidth and errors: all of them, or those on named links."""
 
     KEY = "heal"
     EXAMPLE = "all, or {client: alice, nodes: [D, E]}"
@@ -90,6 +90,14 @@ async def heal_links(near: str, ends: tuple[str, ...], cluster: Cluster) -> Rece
 
 
 async def _is_healed(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+    healed, evidence = await _is_whole(link, cluster)
+    if link.answering is None:
+        return healed, evidence
+    answering = link.answering.error
+    return healed and answering is None, evidence | {"answers": answering or "of the node itself"}
+
+
+async def _is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
     if link.ways:
         return await _servers_are_together(link, cluster)
     if not await answers(server_behind(link, cluster)):

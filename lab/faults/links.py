@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -33,8 +34,22 @@ from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
 from lab.scenario.step_base import StepModel
 from lab.scenario.types import ClientName, NodeName, Nodes
-from lab.substrates.base import STORE, Cluster, Direction, Link, Node, Probe
+from lab.substrates.base import (
+    STORE,
+    Capability,
+    Cluster,
+    ConnectionKind,
+    Direction,
+    Link,
+    Node,
+    Probe,
+)
 
+OF_KIND: Final[dict[ConnectionKind | None, str]] = {
+    None: "",
+    "commands": " (not subscriptions)",
+    "subscription": " (subscriptions)",
+}
 _SHAPES: Final = (("client", "nodes"), ("client", "store"), ("node", "from"))
 
 
@@ -136,7 +151,39 @@ def _what_is_wrong(given: tuple[str, ...]) -> str:
     return f"{' and '.join(given)} name no link"
 
 
-class LinkFault(LinkStep, Fault):
+class ConnectionsFault(LinkStep, Fault):
+    """A fault of links that may hit some of their connections only."""
+
+    connection: ConnectionKind | None = None
+    """Which connections of a client are hit: those on which it has subscribed to channels, or the others.
+
+    A new connection is one of the others until the client has subscribed on it.
+    """
+
+    @property
+    def needs(self) -> Capability:
+        """What a substrate must be able to do: also to tell connections apart, if only some are hit."""
+        return self.NEEDS if self.connection is None else Capability.ONE_CONNECTION
+
+    def links(self, cluster: Cluster) -> list[Link]:
+        """The links, or some connections of each."""
+        links = super().links(cluster)
+        return links if self.connection is None else [link.only(self.connection) for link in links]
+
+    def target(self, cluster: Cluster) -> Target:
+        """The links, with the fault as text."""
+        target = super().target(cluster)
+        return replace(target, words=f"{target.words}{OF_KIND[self.connection]}")
+
+    def impossible(self, state: StepState) -> Iterator[Found]:
+        """Refuse to tell connections apart where no client's commands pass."""
+        yield from super().impossible(state)
+        if self.connection is not None and (self.client is None or self.store):
+            seen = "the connections of a client to nodes are told apart, and no others"
+            yield ("connection",), problem(seen, f"{{{self.KEY}: {{client: alice, nodes: [A], …}}}}")
+
+
+class LinkFault(ConnectionsFault):
     """A fault of links that lasts until it is healed."""
 
     ENDED_BY = "heal"

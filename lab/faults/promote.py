@@ -23,7 +23,7 @@ class Promote(Fault):
     EXAMPLE = "{node: B}"
     NEEDS = Capability.REPLICATION
     BREAKS = NOT_DURABLE  # replication is asynchronous, so an acknowledged write may be lost
-    SIGN = Sign("promotion")
+    SIGN = Sign("promotion", "becomes master")
 
     node: NodeName
     """The replica that becomes a master."""

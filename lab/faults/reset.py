@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from lab.faults.base import (
     AROUND_TIMEOUT_S,
-    Fault,
     Receipt,
     all_at_once,
     answers,
@@ -18,14 +17,14 @@ from lab.faults.base import (
     server_behind,
     together,
 )
-from lab.faults.links import LinkStep
+from lab.faults.links import ConnectionsFault
 from lab.scenario.fault_step import Drawing, Sign
 from lab.substrates.base import Capability, Cluster, Link
 
 RESET_TIMEOUT_S: Final = 2.0
 
 
-class Reset(LinkStep, Fault):
+class Reset(ConnectionsFault):
     """Break all open connections, once; what is in flight is lost, new ones can be made at once."""
 
     KEY = "reset"

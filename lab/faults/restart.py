@@ -64,6 +64,9 @@ class Restart(End):
         if not state.down & set(names):
             falls = choice(fault.KEY for fault in all_faults() if fault.ENDED_BY == self.KEY)
             yield ("nodes",), problem(f"{are(names)} not down", f"a {falls} before it")
+        if stalled := [name for name in names if name in state.stalled & state.down]:
+            seen = f"the disk of {', '.join(stalled)} stalls, and a server that starts waits for it"
+            yield ("nodes",), problem(seen, "a free_disk before it")
         state.down -= set(names)
 
     async def end(self, nemesis: Nemesis) -> tuple[str, bool]:

@@ -6,7 +6,9 @@ second: it syncs when something is unsynced and its wall clock shows a later sec
 So the first write after an idle time is synced at once, the next one in the same second waits for the
 second's end, and a clock that is set back stops syncing until it has caught up.
 
-The sync itself, which a real server does in a thread, takes no time here.
+The sync itself, which a real server does in a thread, takes no time here, unless the disk stalls. With
+``aof-always`` the server waits for a stalled disk as soon as it has written, and does nothing else; with
+``aof-everysec`` a thread waits for it, and more and more is unsynced.
 
 Source: Redis 7.0, ``flushAppendOnlyFile``.
 """
@@ -27,6 +29,8 @@ class AppendOnlyFile:
     def __init__(self, data: bytes, *, always: bool, second: int) -> None:
         self._data = bytearray(data)
         self.always = always
+        self.stalled = False
+        """Whether no sync ends."""
         self._synced = len(data)
         self._last_sync_second = second
         self._selected = False
@@ -52,13 +56,22 @@ class AppendOnlyFile:
             self._selected = True
             self._later.append([b"SELECT", b"0"])
         self._later += commands
-        if self.always:
+        if self.always and not self.stalled:
             self._later_synced = len(self._later)
 
     def round(self, second: int) -> None:
         """Sync if the policy says so, at the end of a round of the server's loop."""
-        if second > self._last_sync_second and not self.is_synced:
+        if second > self._last_sync_second and not (self.stalled or self.is_synced):
             self.sync(second)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the server waits for its disk, and does nothing else."""
+        return self.stalled and self.always and not self.is_synced
+
+    def holds(self, second: int) -> bool:
+        """Whether a sync was begun that does not end."""
+        return self.stalled and not self.is_synced and (self.always or second > self._last_sync_second)
 
     def sync(self, second: int) -> None:
         """Sync now."""

@@ -350,6 +350,8 @@ class RedisModel:
                 self.blocking.resumed.pop(0).go_on()
             if self.aof is not None:
                 self.aof.round(self.now_us // 1_000_000)
+                if self.aof.stalled and self.aof.blocks:
+                    return  # nothing is sent before it is synced
             if not self.outbox:
                 return
             outbox, self.outbox = self.outbox, {}
@@ -373,6 +375,20 @@ class RedisModel:
         self.settle()
 
     # Life and death.
+
+    def stall_disk(self, stalls: bool) -> None:
+        """Let the disk stall; or let it go on, with what had to wait for it."""
+        if self.aof is not None:
+            self.aof.stalled = stalls
+            if not stalls:
+                self.read_clock()
+                self.aof.sync(self.now_us // 1_000_000)
+                self.settle()
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether it waits for its disk, and does nothing else."""
+        return self.aof is not None and self.aof.blocks
 
     def disk(self) -> Disk:
         """Look at the append-only file; nothing is written without one."""

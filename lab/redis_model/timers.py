@@ -50,7 +50,7 @@ class Timers:
         due_ns = NEVER_NS
         if keys.earliest_ms is not None and not keys.is_replica:
             due_ns = (keys.earliest_ms + 1) * NS_PER_MS
-        if aof is not None and not aof.always and not aof.is_synced:
+        if aof is not None and not (aof.always or aof.stalled or aof.is_synced):
             due_ns = min(due_ns, aof.next_sync_ns)
         if blocking.anybody and (deadline_ms := blocking.earliest_ms()) is not None:
             due_ns = min(due_ns, deadline_ms * NS_PER_MS)

@@ -188,7 +188,7 @@ class Run:
                     (node.address for node in watched),
                     key,
                     recorder,
-                    self._properties.node_key.replace("{key}", key),
+                    self._node_key(key),
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
                 if self._imports is not None:  # an import holds up every other thread
@@ -308,6 +308,7 @@ class Run:
             client_logs=recorder.client_logs,
             code=None if is_own(lock) else Path.cwd(),
             client_image=place.client_image(lock) if is_driver(lock) else None,
+            lock_keys=tuple(self._node_key(key) for key in self._scenario.keys),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 
@@ -315,6 +316,10 @@ class Run:
         """The steps of the scenario, and those of the faults that were drawn for a workload."""
         drawn = (step for fault in self._drawn for step in fault.every_step())
         return (*self._scenario.every_step, *drawn)
+
+    def _node_key(self, key: str) -> str:
+        """The name of a key on the nodes."""
+        return self._properties.node_key.replace("{key}", key)
 
     def _needed(self, steps: Iterable[StepModel]) -> frozenset[Capability]:
         """The capabilities that the substrate must have."""

@@ -28,12 +28,10 @@ from lab.channel import Channel, NodeError
 from lab.run.executed_instead import LOADING, Executed
 from lab.run.monitor import Monitor
 from lab.run.recorder import Recorder
-from lab.substrates.asked import OWN_KEY
+from lab.substrates.asked import OF_ANOTHER_TYPE, OWN_KEY
 
 OBSERVE_TIMEOUT_S = 2.0
 """How long a node may take to answer an observation; a paused one never does."""
-OF_ANOTHER_TYPE = "WRONGTYPE"
-"""How the error begins that a node answers about a key that is no string."""
 RETRY_S = 0.005
 RETRY_MAX_S = 0.1
 """The longest pause between two tries to reach a node that stays away, while nobody waits for it."""

@@ -6,7 +6,8 @@ change to one entry does not change what is drawn for the others.
 Two faults never last on the same part at the same time (a link, the process or the clock of a client or a
 node; a node that is down includes its links), because the receipt of neither would prove anything. Nor is a
 client paused while packets to or from it are kept (`Drawing.keeps`). The later fault is put off until the
-earlier one is over; one that would then begin after the workload's end is dropped. A fault that is to come
+earlier one is over; one that would then begin after the workload's end, or too late to meet what it waits
+for (`Drawing.waits_ns`), is dropped. A fault that is to come
 `during` another is drawn with it, and left out if another fault occupies its parts all the time.
 """
 
@@ -105,7 +106,7 @@ def schedule(scenario: Scenario, seed: int) -> tuple[Drawn, ...]:
     placed = []
     for drawn in wanted:
         at_ns = max([drawn.at_ns, *(free_ns.get(part, 0) for part in drawn.parts)])
-        if at_ns >= duration_ns:
+        if at_ns >= duration_ns - drawn.plan.drawing.waits_ns:
             continue
         placed.append(replace(drawn, at_ns=at_ns))
         over_ns = at_ns + (drawn.lasts_ns or 0) + GAP_NS

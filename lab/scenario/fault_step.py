@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 from lab.scenario.step_base import StepModel
 
 Hits = Literal["links", "machine", "nodes", "client"]
-Effect = Literal["link", "clock", "pause", "down", "promotion"]
-"""On a link, on a clock, a process that is paused, one that is down, a replica that became a master."""
+Effect = Literal["link", "clock", "pause", "down", "promotion", "key"]
+"""On a link, a clock, a process that is paused, one that is down, a replica that became a master, a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Drawing:
     """Whether ``lasts`` may be absent: what it did is undone when the run is over."""
     stops: bool = False
     """Whether its target is paused or down until it is ended, which includes the target's links."""
+    waits_ns: int = 0
+    """How long it may wait for something that clients do: so long before a workload's end it is not drawn."""
     keeps: bool = False
     """Whether it keeps packets. A client that is paused meanwhile gives its connection up when it resumes,
     and a proxy may freeze when it delivers to a closed connection (Shopify/toxiproxy issue 558)."""
@@ -34,7 +36,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """The effect of a fault, by which a picture chooses its mark; for a link, the text beside it."""
+    """The effect of a fault, by which a picture chooses its mark; the text beside it, if it has one."""
 
     effect: Effect
     words: str = ""

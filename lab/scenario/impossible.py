@@ -67,6 +67,8 @@ class StepState:
     down: set[str] = field(default_factory=set)
     """Nodes that are down without a restart that has begun."""
     promoted: set[str] = field(default_factory=set)
+    stalled: set[str] = field(default_factory=set)
+    """Nodes whose disk stalls."""
 
     def unless_killed(self, client: str | None, loc: Loc) -> Iterator[Found]:
         """Refuse a client that was killed."""

@@ -17,6 +17,9 @@ CLOCK_VARIABLE = "LOCK_LAB_CLOCK"
 SYNC_VARIABLE = "LOCK_LAB_SYNC_DIR"
 """Names the directory into which the sync shim records; it must exist."""
 
+STALL_VARIABLE = "LOCK_LAB_STALL"
+"""Names the file by which the sync shim lets a disk stall; it must exist."""
+
 MAX_OFFSET_NS = 50 * 365 * 86_400 * 10**9
 """Bound of an offset, fifty years: together with real time and drift it stays within 64 bits."""
 
@@ -25,6 +28,8 @@ MAX_RATE_PPB = 10**9
 
 _RECORD = struct.Struct("=Qqqq")  # seq, offset_ns, rate_ppb, anchor_ns, as in clock.c
 _SEQ = struct.Struct("=Q")
+_STALL = struct.Struct("=qq")  # stalls, waiting, as in sync.c
+_WORD = struct.Struct("=q")
 _READ_ATTEMPTS = 1000
 
 
@@ -108,6 +113,36 @@ class ClockFile:
         finally:
             os.close(descriptor)
         raise ValueError(f"{self.path} was left half written")
+
+
+class StallFile:
+    """Whether the disk of the processes started with it stalls, and how many of their syncs wait for it.
+
+    Written in place, as a ``ClockFile``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def reset(self) -> None:
+        """Let the disk work, with no sync waiting; makes the file. Raises OSError."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(descriptor, _STALL.pack(0, 0), 0)
+        finally:
+            os.close(descriptor)
+
+    def set(self, stalls: bool) -> None:
+        """Let the disk stall, or go on. Raises OSError."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, _WORD.pack(stalls), 0)
+        finally:
+            os.close(descriptor)
+
+    def waiting(self) -> int:
+        """How many syncs wait for the disk now. Raises OSError."""
+        return int(_STALL.unpack(self.path.read_bytes())[1])
 
 
 def preload(*shims: Path) -> str:

@@ -7,11 +7,15 @@ import time
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.servers import Server, server_of
-from lab.substrates.base import Life, Probe, Role
+from lab.substrates.base import Life, Probe, Role, Stored
 from lab.substrates.probe import echo
 
 OWN_KEY = "lock-lab:touched"
 """What the lab itself writes on a node, to move its append-only file on."""
+MISSING = -2
+"""What PTTL answers about a key that is not there."""
+OF_ANOTHER_TYPE = "WRONGTYPE"
+"""How the error begins that a node answers about a key that is no string."""
 
 
 class AskedNode:
@@ -61,6 +65,28 @@ class AskedNode:
     async def touch(self) -> None:
         """SET a key that no lock uses."""
         await self.ask("SET", OWN_KEY, time.monotonic_ns())
+
+    async def stored(self, key: str) -> Stored | None:
+        """PTTL and GET, as the observer looks; of a value that is no string only that it is there."""
+        left_ms = await self.ask("PTTL", key)
+        if not isinstance(left_ms, int) or left_ms == MISSING:
+            return None
+        try:
+            value = await self.ask("GET", key)
+        except UnknownOutcome as error:
+            if OF_ANOTHER_TYPE not in error.seen:
+                raise
+            value = OF_ANOTHER_TYPE.encode()
+        if not isinstance(value, bytes):  # it has expired meanwhile
+            return None
+        return Stored(value.decode(errors="replace"), None if left_ms < 0 else left_ms)
+
+    async def remove(self, key: str | None) -> int:
+        """UNLINK, or DBSIZE and FLUSHDB."""
+        removed = await self.ask("DBSIZE") if key is None else await self.ask("UNLINK", key)
+        if key is None:
+            await self.ask("FLUSHDB")
+        return removed if isinstance(removed, int) else 0
 
     async def ripple(self) -> None:
         """PUBLISH goes to the replicas as well."""

@@ -19,10 +19,13 @@ from lab.redis_model.persistence import Disk
 from lab.servers import Server
 
 if TYPE_CHECKING:
+    from lab.substrates.answering import Answering
     from lab.substrates.plan import ClusterPlan
 
 Direction = Literal["both", "requests", "replies"]
 Stream = Literal["requests", "replies"]
+ConnectionKind = Literal["commands", "subscription"]
+"""A connection on which a client has subscribed to channels, or any other."""
 Service = Literal["redis", "etcd", "zookeeper", "postgres"]
 """What kind of servers the nodes are. The store is a Redis, whatever they are."""
 
@@ -52,6 +55,10 @@ class Capability(StrEnum):
     WATCH_KEYS = "watch the lock's key on the nodes"
     OTHER_SERVICES = "run nodes that are no Redis"
     CUT_PEERS = "cut the servers of one service off from each other"
+    ONE_CONNECTION = "act on the subscriptions of a link, or on its other connections"
+    ANSWER_ERRORS = "let nodes answer commands with errors"
+    REMOVE_KEYS = "remove keys from nodes"
+    STALL_DISKS = "let the disk of a node stall"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
 
 
@@ -69,6 +76,17 @@ class ClockReading:
 
     offset_ns: int
     uncertainty_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a node keeps under a key: its value as text, or its type, and how many milliseconds it has left.
+
+    The time is None for a key that never expires.
+    """
+
+    value: str
+    left_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +123,15 @@ class Link(Protocol):
     client: str
     target: str
     address: Address
+
+    @property
+    def answering(self) -> Answering | None:
+        """What answers commands with errors in the place of the node, if a schedule asks for it."""
+        ...
+
+    def only(self, kind: ConnectionKind) -> Link:
+        """The same link, of which acts and probes concern the connections of one kind; ``heal`` all."""
+        ...
 
     async def cut(self, direction: Direction, *, refused: bool) -> None:
         """Let nothing pass any more: a black hole, or (``refused``) connections that are refused."""
@@ -271,6 +298,22 @@ class Node(Machine, Protocol):
         """Look at its append-only file."""
         ...
 
+    async def stored(self, key: str) -> Stored | None:
+        """Ask the node what it keeps under a key; None: nothing."""
+        ...
+
+    async def remove(self, key: str | None) -> int:
+        """Remove a key, or with None every key, past all links; return how many keys there were."""
+        ...
+
+    async def stall_disk(self, stalls: bool) -> None:
+        """Let no sync to its disk end from now on, or let all of them end."""
+        ...
+
+    async def held_syncs(self) -> int:
+        """Return how many syncs to disk it waits for, because its disk stalls."""
+        ...
+
     async def ripple(self) -> None:
         """Send something to its replicas that changes no key."""
         ...
@@ -325,6 +368,11 @@ class Cluster(Protocol):
     @property
     def replicas(self) -> Mapping[str, str]:
         """Which nodes replicate which masters (replica → master)."""
+        ...
+
+    @property
+    def lock_keys(self) -> Sequence[str]:
+        """The keys on the nodes that the lock uses."""
         ...
 
     @property

@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from lab.errors import UnknownOutcome
 from lab.servers import Server
+from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Client, Link, Node
+from lab.substrates.base import Capability, Client, Link, Node
 from lab.substrates.plan import ClusterPlan
 
 READY_TIMEOUT_S = 15.0
@@ -42,6 +43,17 @@ class Parts(Generic[N, S, C, L]):
     def replicas(self) -> Mapping[str, str]:
         """Which nodes replicate which masters."""
         return self._plan.replicas
+
+    def _answering(self, near: str, target: str) -> Answering | None:
+        """What reads the commands on the link of a client to a node, if a schedule asks for that."""
+        asked_for = {Capability.ANSWER_ERRORS, Capability.ONE_CONNECTION} & self._plan.needs
+        between = near in self._plan.clients and target in self._plan.nodes
+        return Answering() if asked_for and between else None
+
+    @property
+    def lock_keys(self) -> tuple[str, ...]:
+        """The keys on the nodes that the lock uses."""
+        return self._plan.lock_keys
 
     def versions(self) -> dict[str, str]:
         """Return the versions of what runs besides the nodes."""

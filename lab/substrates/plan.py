@@ -20,7 +20,8 @@ class ClusterPlan:
     substrate that shuts its clients in must let them see these; ``client_image`` is the container image that
     its clients run in, if the lock has one of its own. ``service`` is what kind of servers the nodes are;
     Redis nodes know nothing of each other, those of another kind make one service. ``server`` is the product
-    and version that simulated nodes show, ``redis@8.4``; the newest if it is empty.
+    and version that simulated nodes show, ``redis@8.4``; the newest if it is empty. ``lock_keys`` are the
+    names that the lock's keys have on the nodes.
     """
 
     nodes: tuple[str, ...]
@@ -34,3 +35,4 @@ class ClusterPlan:
     client_image: str | None = None
     service: Service = "redis"
     server: str = ""
+    lock_keys: tuple[str, ...] = ()

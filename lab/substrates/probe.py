@@ -17,6 +17,8 @@ from lab.errors import UnknownOutcome
 from lab.substrates.base import Probe, Service
 
 WITNESS_TIMEOUT_S: Final = 2.0
+CHANNEL: Final = b"lock-lab:probe"
+"""The channel of probes that subscribe."""
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
 
 
@@ -42,17 +44,58 @@ async def _probe(address: Address, timeout_s: float, payload_bytes: int = 0, *, 
     return Probe(reached, time.monotonic_ns() - start_ns)
 
 
-async def echo(address: Address, timeout_s: float, payload_bytes: int = 5) -> Probe:
-    """Connect, ECHO, wait at most ``timeout_s`` seconds; failing to connect is an answer too."""
+async def echo(
+    address: Address, timeout_s: float, payload_bytes: int = 5, *, subscribes: bool = False
+) -> Probe:
+    """Connect, ECHO, wait at most ``timeout_s`` seconds; failing to connect is an answer too.
+
+    ``subscribes``: on a connection that has subscribed to a channel before.
+    """
     payload = b"x" * payload_bytes
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        if subscribes:
+            await _subscribe(reader, writer, timeout_s / 2)
         writer.write(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (payload_bytes, payload))
         if not (await reader.readuntil(b"\r\n")).startswith(b"$"):  # an error: it is loading
             return False
         return await reader.readexactly(payload_bytes) == payload
 
     return await _probe(address, timeout_s, talk=talk)
+
+
+async def _subscribe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience_s: float) -> None:
+    """Subscribe to a channel; with the newer protocol other commands are executed afterwards as well.
+
+    Without a confirmation it goes on after ``patience_s`` seconds: it may be held back, or lost.
+    """
+    words = (b"HELLO", b"3", b"SUBSCRIBE", CHANNEL)
+    writer.write(b"*2\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % _sized(*words[:2]))
+    writer.write(b"*2\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % _sized(*words[2:]))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            await reader.readuntil(CHANNEL + b"\r\n:1\r\n")
+
+
+def _sized(first: bytes, second: bytes) -> tuple[int, bytes, int, bytes]:
+    return len(first), first, len(second), second
+
+
+async def error_reply(address: Address, command: str, timeout_s: float) -> str | None:
+    """Send a command without arguments; return the error that answers it, "" for another answer.
+
+    None: no answer came in ``timeout_s`` seconds.
+    """
+    with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            try:
+                writer.write(b"*1\r\n$%d\r\n%b\r\n" % (len(command), command.encode()))
+                line = (await reader.readuntil(b"\r\n")).decode(errors="replace")
+                return line[1:].strip() if line.startswith("-") else ""
+            finally:
+                writer.close()
+    return None
 
 
 def question(words: bytes, answered: Callable[[bytes], bool]) -> Ping:
@@ -100,8 +143,10 @@ class OpenConnection:
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def make(cls, address: Address, ends: str) -> OpenConnection:
+    async def make(cls, address: Address, ends: str, *, subscribes: bool = False) -> OpenConnection:
         """Connect, and send an ECHO; without an answer it is as good. ``ends`` says from where to where.
+
+        ``subscribes``: on a connection that has subscribed to a channel before.
 
         Raises:
             UnknownOutcome: no connection could be made.
@@ -112,9 +157,11 @@ class OpenConnection:
                 reader, writer = await asyncio.open_connection(address.host, address.port)
         except OSError as error:
             raise UnknownOutcome(f"no connection from {ends} could be made: {error}") from error
-        writer.write(b"ECHO probe\r\n")
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(timeout_s):
+                if subscribes:
+                    await _subscribe(reader, writer, timeout_s / 2)
+                writer.write(b"ECHO probe\r\n")
                 await reader.readexactly(len(b"$5\r\nprobe\r\n"))
         return cls(reader, writer)
 

@@ -13,6 +13,10 @@ _BEYOND: Mapping[Capability, str] = {
     Capability.REPLICATION: "its servers copy to each other by themselves, or not at all",
     Capability.WATCH_KEYS: "it has no MONITOR: nobody outside sees what its servers do with a key",
     Capability.RESET_LINKS: "it closes idle connections by itself, so the end of one would be no receipt",
+    Capability.ANSWER_ERRORS: "its protocol has other commands and errors",
+    Capability.ONE_CONNECTION: "its clients subscribe to nothing by a command that could be seen",
+    Capability.REMOVE_KEYS: "it keeps leases and sessions, and no key that could be removed alone",
+    Capability.STALL_DISKS: "what it has synced to disk is not recorded",
     Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
 }
 

@@ -20,7 +20,8 @@ from toxiproxy.proxy import Proxy
 
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
-from lab.substrates.base import Direction, Probe, Stream
+from lab.substrates.answering import Answering
+from lab.substrates.base import ConnectionKind, Direction, Probe, Stream
 from lab.substrates.probe import OpenConnection, Ping, echo
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ _api_lock = threading.Lock()
 class LinkPlan:
     """A way to be made: from whom to whom, what lies behind it and how that is asked.
 
-    ``port`` tells several ways from one to the other apart.
+    ``port`` tells several ways from one to the other apart. ``answering`` is what answers commands with
+    errors behind the proxy.
     """
 
     client: str
@@ -53,6 +55,7 @@ class LinkPlan:
     behind: Address
     ping: Ping = echo
     port: int | None = None
+    answering: Answering | None = None
 
     @property
     def name(self) -> str:
@@ -130,7 +133,9 @@ class ToxiproxyServer:
         links = []
         for plan, proxy in zip(plans, made, strict=True):
             address = Address(plan.target, self.host, int(proxy.listen.rpartition(":")[2]))
-            links.append(ToxiproxyLink(self, proxy, plan.client, plan.target, address, plan.ping))
+            link = ToxiproxyLink(self, proxy, plan.client, plan.target, address, plan.ping)
+            link.answering = plan.answering
+            links.append(link)
         return links
 
 
@@ -147,10 +152,15 @@ class ToxiproxyLink:
         ping: Ping = echo,
     ) -> None:
         self.client, self.target, self.address = client, target, address
+        self.answering: Answering | None = None
         self._ping = ping
         self._server = server
         self._proxy = proxy
         self._toxics: dict[str, tuple[str, dict[str, int]]] = {}
+
+    def only(self, kind: ConnectionKind) -> ToxiproxyLink:
+        """Never asked: toxics are per proxy, and all connections of a link pass through one."""
+        raise UnknownOutcome(f"Toxiproxy does not tell the {kind} of {self.client} apart")
 
     async def cut(self, direction: Direction, *, refused: bool) -> None:
         """A ``timeout`` toxic of 0 swallows what passes; ``refused`` closes the proxy's port instead."""
@@ -193,6 +203,8 @@ class ToxiproxyLink:
             proxy = api.get_proxy(self._proxy.name)
             toxics = proxy.toxics().values()
             acting = [toxic.name for toxic in toxics if toxic.attributes != NEUTRAL.get(toxic.type)]
+            if self.answering is not None and self.answering.error is not None:
+                acting.append(f"answers {self.answering.error}")
             return sorted(acting) + ([] if proxy.enabled else ["refused"])
 
         return await self._server.call(look)
@@ -211,6 +223,8 @@ class ToxiproxyLink:
         as Toxiproxy answers requests side by side. The ``timeout`` toxic of a cut is removed, which also
         ends its connections: bytes were lost on them.
         """
+        if self.answering is not None:
+            self.answering.end()
         names = sorted(self._toxics)
         holding = [name for name in names if name.startswith("hold")]
 

@@ -30,6 +30,8 @@ FIRST = (
     "restart-no-persistence",
     "failover-race",
     "delayed-write",
+    "oom-while-held",
+    "disk-stall-always",
 )
 """Scenarios that are also part of ``make test``: one for each way in which a fault reaches a real process."""
 
@@ -90,3 +92,30 @@ def test_operations_end_as_with_the_model_of_redis(
 ) -> None:
     model = run(RunRequest(name, seed=1, substrate="sim", out=tmp_path))
     assert operations(run_once(name)) == operations(model) != {}
+
+
+SOME_CONNECTIONS = """
+title: t
+source: s
+why: w
+clients: [alice]
+cluster: {nodes: 1}
+lock: {name: single, ttl: 5s, options: {retry_count: 1}}
+steps:
+  - cut: {client: alice, nodes: [A], connection: subscription}
+  - do: alice works
+  - heal: all
+  - hold: {client: alice, nodes: [A], connection: subscription}
+  - heal: all
+  - reset: {client: alice, nodes: [A], connection: subscription}
+  - cut: {client: alice, nodes: [A], connection: commands}
+  - do: alice acquires
+expect: {mutual_exclusion: ok, operations: {alice works: ok, alice acquires: unknown}}
+"""
+
+
+def test_some_connections_of_a_link_are_hit(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SOME_CONNECTIONS)
+    result = run_virtually(str(scenario), tmp_path)
+    assert (result.comparison.mismatches, result.comparison.unknown) == ((), ())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.substrates.base import Direction
+from lab.substrates.base import ConnectionKind, Direction
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.node import PORT
 from lab.substrates.sim.simulate import simulate
@@ -38,6 +38,87 @@ def test_a_link_that_lets_nothing_through_in_one_direction(fault: str, direction
         assert await link.troubles() == []
 
     simulate(work, 1)
+
+
+KINDS: tuple[ConnectionKind, ConnectionKind] = ("commands", "subscription")
+
+
+@pytest.mark.parametrize("direction", ["requests", "replies", "both"])
+@pytest.mark.parametrize("fault", BREAKS)
+@pytest.mark.parametrize("hit", KINDS)
+def test_one_kind_of_connections_of_a_link_is_hit_and_the_other_is_not(
+    hit: ConnectionKind, fault: str, direction: Direction
+) -> None:
+    async def work() -> None:
+        node, link = await linked_node(reads=True)
+        (other,) = set(KINDS) - {hit}
+        assert (await link.only(hit).probe(0.5)).reached
+        await BREAKS[fault](link.only(hit), direction)
+        before = await node.echoes()
+        assert not (await link.only(hit).probe(0.5)).reached
+        assert await node.echoes() - before == (direction == "replies")
+        if (hit, direction) not in (("commands", "requests"), ("commands", "both")):  # SUBSCRIBE is one
+            assert (await link.only(other).probe(0.5)).reached
+        assert await link.only(hit).troubles() == await link.troubles() != []
+        assert await link.only(other).troubles() == []
+        await link.heal()
+        assert (await link.only(hit).probe(0.5)).reached
+        assert await link.troubles() == []
+
+    simulate(work, 1)
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+@pytest.mark.parametrize("hit", KINDS)
+def test_a_reset_and_the_healing_of_a_cut_end_connections_of_their_kind(
+    hit: ConnectionKind, cuts: bool
+) -> None:
+    async def work() -> dict[ConnectionKind, str]:
+        _, link = await linked_node(reads=True)
+        witnesses = {kind: await link.only(kind).witness() for kind in KINDS}
+        if cuts:
+            await link.only(hit).cut("both", refused=False)
+            await link.heal()
+        else:
+            await link.only(hit).reset()
+        return {kind: await witness.fate(0.5) for kind, witness in witnesses.items()}
+
+    (other,) = set(KINDS) - {hit}
+    assert simulate(work, 1) == {hit: "closed" if cuts else "reset", other: "open"}
+
+
+@pytest.mark.parametrize("direction", ["requests", "replies", "both"])
+def test_messages_come_while_commands_are_cut(direction: Direction) -> None:
+    async def work() -> bytes:
+        node, link = await linked_node(reads=True)
+        reader, writer = await asyncio.open_connection("alice-A", PORT)
+        writer.write(b"SUBSCRIBE c\r\n")
+        await reader.readuntil(b":1\r\n")
+        await link.only("commands").cut(direction, refused=False)
+        await node.ask("PUBLISH", "c", "free")
+        return await reader.readuntil(b"free\r\n")
+
+    assert simulate(work, 1).startswith(b"*3\r\n$7\r\nmessage")
+
+
+def test_messages_wait_while_commands_are_answered() -> None:
+    async def work() -> tuple[int, bytes]:
+        node, link = await linked_node(reads=True)
+        reader, writer = await asyncio.open_connection("alice-A", PORT)
+        writer.write(b"SUBSCRIBE c\r\n")
+        await reader.readuntil(b":1\r\n")
+        await link.only("subscription").hold("replies")
+        heard = await node.ask("PUBLISH", "c", "free")
+        assert (await link.only("commands").probe(0.5)).reached
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.readline(), 1)
+        await link.heal()
+        assert isinstance(heard, int)
+        return heard, await reader.readuntil(b"free\r\n")
+
+    heard, message = simulate(work, 1)
+    assert heard == 1
+    assert message.startswith(b"*3\r\n$7\r\nmessage")
 
 
 def test_what_was_held_arrives_and_what_was_cut_does_not() -> None:

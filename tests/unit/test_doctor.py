@@ -97,7 +97,7 @@ def test_without_shims_only_their_faults_are_lacking(have: Have) -> None:
     lacking = {fault.name: fault.lacks for fault in diagnosis.faults if not fault.available}
     assert lacking == {
         **dict.fromkeys(("jump", "drift", "strobe"), ("clock-shim", "LD_PRELOAD")),
-        "power_cut": ("LD_PRELOAD",),
+        **dict.fromkeys(("power_cut", "stall_disk"), ("LD_PRELOAD",)),
     }
     assert diagnosis.command == "lab setup"
 

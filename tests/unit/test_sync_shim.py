@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.shims import CLOCK_VARIABLE, SYNC_VARIABLE, ClockFile, preload, synced_bytes
+from lab.shims import (
+    CLOCK_VARIABLE,
+    STALL_VARIABLE,
+    SYNC_VARIABLE,
+    ClockFile,
+    StallFile,
+    preload,
+    synced_bytes,
+)
 from tests.unit.shim_support import built_shims, redis_under
 
 
@@ -100,3 +108,44 @@ def test_both_shims_together_on_redis(shims: dict[str, Path], tmp_path: Path) ->
         assert client.time()[0] > time.time() + 3000
         (log,) = [*tmp_path.glob("appendonly.aof"), *tmp_path.glob("appendonlydir/*.incr.aof")]
         assert synced_bytes(tmp_path, log) == log.stat().st_size
+
+
+def test_a_sync_waits_while_the_disk_stalls_and_covers_what_was_written_meanwhile(
+    shims: dict[str, Path], tmp_path: Path
+) -> None:
+    script = """
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+os.write(file, b"x" * 100)
+syncs = threading.Thread(target=os.fsync, args=(file,))
+syncs.start()
+sys.stdin.read(1)
+os.write(file, b"y" * 50)
+print("written", syncs.is_alive(), flush=True)
+syncs.join()
+print("synced", flush=True)
+"""
+    (records := tmp_path / "synced").mkdir()
+    file, stall = tmp_path / "file", StallFile(tmp_path / "stall")
+    stall.reset()
+    stall.set(True)
+    loaded = {
+        "LD_PRELOAD": preload(shims["sync-shim"]),
+        SYNC_VARIABLE: str(records),
+        STALL_VARIABLE: str(stall.path),
+    }
+    command = [sys.executable, "-ISc", script, str(file)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=os.environ | loaded, stdin=pipe, stdout=pipe, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        while not stall.waiting():
+            assert child.poll() is None
+            time.sleep(0.002)
+        child.stdin.write("w")
+        child.stdin.flush()
+        assert child.stdout.readline() == "written True\n"
+        assert (stall.waiting(), synced_bytes(records, file)) == (1, 0)
+        stall.set(False)
+        assert child.stdout.readline() == "synced\n"
+    assert (stall.waiting(), synced_bytes(records, file)) == (0, 150)

@@ -114,9 +114,9 @@ def _sort_in(
             for name in hit_nodes:
                 down = Down(span, clean(injection.f.replace("_", " "), 16), number)
                 marks.downs.setdefault(name, []).append(down)
-        case "promotion":
+        case "promotion" | "key":
             for name in hit_nodes:
-                marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number))
+                marks.promotions.setdefault(name, []).append(Promotion(span.start_ns, number, sign.words))
         case "link":
             for end in ends:
                 for peer in hit_clients or [name for name in nodes if name in named - {end}] or ["all"]:

@@ -136,7 +136,7 @@ def _draw_life(sheet: Sheet, life: KeyLife, y: float) -> None:
 
 
 def _draw_promotion(sheet: Sheet, promotion: Promotion, y: float) -> None:
-    """A triangle that points up: from here on the replica is a master."""
+    """A triangle that points up: from here on the replica is a master, or a key is gone."""
     x, middle = sheet.axis.x(promotion.at_ns), y + sheet.node_pt / 2
     sheet.pen.polygon(
         [(x - 4, middle + 4), (x, middle - 4.5), (x + 4, middle + 4)],
@@ -144,7 +144,7 @@ def _draw_promotion(sheet: Sheet, promotion: Promotion, y: float) -> None:
     )
     color = sheet.ink(promotion.fault)
     sheet.occupied.take(x - 4, y, 8, sheet.node_pt)
-    words = f"{circled(promotion.fault)} becomes master"
+    words = f"{circled(promotion.fault)} {promotion.words}"
     wish = x + 7 + text_width(words, style.SMALL_PT, bold=True) / 2
     if sheet.label(wish, middle, words, style.SMALL_PT, color, bold=True, reach=3) is None:
         far, from_ = 2 * x - wish, (x, x, middle)

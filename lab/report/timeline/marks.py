@@ -197,8 +197,8 @@ def _node(node: NodeLane, faults: Sequence[Fault], tones: dict[str, int]) -> Ite
         tip = (f"{loss.words} took the holder’s key away", f"at {duration(loss.at_ns)}")
         yield Mark(lane, "loss", loss.at_ns, loss.at_ns, tip, loss.words, cause=True)
     for promotion in node.promotions:
-        tip = (f"node {node.name} was made the master", f"at {duration(promotion.at_ns)}")
-        label = f"{circled(promotion.fault)} becomes master"
+        tip = (f"node {node.name}: {promotion.words}", f"at {duration(promotion.at_ns)}")
+        label = f"{circled(promotion.fault)} {promotion.words}"
         yield Mark(lane, "promotion", promotion.at_ns, promotion.at_ns, tip, label, fault=promotion.fault)
 
 

@@ -129,10 +129,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A replica was made a master."""
+    """A node changed at once: a replica was made a master, or a key was removed."""
 
     at_ns: int
     fault: int
+    words: str
 
 
 @dataclass(frozen=True, slots=True)

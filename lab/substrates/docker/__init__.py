@@ -13,7 +13,13 @@ BUILD_SERVICES = "lab images build --consensus"
 class _Docker:
     name = "docker"
     what = "containers of the engine on this machine"
-    capabilities = frozenset(Capability) - {Capability.CUT_PEERS}
+    # What answers with errors runs in the lab's process, which containers can't reach.
+    capabilities = frozenset(Capability) - {
+        Capability.CUT_PEERS,
+        Capability.ONE_CONNECTION,
+        Capability.ANSWER_ERRORS,
+        Capability.STALL_DISKS,
+    }
 
     def missing_reason(self) -> str | None:
         from lab.substrates.docker.engine import no_engine_reason

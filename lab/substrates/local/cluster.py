@@ -12,7 +12,7 @@ from lab import tools
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
-from lab.substrates.base import STORE, Capability
+from lab.substrates.base import STORE
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
@@ -21,6 +21,7 @@ from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.local.services import ServiceNode
 from lab.substrates.plan import ClusterPlan
 from lab.substrates.real.cluster import RealCluster
+from lab.substrates.real.disk import SYNCS
 from lab.substrates.real.ports import free_ports, planned_ports
 from lab.substrates.run_files import RunFile
 from lab.substrates.toxiproxy import ToxiproxyServer
@@ -51,7 +52,7 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
         self._redis_server = tools.require("redis-server")
         toxiproxy_server = tools.require("toxiproxy-server")
         self._clock_shim = tools.require("clock-shim")
-        if Capability.POWER_CUTS in self._plan.needs:
+        if SYNCS & self._plan.needs:
             self._sync_shim = tools.require("sync-shim")
         for name in self._plan.clients:
             clock = LocalClock(self._clock_shim, self._scratch / f"{name}.clock")
@@ -80,6 +81,7 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
         for client in self.clients.values():
             client.close()
         await self._nursery.stop_all()
+        await self._close_relays()
         if self._run_file is not None:
             self._run_file.close()
 

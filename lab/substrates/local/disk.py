@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.shims import SYNC_VARIABLE, preload
+from lab.shims import STALL_VARIABLE, SYNC_VARIABLE, preload
 from lab.substrates.real.disk import NodeDisk
 
 
@@ -21,4 +21,9 @@ class LocalDisk(NodeDisk):
             return preloaded
         before = preloaded.get("LD_PRELOAD")
         both = f"{self._shim}:{before}" if before else preload(self._shim)
-        return {**preloaded, "LD_PRELOAD": both, SYNC_VARIABLE: str(self.records)}
+        return {
+            **preloaded,
+            "LD_PRELOAD": both,
+            SYNC_VARIABLE: str(self.records),
+            STALL_VARIABLE: str(self.stall.path),
+        }

@@ -47,6 +47,7 @@ class LocalNode(RedisNode[Child]):
 
     async def start(self) -> None:
         """Start the process; ready when it answers with the process id that we started, and has loaded."""
+        self._disk.begin_life()
         master = self._replicates
         more = ("--replicaof", master.host, str(master.port)) if master is not None else ()
         child = self.child = await self._launch(*more)

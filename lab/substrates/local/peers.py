@@ -10,7 +10,7 @@ from typing import Final
 
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
-from lab.substrates.base import Direction, Link, Probe, Service, Witness
+from lab.substrates.base import ConnectionKind, Direction, Link, Probe, Service, Witness
 from lab.substrates.local.services import HOST, Member
 from lab.substrates.probe import PINGS, Ping, closes
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyLink, ToxiproxyServer
@@ -53,9 +53,14 @@ class PeerLink:
         self, client: str, target: str, parts: Sequence[ToxiproxyLink], ways: Sequence[PeerWay]
     ) -> None:
         self.client, self.target = client, target
+        self.answering = None
         self._parts = parts
         self.ways = ways
         self.address = ways[0].link.address
+
+    def only(self, kind: ConnectionKind) -> Link:
+        """Never asked: servers subscribe to nothing."""
+        raise UnknownOutcome(f"there are no {kind} between servers")
 
     async def cut(self, direction: Direction, *, refused: bool) -> None:
         """Cut every way, in both directions."""

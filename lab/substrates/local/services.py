@@ -20,7 +20,7 @@ from typing import Final
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
 from lab.redis_model.persistence import Disk
-from lab.substrates.base import ClockReading, Life, Probe, Role, Service
+from lab.substrates.base import ClockReading, Life, Probe, Role, Service, Stored
 from lab.substrates.local.leaders import ALONE, ROLES
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.probe import PINGS
@@ -298,6 +298,22 @@ class ServiceNode(RealMachine[Child]):
         raise self._only_redis()
 
     async def disk(self) -> Disk:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def stored(self, key: str) -> Stored | None:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def remove(self, key: str | None) -> int:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def stall_disk(self, stalls: bool) -> None:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def held_syncs(self) -> int:
         """Never asked."""
         raise self._only_redis()
 

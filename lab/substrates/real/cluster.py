@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TypeVar
 
+from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.substrates.base import Link, Node
 from lab.substrates.parts import READY_TIMEOUT_S, Parts
-from lab.substrates.probe import PINGS, echo
+from lab.substrates.plan import ClusterPlan
+from lab.substrates.probe import PINGS, Ping, echo
 from lab.substrates.real.client import ProcessClient
 from lab.substrates.real.machine import Body
 from lab.substrates.real.node import RedisNode
+from lab.substrates.real.relay import Relay
 from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
 
 N = TypeVar("N", bound=Node)
@@ -22,12 +25,16 @@ C = TypeVar("C", bound=ProcessClient)  # type: ignore[type-arg]
 class RealCluster(Parts[N, S, C, Link]):
     """Nodes, a store and clients, and a link between each client and each server."""
 
+    def __init__(self, plan: ClusterPlan) -> None:
+        super().__init__(plan)
+        self._relays: list[Relay] = []
+
     async def _connect_all(self, proxy: ToxiproxyServer) -> None:
         """Make every link, let replicas find their masters, and prove every link healthy."""
         pings = dict.fromkeys(self.nodes, PINGS[self._plan.service])
         made = await proxy.create_links(
             [
-                LinkPlan(client, target.name, target.address, pings.get(target.name, echo))
+                await self._link_plan(client, target.address, pings.get(target.name, echo))
                 for client in self.clients
                 for target in (*self.nodes.values(), self.store_node)
             ]
@@ -40,6 +47,19 @@ class RealCluster(Parts[N, S, C, Link]):
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await self._prove_healthy()
         await self._learn_server()
+
+    async def _link_plan(self, client: str, behind: Address, ping: Ping) -> LinkPlan:
+        """The link of a client to a server, over a relay if the server may have to answer with errors."""
+        answering = self._answering(client, behind.name)
+        if answering is not None:
+            relay = Relay(behind, answering)
+            self._relays.append(relay)
+            behind = await relay.open()
+        return LinkPlan(client, behind.name, behind, ping, answering=answering)
+
+    async def _close_relays(self) -> None:
+        for relay in self._relays:
+            await relay.close()
 
     async def _replicate(self, replica: str, master: str) -> None:
         """Let a node replicate another through their link, and wait until it has all of it."""

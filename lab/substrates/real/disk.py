@@ -10,10 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Disk
-from lab.shims import synced_bytes
+from lab.shims import StallFile, synced_bytes
+from lab.substrates.base import Capability
+
+SYNCS: Final = frozenset((Capability.POWER_CUTS, Capability.STALL_DISKS))
+"""What nodes need the sync shim for."""
 
 
 class NodeDisk:
@@ -23,13 +28,21 @@ class NodeDisk:
         self.directory = directory
         self.recorded = recorded
         directory.mkdir()
+        # Beside it, since a server that is copied for each run shares its directory with the next one.
+        self.stall = StallFile(directory.with_name(f"{directory.name}.stall"))
         if recorded:
             self.records.mkdir()
+            self.stall.reset()
 
     @property
     def records(self) -> Path:
         """Where the sync shim notes what was synced."""
         return self.directory / "synced"
+
+    def begin_life(self) -> None:
+        """Reset the stall before a server starts: calls of one that was killed wait no more."""
+        if self.recorded:
+            self.stall.reset()
 
     def state(self) -> Disk:
         """How much is written, how much of it synced, and the rest. Raises ``UnknownOutcome``."""
@@ -70,6 +83,14 @@ class OnDisk:
     async def disk(self) -> Disk:
         """Its append-only file and what the sync shim has noted of it."""
         return self._disk.state()
+
+    async def stall_disk(self, stalls: bool) -> None:
+        """Let the sync shim hold every sync, or let go of them."""
+        self._disk.stall.set(stalls)
+
+    async def held_syncs(self) -> int:
+        """How many syncs the sync shim holds."""
+        return self._disk.stall.waiting()
 
     async def lose_unsynced(self) -> Disk:
         """Cut the file back to what was synced."""

@@ -67,7 +67,10 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
         for near, target in pairs:
             host = f"{near}-{target.name}"
             address = Address(target.name, host, PORT)
-            self._links[near, target.name] = SimLink(target.reached_over(host), near, target.name, address)
+            way = target.reached_over(host)
+            if (answering := self._answering(near, target.name)) is not None:
+                way.read(self._network.world, answering)
+            self._links[near, target.name] = SimLink(way, near, target.name, address)
         await self._replicate_by_links(self.nodes)
         await self._prove_healthy()
         await self._learn_server()

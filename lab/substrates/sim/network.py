@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lab.substrates.base import Stream
+from lab.substrates.answering import Answering, Conversation
+from lab.substrates.base import ConnectionKind, Stream
 from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.host import forbidden
 from lab.substrates.sim.transport import SimTransport
@@ -29,6 +30,7 @@ SPREAD_NS: Final = 250_000
 CONNECT_NS: Final = 100_000
 """How long it takes until a connection is accepted, or refused."""
 
+STREAMS: Final[tuple[Stream, Stream]] = ("requests", "replies")
 Arrival = Callable[..., object]
 
 
@@ -145,17 +147,34 @@ class Way:
     def __init__(self, world: World, name: str, listener: Listener, *, is_link: bool) -> None:
         self.name, self.listener, self.is_link = name, listener, is_link
         self.requests, self.replies = Pipe(world, f"{name}/requests"), Pipe(world, f"{name}/replies")
+        self.subscribed: dict[Stream, Pipe] = {}
+        """The pipes of connections that are known to be subscriptions, where commands are read."""
         self.refused = False
+        self.answering: Answering | None = None
+        """What reads commands at the far end and answers some with errors, if a schedule asks for it."""
         self.connections: dict[int, Connection] = {}
 
-    def pipe(self, stream: Stream) -> Pipe:
+    def read(self, world: World, answering: Answering) -> None:
+        """Let the commands on all connections be read; there are none yet."""
+        self.answering = answering
+        self.subscribed = {way: Pipe(world, f"{self.name}/subscribed/{way}") for way in STREAMS}
+
+    def pipe(self, stream: Stream, kind: ConnectionKind = "commands") -> Pipe:
         """The pipe of one direction."""
+        if kind == "subscription":
+            return self.subscribed[stream]
         return self.requests if stream == "requests" else self.replies
 
-    def break_connections(self, *, reset: bool) -> None:
-        """End every connection at both ends; what was on its way is lost."""
+    @property
+    def kinds(self) -> tuple[ConnectionKind, ...]:
+        """The kinds of connections that are told apart."""
+        return ("commands",) if self.answering is None else ("commands", "subscription")
+
+    def break_connections(self, *, reset: bool, kind: ConnectionKind | None = None) -> None:
+        """End every connection, or those of one kind, at both ends; what was on its way is lost."""
         for connection in list(self.connections.values()):
-            connection.break_off(reset=reset)
+            if kind in (None, connection.kind):
+                connection.break_off(reset=reset)
 
 
 @dataclass(eq=False, slots=True)
@@ -178,6 +197,11 @@ class Connection:
 
     def __post_init__(self) -> None:
         self.up, self.down = Lane(self.way.requests), Lane(self.way.replies)
+
+    @property
+    def kind(self) -> ConnectionKind:
+        """Whether the client is known to have subscribed on it."""
+        return "commands"
 
     def send_up(self, data: bytes) -> None:
         """The near end sends."""
@@ -242,6 +266,41 @@ class Connection:
             near_end(reset)
 
 
+@dataclass(eq=False, slots=True)
+class ReadConnection(Connection):
+    """A connection whose commands are read: the node may answer errors, and subscriptions have own pipes."""
+
+    conversation: Conversation = field(init=False)
+
+    def __post_init__(self) -> None:
+        Connection.__post_init__(self)
+        assert self.way.answering is not None
+        self.conversation = self.way.answering.conversation()
+
+    @property
+    def kind(self) -> ConnectionKind:
+        """Whether the client has subscribed on it."""
+        return "subscription" if self.conversation.subscribes else "commands"
+
+    def send_up(self, data: bytes) -> None:
+        """The near end sends."""
+        self.up.pipe.carry(self.up, len(data), self._arrive_far, (data,))
+
+    def send_down(self, data: bytes) -> None:
+        """The far end sends: its refusals of unknown commands become errors."""
+        if data := self.conversation.replies(data):
+            self.down.pipe.carry(self.down, len(data), self._arrive_near, (data,))
+
+    def _arrive_far(self, data: bytes) -> None:
+        if self.over:
+            return
+        data = self.conversation.requests(data)
+        if self.conversation.subscribes:
+            self.up.pipe, self.down.pipe = (self.way.pipe(way, "subscription") for way in STREAMS)
+        if data:
+            self.way.listener.receive(self, data)
+
+
 class Network:
     """Who listens where."""
 
@@ -271,7 +330,8 @@ class Network:
         opened: Callable[[Connection | None], None],
     ) -> None:
         """Connect; ``opened`` is called with the connection, or with None if it is refused."""
-        connection = Connection(self.next_number(), way, near_name, near_data, near_end)
+        kind = Connection if way.answering is None else ReadConnection
+        connection = kind(self.next_number(), way, near_name, near_data, near_end)
 
         def arrive() -> None:
             if way.refused or not (self.accepted(connection) or way.is_link):
@@ -303,8 +363,8 @@ class Network:
             for connection in way.connections.values():
                 connection.forget()
             way.connections.clear()
-            vars(way.requests).clear()
-            vars(way.replies).clear()
+            for pipe in (way.requests, way.replies, *way.subscribed.values()):
+                vars(pipe).clear()
         self._ways.clear()
 
     def close_all_of(self, near_name: str) -> None:

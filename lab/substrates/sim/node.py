@@ -61,6 +61,9 @@ class SimNode(AskedNode, SimMachine):
         self._life = 0
         self._sessions: dict[int, Session] = {}
         self._backlog: list[tuple[Connection, bytes | None]] = []
+        self._disk_stalls = False
+        self._stuck = False
+        """Whether the server waits for its disk: what comes meanwhile waits in the kernel."""
         self._armed_ns: int | None = None
 
     def reached_over(self, host: str, port: int = PORT, name: str | None = None) -> Way:
@@ -88,6 +91,7 @@ class SimNode(AskedNode, SimMachine):
     def boot(self) -> None:
         """Let the server be there, with what its files keep."""
         self._life += 1
+        self._disk_stalls = self._stuck = False
         self.process_id = self._process_ids()
         self._model = self.host.run(self._new_model)
         self._model.connect_master = self._connect_master
@@ -131,7 +135,7 @@ class SimNode(AskedNode, SimMachine):
 
     async def shut_down(self) -> int | None:
         """SHUTDOWN; a server that stands still does not hear it."""
-        if self.host.paused:
+        if self.host.paused or self._stuck:
             return None
         model = self.model
         self.host.run(model.call, "SHUTDOWN")
@@ -144,6 +148,7 @@ class SimNode(AskedNode, SimMachine):
     def _go_down(self) -> None:
         self.host.down = True
         self.host.paused = False
+        self._stuck = False
         self._backlog.clear()
         self._sessions.clear()
         self._armed_ns = None
@@ -188,26 +193,65 @@ class SimNode(AskedNode, SimMachine):
         """Execute what has come, now or when the machine goes on."""
         if connection.life != self._life or self.host.down:
             return
-        if self.host.paused:
+        if self.host.paused or self._stuck:
             self._backlog.append((connection, data))
             return
         session = self._sessions.get(connection.number)
         if session is not None:
             self.host.run(session.feed, data)
+            if self._disk_stalls:
+                self._look_at_disk()
             self._arm()
 
     def hung_up(self, connection: Connection) -> None:
         """Close the session, now or when the machine goes on."""
         if connection.life != self._life or self.host.down:
             return
-        if self.host.paused:
+        if self.host.paused or self._stuck:
             self._backlog.append((connection, None))
             return
         session = self._sessions.pop(connection.number, None)
         if session is not None:
             self.host.run(session.close)
 
+    def _look_at_disk(self) -> None:
+        """See whether the server has to wait for its disk."""
+        self._stuck = self._model is not None and self._model.waits_for_disk
+
+    async def stall_disk(self, stalls: bool) -> None:
+        """Let no sync of the server end, or all of them."""
+        await self.acting()
+        self._disk_stalls = stalls
+        if not (self.host.down or (self.host.paused and self._stuck)):  # else when it goes on
+            self._tell_disk()
+
+    def _tell_disk(self) -> None:
+        self.host.run(self.model.stall_disk, self._disk_stalls)
+        if not self._disk_stalls:
+            self._stuck = False
+            self._catch_up()
+
+    async def held_syncs(self) -> int:
+        """Whether a sync was begun that does not end."""
+        await self.acting()
+        aof = None if self.host.down else self.model.aof
+        return int(aof is not None and aof.holds(self.host.clock.wall_ns() // 1_000_000_000))
+
+    async def _until_disk(self) -> None:
+        """Wait for the answer of a server that waits for its disk. Raises ``UnknownOutcome``."""
+        give_up = asyncio.get_running_loop().time() + ANSWER_TIMEOUT_S
+        while self._stuck:
+            if asyncio.get_running_loop().time() > give_up:
+                raise UnknownOutcome(f"node {self.name} does not answer the lab: its disk stalls")
+            await asyncio.sleep(ACT_S)
+        if self.host.down:
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: it is down")
+
     def _catch_up(self) -> None:
+        if self._stuck:  # it was paused meanwhile, and its disk may have been freed
+            if not self._disk_stalls:
+                self._tell_disk()
+            return
         backlog, self._backlog = self._backlog, []
         for connection, data in backlog:
             if data is None:
@@ -226,7 +270,7 @@ class SimNode(AskedNode, SimMachine):
 
     def _arm(self) -> None:
         """See to it that the server is woken when it next wants to be."""
-        if self._model is None or self.host.down or self.host.paused:
+        if self._model is None or self.host.down or self.host.paused or self._stuck:
             return
         due_ns = self._model.next_timer_ns()
         if due_ns is None:
@@ -241,8 +285,10 @@ class SimNode(AskedNode, SimMachine):
         if armed_ns != self._armed_ns or life != self._life:
             return
         self._armed_ns = None
-        if self._model is not None and not (self.host.down or self.host.paused):
+        if self._model is not None and not (self.host.down or self.host.paused or self._stuck):
             self.host.run(self._model.tick)
+            if self._disk_stalls:
+                self._look_at_disk()
             self._arm()
 
     # Replication
@@ -268,6 +314,8 @@ class SimNode(AskedNode, SimMachine):
         def heard(data: bytes) -> None:
             if self._life == life and not self.host.down:
                 self.host.run(links[0].feed, data)
+                if self._disk_stalls:
+                    self._look_at_disk()
                 self._arm()
 
         def ended(_: bool) -> None:
@@ -298,9 +346,15 @@ class SimNode(AskedNode, SimMachine):
         if self.host.paused:
             await asyncio.sleep(ANSWER_TIMEOUT_S)
             raise UnknownOutcome(f"node {self.name} does not answer the lab: it stands still")
+        if self._stuck:
+            await self._until_disk()
         model = self.model
         answer: object = self.host.run(model.call, *arguments)
+        if self._disk_stalls:
+            self._look_at_disk()
         self._arm()
+        if self._stuck:
+            await self._until_disk()
         if isinstance(answer, ErrorReply):
             raise UnknownOutcome(f"node {self.name} does not answer the lab: {answer}")
         return answer

@@ -11,9 +11,10 @@ from pathlib import Path
 from lab import tools
 from lab.addresses import Address
 from lab.redis_model.persistence import Persistence
-from lab.substrates.base import STORE, Capability
+from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
+from lab.substrates.real.disk import SYNCS
 from lab.substrates.run_files import RunFile
 from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.host import Host
@@ -57,7 +58,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
             self._run_file = RunFile(self._run_id, self._world.conductor.scratch)
         require = tools.require if self._session is None else self._session.tool
         server = self._world.conductor.redis_server
-        sync = require("sync-shim") if Capability.POWER_CUTS in self._plan.needs else None
+        sync = require("sync-shim") if SYNCS & self._plan.needs else None
         for name in self._plan.clients:
             self.clients[name] = self._client(name)
         self.nodes = {
@@ -139,6 +140,8 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         name = near.host.name
         way = target.reached_over(door.port, f"{name}-{target.name}")
         door.leads_to(way)
+        if (answering := self._answering(name, target.name)) is not None:
+            way.read(self._world, answering)
         address = Address(target.name, LOOPBACK, door.port)
         self._links[name, target.name] = VirtualLink(way, name, target.name, address, door)
 

@@ -143,6 +143,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         return self.name if self.name == STORE else f"node-{self.name}"
 
     def _launch(self, *, stands_still: bool = False) -> None:
+        self._disk.begin_life()
         self._process = self.machine.launch(
             self._label,
             self._command(),
@@ -163,6 +164,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
 
     def _go(self) -> None:
         if self._template is not None:
+            self._disk.begin_life()
             self._process = self.machine.copy(self._template.process, self._label)
         elif self._stands:
             self.machine.go_from_there(self._running)

@@ -10,6 +10,7 @@ from checker.history.events import Event
 from tests.unit.checker.builder import MS, TTL, HistoryBuilder
 
 CLOCK, DURABLE, PAUSES = "bounded clock error", "durable nodes", "bounded process pauses"
+REMOVED = "keys kept for their TTL"
 
 
 def overlap(**acquired: Any) -> HistoryBuilder:
@@ -37,7 +38,7 @@ def held(builder: HistoryBuilder, node: str, token: str, at: float, key: str = "
 
 
 @pytest.mark.parametrize("paused", ["alice", "bob", "C"])
-@pytest.mark.parametrize("breaks", [CLOCK, DURABLE])
+@pytest.mark.parametrize("breaks", [CLOCK, DURABLE, REMOVED])
 def test_a_node_that_may_have_forgotten_goes_before_a_pause(paused: str, breaks: str) -> None:
     builder = overlap().fault("jump", 300, ["C"], breaks=breaks)
     builder.fault("pause", 400, [paused], breaks=PAUSES)

@@ -364,6 +364,25 @@ def test_an_overlap_names_a_node_that_went_down() -> None:
     assert finding.cause.text.startswith("C lost the key in a power cut at 0.05 s (event ")
 
 
+REMOVED = "the key was removed from C by the nemesis at 0.05 s (event "
+
+
+@pytest.mark.parametrize("commands", [(), ("UNLINK k",)])
+def test_an_overlap_names_a_key_that_the_nemesis_removed(commands: tuple[str, ...]) -> None:
+    builder = overlapping("CDE").fault("evict", 60, ["C"], until=62).look("C", 62, None, *commands, ran=60)
+    (finding,) = builder.verdict().named("overlap")
+    assert finding.cause is not None
+    assert (finding.cause.kind, finding.cause.actor, finding.cause.nodes) == ("node", "C", ("C",))
+    assert finding.cause.text.startswith(REMOVED)
+
+
+def test_an_unlink_of_a_client_is_not_the_nemesis() -> None:
+    builder = overlapping("CDE").fault("evict", 20, ["C"], until=22).fault("evict", 60, ["B"], until=62)
+    (finding,) = builder.look("C", 62, None, "UNLINK k", ran=60).verdict().named("overlap")
+    assert finding.cause is not None
+    assert finding.cause.kind == "command"
+
+
 def test_an_overlap_says_that_a_grant_never_had_a_majority() -> None:
     (finding,) = overlapping("DE").look("ABC", 118, "b", left=897).verdict().named("overlap")
     assert finding.cause is not None

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from lab.faults.base import Tolerance, all_at_once, all_faults
 from lab.faults.nemesis import End
@@ -15,6 +16,7 @@ from lab.redis_model.persistence import Persistence
 from lab.run.steps import needs
 from lab.scenario import registry
 from lab.scenario.anchors import Synced
+from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.registry import OWN, steps
 from lab.scenario.steps import Until
 from lab.substrates.base import Capability
@@ -58,6 +60,9 @@ BREAKS: list[tuple[dict[str, Any], str | None]] = [
     ({"strobe": {"node": "A", "by": "-11ms", "every": "10ms"}}, "bounded clock error"),
     ({"client_crash": {"client": "a"}}, None),
     ({"promote": {"node": "B"}}, "durable nodes"),
+    ({"answers": {"nodes": ["A"], "error": "BUSY"}}, None),
+    ({"evict": {"nodes": ["A"]}}, "keys kept for their TTL"),
+    ({"stall_disk": {"nodes": ["A"]}}, "bounded process pauses"),
 ]
 
 
@@ -99,6 +104,14 @@ def test_only_what_loses_data_breaks_durability(fault: str, persistence: Persist
         ({"prime": {"nodes": ["A"]}}, {Capability.POWER_CUTS}),
         ({"heal": "all"}, set()),
         ({"bandwidth": {"client": "a", "nodes": ["A"], "rate": "10KB/s"}}, {Capability.NARROW_LINKS}),
+        ({"answers": {"nodes": ["A"], "error": "BUSY"}}, {Capability.ANSWER_ERRORS}),
+        ({"cut": {"client": "a", "nodes": ["A"], "connection": "commands"}}, {Capability.ONE_CONNECTION}),
+        (
+            {"reset": {"client": "a", "nodes": ["A"], "connection": "subscription"}},
+            {Capability.ONE_CONNECTION},
+        ),
+        ({"evict": {"nodes": ["A"]}}, {Capability.REMOVE_KEYS}),
+        ({"stall_disk": {"nodes": ["A"]}}, {Capability.STALL_DISKS}),
         ({"until": {"keys": "gone"}}, {Capability.WATCH_KEYS}),
         ({"until": {"lease": "a", "over": True}}, set()),
     ],
@@ -113,9 +126,66 @@ def test_looking_at_disks_needs_their_record() -> None:
     assert needs((Until(anchor=anchor),)) == {Capability.POWER_CUTS, Capability.WATCH_KEYS}
 
 
+def test_a_disk_that_stalls_is_a_pause_only_if_each_write_waits_for_it() -> None:
+    tolerance = Tolerance(clock_error_ns=0, persistence="aof-everysec")
+    assert step({"stall_disk": {"nodes": ["A"]}}).breaks(tolerance) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ({"answers": {"nodes": ["A"], "error": "busy"}}, "no error reply"),
+        ({"answers": {"nodes": ["A"], "error": "BUSY\r\n+OK"}}, "no error reply"),
+        ({"answers": {"nodes": ["A"], "error": "BUSY", "to": []}}, "names no commands"),
+        ({"answers": {"nodes": ["A"], "error": "BUSY", "to": ["GET x"]}}, "is no command"),
+        ({"answers": {"nodes": ["A"], "error": "BUSY", "to": "flushall"}}, "no probe can show"),
+        (
+            {"cut": {"client": "a", "nodes": ["A"], "mode": "refused", "connection": "commands"}},
+            "is not known",
+        ),
+        ({"evict": {"nodes": ["A"], "key": "k", "all": True}}, "all keys are to go"),
+    ],
+    ids=str,
+)
+def test_what_the_new_faults_refuse(body: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        step(body)
+
+
+IMPOSSIBLE: list[tuple[list[dict[str, Any]], str]] = [
+    ([{"stall_disk": {"nodes": ["A"]}}, {"stall_disk": {"nodes": ["A", "B"]}}], "A stalls already"),
+    ([{"free_disk": {"nodes": ["A"]}}], "A is not stalled"),
+    ([{"hold": {"client": "a", "store": True, "connection": "commands"}}], "are told apart, and no others"),
+    ([{"crash": {"nodes": ["A"]}}, {"stall_disk": {"nodes": ["A"]}}], "A is down already"),
+    ([{"crash": {"nodes": ["A"]}}, {"evict": {"nodes": ["A"]}}], "A is down already"),
+    (
+        [{"stall_disk": {"nodes": ["A"]}}, {"crash": {"nodes": ["A"]}}, {"restart": {"nodes": ["A"]}}],
+        "the disk of A stalls",
+    ),
+    (
+        [{"client_crash": {"client": "a"}}, {"answers": {"client": "a", "nodes": ["A"], "error": "OOM"}}],
+        "killed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bodies", "complaint"), IMPOSSIBLE, ids=str)
+def test_what_the_new_faults_cannot_follow(bodies: list[dict[str, Any]], complaint: str) -> None:
+    shape = ClusterShape(nodes=("A", "B"), persistence="aof-always")
+    found = [error.message() for _, error in impossible([step(body) for body in bodies], shape)]
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+def test_a_disk_does_not_stall_where_nothing_is_kept() -> None:
+    shape = ClusterShape(nodes=("A",), persistence="none")
+    (found,) = impossible([step({"stall_disk": {"nodes": ["A"]}})], shape)
+    assert "keep nothing on disk" in found[1].message()
+
+
 def test_two_steps_with_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "PACKAGES", ("lab.faults", "lab.faults"))
-    with pytest.raises(TypeError, match="two steps have the key bandwidth"):
+    with pytest.raises(TypeError, match="two steps have the key answers"):
         steps.__wrapped__()
 
 

@@ -102,7 +102,7 @@ def test_what_happens_to_a_node_is_drawn_in_its_lane() -> None:
     drawn = extract(builder.history(), verdict_of(), "history")
     (pause,) = node(drawn, "A").pauses
     assert (pause.kind, pause.span, pause.fault) == ("pause", Span(20 * MS, 40 * MS), 1)
-    assert node(drawn, "B").promotions == [Promotion(50 * MS, 2)]
+    assert node(drawn, "B").promotions == [Promotion(50 * MS, 2, "becomes master")]
     assert not node(drawn, "B").pauses
     assert not node(drawn, "A").promotions
     assert not client(drawn, "alice").pauses

@@ -91,6 +91,9 @@ bodies: dict[str, st.SearchStrategy[Any]] = {
             "direction": st.sampled_from(["both", "requests", "replies"]),
             "mode": st.sampled_from(["blackhole", "refused"]),
         },
+    )
+    | fields(
+        {"client": clients, "nodes": nodes, "connection": st.sampled_from(["commands", "subscription"])}, {}
     ),
     "hold": st.builds(
         lambda body, end: body | end,
@@ -108,6 +111,13 @@ bodies: dict[str, st.SearchStrategy[Any]] = {
         clients,
         st.integers(1, 10_000),
         ends,
+    ),
+    "answers": fields(
+        {"nodes": nodes, "error": st.sampled_from(["BUSY", "ERR no: '#"])},
+        {"client": clients, "to": st.sampled_from(["SET", ["EVAL", "EVALSHA"]])},
+    ),
+    "evict": st.one_of(
+        fields({"nodes": nodes}, {"key": texts}), fields({"nodes": nodes, "all": st.just(True)}, {})
     ),
     "reset": st.builds(lambda client, end: {"client": client} | end, clients, ends),
     "jump": st.builds(lambda body, who: body | who, fields({"by": signed}, {}), machines),
@@ -140,7 +150,9 @@ ORDERED: tuple[list[dict[str, Any]], ...] = (
         {"cut": {"node": "C", "from": "B"}},
         {"until": {"nodes": ["C"], "replicated": False}},
         {"prime": {"nodes": "all"}},
+        {"stall_disk": {"nodes": ["A"]}},
         {"until": {"nodes": ["A"], "synced": False}},
+        {"free_disk": {"nodes": ["A"]}},
         {"power_cut": {"nodes": ["A"]}},
         {"crash": {"nodes": ["B"]}},
         {"promote": {"node": "C"}},
