@@ -203,7 +203,8 @@ def unknown_reasons(evidence: Evidence) -> Iterator[str]:
         if record.f == "abort" and record.value == "not simulated":
             yield record.error or "the lock used what simulated nodes lack"
         elif record.f == "abort":
-            yield f"the harness failed: {record.error or 'no reason given'} (event {record.index})"
+            failed = record.value or "the harness"
+            yield f"{failed} failed: {record.error or 'no reason given'} (event {record.index})"
         elif record.f == "anchor" and record.type == "fail":
             yield f"an anchor never came: {record.error or record.value or '?'} (event {record.index})"
     for fault in history.faults:

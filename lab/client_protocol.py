@@ -8,12 +8,14 @@ The lab sends ``Setup`` first and ``Command`` after that; the client answers eve
 
 from __future__ import annotations
 
+import asyncio
 from enum import StrEnum
 from typing import Final, Literal, get_args
 
 import msgspec
 
 from lab.addresses import Address
+from lab.errors import LockFailed
 
 Point = Literal[
     "between-setnx-and-expire",
@@ -68,6 +70,8 @@ class Setup(msgspec.Struct, frozen=True):
     seed: int
     store_timeout_s: float = 30.0
     fences_reads: bool = False
+    warm_up: str | None = None
+    """The key that the client acquires and releases once before it is ready, unrecorded."""
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -107,13 +111,17 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(StrEnum):
-    """How a command ended: Jepsen's three; skipped (no lease is held); held (waiting at a pause point)."""
+    """How a command ended: Jepsen's three; skipped (no lease is held); held (waiting at a pause point).
+
+    Or broken: the lock raised what no lock may raise, and the run ends. ``text`` says what, and where.
+    """
 
     OK = "ok"
     FAIL = "fail"
     INFO = "info"
     SKIPPED = "skipped"
     HELD = "held"
+    BROKEN = "broken"
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -128,3 +136,11 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     text: str = ""
     believed_ns: int | None = None
+
+
+def settle(waits: asyncio.Future[Answer], answer: Answer) -> None:
+    """Give an answer to whoever waits for it; one of a broken lock is the error ``LockFailed``."""
+    if answer.outcome is Outcome.BROKEN:
+        waits.set_exception(LockFailed(answer.text))
+    else:
+        waits.set_result(answer)

@@ -81,6 +81,10 @@ class UnknownOutcome(LabError):
     exit_code: int = ExitCode.UNKNOWN
 
 
+class LockFailed(UnknownOutcome):
+    """The lock under test raised what no lock may raise, so the run has no verdict."""
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
     """The choice nearest to `word` (difflib ratio ≥ 0.6, case ignored), or None if none comes near."""
     by_folded = {choice.casefold(): choice for choice in choices}

@@ -41,7 +41,7 @@ class Doubts:
     def look(self, event: Event, at: int) -> None:
         """Take an event of the nemesis or the lab into account, as `checker.decide.unknown_reasons` does."""
         if event.process == LAB and event.f == "abort":
-            own = f"the harness failed: {event.error or 'no reason given'} (event {at})"
+            own = f"{event.value or 'the harness'} failed: {event.error or 'no reason given'} (event {at})"
             self.add(event.error if event.value == "not simulated" and event.error else own)
         elif event.process == LAB and event.f == "anchor" and event.type == "fail":
             self.add(f"an anchor never came: {event.error or event.value or '?'} (event {at})")

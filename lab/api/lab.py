@@ -204,6 +204,7 @@ class Lab:
         options: Mapping[str, str | int | float | bool] | None = None,
         repeat: int = 3,
         jobs: int | None = None,
+        key: str = "",
         out: str | Path | None = None,
     ) -> Examined:
         """Examine a lock against the reference of its kind, as ``lab test`` does.
@@ -216,6 +217,7 @@ class Lab:
             options: of the lock.
             repeat: how often a driver's defects are run on real Redis.
             jobs: how many processes run schedules; the number of cores if absent.
+            key: the pattern of keys, like ``order:{}``, in place of the lock's own.
             out: where the page and the scenarios of defects are written; by default
                 ``test-LOCK-SEED`` below the lab's ``out``.
 
@@ -230,7 +232,7 @@ class Lab:
 
         name = name_of(lock)
         chosen = tuple((options or {}).items())
-        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs)
+        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, key)
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out
         command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])

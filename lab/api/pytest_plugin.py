@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 MARKER = "lab(scenario, *, lock, seed, set, expect, on): run a scenario of the lock lab before the test"
 EXAMINES = (
-    "lock_test(lock, *, budget, seed, nodes, options, jobs): examine a lock before the test, as lab test does"
+    "lock_test(lock, *, budget, seed, nodes, options, jobs, key): examine a lock before the test, "
+    "as lab test does"
 )
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ def _judge(request: pytest.FixtureRequest, code: int, explained: Callable[[], st
 
 
 _OF_A_RUN = ("lock", "seed", "set", "expect", "on")
-_OF_AN_EXAMINATION = ("budget", "seed", "nodes", "options", "jobs")
+_OF_AN_EXAMINATION = ("budget", "seed", "nodes", "options", "jobs", "key")
 _FAILED = pytest.StashKey[str]()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -18,11 +18,12 @@ import yaml
 
 from lab.batch.item import Item, Plan, Skipped
 from lab.drivers import is_driver
-from lab.locks import lock_class
-from lab.locks.base import OptionError, OptionValue
+from lab.durations import format_duration
+from lab.locks import lock_class, refused_options
+from lab.scenario.fault_step import FaultStep
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import LoadedScenario, load_scenario
-from lab.scenario.model import Scenario
+from lab.scenario.model import PROPERTIES, Scenario
 from lab.scenario.outcomes import actions
 
 Reference = Literal["single", "redlock", "redlock-fenced"]
@@ -31,8 +32,6 @@ REFERENCES: Final[tuple[Reference, ...]] = get_args(Reference)
 FILE: Final = Path(__file__).resolve().parent / "references.yaml"
 LEFT_OUT: Final = "left_out"
 """In place of an outcome: why the reference has none."""
-AT_ONCE: Final = "at-once"
-"""In the file: the scenarios that need a lock that asks all nodes before one has answered."""
 NOT_KNOWN: Final = {
     LEFT_OUT: "needs a capability that the reference lacks, so that there is no outcome to compare with"
 }
@@ -48,7 +47,9 @@ class Kind:
 
     ``nodes`` are those of five nodes that it asks; None: not known, assumed as for the reference.
     ``at_once``: it asks them all before one has answered. ``server``: what simulated nodes
-    show, ``redis@8.4``.
+    show, ``redis@8.4``. ``refuses``: by the names of scenarios, after how many nanoseconds it refuses a lock
+    that another client holds, with the options of that scenario that it has; None: it waits for the lock. Of
+    scenarios that are not among them it is not known.
     """
 
     reference: Reference
@@ -57,6 +58,7 @@ class Kind:
     nodes: tuple[str, ...] | None = None
     at_once: bool = True
     server: str = ""
+    refuses: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
@@ -109,14 +111,30 @@ def why_not(loaded: LoadedScenario, lock: str, kind: Kind) -> str:
     """Why a scenario does not apply to a lock of this kind; empty: it does."""
     if reason := missing(loaded.scenario, lock, kind):
         return reason
-    if not kind.at_once and loaded.name in references()[AT_ONCE]:
-        return "needs a lock that asks all nodes at once"
     scenario = loaded.scenario
+    if reason := presupposed(loaded, kind):
+        return reason
     if scenario.lock.name == kind.reference:
         return ""
     if scenario.workload is not None:
         return f"is a drawn workload, whose outcome is known with {scenario.lock.name} only"
     return str(outcome_of(kind.reference, loaded.name).get(LEFT_OUT, ""))
+
+
+def presupposed(loaded: LoadedScenario, kind: Kind) -> str:
+    """What a scenario presupposes that a lock of this kind was seen not to do; empty: nothing."""
+    wants = loaded.scenario.presupposes
+    if wants.asks_at_once and not kind.at_once:
+        return "needs a lock that asks all nodes at once"
+    if wants.refuses_within_ns is not None and loaded.name in kind.refuses:
+        refused_ns = kind.refuses[loaded.name]
+        within = f"within {format_duration(wants.refuses_within_ns)}"
+        if refused_ns is None:
+            return f"needs a lock that refuses a held lock {within}, and this one waits for it"
+        if refused_ns > wants.refuses_within_ns:
+            after = format_duration(round(refused_ns, -6))
+            return f"needs a lock that refuses a held lock {within}, and this one does after {after}"
+    return ""
 
 
 def missing(scenario: Scenario, lock: str, kind: Kind) -> str:
@@ -144,7 +162,7 @@ def _of_the_lock(scenario: Scenario, lock: str, kind: Kind) -> Iterator[str]:
             yield f"needs a lock that can be stopped at the point {action.until}"
         if action.verb == "extends" and not kind.extends:
             yield "needs a lock that can extend a lease"
-    for option in refused_options(lock, scenario):
+    for option in refused_options(lock, scenario.lock.ttl_ns, scenario.lock.options):
         if option not in TIMING:
             yield f"needs a lock with the option {option}"
 
@@ -166,52 +184,53 @@ def outcome_of(reference: Reference, name: str) -> Mapping[str, Any]:
     return known
 
 
-def refused_options(lock: str, scenario: Scenario) -> tuple[str, ...]:
-    """The options of a scenario that this lock does not have; a driver has none of them."""
-    options: dict[str, OptionValue] = dict(scenario.lock.options)
-    if is_driver(lock):
-        return tuple(options)
-    refused: list[str] = []
-    while True:
-        try:
-            lock_class(lock).margin_ns(scenario.lock.ttl_ns, options)
-        except OptionError as error:
-            if error.option not in options:
-                return tuple(refused)
-            refused.append(error.option)
-            del options[error.option]
-        else:
-            return tuple(refused)
-
-
 def settings_for(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
-    """The overrides that run a scenario with this lock, and expect the outcome of the reference."""
+    """The overrides that run a scenario with this lock, and expect no worse than of the reference."""
     nodes = (f"cluster.server={kind.server}",) if kind.server else ()
     return (*_lock_settings(loaded.scenario, lock), *nodes, *_expected(loaded, lock, kind))
 
 
 def _lock_settings(scenario: Scenario, lock: str) -> tuple[str, ...]:
     """The lock in place of the scenario's own, with those of its options that this lock has."""
-    refused = refused_options(lock, scenario)
+    refused = refused_options(lock, scenario.lock.ttl_ns, scenario.lock.options)
     kept = {name: value for name, value in scenario.lock.options.items() if name not in refused}
     return (f"lock.name={lock}", *([f"lock.options={_flow(kept)}"] if refused else ()))
 
 
 def _expected(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
-    """The expected outcome, if the scenario's own is not that of the reference.
+    """The expected outcome: no property is violated that the reference keeps.
 
-    An operation whose outcome is unknown to the reference may have a known one with another lock.
+    What the reference does not keep either may be kept: a lock that answers differently may not come into
+    the decisive situation. For the same reason single operations must end as those of the reference only
+    where no fault strikes.
     """
-    expect = loaded.scenario.expect
-    if loaded.scenario.lock.name != kind.reference:
-        return (f"expect={_flow(outcome_of(kind.reference, loaded.name))}",)
-    sure = {
-        action: outcome for action, outcome in (expect.operations or {}).items() if "unknown" not in outcome
-    }
-    if lock == kind.reference or sure == (expect.operations or {}):
+    if lock == kind.reference == loaded.scenario.lock.name:
         return ()
-    known = expect.model_copy(update={"operations": sure or None})
-    return (f"expect={_flow(known.model_dump(mode='json', exclude_none=True, exclude_defaults=True))}",)
+    expect = loaded.scenario.expect
+    of_reference: dict[str, Any] = (
+        expect.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        if loaded.scenario.lock.name == kind.reference
+        else dict(outcome_of(kind.reference, loaded.name))
+    )
+    sure = {
+        action: outcome
+        for action, outcome in of_reference.pop("operations", {}).items()
+        if "unknown" not in outcome
+    }
+    violated = [name for name, outcome in of_reference.items() if outcome == "violated"]
+    kept = {name: outcome for name, outcome in of_reference.items() if name not in (*violated, "findings")}
+    either = sorted({*kept.pop("either", ()), *violated}, key=PROPERTIES.index)
+    struck = any(isinstance(step, FaultStep) for step in loaded.scenario.steps)
+    return (
+        "expect="
+        + _flow(
+            {
+                **kept,
+                **({"either": either} if either else {}),
+                **({"operations": sure} if sure and not struck else {}),
+            }
+        ),
+    )
 
 
 def _flow(data: Mapping[str, Any]) -> str:

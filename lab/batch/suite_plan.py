@@ -17,7 +17,7 @@ from lab.batch.suite_file import ALL, Case, Suite
 from lab.drivers import PREFIX
 from lab.drivers.place import place_for
 from lab.errors import LabError
-from lab.locks import margin_ns
+from lab.locks import check_options
 from lab.scenario.claims import claim_rows
 from lab.scenario.explain import explain
 from lab.scenario.files import displayed, library_names, ordinary_names, read
@@ -157,7 +157,7 @@ def _items(
                 own = unchanged(scenario)
                 loaded = load_scenario(scenario, settings) if settings else own
                 ready = loaded.scenario
-                margin_ns(ready.lock.name, ready.lock.ttl_ns, ready.lock.options)  # is there such a lock?
+                check_options(ready.lock.name, ready.lock.ttl_ns, ready.lock.options)  # is there such a lock?
             except LabError as error:
                 if error.render() not in reported:
                     reported.add(error.render())

@@ -30,6 +30,9 @@ def examine_lock(
     repeat: Annotated[
         int, typer.Option(min=0, help="How often a driver's defects are run on real Redis; 0: they are not.")
     ] = 3,
+    key: Annotated[
+        str | None, typer.Option(help="The pattern of keys, like order:{}, in place of the lock's own.")
+    ] = None,
     jobs: Jobs = None,
     server: Server = None,
     junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML as well.")] = None,
@@ -50,12 +53,24 @@ def examine_lock(
         others = {f"the lock {lock}": lock, "--junit": junit, "--out": out, "--set": settings, "--jobs": jobs}
         exclude({"--replay": True, **others})
         return replay_command(replay, as_json=as_json)
+    if key is not None and key.count("{}") != 1:
+        raise LabError(f"{key!r} is no pattern of keys", where="--key", expected="a text with {} in it once")
     if lock is None:
         raise LabError(
             "a lock is missing",
             expected="a lock of the lab's, or package.module:Class",
             hint="lab test my_lock:MyLock, or lab test redlock",
         )
-    asked = Asked(lock, budget, seed, nodes, parse_options(lock, settings or ()), repeat, jobs, server or "")
+    asked = Asked(
+        lock,
+        budget,
+        seed,
+        nodes,
+        parse_options(lock, settings or ()),
+        repeat,
+        jobs,
+        server=server or "",
+        keys=key or "",
+    )
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

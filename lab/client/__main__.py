@@ -48,6 +48,10 @@ class Pipes:
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
+    def note(self, error: Exception) -> None:
+        """Write the traceback to the client's log."""
+        traceback.print_exception(error)
+
     def broke(self, error: Exception) -> None:
         """Write the traceback to the client's log, and exit, even if the disk with the log is full."""
         try:

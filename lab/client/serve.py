@@ -17,9 +17,10 @@ from lab.client.loop import Rounds
 from lab.client.points import Points
 from lab.client.worker import Worker
 from lab.client_protocol import Answer, Command, Outcome, Setup
-from lab.errors import LabError
+from lab.errors import LabError, LockFailed
 from lab.locks import lock_class
 from lab.locks.base import Indeterminate, Lock, LockError, Surroundings, asking
+from lab.locks.failure import awaited, described, failing_in
 from lab.locks.heartbeat import watch_for_stalls
 from lab.store import StoreClient, StoreError
 
@@ -36,6 +37,10 @@ class Line(Protocol):
 
     def answer(self, answer: Answer) -> None:
         """Send an answer; the first one says whether the client is ready."""
+        ...
+
+    def note(self, error: Exception) -> None:
+        """Write the traceback of an error of the lock to the client's log."""
         ...
 
     def broke(self, error: Exception) -> None:
@@ -83,7 +88,7 @@ class _Workers:
     def begin(self, command: Command, line: Line) -> None:
         """Let a worker carry out a command, as a task: `clock` is answered even while it waits."""
         worker = self.worker(command.task, command.key)
-        task = asyncio.create_task(_answer(line, worker.run(command)))
+        task = asyncio.create_task(_answer(line, command.id, worker.run(command)))
         self._under_way[command.id] = worker, task
         task.add_done_callback(partial(self._ended, command.id))
 
@@ -115,25 +120,23 @@ async def serve(
     """
     recording = Recording(setup.client, log, record_clock_ns)
     points = Points()
-    lock = lock_class(setup.lock).build(
-        setup.nodes,
-        setup.options,
-        Surroundings(
-            random=random.Random(f"{setup.seed}/{setup.client}"), at=points.at, stalled=recording.stall
-        ),
-        setup.client,
+    own = lock_class(setup.lock)
+    around = Surroundings(
+        random=random.Random(f"{setup.seed}/{setup.client}"), at=points.at, stalled=recording.stall
     )
+    try:
+        with failing_in("build", setup.client, own):
+            lock = own.build(setup.nodes, setup.options, around, setup.client)
+    except LabError as error:
+        line.note(error)
+        line.answer(Answer(0, Outcome.BROKEN, error.seen))
+        return
     store = _store(setup, lock)
     workers = _Workers(
         setup, lock, store, points, recording, partial(Recording, setup.client, log, record_clock_ns)
     )
     heartbeat = asyncio.create_task(_beat(line, watch_for_stalls(recording.stall, record_clock_ns)))
-    try:
-        await lock.open()
-        await store.connect()
-        line.answer(Answer(0, Outcome.OK, "ready"))
-    except (StoreError, LabError) as error:
-        line.answer(Answer(0, Outcome.FAIL, str(error)))
+    await _answer(line, 0, _ready(workers.worker(1, None), lock, store, setup))
     rounds: Rounds | None = None
     looping: asyncio.Task[None] | None = None
     using: asyncio.Task[None] | None = None
@@ -143,16 +146,16 @@ async def serve(
             rounds = Rounds(
                 workers.worker(1, None), command.loop, random.Random(f"{setup.seed}/{setup.client}/loop")
             )
-            looping = asyncio.create_task(_answer(line, _rounds(rounds, command.id)))
+            looping = asyncio.create_task(_answer(line, command.id, _rounds(rounds, command.id)))
         elif command.verb == "stop":
             if rounds is not None:
                 rounds.stop()
         elif command.verb == "clock":
-            reading = asyncio.create_task(_answer(line, _time(lock, command.id)))
+            reading = asyncio.create_task(_answer(line, command.id, _time(lock, command.id)))
         elif command.verb == "cancel":
             workers.cancel(command.id)
         elif command.verb in ("close", "open"):
-            using = asyncio.create_task(_answer(line, _use(lock, command)))
+            using = asyncio.create_task(_answer(line, command.id, _use(lock, command)))
         else:
             workers.begin(command, line)
     workers.end()
@@ -161,6 +164,23 @@ async def serve(
             left.cancel()
     if asking(lock) is not None:
         await lock.close()
+
+
+async def _ready(worker: Worker, lock: Lock, store: StoreClient, setup: Setup) -> Answer:
+    """Connect, and warm the lock up. Raises ``LockFailed``."""
+    try:
+        with failing_in("open", setup.client, type(lock)):
+            await awaited("open", lock.open())
+        await store.connect()
+        if setup.warm_up is not None:
+            await worker.warm_up(setup.warm_up)
+    except LockFailed:
+        raise
+    except LockError as error:
+        raise LockFailed(f"{setup.client}'s open raised {described(error)}") from error
+    except (StoreError, LabError) as error:
+        return Answer(0, Outcome.FAIL, str(error))
+    return Answer(0, Outcome.OK, "ready")
 
 
 def _store(setup: Setup, lock: Lock) -> StoreClient:
@@ -206,8 +226,11 @@ async def _beat(line: Line, work: Awaitable[None]) -> None:
         line.broke(error)
 
 
-async def _answer(line: Line, work: Awaitable[Answer]) -> None:
+async def _answer(line: Line, command_id: int, work: Awaitable[Answer]) -> None:
     try:
         line.answer(await work)
+    except LockFailed as error:
+        line.note(error)
+        line.answer(Answer(command_id, Outcome.BROKEN, error.seen))
     except Exception as error:  # noqa: BLE001 - any defect must end the client, and so the run
         line.broke(error)

@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lab.client.log import Recording
 from lab.client.points import Points
 from lab.client_protocol import Answer, Command, Outcome
+from lab.errors import LockFailed
 from lab.locks.base import (
     Belief,
     Indeterminate,
@@ -25,10 +26,12 @@ from lab.locks.base import (
     asking,
     is_believed,
 )
+from lab.locks.failure import awaited, failing_in
 from lab.store import ReadRejected, StoreClient, StoreError
 
 CANCELLED: Final = "cancelled"
 """The error of an operation that was cancelled: its outcome is not known."""
+T = TypeVar("T")
 
 
 class Worker:
@@ -96,6 +99,26 @@ class Worker:
     def take_up(self, lease: Lease, grant_id: str | None) -> None:
         """Act as the holder of a lease again, for a client that releases it twice."""
         self._lease, self._grant_id = lease, grant_id
+
+    async def warm_up(self, key: str) -> None:
+        """Acquire and release a lock on a key of this client's own, unrecorded.
+
+        So connections are open, and scripts loaded, before the first step. A refusal is left to the steps.
+
+        Raises:
+            LockFailed: the lock raised something else, or does not know whether it holds the free lock.
+        """
+        try:
+            lease = await self._ask("acquire", self._lock.acquire, key, self._ttl_ns)
+            await self._ask("release", self._lock.release, lease)
+        except (NotAcquired, LeaseLost):
+            return
+        except LockError as error:
+            raise LockFailed(
+                f"{self._recording.client}'s first acquire and release, of the free key {key!r} and without "
+                f"faults, ended with {type(error).__name__}: {error}",
+                expected="a lease, and its release",
+            ) from error
 
     async def run(self, command: Command) -> Answer:
         """Carry out one command."""
@@ -178,7 +201,7 @@ class Worker:
         about = {"key": self._key, "grant_id": grant_id, "ttl_ns": self._ttl_ns}
         self._invoke("acquire", about)
         try:
-            lease = await self._lock.acquire(self._key, self._ttl_ns)
+            lease = await self._ask("acquire", self._lock.acquire, self._key, self._ttl_ns)
             if self._announces_token:
                 await self._announce(lease)
         except NotAcquired as error:
@@ -212,7 +235,7 @@ class Worker:
             await self._store.announce(self._key, lease.token)
         except StoreError as error:
             raise Indeterminate(f"announce: {error}") from error
-        if not is_believed(self._lock, lease):
+        if not self._believes(lease):
             with contextlib.suppress(LockError):
                 await self._lock.release(lease)
             why = "granted and announced, but no time was left after that"
@@ -223,9 +246,9 @@ class Worker:
         about = {**self._about(lease), "ttl_ns": self._ttl_ns}
         self._invoke("extend", about)
         try:
-            lease = await self._lock.extend(lease, self._ttl_ns)
+            lease = await self._ask("extend", self._lock.extend, lease, self._ttl_ns)
         except LeaseLost as error:
-            believes = is_believed(self._lock, lease)
+            believes = self._believes(lease)
             record = self._recording.fail if error.no_effect else self._recording.info
             record("extend", **about, error=str(error), value="yes" if believes else "no")
             if not believes:
@@ -241,6 +264,15 @@ class Worker:
         self._lease = lease
         return Outcome.OK, f"extended the lease{_for_how_long(claim)}"
 
+    async def _ask(self, f: str, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Call a method of the lock. Raises ``LockError``, or ``LockFailed``: it failed otherwise."""
+        with failing_in(f, self._recording.client, type(self._lock)):
+            return await awaited(f, method(*arguments))
+
+    def _believes(self, lease: Lease) -> bool:
+        with failing_in("believes", self._recording.client, type(self._lock)):
+            return is_believed(self._lock, lease)
+
     def _granted_ns(self, lease: Lease, claim: dict[str, int | None]) -> int:
         """How long the lease lasts: less than was asked for if the lock says so and claims no more."""
         return min(self._ttl_ns, max(lease.ttl_ns, claim["claimed_ns"] or 0))
@@ -250,7 +282,10 @@ class Worker:
         about = {"key": self._key, "grant_id": self._grant_id}
         self._invoke("held", about)
         try:
-            belief = await self._asks.held(lease) if self._asks else Belief(is_believed(self._lock, lease))
+            if self._asks:
+                belief = await self._ask("held", self._asks.held, lease)
+            else:
+                belief = Belief(self._believes(lease))
         except Indeterminate as error:
             self._recording.info("held", **about, error=str(error))
             return Outcome.INFO, f"does not know whether it still holds the lock: {error}"
@@ -313,7 +348,7 @@ class Worker:
         self._lease, self._released = None, (lease, self._grant_id)
         self._invoke("release", about)
         try:
-            await self._lock.release(lease)
+            await self._ask("release", self._lock.release, lease)
         except LeaseLost as error:
             self._recording.fail("release", **about, error="not-held")
             return Outcome.FAIL, f"releases a lock it did not hold any more ({error})"

@@ -195,6 +195,7 @@ class Checks:
         self.is_hopeless = True
         self._hello = await self._alice.hello(self._options)
         await self._bob.hello(self._options)
+        self._key = self._hello.key.replace("{}", self._key)
         return f"{self._hello.lib} {self._hello.version}; {', '.join(self._hello.caps) or 'no capabilities'}"
 
     async def open(self) -> str:

@@ -34,6 +34,7 @@ class Hello(msgspec.Struct, frozen=True):
     caps: tuple[str, ...]
     node_key: str = "{key}"
     ttl_step_ms: int = 1
+    key: str = "{}"
 
     def can(self, capability: str) -> bool:
         """Whether it said so."""
@@ -185,6 +186,8 @@ def _problem(what: Success | Failed) -> str | None:
     match what:
         case Hello(node_key=key) if "{key}" not in key:
             return "`node_key` without {key} in it"
+        case Hello(key=key) if key.count("{}") != 1:
+            return "`key` without {} in it once"
         case Hello(ttl_step_ms=step) if not 1 <= step <= TIME_MS_MAX:
             return "`ttl_step_ms` below 1" if step < 1 else "`ttl_step_ms` is too large"
         case Hello(caps=caps) if unknown := [cap for cap in caps if cap not in CAPABILITIES]:

@@ -8,7 +8,17 @@ from checker.words import listed
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.examine.evidence import NEVER, Operation
-from lab.examine.probes import NotShown, Probes, Profile, ending, first, granted, lock_key, took_ns
+from lab.examine.probes import (
+    LONG_TTL_NS,
+    NotShown,
+    Probes,
+    Profile,
+    ending,
+    first,
+    granted,
+    lock_key,
+    took_ns,
+)
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
 from lab.examine.seen import Request, Seen, milliseconds
 from lab.search.runner import TrialRun
@@ -140,15 +150,32 @@ def _quorum_of_some(probes: Probes, profile: Profile) -> str:
 
 
 def _least(probes: Probes, used: tuple[str, ...], count: int | None) -> int:
-    """With how few of the nodes that a lock uses it is granted."""
-    found = [
-        cut
-        for cut in range(len(used) + 1)
-        if first(probes.cut(used[len(used) - cut :], count), ALICE, "acquire").how == "ok"
+    """With how few of the nodes that a lock uses it is granted.
+
+    Raises:
+        NotShown: it was not granted at all; or, with silent nodes, it took so long that the lease, and not
+            the votes, may have been the reason.
+    """
+    acquires = [
+        first(probes.cut(used[len(used) - cut :], count), ALICE, "acquire") for cut in range(len(used) + 1)
     ]
-    if not found:
+    granted_without = [cut for cut, acquire in enumerate(acquires) if acquire.how == "ok"]
+    if not granted_without:
         raise NotShown(f"no acquire was granted, not even with all of {len(used)} nodes reached")
-    return len(used) - max(found)
+    silent = max(granted_without) + 1
+    least = len(used) - max(granted_without)
+    if least > len(used) // 2 + 1:
+        took = took_ns(acquires[silent])
+        ttl_ns = probes.setting.ttl_ns
+        if took is None or took > ttl_ns // 2:
+            longer = first(probes.cut(used[len(used) - silent :], count, LONG_TTL_NS), ALICE, "acquire")
+            if longer.how == "ok" or took_ns(longer) is None:
+                lasts = "does not end" if took is None else f"takes {milliseconds(took)}"
+                raise NotShown(
+                    f"with {silent} of {len(used)} nodes silent an acquire {lasts}, too long for a lease of "
+                    f"{milliseconds(ttl_ns)} whatever the votes are"
+                )
+    return least
 
 
 def silence(probes: Probes, profile: Profile) -> str:

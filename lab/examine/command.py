@@ -27,7 +27,7 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
-from lab.locks import lock_class, margin_ns
+from lab.locks import check_options, lock_class, margin_ns
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
@@ -58,6 +58,8 @@ class Asked:
     """How many processes run trials; as many as there are cores if None."""
     server: str = ""
     """The product and version that nodes show, ``redis@8.4``; the newest if it is empty."""
+    keys: str = ""
+    """The pattern of keys, like ``order:{}``, in place of the lock's own."""
 
     @property
     def budget_s(self) -> float:
@@ -87,7 +89,9 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
-        setting = Setting(asked.lock, options, nodes, fences=kind.fenced, server=asked.server)
+        setting = Setting(
+            asked.lock, options, nodes, fences=kind.fenced, server=asked.server, keys=asked.keys
+        )
         examination = Examination(kind, dict(OPTIONS), budget_s, on_progress=on_progress, workers=workers)
         interrupted = False
         try:
@@ -190,18 +194,22 @@ def _examined(
     )
 
 
+def _setting(asked: Asked, options: dict[str, OptionValue]) -> Setting:
+    return Setting(asked.lock, options, asked.nodes, server=asked.server, keys=asked.keys)
+
+
 def _learned(asked: Asked, options: dict[str, OptionValue]) -> tuple[Profile, dict[str, OptionValue]]:
     """What the lock is, and the options that it was made with: only those asked for if it has no others.
 
     Raises what ``learn`` raises.
     """
     try:
-        return learn(Setting(asked.lock, options, asked.nodes, server=asked.server)), options
+        return learn(_setting(asked, options)), options
     except UnknownOutcome as error:
         if not isinstance(error.__cause__, OptionError) or options == dict(asked.options):
             raise
     options = dict(asked.options)
-    return learn(Setting(asked.lock, options, asked.nodes, server=asked.server)), options
+    return learn(_setting(asked, options)), options
 
 
 def _options_for(lock: str) -> dict[str, OptionValue]:
@@ -209,7 +217,7 @@ def _options_for(lock: str) -> dict[str, OptionValue]:
     if is_driver(lock):
         return {}
     try:
-        margin_ns(lock, 10 * S_NS, OPTIONS)
+        check_options(lock, 10 * S_NS, OPTIONS)
     except LabError:
         return {}
     return dict(OPTIONS)

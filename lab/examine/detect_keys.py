@@ -9,7 +9,7 @@ from checker.words import listed
 from lab.examine.detect_requests import set_after_undo
 from lab.examine.detector import NOUNS, Cause, grouped, purpose, said, who, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
-from lab.search.actor import KEY
+from lab.search.trial import KEY
 from lab.search.watch import Executed
 
 LOOKING: Final = ("GET", "HGET", "HEXISTS", "HGETALL")
@@ -295,7 +295,9 @@ def own_refusals(evidence: Evidence) -> Iterator[tuple[Operation, Executed, int]
         there = {value for value, _ in entry.before.values()} - {
             value for value, _ in earlier.before.values()
         }
-        if earlier is not entry and there & {*entry.words}:
+        # A command that names the key: a client's name, as HELLO sends it, may be a value as well.
+        names_key = any(key in entry.words for key, (value, _) in entry.before.items() if value in there)
+        if earlier is not entry and names_key and there & {*entry.words}:
             yield operation, entry, earlier.time_ns
 
 

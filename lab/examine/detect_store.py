@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from lab.examine.detector import Cause, said, who, whose
 from lab.examine.evidence import Evidence, Operation
 from lab.examine.own_findings import overtaken_grants
-from lab.search.actor import KEY
 from lab.search.watch import Executed
 
 
@@ -120,6 +119,7 @@ def mixes_keys(evidence: Evidence) -> Iterator[Cause]:
         return
     for client, rounds in evidence.outcome.trial.clients.items():
         if any(each.other for each in rounds):
-            other = evidence.outcome.trial.other_key
-            seen = f"{whose(client)} lock {KEY!r} goes wrong when the same object takes {other!r} as well"
+            trial = evidence.outcome.trial
+            one, other = trial.key_name, trial.other_key
+            seen = f"{whose(client)} lock {one!r} goes wrong when the same object takes {other!r} as well"
             yield Cause("mixes-keys", seen)

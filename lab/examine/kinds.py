@@ -13,7 +13,7 @@ from typing import Final
 
 from lab.errors import LabError
 from lab.examine.programs import S_NS
-from lab.locks import margin_ns
+from lab.locks import check_options
 
 PAUSED: Final = "a client is paused"
 HELD: Final = "packets are held up for long"
@@ -110,7 +110,7 @@ def limits_its_tries(lock: str, options: Mapping[str, object]) -> bool:
 @functools.cache
 def _refuses_options(lock: str) -> bool:
     try:
-        margin_ns(lock, S_NS, {"no_such_option": 1})
+        check_options(lock, S_NS, {"no_such_option": 1})
     except LabError:
         return True
     return False

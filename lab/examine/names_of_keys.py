@@ -6,23 +6,22 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from lab.errors import UnknownOutcome
 from lab.examine.programs import ALICE, BOB, Setting
-from lab.search.actor import KEY
-from lab.search.trial import Round, Trial
+from lab.search.runner import run_trial
+from lab.search.trial import KEY, Round, Trial
 
-ALIKE: Final = (
+PLAIN: Final = (f"{KEY}s", f"{KEY}-1", KEY[:-1], KEY[::-1])
+"""Names that are one for a lock that cuts off, or mixes the letters up."""
+UNUSUAL: Final = (
     KEY.upper(),
-    f"{KEY} ",
-    f"{KEY}s",
     f"{KEY}:1",
     f"{KEY}/1",
     f"tenant:{KEY}",
     f"tenant/{KEY}",
-    f"{KEY}-{'and a long name ' * 16}",
-    KEY[:-1],
-    KEY[::-1],
+    f"{KEY}{'-and-a-long-name' * 16}",
 )
-"""Names that are one for a lock that folds case, trims, cuts off, drops a prefix, or mixes the letters up."""
+"""Names that are one for a lock that folds case, drops a prefix, or cuts off; not every lock takes them."""
 NUMBERED: Final = 30
 """So many more: of eight buckets, that of the first name is hit by one of them in 98 of 100 cases."""
 
@@ -35,5 +34,16 @@ def other_names(setting: Setting) -> list[Trial]:
         BOB: (Round(2 * ttl_ns, ttl_ns // 20),),
     }
     trial = setting.with_clients(clients)
-    names = (*ALIKE, *(f"order-{number}" for number in range(1, NUMBERED + 1)))
+    unusual = (name for name in UNUSUAL if _takes(setting, name))
+    names = (*PLAIN, *unusual, *(f"order-{number}" for number in range(1, NUMBERED + 1)))
     return [replace(trial, other_key=name) for name in names]
+
+
+def _takes(setting: Setting, name: str) -> bool:
+    """Whether a lock takes a name at all: it may have rules for names, and refuse or raise otherwise."""
+    trial = setting.with_clients({ALICE: (Round(0, setting.ttl_ns // 20),)}, demand=False)
+    try:
+        events = run_trial(replace(trial, key_name=name)).events
+    except UnknownOutcome:
+        return False
+    return any(event["f"] == "acquire" and event["type"] == "ok" for event in events)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from checker.words import listed
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.own_findings import all_violations
 from lab.examine.schedule_words import what
-from lab.search.actor import KEY
+from lab.search.actor import OTHER_GRANTS
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 
@@ -105,7 +105,7 @@ def _operation(operation: Operation) -> str:
     if f == "held":
         still = event.get("value") == "yes"
         return f"{who} {'still believes in the lease' if still else 'sees that the lease is over'}"
-    of_another = f" '{event['key']}'" if event.get("key", KEY) != KEY else ""
+    of_another = f" '{event['key']}'" if _is_of_other_lock(event) else ""
     verb, colon, outcome = OUTCOMES.get((f, how), f"{f} ({how})").partition(":")
     words = f"{who} {verb}{of_another}{colon}{outcome}"
     if (f, how) == ("acquire", "ok") and not of_another:
@@ -115,6 +115,12 @@ def _operation(operation: Operation) -> str:
     elif (f, how) == ("write", "ok"):
         words += f" version {event.get('version_written')}"
     return words
+
+
+def _is_of_other_lock(event: Mapping[str, Any]) -> bool:
+    """Whether an operation is about the second lock of its client, whose grants have numbers of their own."""
+    number = str(event.get("grant_id") or "").rpartition("-")[2]
+    return number.isdigit() and int(number) > OTHER_GRANTS
 
 
 def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str, str]]:

@@ -9,7 +9,7 @@ from yaml.error import Mark
 from yaml.nodes import MappingNode
 
 from lab.errors import LabError
-from lab.locks import margin_ns
+from lab.locks import check_options
 from lab.scenario.overrides import apply
 from lab.scenario.yaml_data import plain
 from lab.scenario.yaml_tree import TAG
@@ -42,5 +42,5 @@ def parse_options(lock: str, settings: Iterable[str]) -> tuple[tuple[str, Option
                 else None,
             )
     must_run_in_virtual_time(lock)
-    margin_ns(lock, TTL_NS, values)
+    check_options(lock, TTL_NS, values)
     return tuple(values.items())

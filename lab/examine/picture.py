@@ -15,9 +15,9 @@ from lab.examine.words import assumptions_of, cause_of
 from lab.report.timeline.data import extract
 from lab.report.timeline.model import FindingText, Loss, Timeline
 from lab.report.timeline.words import clean
-from lab.search.actor import KEY
 from lab.search.runner import ZERO_NS, Outcome, run_trial
 from lab.search.suspicion import history_of
+from lab.search.trial import KEY
 
 DOWN: Final = ("crash", "power_cut")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
@@ -228,9 +229,7 @@ def parts(
     found = singles(setting, programs, random)
     again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
     if again is not None:
-        twice = Setting(
-            setting.lock, again, setting.nodes, setting.ttl_ns, setting.fences, server=setting.server
-        )
+        twice = dataclasses.replace(setting, options=again)
         found += singles(twice, tuple(each for each in programs if each.name in TRIED_TWICE), random)
         random.shuffle(found)
     yield Part(SINGLES, "lost, held or broken off before and after each command", of=len(found)), found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -115,14 +116,12 @@ class Probes:
         longer: int = 1,
     ) -> Seen:
         """Run a trial, ``longer`` times as long as others. Raises ``NotShown`` if it could not be run."""
-        mine = self.setting
-        setting = Setting(
-            mine.lock,
-            mine.options if options is None else options,
-            nodes or mine.nodes,
-            ttl_ns or mine.ttl_ns,
-            mine.fences,
-            server=mine.server,
+        own = self.setting
+        setting = dataclasses.replace(
+            own,
+            options=own.options if options is None else options,
+            nodes=nodes or own.nodes,
+            ttl_ns=ttl_ns or own.ttl_ns,
         )
         trial = setting.with_clients(dict(clients), faults, demand=False)
         trial = replace(trial, horizon_ns=trial.horizon_ns * longer)
@@ -174,10 +173,10 @@ class Probes:
         clients = {ALICE: (Round(0, LONG_TTL_NS * 9 // 10),), BOB: (Round(LONG_TTL_NS // 10, SHORT_NS),)}
         return self.see(clients, ttl_ns=LONG_TTL_NS)
 
-    def cut(self, names: tuple[str, ...], nodes: int | None = None) -> Seen:
+    def cut(self, names: tuple[str, ...], nodes: int | None = None, ttl_ns: int | None = None) -> Seen:
         """Alice asks for the lock, and cannot reach these nodes from the start."""
         faults = (Fault("cut", When(), ALICE, names),) if names else ()
-        return self.see({ALICE: (Round(0, SHORT_NS),)}, faults, nodes=nodes, longer=4)
+        return self.see({ALICE: (Round(0, SHORT_NS),)}, faults, nodes=nodes, ttl_ns=ttl_ns, longer=4)
 
     def late_release(self) -> Seen:
         """Alice releases when her lease is over and Bob holds the lock."""

@@ -150,6 +150,8 @@ class Setting:
     ttl_ns: int = TTL_NS
     fences: bool = False
     server: str = ""
+    keys: str = ""
+    """The pattern of keys, in place of the lock's own."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -191,6 +193,7 @@ class Setting:
             seed=seed,
             horizon_ns=7 * self.ttl_ns + 8 * S_NS,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,
+            keys=self.keys,
         )
 
 

@@ -7,6 +7,7 @@ driver is a real process) gets through them where it gets through a few hundred 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -357,4 +358,4 @@ def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]
 def patient(setting: Setting) -> Setting:
     """The same setting with a long lease, and a lab that waits for a driver's answers for longer."""
     options = {**PATIENCE, **setting.options} if is_driver(setting.lock) else setting.options
-    return Setting(setting.lock, options, setting.nodes, LONG_TTL_NS, setting.fences, server=setting.server)
+    return dataclasses.replace(setting, options=options, ttl_ns=LONG_TTL_NS)

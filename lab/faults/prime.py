@@ -53,7 +53,10 @@ class Prime(StepModel):
 async def _prime_one(node: Node) -> tuple[bool, dict[str, Any]]:
     evidence: dict[str, Any] = {}
     for tried in range(1, TRIES + 1):
-        await asyncio.sleep((S_NS - await _into_second_ns(node) + AFTER_BOUNDARY_NS) / 1e9)
+        # What is unsynced now is synced as the next second begins, and that second has no other sync.
+        if not await _is_all_synced(node):
+            await _next_second(node)
+        await _next_second(node)
         second = await _second(node)
         before = await node.disk()
         await node.touch()
@@ -63,6 +66,15 @@ async def _prime_one(node: Node) -> tuple[bool, dict[str, Any]]:
         if synced and into_ns < EARLY_NS and second == await _second(node):
             return True, evidence
     return False, evidence
+
+
+async def _next_second(node: Node) -> None:
+    await asyncio.sleep((S_NS - await _into_second_ns(node) + AFTER_BOUNDARY_NS) / 1e9)
+
+
+async def _is_all_synced(node: Node) -> bool:
+    disk = await node.disk()
+    return disk.synced == disk.written
 
 
 async def _is_synced(node: Node, more_than: int) -> bool:

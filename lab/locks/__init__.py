@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Iterator
+from random import Random
 from types import ModuleType
-from typing import cast
+from typing import Any, Final, cast
 
+from lab.addresses import Address
 from lab.drivers import CLASS_IN_FILE, PREFIX, is_driver
 from lab.errors import LabError, did_you_mean
-from lab.locks.base import Lock, OptionError, Options
+from lab.locks.base import Lock, OptionError, Options, OptionValue, Surroundings
 
 BUILT_IN = {
     "single": "lab.locks.single:Single",
@@ -36,6 +39,10 @@ PARTS = (
     *("open", "close", "acquire", "extend", "release", "believes"),
 )
 """What a class needs to be a lock; a test holds this to ``lab.locks.base.Lock``."""
+ASYNC: Final = ("open", "close", "acquire", "extend", "release")
+"""Those of them that are awaited."""
+_NOWHERE: Final = tuple(Address(name, "127.0.0.1", 1) for name in "ABCDE")
+"""Nodes of a lock that is made to see which options it takes, and is never opened."""
 
 
 def is_own(name: str) -> bool:
@@ -83,15 +90,29 @@ def lock_class(name: str) -> type[Lock]:
     found = getattr(module, attribute, None)
     if found is None:
         raise _no_such_class(name, module, attribute)
-    missing = [part for part in PARTS if not hasattr(found, part)]
-    if missing:
-        raise LabError(
-            seen=f"{name}, which lacks {', '.join(missing)}",
-            where="lock.name",
-            expected="a class that offers lab.locks.base.Lock",
-            hint="its docstrings say what each part means; a subclass of a lock of the lab has them all",
-        )
+    if missing := [part for part in PARTS if not hasattr(found, part)]:
+        raise _no_lock(name, found, missing)
     return cast("type[Lock]", found)
+
+
+def _no_lock(name: str, found: Any, missing: list[str]) -> LabError:
+    """The error of a class that lacks parts of a lock; one that blocks is no lock for this loop at all."""
+    methods = [part for part in ASYNC if inspect.isfunction(getattr(found, part, None))]
+    blocking = [part for part in methods if not inspect.iscoroutinefunction(getattr(found, part))]
+    if methods and blocking == methods:
+        return LabError(
+            seen=f"{name}, whose {' and '.join(blocking)} {'is' if len(blocking) == 1 else 'are'} not async",
+            where="lock.name",
+            expected="async methods, or a driver",
+            hint="put a synchronous lock behind a driver, some ten lines of Python: "
+            "docs/testing-a-lock.md, section 'A synchronous lock'",
+        )
+    return LabError(
+        seen=f"{name}, which lacks {', '.join(missing)}",
+        where="lock.name",
+        expected="a class that offers lab.locks.base.Lock",
+        hint="derive it from lab.locks.base.BaseLock, which has all but acquire and release",
+    )
 
 
 def _hint_for_word(name: str, near: str | None) -> str:
@@ -171,13 +192,75 @@ def service_of(name: str) -> str:
 
 
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:
-    """Return the safety margin of a lock, and so check its options before anything is started.
+    """Return the safety margin of a lock.
 
     Raises:
         LabError: an unknown lock, an unknown option, or a bad value.
     """
     with option_errors():
         return lock_class(name).margin_ns(ttl_ns, options)
+
+
+def check_options(name: str, ttl_ns: int, options: Options) -> None:
+    """Check the options of a lock as its clients will: by making it, which neither opens nor asks it.
+
+    Those of a driver are checked when it is asked ``hello``.
+
+    Raises:
+        LabError: an unknown lock, an unknown option, or a bad value.
+    """
+    with option_errors():
+        _make(name, ttl_ns, options)
+
+
+def refused_options(name: str, ttl_ns: int, options: Options) -> tuple[str, ...]:
+    """Those of the options of another lock that this one does not take; a driver is taken to have none.
+
+    Raises ``LabError``: there is no such lock.
+    """
+    left: dict[str, OptionValue] = dict(options)
+    if is_driver(name):
+        return tuple(left)
+    refused: list[str] = []
+    while True:
+        try:
+            _make(name, ttl_ns, left)
+        except OptionError as error:
+            if error.option not in left:
+                return tuple(refused)
+            refused.append(error.option)
+            del left[error.option]
+        else:
+            return tuple(refused)
+
+
+def _make(name: str, ttl_ns: int, options: Options) -> None:
+    """Make a lock to see whether it takes these options. Raises ``OptionError``."""
+    own = lock_class(name)
+    if not is_driver(name):
+        try:
+            own.build(_NOWHERE, options, Surroundings(random=Random(0)), "options")
+        except OptionError:
+            raise
+        except Exception:  # noqa: BLE001 - it may need a loop, or nodes: its client shows what it raises
+            pass
+    own.margin_ns(ttl_ns, options)
+
+
+def key_pattern(lock: object) -> str:
+    """The pattern of a lock's keys, ``{}`` in it being the name: ``"{}"`` if it takes any name.
+
+    Raises:
+        LabError: its ``key`` is no text with ``{}`` in it.
+    """
+    pattern = getattr(lock, "key", "{}")
+    if not isinstance(pattern, str) or pattern.count("{}") != 1:
+        raise LabError(
+            f"{pattern!r} as the pattern of keys",
+            where="key",
+            expected="a text with {} in it once, such as order:{}",
+        )
+    return pattern
 
 
 @contextlib.contextmanager

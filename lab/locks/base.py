@@ -6,15 +6,16 @@ knows nothing of substrates, scenarios or faults.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, Self, cast
 
 from lab.addresses import Address
-from lab.channel import Channel
+from lab.channel import Channel, NodeError, Reply, connect_all
 
 OptionValue = str | int | float | bool
 Options = Mapping[str, OptionValue]
@@ -137,13 +138,15 @@ class Indeterminate(LockError):
 
 
 class Lock(Protocol):
-    """One client's handle on a lock service.
+    """The interface of one client's handle on a lock service; ``BaseLock`` has defaults for most of it.
 
     ``open`` connects, ``close`` disconnects; the other calls may be used in between, for any number of keys.
     Optional attributes of a class: ``announces_token: ClassVar[bool] = True``: its client sends the token of
     each grant to the store, which accepts writes only under the token that was announced last.
     ``service: ClassVar[str]``: "etcd", "zookeeper" or "postgres", if its nodes are not Redis. A lock that
     needs a request to find out whether a lease is held has the method ``held`` (see ``Asks``).
+    ``key: ClassVar[str]``: the pattern of its keys, such as ``"order:{}"``, if it does not take any text.
+    ``extends: ClassVar[bool] = False``: it cannot extend a lease.
     """
 
     name: ClassVar[str]
@@ -233,3 +236,101 @@ class OptionError(ValueError):
     def __init__(self, option: str, seen: str, expected: str, choices: Sequence[str] = ()) -> None:
         super().__init__(f"option {option!r}: saw {seen}, expected {expected}")
         self.option, self.seen, self.expected, self.choices = option, seen, expected, tuple(choices)
+
+
+def usual_margin_ns(ttl_ns: int) -> int:
+    """1 % of the TTL and 2 ms: what the references leave of a lease for clocks of different rates."""
+    return ttl_ns // 100 + 2_000_000
+
+
+class BaseLock:
+    """A lock of your own on Redis: derive from it, and write ``acquire`` and ``release``.
+
+    ``extend`` is optional; without it, leases are not extended. ``believes`` compares the lease's deadline
+    with the clock. ``nodes`` are connections to all nodes, ``addresses`` where they are, for a client library
+    of your own. Override ``__init__``, ``open`` and ``close``, with the same arguments, to set up more.
+    """
+
+    name: ClassVar[str]
+    """Its name in reports: that of the class."""
+    hands_out_fences: ClassVar[bool] = False
+    extends: ClassVar[bool] = False
+    key: ClassVar[str] = "{}"
+    """The pattern of its keys."""
+    OPTIONS: ClassVar[Options] = {}
+    """The options that it takes, with their defaults; others are refused. ``self.options`` has the values."""
+    ANSWER_WITHIN_S: ClassVar[float] = 0.25
+    """How long ``ask`` waits for the reply of a node."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.name = vars(cls).get("name", cls.__name__)
+        cls.extends = vars(cls).get("extends", cls.extend is not BaseLock.extend)
+
+    def __init__(
+        self, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> None:
+        self.addresses, self.owner = list(nodes), owner
+        self.options: dict[str, OptionValue] = {**self.OPTIONS, **options}
+        self.clock_ns, self.new_token = surroundings.clock_ns, surroundings.new_token
+        self.random = surroundings.random
+        connects = {"connect_timeout_s": self.ANSWER_WITHIN_S, "stale_after_s": 5.0, "client_name": owner}
+        self.nodes = [surroundings.channel(node, **connects) for node in nodes]
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> Self:
+        """Make the lock. Raises ``OptionError``: an option that is not among ``OPTIONS``."""
+        for option in options:
+            if option not in cls.OPTIONS:
+                known = "one of " + ", ".join(cls.OPTIONS) if cls.OPTIONS else "no option"
+                raise OptionError(option, "an unknown option", known, tuple(cls.OPTIONS))
+        return cls(nodes, options, surroundings, owner)
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """What ``lease`` leaves for clocks that run at different rates: ``usual_margin_ns``."""
+        return usual_margin_ns(ttl_ns)
+
+    async def open(self) -> None:
+        """Connect to the nodes that can be reached; the others are tried again when they are asked."""
+        await connect_all(self.nodes)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await asyncio.gather(*(node.close() for node in self.nodes))
+
+    async def ask(self, *command: str | int | bytes, node: int = 0) -> Reply:
+        """The reply of one node. Raises ``Indeterminate``: it gave none in time, or an error."""
+        try:
+            return await asyncio.wait_for(self.nodes[node].call(*command), self.ANSWER_WITHIN_S)
+        except (NodeError, TimeoutError) as error:
+            raise Indeterminate(str(error) or f"no reply within {self.ANSWER_WITHIN_S:g} s") from error
+
+    def lease(self, key: str, token: str, ttl_ns: int, asked_ns: int, fence: int | None = None) -> Lease:
+        """A lease that is counted from the request at ``asked_ns``, less ``margin_ns``.
+
+        Raises:
+            Indeterminate: it is over already, since the reply came late.
+        """
+        over_ns = asked_ns + ttl_ns - self.margin_ns(ttl_ns, self.options)
+        if self.clock_ns() >= over_ns:
+            raise Indeterminate(f"{key}: the reply came when the lease was over")
+        return Lease(key, token, ttl_ns, over_ns, fence, attempt_ns=asked_ns)
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        """Take the lock, or raise ``NotAcquired`` (certainly not held) or ``Indeterminate``."""
+        raise NotImplementedError
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        """Return the lease with a later deadline, or raise ``LeaseLost`` or ``Indeterminate``."""
+        raise LeaseLost("this lock does not extend leases", no_effect=True)
+
+    async def release(self, lease: Lease) -> None:
+        """Release the lock, or raise ``LeaseLost`` (it was no longer held) or ``Indeterminate``."""
+        raise NotImplementedError
+
+    def believes(self, lease: Lease) -> bool:
+        """Whether the lease's time is not over yet, by the monotonic clock."""
+        return self.clock_ns() < lease.deadline_ns

@@ -29,6 +29,7 @@ from lab.locks.base import (
     OptionError,
     Options,
     Surroundings,
+    usual_margin_ns,
 )
 from lab.locks.heartbeat import BEAT_NS, STALL_NS, KnowsPauses
 from lab.locks.lease_options import NS_PER_MS, NS_PER_S
@@ -61,7 +62,8 @@ def words_of(name: str) -> tuple[str, ...]:
 class DriverLease(Lease):
     """A lease of a library: ``handle`` is the driver's name for it, ``claimed_ns`` the library's claim.
 
-    Without a claim, ``deadline_ns`` is a TTL after the call, which is when a client would stop.
+    Without a claim, ``deadline_ns`` is a TTL after the call, less the usual margin: when a careful client
+    stops, which has to know by itself that clocks run at different rates.
     """
 
     handle: str = ""
@@ -111,6 +113,11 @@ class DriverLock:
     def renews(self) -> bool:
         """Whether the library extends its leases automatically."""
         return self._hello is not None and self._hello.can("renews")
+
+    @property
+    def key(self) -> str:
+        """The pattern of its keys, once the driver has said it."""
+        return "{}" if self._hello is None else self._hello.key
 
     def node_key(self, key: str) -> str:
         """Under which name the key lies on the nodes, once the driver has said it."""
@@ -213,7 +220,9 @@ class DriverLock:
         return round(answer.wall_ms * NS_PER_MS)
 
     def _deadline_ns(self, called_ns: int, ttl_ns: int, claimed_ns: int | None) -> int:
-        return called_ns + ttl_ns if claimed_ns is None else self._clock_ns() + claimed_ns
+        if claimed_ns is None:
+            return called_ns + ttl_ns - usual_margin_ns(ttl_ns)
+        return self._clock_ns() + claimed_ns
 
     async def _watched(self, asked: Coroutine[Any, Any, T]) -> T:
         """Record stalls of the driver meanwhile, if the checker judges the time of its library's answers.

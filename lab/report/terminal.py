@@ -60,6 +60,10 @@ class RunPrinter(Listener):
         chosen = f"seed {plan.seed} · substrate {plan.substrate} ({plan.why})"
         in_short = _in_short(scenario, plan.servers)
         self._console.print(f"{chosen} · {in_short}", style="dim", markup=False)
+        if plan.dropped:
+            names, lock = ", ".join(plan.dropped), scenario.lock.name
+            words = f"left out: {names}, options of the scenario's own lock that {lock} does not take"
+            self._console.print(words, style="dim", markup=False, soft_wrap=True)
 
     def event(self, event: RunEvent) -> None:
         """Print one event."""

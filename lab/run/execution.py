@@ -24,7 +24,7 @@ from lab.analysis.lacking import NOT_SIMULATED
 from lab.client_protocol import Setup
 from lab.drivers import is_driver
 from lab.drivers.place import place_on
-from lab.errors import LabError, UnknownOutcome
+from lab.errors import LabError, LockFailed, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.faults.links import LinkStep
 from lab.faults.nemesis import Nemesis
@@ -83,6 +83,8 @@ class Run:
         self._drift_ns = int(self._scenario.lock.ttl_ns * RHO)
         self._imports: threading.Thread | None = None
         self._properties: LockProperties
+        self._keys: tuple[str, ...]
+        """The keys that clients ask for: those of the scenario, as the lock's pattern has them."""
 
     def prepare(self) -> Callable[[], Coroutine[Any, Any, RecordedRun]]:
         """Make the run's directory; return the coroutine function that runs the scenario.
@@ -94,6 +96,9 @@ class Run:
         scenario = self._scenario
         lock, place = scenario.lock, place_on(self._plan.substrate)
         self._properties = properties_of(lock.name, lock.ttl_ns, lock.options, place)
+        if lock.key is not None:
+            self._properties = replace(self._properties, key=lock.key)
+        self._keys = tuple(map(self._key, scenario.keys))
         self._refuse_impossible(scenario, self._every_step())
         for swept in sweep():
             self._on_event(RunEvent("lab", swept.sentence, "plain"))
@@ -112,6 +117,10 @@ class Run:
         at_ns = None if self._zero_ns is None else time.monotonic_ns() - self._zero_ns
         self._report(replace(event, at_ns=at_ns))
 
+    def _key(self, name: str) -> str:
+        """A name as the lock's pattern of keys has it."""
+        return self._properties.key.replace("{}", name)
+
     async def _carry_out(self, directory: RunDirectory) -> RecordedRun:
         recorder = Recorder(directory.path, self._params())
         cluster = self._cluster(directory, recorder)
@@ -119,7 +128,7 @@ class Run:
         try:
             aborted = await self._run_cluster(cluster, recorder)
         except LabError as error:
-            recorder.write("lab", "info", "abort", error=error.seen)
+            recorder.write("lab", "info", "abort", error=error.seen, value=_blamed(error))
             if not isinstance(error, UnknownOutcome):
                 raise
             aborted = error.render()
@@ -182,7 +191,7 @@ class Run:
             recorder.write("lab", "info", PHASE, value="up")
             with self._timed("up"):
                 await cluster.up()
-                key = self._scenario.keys[0]
+                key = self._keys[0]
                 watched = cluster.nodes.values() if self._scenario.cluster.service == "redis" else ()
                 observer = Observer(
                     (node.address for node in watched),
@@ -215,6 +224,7 @@ class Run:
             self._on_event,
             ttl_ns=self._scenario.lock.ttl_ns,
             slack_ns=self._drift_ns + 2 * EPSILON_NS,
+            key_of=self._key,
         )
         playing = asyncio.create_task(self._play(player, cluster, recorder))
         try:
@@ -233,13 +243,14 @@ class Run:
                 await observer.observe()  # before the faults end: corrected clocks would prolong the keys
                 await nemesis.heal_everything()
                 store = cluster.store_node.address
-                await final_reads(store.host, store.port, self._scenario.keys, recorder)
+                await final_reads(store.host, store.port, self._keys, recorder)
             if set_meanwhile := clock.set_meanwhile():
                 raise UnknownOutcome(set_meanwhile)
         except UnknownOutcome as error:
             # If a process died, that explains other errors.
-            seen = cluster.failed.result() if cluster.failed.done() else error.seen
-            value = NOT_SIMULATED if cluster.not_simulated else None
+            died = cluster.failed.done() and not isinstance(error, LockFailed)
+            seen = cluster.failed.result() if died else error.seen
+            value = NOT_SIMULATED if cluster.not_simulated else _blamed(error)
             recorder.write("lab", "info", "abort", error=seen, value=value)
             self._on_event(RunEvent("lab", f"ABORTED: {seen}", "fail"))
             return seen
@@ -267,7 +278,13 @@ class Run:
             await player.play(self._scenario.steps)
             return
         workload = WorkloadPlayer(
-            cluster, player, recorder, self._on_event, scenario=self._scenario, drawn=self._drawn
+            cluster,
+            player,
+            recorder,
+            self._on_event,
+            workload=self._scenario.workload,
+            keys=self._keys,
+            drawn=self._drawn,
         )
         await workload.play()
 
@@ -277,7 +294,7 @@ class Run:
             client.start(
                 Setup(
                     client=name,
-                    key=scenario.keys[0],
+                    key=self._keys[0],
                     lock=self._properties.name,
                     ttl_ns=scenario.lock.ttl_ns,
                     options=dict(scenario.lock.options),
@@ -288,6 +305,7 @@ class Run:
                     check_before_write=scenario.clients[name].check_before_write,
                     log_path=str(recorder.client_log(name)),
                     seed=self._plan.seed,
+                    warm_up=self._key(f"warm-up-{name}") if scenario.warm_up else None,
                 )
             )
             for name, client in cluster.clients.items()
@@ -308,7 +326,7 @@ class Run:
             client_logs=recorder.client_logs,
             code=None if is_own(lock) else Path.cwd(),
             client_image=place.client_image(lock) if is_driver(lock) else None,
-            lock_keys=tuple(self._node_key(key) for key in self._scenario.keys),
+            lock_keys=tuple(map(self._node_key, self._keys)),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 
@@ -371,6 +389,11 @@ class Run:
             "unavailable_ns": scenario.unavailable_after_ns,
             "clients": list(scenario.clients),
         }
+
+
+def _blamed(error: LabError) -> str | None:
+    """Who ended the run, if it was not the harness."""
+    return "the lock" if isinstance(error, LockFailed) else None
 
 
 def _size(cluster: Cluster) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lab.drivers import is_driver
 from lab.errors import LabError
-from lab.locks import lock_class, margin_ns, option_errors
-from lab.locks.base import Options
+from lab.locks import check_options, key_pattern, lock_class, margin_ns, option_errors
+from lab.locks.base import Options, usual_margin_ns
 from lab.locks.lease_options import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class LockProperties:
     ``name`` is its name for clients. ``margin_ns`` is kept below the TTL (the checker's δ).
     ``single_attempt``: an acquire asks each node at most once, so that its lease counts from the call.
     ``node_key`` is the name of the lock of ``{key}`` on the nodes. ``versions`` are those of the libraries
-    under test, by name. ``extends``: it can extend a lease.
+    under test, by name. ``extends``: it can extend a lease. ``key`` is the pattern of its keys.
     """
 
     name: str
@@ -34,6 +34,7 @@ class LockProperties:
     node_key: str = "{key}"
     versions: Mapping[str, str] = field(default_factory=dict)
     extends: bool = True
+    key: str = "{}"
 
 
 def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> LockProperties:
@@ -47,8 +48,14 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
     """
     if not is_driver(name):
         own = lock_class(name)
-        margin = margin_ns(name, ttl_ns, options)
-        return LockProperties(name, margin, own.hands_out_fences, extends=bool(getattr(own, "extends", True)))
+        check_options(name, ttl_ns, options)
+        return LockProperties(
+            name,
+            margin_ns(name, ttl_ns, options),
+            own.hands_out_fences,
+            extends=bool(getattr(own, "extends", True)),
+            key=key_pattern(own),
+        )
     from lab.locks.driver import answer_within_ns, passed_on  # only a driver needs processes and messages
 
     with option_errors():
@@ -64,10 +71,12 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
     return LockProperties(
         # With a space in it, the name is always taken for a command line.
         shlex.join(words) + " ",
-        margin_ns=0,
+        # What a library claims has its margin; one that claims nothing leaves that to its client.
+        margin_ns=0 if hello.can("validity") else usual_margin_ns(ttl_ns),
         hands_out_fences=hello.can("fence"),
         single_attempt=hello.can("single-attempt"),
         node_key=hello.node_key,
         versions={hello.lib: hello.version},
         extends=hello.can("extend"),
+        key=hello.key,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shlex
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class RunRequest:
         from lab.substrates import choose
         from lab.substrates import substrate as chosen_substrate
 
-        overrides = (*self.overrides, *((f"lock.name={self.lock}",) if self.lock else ()))
+        overrides, dropped = self._overrides()
         given = self.scenario
         loaded = given if isinstance(given, LoadedScenario) else load_scenario(given, overrides)
         scenario = loaded.scenario
@@ -64,7 +65,30 @@ class RunRequest:
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
         words += [word for override in overrides for word in ("--set", override)]
-        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words), servers)
+        return Plan(loaded, seed, substrate, why, self.out, shlex.join(words), servers, dropped)
+
+    def _overrides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The overrides, and the options of the scenario that are dropped since ``lock`` does not take them.
+
+        Options that an override sets are none of the scenario's: the lock refuses them by name.
+        """
+        if self.lock is None or isinstance(self.scenario, LoadedScenario):
+            return self.overrides, ()
+        own = load_scenario(self.scenario).scenario.lock
+        changed = load_scenario(self.scenario, self.overrides).scenario.lock
+        named = (f"lock.name={self.lock}",)
+        if self.lock == own.name:
+            return (*self.overrides, *named), ()
+        from lab.locks import refused_options
+
+        kept = {name: value for name, value in changed.options.items() if own.options.get(name) != value}
+        foreign = {name: value for name, value in changed.options.items() if name not in kept}
+        dropped = refused_options(self.lock, changed.ttl_ns, foreign)
+        if not dropped:
+            return (*self.overrides, *named), ()
+        left = {name: value for name, value in changed.options.items() if name not in dropped}
+        options = json.dumps(left, ensure_ascii=False)
+        return (*self.overrides, *named, f"lock.options={options}"), dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +96,8 @@ class Plan:
     """A request with everything chosen and drawn.
 
     ``why`` says why this substrate was chosen; ``repeat`` is the command that repeats the run; ``servers``
-    names product and version of the nodes, where they are known before these are up.
+    names product and version of the nodes, where they are known before these are up. ``dropped`` are options
+    of the scenario's own lock that the lock under test does not take.
     """
 
     loaded: LoadedScenario
@@ -82,3 +107,4 @@ class Plan:
     out: Path
     repeat: str
     servers: str | None = None
+    dropped: tuple[str, ...] = ()

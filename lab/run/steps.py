@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 from lab.client_protocol import POINTS_BEFORE_GRANT, Answer, Command, Outcome, Verb
@@ -70,6 +70,7 @@ class Player:
     Args:
         ttl_ns: the lock's TTL, for the anchor that a lease is over.
         slack_ns: how much clock drift and stamping may add to it.
+        key_of: a key that an operation names, as the lock's pattern of keys has it.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class Player:
         *,
         ttl_ns: int,
         slack_ns: int,
+        key_of: Callable[[str], str] = str,
     ) -> None:
+        self._key_of = key_of
         self._cluster = cluster
         self._observer = observer
         self._nemesis = nemesis
@@ -205,7 +208,7 @@ class Player:
         return self.command(
             OPERATIONS[step.KEY],
             task=task,
-            key=step.key,
+            key=None if step.key is None else self._key_of(step.key),
             ttl_ns=step.ttl_ns if isinstance(step, Acquire | Extend) else None,
             again=isinstance(step, Release) and step.again,
             if_checked=isinstance(step, Write) and step.if_checked,

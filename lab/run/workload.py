@@ -21,8 +21,8 @@ from lab.run.events import OnEvent, RunEvent
 from lab.run.recorder import Recorder
 from lab.run.steps import Player
 from lab.scenario.draw import Drawn
-from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
+from lab.scenario.workload import Workload
 from lab.substrates.base import Cluster
 
 DRAIN_S: Final = 60.0
@@ -40,7 +40,7 @@ LOOP_ID: Final = 1_000_000
 
 
 class WorkloadPlayer:
-    """Plays the workload of one scenario on a cluster.
+    """Plays a workload on a cluster.
 
     Args:
         player: plays the single steps that begin and end faults.
@@ -55,17 +55,16 @@ class WorkloadPlayer:
         recorder: Recorder,
         on_event: OnEvent,
         *,
-        scenario: Scenario,
+        workload: Workload,
+        keys: Sequence[str],
         drawn: Sequence[Drawn],
     ) -> None:
-        if scenario.workload is None:
-            raise ValueError("the scenario has no workload")
         self._cluster = cluster
         self._player = player
         self._recorder = recorder
         self._on_event = on_event
-        self._workload = scenario.workload
-        self._keys = list(scenario.keys)
+        self._workload = workload
+        self._keys = list(keys)
         self._drawn = drawn
         self._over = asyncio.Event()
         self._one_step = asyncio.Lock()

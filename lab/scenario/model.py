@@ -38,6 +38,7 @@ from lab.scenario.types import (
     Nodes,
     PositiveNs,
     Text,
+    key_name,
 )
 from lab.scenario.workload import FaultPlan, Workload, unknown_names
 from lab.servers import RANGE_PATTERN, SERVERS_OF_REDIS, Server, ServerRange
@@ -113,6 +114,16 @@ ServerRangeText = Annotated[
 ]
 """Versions of a server: `redis < 7.0`."""
 
+
+def _pattern(pattern: str) -> str:
+    if pattern.count("{}") != 1:
+        raise problem(
+            f"{shown(pattern)} can't be the pattern of keys", "a text with {} in it once, like order:{}"
+        )
+    return key_name(pattern)
+
+
+KeyPattern = Annotated[str, AfterValidator(_pattern), Field(json_schema_extra={"pattern": r"^\S*\{\}\S*$"})]
 NodeLetter = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Z]$"})]
 """The name of a node where the cluster is described."""
 OptionName = Annotated[
@@ -214,6 +225,8 @@ class Lock(Model):
     """How long a lease lasts unless it is extended."""
     options: Mapping[OptionName, Option] = Field(default_factory=dict, json_schema_extra=_closed)
     """Passed to the lock as they are, like `node_timeout: 50ms` or `retry_count: 3`; the lock parses them."""
+    key: KeyPattern | None = None
+    """The pattern of its keys, like `order:{}`, if the lock does not say it itself and needs one."""
 
 
 class Store(Model):
@@ -232,6 +245,15 @@ class Client(Model):
 
     check_before_write: Bool = True
     """Whether `works` asks, just before it writes, if the lease is still valid."""
+
+
+class Presupposes(Model):
+    """What the steps take for granted of any lock, beside the operations that they name."""
+
+    refuses_within_ns: PositiveNs | None = Field(default=None, alias="refuses_within")
+    """An acquire of a lock that another client holds is refused within this time: it does not wait for it."""
+    asks_at_once: Bool = False
+    """A lock on several nodes asks all of them before one has answered."""
 
 
 class ExpectedOn(Model):
@@ -339,6 +361,10 @@ class Scenario(Model):
     """The faults that are drawn during a workload."""
     expect: Expect
     """The expected outcome."""
+    warm_up: Bool = True
+    """Whether each client acquires and releases a key of its own once before the first step, unrecorded."""
+    presupposes: Presupposes = Presupposes()
+    """What a lock must do for the steps to mean anything; `lab suite --for` skips the scenario for others."""
     grace_ns: DurationNs = Field(default=UNITS_NS["s"], alias="grace")
     """How much longer than a TTL a free lock may stay unobtainable before that counts as a leak."""
     unavailable_after_ns: PositiveNs | None = Field(default=None, alias="unavailable_after")
@@ -428,6 +454,8 @@ class Scenario(Model):
     @model_serializer(mode="wrap")
     def _without_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         dumped: dict[str, Any] = handler(self)
+        if self.presupposes == Presupposes():
+            del dumped["presupposes"]
         return {k: v for k, v in dumped.items() if v or k not in ("steps", "tracks", "workload", "faults")}
 
     @property

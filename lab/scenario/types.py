@@ -178,13 +178,14 @@ Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": "string", 
 KEY_LENGTH_MAX: Final = 256
 
 
-def _key(key: str) -> str:
+def key_name(key: str) -> str:
+    """The key, if it can be one."""
     if not key or len(key) > KEY_LENGTH_MAX or not key.isprintable() or " " in key:
         raise problem(f"{shown(key)} can't be a key", f"1 to {KEY_LENGTH_MAX} characters and no spaces")
     return key
 
 
-KeyName = Annotated[str, AfterValidator(_key), Field(json_schema_extra={"pattern": r"^\S+$"})]
+KeyName = Annotated[str, AfterValidator(key_name), Field(json_schema_extra={"pattern": r"^\S+$"})]
 """The key of a lock on its nodes."""
 
 Int = Annotated[int, Strict()]

@@ -16,14 +16,12 @@ from lab.client.log import Recording, Sink
 from lab.client.points import Points
 from lab.client.worker import Worker
 from lab.client_protocol import Command, Outcome, Verb
-from lab.drivers import is_driver
-from lab.locks import is_own, lock_class, margin_ns
+from lab.locks import is_own, key_pattern, lock_class, margin_ns
 from lab.locks.base import Lock, LockError, Surroundings
 from lab.search.guard import Failure, Guarded, guard_announcing
 from lab.search.trial import START_NS, Round, Trial
 from lab.store import StoreClient
 
-KEY = "resource"
 OTHER_GRANTS: Final = 1000
 """From which number on grants of the other key are counted."""
 DEMAND_PAUSE_NS: Final = 800_000_000
@@ -88,14 +86,13 @@ async def act(context: ClientContext) -> None:
     """Carry out the client's rounds, and record them."""
     trial, clock_ns = context.trial, context.clock_ns
     lock, worker_for, points = equip(context)
-    uses_other = any(each.other for each in trial.clients[context.client])
-    other = worker_for(trial.other_key, OTHER_GRANTS) if uses_other else None
-    section = _Section(worker_for(KEY), other, points, trial.ttl_ns)
     start_ns = clock_ns() + START_NS
     await connect(lock, context.store)
-    if is_driver(trial.lock):
-        driver: Any = lock
-        context.knows_key(driver.node_key(KEY))
+    key = key_of(trial, lock)
+    context.knows_key(node_key(lock, key))
+    uses_other = any(each.other for each in trial.clients[context.client])
+    other = worker_for(key_of(trial, lock, trial.other_key), OTHER_GRANTS) if uses_other else None
+    section = _Section(worker_for(key), other, points, trial.ttl_ns)
     await asyncio.sleep((start_ns - clock_ns()) / S_NS)
     for each in trial.clients[context.client]:
         if each.think_ns:
@@ -103,6 +100,16 @@ async def act(context: ClientContext) -> None:
         await section.run(each)
     if trial.demand_ns:
         await section.ask_until_granted(clock_ns, trial.demand_ns)
+
+
+def key_of(trial: Trial, lock: object, name: str = "") -> str:
+    """The key of a name, by the pattern of the trial, or else of the lock; of a driver once it is open."""
+    return (trial.keys or key_pattern(lock)).replace("{}", name or trial.key_name)
+
+
+def node_key(lock: Any, key: str) -> str:
+    """Under which name a key lies on the nodes, as far as the lock says so; of a driver once it is open."""
+    return str(lock.node_key(key)) if hasattr(lock, "node_key") else key
 
 
 async def connect(lock: Lock, store: StoreClient) -> None:

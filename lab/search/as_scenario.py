@@ -18,14 +18,14 @@ from pydantic import ValidationError
 from lab.durations import UNITS_NS, format_duration
 from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
-from lab.search.actor import KEY, unavailable_ns
+from lab.search.actor import unavailable_ns
 from lab.search.guard import CANCELLED
 from lab.search.placing import Operation, Placed, operations_of, placed
 from lab.search.relevant import NotExpressible, Proven, relevant
 from lab.search.runner import Event, Wire, run_trial
 from lab.search.schedule import step_of
 from lab.search.sentences import end_words, fault_words, outcome_words
-from lab.search.trial import Fault, Trial
+from lab.search.trial import KEY, Fault, Trial
 
 Body = dict[str, Any]
 
@@ -79,8 +79,8 @@ class _Written:
         """An operation is called."""
         client, action = event["client"], ACTIONS.get(event["f"], str(event["f"]))
         body: Body = {}
-        if event.get("key", KEY) != KEY:
-            body["key"] = event["key"].replace(" ", "-")
+        if self.trial.other_key in event.get("key", ""):  # in the lock's pattern of keys
+            body["key"] = self.trial.other_key
         if event["f"] in ("acquire", "extend") and event["ttl_ns"] != self.trial.ttl_ns:
             body["ttl"] = format_duration(event["ttl_ns"])
         if event["f"] == "release":
@@ -330,9 +330,12 @@ def _data(trial: Trial, finding: str, proven: Proven, written: _Written, command
             "name": trial.lock,
             "ttl": format_duration(trial.ttl_ns),
             "options": dict(trial.options),
+            **({"key": trial.keys} if trial.keys else {}),
         },
+        "warm_up": False,  # as in the trial: what it is about may be how a client comes to its connections
         "store": {"fencing": trial.store_fences},
         "clients": [name for name in trial.clients if name in str(written.tracks)],
+        **({"key": trial.key_name} if trial.key_name != KEY else {}),
         "tracks": written.tracks,
         "expect": {
             proven.property: "violated",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
-import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from lab.drivers import is_driver
-from lab.locks import PARTS, base, lock_class
+from lab.locks import PARTS, lock_class
+from lab.locks.failure import file_of, modules_of
 
 NAME: Final = "__lab_takes__"
 """What the notes call, in the modules of the lock."""
@@ -27,7 +27,6 @@ TAKEN: Final[set[int]] = set()
 """The numbers of the steps that were taken, since somebody cleared it."""
 OF_DRIVERS: Final = "a driver runs in a process of its own"
 NO_SOURCE: Final = "there is no file with the source of what runs"
-LAB: Final = "lab."
 WORDS_MAX: Final = 60
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -69,47 +68,17 @@ def noted(lock: str) -> Iterator[LockCode]:
     own = lock_class(lock)
     steps: list[Step] = []
     with contextlib.ExitStack() as stack:
-        for module in _modules(own):
+        for module in modules_of(own):
             stack.enter_context(_noted_in(module, own, steps))
         yield LockCode(tuple(steps), "" if steps else NO_SOURCE)
-
-
-def files_of(own: type) -> frozenset[str]:
-    """The files with the code of a lock."""
-    return frozenset(map(_file, _modules(own)))
-
-
-def _modules(own: type) -> list[ModuleType]:
-    """The modules of a lock: of its classes, and what they import, as far as they are in one directory.
-
-    Of a lock of the lab only those of its classes count.
-    """
-    of_lab = own.__module__.startswith(LAB)
-    found: list[ModuleType] = []
-    ahead = [sys.modules[each.__module__] for each in own.__mro__ if each.__module__ in sys.modules]
-    directory = Path(_file(ahead[0])).parent
-    for module in ahead:
-        is_own = module.__name__.startswith(LAB) if of_lab else Path(_file(module)).parent == directory
-        if module in found or module is base or not is_own or not _file(module):
-            continue
-        found.append(module)
-        if not of_lab:
-            names = [getattr(each, "__module__", None) for each in vars(module).values()]
-            ahead += [each for each in vars(module).values() if isinstance(each, ModuleType)]
-            ahead += [sys.modules[name] for name in names if isinstance(name, str) and name in sys.modules]
-    return found
-
-
-def _file(module: ModuleType) -> str:
-    return getattr(module, "__file__", None) or ""
 
 
 @contextlib.contextmanager
 def _noted_in(module: ModuleType, own: type, steps: list[Step]) -> Iterator[None]:
     """Note the functions of one module, unless its source is not what runs; ``steps`` gets theirs."""
-    marked = _Marked(_file(module), len(steps))
+    marked = _Marked(file_of(module), len(steps))
     try:
-        tree = ast.parse(Path(_file(module)).read_bytes())
+        tree = ast.parse(Path(file_of(module)).read_bytes())
     except (OSError, SyntaxError, ValueError):
         yield
         return

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from lab.errors import LabError, UnknownOutcome
+from lab.errors import UnknownOutcome
 from lab.locks.base import Indeterminate, Lease, Lock, LockError, is_believed
-from lab.search.branches import files_of
+from lab.locks.failure import awaited, beginning_of, described, place_of
 from lab.store import StoreClient, StoreError
 
 T = TypeVar("T")
 AT_LEAST_S: Final = 1e-6
 """How long an attempt that fails takes at least: one that takes no time is no demand for the checker."""
-FRAMES_MAX: Final = 3
-"""How many frames of the lock's own code are kept of an exception."""
-THIS_FILE: Final = "lab/search/guard.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +102,10 @@ class Guarded:
 
     async def _guarded(self, f: str, work: Awaitable[T]) -> T:
         try:
-            return await work
+            return await awaited(f, work)
         except (LockError, UnknownOutcome):
             raise
         except Exception as error:
-            if isinstance(error, TypeError) and not inspect.isawaitable(work):
-                error = TypeError(f"{f} returned {work!r} and cannot be awaited: it is no async function")
             self._note(f, error)
             raise Indeterminate(described(error)) from error
 
@@ -125,32 +117,5 @@ class Guarded:
         return lease
 
     def _note(self, f: str, error: Exception) -> None:
-        where = place_of(error, type(self._lock)) or _beginning_of(getattr(self._lock, f, None))
+        where = place_of(error, type(self._lock)) or beginning_of(self._lock, f)
         self._failures.append(Failure(self._client, f, self._now_ns(), described(error), where))
-
-
-def place_of(error: BaseException, own: type) -> str:
-    """Where an exception came from: the last calls in the files of the lock ``own``, the innermost first.
-
-    If none of them is in these files, the last calls of all.
-    """
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.endswith(THIS_FILE)
-    ]
-    files = files_of(own)
-    found = [frame for frame in frames if frame.filename in files] or frames
-    return " < ".join(
-        f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
-        for frame in reversed(found[-FRAMES_MAX:])
-    )
-
-
-def _beginning_of(method: object) -> str:
-    """Where a method is written; empty if that is not known."""
-    code = getattr(getattr(method, "__func__", None), "__code__", None)
-    return "" if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno} in {code.co_name}"
-
-
-def described(error: BaseException) -> str:
-    """One line about an exception."""
-    return error.seen if isinstance(error, LabError) else f"{type(error).__name__}: {error}"

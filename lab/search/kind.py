@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -10,13 +11,16 @@ from msgspec import structs
 from lab.batch.for_lock import REFERENCES, Kind, Reference
 from lab.batch.plan import Selection
 from lab.drivers import PREFIX, is_driver
-from lab.drivers.place import place_for
+from lab.drivers.place import place_for, why_not_in_virtual_time
 from lab.drivers.registry import row
 from lab.durations import UNITS_NS
 from lab.errors import LabError
-from lab.locks import lock_class, service_of
+from lab.locks import lock_class, refused_options, service_of
+from lab.locks.base import OptionValue
 from lab.redis_model.model import modelled
 from lab.run.lock_properties import properties_of
+from lab.scenario.files import ordinary_names
+from lab.scenario.load import load_scenario
 from lab.scenario.types import NODE_NAMES
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.space import DEFAULT, one_of
@@ -42,12 +46,14 @@ OPENING: Final = frozenset(
 """What clients send when they open a connection, or make ready, whatever they do then."""
 HELD_NS: Final = 50 * UNITS_NS["ms"]
 SOON_NS: Final = 15 * UNITS_NS["ms"]
+WAITS_NS: Final = 60 * UNITS_NS["s"]
+"""A lock that refuses no acquire of a held lock within this time waits for it."""
 
 
 def nodes_asked(lock: str, server: str = "") -> tuple[str, ...]:
     """The nodes on which a lock does anything when one client takes it once, and nothing goes wrong.
 
-    A connection alone does not count. It is asked in the simulation: no driver, and not inside ``trials``.
+    A connection alone does not count. It is asked in virtual time, and not inside ``trials``.
 
     Raises:
         LabError: no such lock, or options that it does not have.
@@ -74,6 +80,48 @@ def asks_at_once(lock: str, server: str = "") -> bool:
     with trials("resp"):
         asked = _asked(run_trial(trial, "resp", watch=True))
     return len(asked) != 1
+
+
+def refusals(lock: str) -> dict[str, int | None]:
+    """After how long a lock refuses while another client holds it, by the scenarios that presuppose it.
+
+    In nanoseconds; None: it waits. It is asked with the options of the scenario that it has. Raises as
+    ``nodes_asked`` does.
+    """
+    asked: dict[tuple[int, str], int | None] = {}
+    found: dict[str, int | None] = {}
+    with trials("resp"):
+        for name in ordinary_names():
+            scenario = load_scenario(name).scenario
+            if scenario.presupposes.refuses_within_ns is None:
+                continue
+            refused = refused_options(lock, scenario.lock.ttl_ns, scenario.lock.options)
+            options = {each: value for each, value in scenario.lock.options.items() if each not in refused}
+            key = scenario.lock.ttl_ns, repr(options)
+            if key not in asked:
+                asked[key] = refuses_after_ns(lock, scenario.lock.ttl_ns, options)
+            found[name] = asked[key]
+    return found
+
+
+def refuses_after_ns(lock: str, ttl_ns: int, options: Mapping[str, OptionValue]) -> int | None:
+    """After how long an acquire of Bob's is refused while Alice's keys stay; None: not within a minute.
+
+    The clocks of all nodes go back when Alice is granted the lock, so that her keys outlast her lease.
+    Only inside ``trials``.
+    """
+    nodes = NODE_NAMES[: DEFAULT.nodes]
+    stays = Fault("jump", When("granted", "alice"), nodes=nodes, by_ns=-2 * WAITS_NS)
+    clients: dict[str, tuple[Round, ...]] = {
+        "alice": (Round(0, SOON_NS, ends="keep"),),
+        "bob": (Round(HELD_NS, SOON_NS),),
+    }
+    trial = Trial(
+        lock, clients, (stays,), DEFAULT.nodes, ttl_ns=ttl_ns, options=dict(options), horizon_ns=WAITS_NS
+    )
+    bob = [event for event in run_trial(trial, "resp").events if event.get("client") == "bob"]
+    times = {event["type"]: event["time_ns"] for event in bob if event["f"] == "acquire"}
+    return None if "fail" not in times else times["fail"] - times["invoke"]
 
 
 def _asked(outcome: Outcome) -> tuple[str, ...]:
@@ -104,7 +152,7 @@ def kind_of(lock: str, like: str | None = None, server: str = "") -> Kind:
     fences, extends = bool(own.hands_out_fences), bool(getattr(own, "extends", True))
     reference = given or _reference(len(asked), fences=fences)
     at_once = reference == "single" or asks_at_once(lock, server)
-    return Kind(reference, fences, extends, asked, at_once, server)
+    return Kind(reference, fences, extends, asked, at_once, server, refusals(lock))
 
 
 def with_kind(selection: Selection, like: str | None, server: str = "") -> Selection:
@@ -129,18 +177,33 @@ def with_kind(selection: Selection, like: str | None, server: str = "") -> Selec
 
 
 def _kind_of_driver(lock: str, given: Reference | None) -> Kind:
-    """A driver says what it can do; how many nodes its library asks stands in its row, or is to be said."""
-    if given is None and not lock.startswith(PREFIX):
+    """A driver is asked in virtual time, if it can run there, and says itself what it can do.
+
+    Without that, its row or ``given`` says how many nodes it asks.
+    """
+    asked: tuple[str, ...] | None = None
+    at_once, refuses = True, dict[str, int | None]()
+    why_not = why_not_in_virtual_time(lock)
+    if why_not is None:
+        try:
+            asked = nodes_asked(lock) or None
+            at_once = len(asked or ()) < 2 or asks_at_once(lock)
+            refuses = refusals(lock)
+        except LabError as error:
+            why_not = error.seen
+    if asked is None and given is None and not lock.startswith(PREFIX):
         raise LabError(
-            f"how many nodes does {lock} ask? A driver cannot be asked in the simulation",
+            f"how many nodes does {lock} ask? It cannot be asked in virtual time"
+            + (f": {why_not}" if why_not else ""),
             where=f"--for {lock}",
             expected=f"--like {', '.join(REFERENCES)}: the lock of the lab that is of its kind",
             hint="single asks one node, redlock a majority, redlock-fenced also hands out fences",
         )
     learned = properties_of(lock, DEFAULT.ttl_ns, {}, place_for(AUTO, lock))
-    used = row(lock.removeprefix(PREFIX)).nodes if lock.startswith(PREFIX) else None
-    reference = given or _reference(used or DEFAULT.nodes, fences=learned.hands_out_fences)
-    return Kind(reference, learned.hands_out_fences, learned.extends)
+    of_row = row(lock.removeprefix(PREFIX)).nodes if lock.startswith(PREFIX) else None
+    used = len(asked) if asked is not None else of_row or DEFAULT.nodes
+    reference = given or _reference(used, fences=learned.hands_out_fences)
+    return Kind(reference, learned.hands_out_fences, learned.extends, asked, at_once, refuses=refuses)
 
 
 def _reference(asked: int, *, fences: bool) -> Reference:

@@ -21,7 +21,7 @@ import hiredis
 
 from lab.drivers import is_driver
 from lab.locks import lock_class
-from lab.search.branches import files_of
+from lab.locks.failure import files_of
 
 TEXT_MAX: Final = 160
 """How many characters of an expression are kept."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from lab.search.actor import KEY
 from lab.search.runner import Event, Outcome
-from lab.search.trial import LINK_KINDS, NODE_KINDS, Fault
+from lab.search.trial import KEY, LINK_KINDS, NODE_KINDS, Fault
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 NEARLY_NS: Final = 20_000_000

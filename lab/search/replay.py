@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from lab.errors import LabError, did_you_mean
-from lab.locks import margin_ns
+from lab.locks import check_options
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import LINK_KINDS, NODE_KINDS, START_NS, Fault, Round, Trial, When
@@ -67,7 +67,7 @@ def trial_of(text: bytes | str, name: str) -> Trial:
             where = f"{name}, key faults[{at}].direction"
             raise LabError("a hold of both directions", where=where, expected="requests or replies")
     must_run_in_virtual_time(trial.lock)
-    margin_ns(trial.lock, trial.ttl_ns, trial.options)  # a lock that there is, with options that it has
+    check_options(trial.lock, trial.ttl_ns, trial.options)  # a lock that there is, with options that it has
     return trial
 
 

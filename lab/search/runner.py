@@ -21,13 +21,14 @@ from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
+from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
 from lab.search.actor import ClientContext, act, lock_of, store_client_class
 from lab.search.branches import TAKEN
 from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import DrivenCluster, DrivenWorld
-from lab.search.guard import Failure, described, place_of
+from lab.search.guard import Failure
 from lab.search.origin import Origins, Place, Sent
 from lab.search.schedule import ScheduledFaults, step_of
 from lab.search.sending import Sendings

@@ -27,10 +27,9 @@ from lab.faults.reset import Reset
 from lab.faults.restart import Restart, comes_back
 from lab.faults.resume import Resume, resume
 from lab.scenario.step_base import StepModel
-from lab.search.actor import KEY
 from lab.search.cluster import TrialCluster
 from lab.search.instant import InstantLoop
-from lab.search.trial import CLOCK_KINDS, FOR_GOOD, LINK_KINDS, NODE_KINDS, START_NS, Fault, Trial
+from lab.search.trial import CLOCK_KINDS, FOR_GOOD, KEY, LINK_KINDS, NODE_KINDS, START_NS, Fault, Trial
 from lab.substrates.base import Cluster, Stream
 from lab.substrates.sim.world import World
 

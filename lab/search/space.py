@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from lab.durations import UNITS_NS, DurationError, format_duration, parse_duration_ns
 from lab.errors import LabError, did_you_mean
-from lab.locks import margin_ns
+from lab.locks import check_options
 from lab.scenario.explain import explain
 from lab.scenario.model import Option, OptionName
 from lab.scenario.overrides import apply
@@ -145,7 +145,7 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
         HORIZON_TTLS * ttl_ns,
         all_operations=beyond_classic(kinds),
     )
-    margin_ns(lock, ttl_ns, space.options)  # is there such a lock, and does it take these options?
+    check_options(lock, ttl_ns, space.options)  # is there such a lock, and does it take these options?
     return space
 
 

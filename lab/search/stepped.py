@@ -15,7 +15,7 @@ from lab.client_protocol import Answer, Command, Verb
 from lab.client_protocol import Outcome as Ending
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
-from lab.search.actor import KEY, connect, equip, needs_no_connection
+from lab.search.actor import connect, equip, key_of, needs_no_connection
 from lab.search.runner import Outcome, TrialRun
 from lab.search.trial import START_NS, Fault, Trial
 from lab.substrates.sim.loop import HostLoop
@@ -123,7 +123,7 @@ class SteppedRun(TrialRun):
         context = self._context(client, loop)
         lock, worker_for, _ = equip(context)
         await connect(lock, context.store)
-        return worker_for(KEY)
+        return worker_for(key_of(self._trial, lock))
 
     def _until(self, done: Callable[[], object], within_ns: int) -> None:
         end_ns = self._world.now_ns + within_ns

@@ -18,6 +18,7 @@ from checker.verdict import Property
 from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.drivers import is_driver
 from lab.locks import margin_ns
+from lab.locks.base import usual_margin_ns
 from lab.search.actor import params_of, unavailable_ns
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.trial import OptionValue
@@ -285,9 +286,10 @@ def history_of(outcome: Outcome) -> History:
 
 
 def claimed_margin_ns(events: Events) -> int:
-    """How much of its leases a lock did not claim in any grant and extension; 0 if one came without a claim.
+    """How much of its leases a lock did not claim in any grant and extension.
 
     A library tells its margin by nothing else: a client that goes by what it is told stops so much earlier.
+    One that claims nothing leaves it to its client when to stop: the margin of the references is assumed.
     """
     called_ns: dict[tuple[str, str], int] = {}
     margins_ns = []
@@ -299,8 +301,11 @@ def claimed_margin_ns(events: Events) -> int:
             called_ns[event["client"], f] = event["time_ns"]
         elif event["type"] == "ok":
             claimed_ns = event.get("claimed_ns")
-            ends_ns = event["time_ns"] + (event["ttl_ns"] if claimed_ns is None else claimed_ns)
-            margins_ns.append(called_ns[event["client"], f] + event["ttl_ns"] - ends_ns)
+            if claimed_ns is None:
+                margins_ns.append(usual_margin_ns(event["ttl_ns"]))
+            else:
+                ends_ns = event["time_ns"] + claimed_ns
+                margins_ns.append(called_ns[event["client"], f] + event["ttl_ns"] - ends_ns)
     return max(0, min(margins_ns, default=0))
 
 

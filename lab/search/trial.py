@@ -44,6 +44,8 @@ def beyond_classic(kinds: Iterable[Kind]) -> bool:
 
 
 CLIENTS: Final = ("alice", "bob", "carol", "dave")
+KEY: Final = "resource"
+OTHER_KEY: Final = "another-order"
 START_NS: Final = 20 * UNITS_NS["ms"]
 """When a trial starts: by then all clients are connected."""
 FOR_GOOD: Final = 0
@@ -161,6 +163,8 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     After its rounds each client asks for the lock again and again until it was granted it once, for
     ``demand_ns`` at most; with 0 it does not ask. Of a ``reentrant`` lock a client may have several grants.
     ``server`` is the product and version that nodes show, like ``redis@8.4``; the newest if it is empty.
+    ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
+    ``other_key``.
     """
 
     lock: str
@@ -174,9 +178,11 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     seed: int = 0
     horizon_ns: int = HORIZON_NS
     demand_ns: int = 0
-    other_key: str = "another resource"
+    other_key: str = OTHER_KEY
     reentrant: bool = False
     server: str = ""
+    keys: str = ""
+    key_name: str = KEY
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -24,9 +24,10 @@ WAIT WATCH
 NO_DATA: Final = frozenset(_ABOUT_CONNECTIONS.split())
 """Commands about the connection or the server. They are answered with an error only if they are named."""
 SUBSCRIBES: Final = frozenset((b"SUBSCRIBE", b"PSUBSCRIBE", b"SSUBSCRIBE"))
-UNKNOWN: Final = b"LAB.ANSWERS."
-"""How the command begins that the node gets instead; the number of the error follows."""
-_REFUSED: Final = re.compile(rb"-ERR unknown command [`']LAB\.ANSWERS\.(\d+)[`'][^\r\n]*\r\n")
+UNKNOWN: Final = b"LAB-ANSWERS-"
+"""How the command begins that the node gets instead; the number of the error follows. It has no dot: a name
+with one might be a module's."""
+_REFUSED: Final = re.compile(rb"-ERR unknown command [`']%b(\d+)[`'][^\r\n]*\r\n" % re.escape(UNKNOWN))
 _REFUSAL: Final = b"-ERR unknown command"
 
 

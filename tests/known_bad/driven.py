@@ -20,11 +20,11 @@ from lab.client.worker import Worker
 from lab.client_protocol import Answer, Command, Outcome, Verb
 from lab.locks import lock_class
 from lab.locks.base import Lease, Lock, Surroundings
-from lab.search.actor import KEY, params_of
+from lab.search.actor import params_of
 from lab.search.cluster import TrialCluster, TrialNode
 from lab.search.direct import DIRECT, DirectNode
 from lab.search.instant import InstantLoop
-from lab.search.trial import OptionValue, Round, Trial
+from lab.search.trial import KEY, OptionValue, Round, Trial
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE, Direction

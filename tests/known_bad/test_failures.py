@@ -6,7 +6,7 @@ import pytest
 
 from lab.client_protocol import Outcome
 from lab.locks.broken import MUTANTS
-from lab.search.actor import KEY
+from lab.search.trial import KEY
 from tests.known_bad.driven import S_NS, Driven, Situation, keeps_trying, situation, writes_if_held
 
 pytestmark = pytest.mark.usefixtures("_patched")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from lab.analysis.outcomes import outcomes
-from lab.batch.for_lock import AT_ONCE, FILE, LEFT_OUT, REFERENCES, Kind, Reference, missing
+from lab.batch.for_lock import FILE, LEFT_OUT, REFERENCES, Kind, Reference, missing
 from lab.batch.scenario_task import simulated
 from lab.locks import lock_class
 from lab.scenario.files import ordinary_names
@@ -81,8 +81,7 @@ def main() -> None:
             reference: {name: recorded(reference, name) for name in wanted(reference)}
             for reference in REFERENCES
         }
-        at_once = [name for name in possible("redlock") if needs_at_once(name)]
-    lines = [HEAD, f"{AT_ONCE}: [{', '.join(at_once)}]\n"]
+    lines = [HEAD]
     for reference, scenarios in found.items():
         lines.append(f"{reference}:\n")
         for name, what in scenarios.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lab.batch.for_lock import (
-    AT_ONCE,
     LEFT_OUT,
     REFERENCES,
     Reference,
@@ -44,14 +43,20 @@ def test_the_outcome_of_a_reference_is_what_it_comes_to(kept: list[tuple[Referen
 def test_all_scenarios_are_recorded_and_no_other() -> None:
     for reference in REFERENCES:
         assert sorted(references()[reference]) == sorted(wanted(reference)), "python -m tests.sim.references"
-    assert set(references()) == {*REFERENCES, AT_ONCE}
+    assert set(references()) == {*REFERENCES}
     known = [LEFT_OUT not in outcome_of(reference, name) for reference, name in KEPT]
     assert sum(known) > 0.9 * len(known), "most of them say something"
 
 
 @pytest.mark.usefixtures("_patched")
 def test_scenarios_that_need_all_nodes_at_once() -> None:
-    assert [name for name in possible("redlock") if needs_at_once(name)] == references()[AT_ONCE]
+    scenarios = {name: load_scenario(name).scenario for name in possible("redlock")}
+    declared = [
+        name
+        for name, one in scenarios.items()
+        if scenarios.get(one.control_of or name, one).presupposes.asks_at_once
+    ]
+    assert [name for name in scenarios if needs_at_once(name)] == declared
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,9 @@ class Deaf:
     def answer(self, answer: Answer) -> None:
         raise AssertionError(answer)
 
+    def note(self, error: Exception) -> None:
+        raise AssertionError(error)
+
     def broke(self, error: Exception) -> None:
         self.errors.append(error)
 
@@ -55,7 +58,7 @@ async def test_to_be_told_to_stop_is_no_failure() -> None:
 async def test_stalls_of_a_lock_with_a_process_of_its_own_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Made(Exception):
+    class Made(BaseException):
         """Enough is known."""
 
     def build(nodes: object, options: object, around: Surroundings, owner: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from lab.api import prepared
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, did_you_mean
-from lab.locks import lock_class, margin_ns, name_of
+from lab.locks import check_options, lock_class, name_of
 from lab.redis_model.persistence import Persistence
 from lab.scenario.types import NODE_NAMES
 from lab.search.draw import PERSISTENCES
@@ -95,7 +95,7 @@ def schedules(
     if not kinds_of(faults):
         faults, max_faults = "safe", 0
     if options is None or isinstance(options, Mapping):
-        margin_ns(name, ttl_ns, options or {})  # a lock that there is, and options that it has
+        check_options(name, ttl_ns, options or {})  # a lock that there is, and options that it has
         options = st.just(dict(options or {}))
     persistences = PERSISTENCES if persistence is None else (persistence,)
     return _schedules(

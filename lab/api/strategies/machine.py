@@ -15,7 +15,7 @@ from lab.api.strategies.running import Ran, Violated, message_of, simulated, und
 from lab.client_protocol import Verb
 from lab.durations import format_duration, parse_duration_ns
 from lab.examine.judge import violations
-from lab.locks import lock_class, margin_ns, name_of
+from lab.locks import check_options, lock_class, name_of
 from lab.search.space import must_run_in_virtual_time
 from lab.search.stepped import CRITICAL, SteppedClient, SteppedRun
 from lab.search.trial import CLIENTS, LINK_KINDS, Fault, Kind, OptionValue, Trial, When
@@ -77,7 +77,7 @@ class LockMachine(RuleBasedStateMachine):
         """Start the nodes and connect the clients; ``seed`` draws latencies and tokens."""
         name, ttl_ns = name_of(self.lock), ttl_ns_of(self.ttl)
         must_run_in_virtual_time(name)
-        margin_ns(name, ttl_ns, self.options)
+        check_options(name, ttl_ns, self.options)
         self._trial = Trial(
             name,
             dict.fromkeys(CLIENTS[: self.clients], ()),

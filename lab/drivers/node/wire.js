@@ -27,12 +27,13 @@ function say(message) {
   process.stdout.write(JSON.stringify(message) + "\n");
 }
 
-function serve({ lib, version, nodeKey, options: known, caps, operations }) {
+function serve({ lib, version, nodeKey, key, options: known, caps, operations }) {
   const commands = {
     hello({ options = {} }) {
       const strange = Object.keys(options).filter((name) => !known.includes(name));
       if (strange.length) throw new Named("BadOption", `${strange} is none of ${known.join(", ")}`);
-      return { lib, version, caps: [...caps(options), "clock"], node_key: nodeKey ?? "{key}" };
+      const names = { node_key: nodeKey ?? "{key}", key: key ?? "{}" };
+      return { lib, version, caps: [...caps(options), "clock"], ...names };
     },
     clock: () => ({ wall_ms: Date.now() }),
     // ioredis never settles what waits for a connection that it would have made anew.

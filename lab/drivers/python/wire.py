@@ -103,7 +103,8 @@ def serve(driver):
     """Answer commands until the input ends. A driver offers
 
     - ``distribution``: what its library is called where it comes from; ``caps``: its capabilities, a tuple or
-      a method that takes the options; ``options``: the names it takes; perhaps ``node_key``, ``ttl_step_ms``
+      a method that takes the options; ``options``: the names it takes; perhaps ``node_key``, ``key``,
+      ``ttl_step_ms``
     - ``open(nodes, options)``, where a node is a pair of host and port
     - ``acquire(key, ttl_ms)`` → ``Grant``, and with the lease that it made: ``extend(lease, ttl_ms)`` → ms or
       None, ``release(lease)``, ``held(lease)`` → (bool or None, ms or None)
@@ -159,9 +160,9 @@ class _Server:
             if name not in driver.options:
                 raise UnknownOption(f"{name!r}: there are {', '.join(sorted(driver.options))}")
         caps = driver.caps(options) if callable(driver.caps) else driver.caps
-        about = {name: getattr(driver, name) for name in ("node_key", "ttl_step_ms") if hasattr(driver, name)}
-        version = importlib.metadata.version(driver.distribution)
-        return {"lib": driver.distribution, "version": version, "caps": [*caps, "clock"], **about}
+        more = ("node_key", "key", "ttl_step_ms")
+        about = {name: getattr(driver, name) for name in more if hasattr(driver, name)}
+        return {"lib": driver.distribution, "version": _version(driver), "caps": [*caps, "clock"], **about}
 
     def _open(self, command):
         random.seed()  # after a ``close``, as a program that was started anew
@@ -227,6 +228,14 @@ class UnknownOption(Exception):
 
 class UnknownLease(Exception):
     """A lease that the driver never gave."""
+
+
+def _version(driver):
+    """What is installed of the library; a class of your own has no version."""
+    try:
+        return importlib.metadata.version(driver.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed as a package"
 
 
 def _failed(kind, error):

@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from lab.client_protocol import Answer, Command, Outcome, Setup
+from lab.client_protocol import Answer, Command, Outcome, Setup, settle
 from lab.errors import UnknownOutcome
 from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import WallClock, reading
@@ -107,7 +107,7 @@ class ProcessClient(RealMachine[B]):
                     ) from error
                 waits = self._waiting.pop(answer.id, None)
                 if waits is not None and not waits.done():
-                    waits.set_result(answer)
+                    settle(waits, answer)
         except UnknownOutcome as error:
             for future in self._waiting.values():
                 if not future.done():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from lab.client_protocol import Answer, Command, Outcome, Setup
+from lab.client_protocol import Answer, Command, Outcome, Setup, settle
 from lab.errors import UnknownOutcome
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 from lab.substrates.sim.loop import HostLoop
@@ -27,9 +27,15 @@ class MemoryLine:
     """The client's end of the line to the lab."""
 
     def __init__(
-        self, loop: HostLoop, heard: Callable[[Answer], None], broke: Callable[[Exception], None]
+        self,
+        loop: HostLoop,
+        heard: Callable[[Answer], None],
+        broke: Callable[[Exception], None],
+        note: Callable[[Exception], object],
     ) -> None:
         self._loop = loop
+        self.note = note
+        """Writes the traceback of an error to the client's log."""
         self._commands: deque[Command] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._heard, self._broke = heard, broke
@@ -70,7 +76,7 @@ class SimClient(SimMachine):
         super().__init__(loop.host, process_id)
         self._log = log
         self._failed = failed
-        self._line = MemoryLine(self.loop, self._heard, self._broke)
+        self._line = MemoryLine(self.loop, self._heard, self._broke, self._note)
         self._events: Any = None
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._clock_questions = 0
@@ -133,15 +139,19 @@ class SimClient(SimMachine):
     def _heard(self, answer: Answer) -> None:
         waits = self._waiting.pop(answer.id, None)
         if waits is not None and not waits.done():
-            waits.set_result(answer)
+            settle(waits, answer)
 
     def _served(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and isinstance(error := task.exception(), Exception):
             self._broke(error)
 
-    def _broke(self, error: Exception) -> None:
+    def _note(self, error: Exception) -> list[str]:
         lines = traceback.format_exception(error)
         self._log.write_text("".join(lines), encoding="utf-8")
+        return lines
+
+    def _broke(self, error: Exception) -> None:
+        lines = self._note(error)
         self.host.world.after(0, self._died, "".join(lines[-8:]))
 
     def _died(self, tail: str) -> None:

@@ -46,7 +46,7 @@ def test_all_problems_are_shown_in_the_order_of_the_file() -> None:
     assert found.render().splitlines() == [
         'error: unknown key "nam"',
         "  where: s.yaml:6:3, key `lock.nam`",
-        "  expected: name, ttl or options",
+        "  expected: name, ttl, options or key",
         '  hint: did you mean "name"?',
         "error: the number 10 has no unit",
         "  where: s.yaml:7:8, key `lock.ttl`",

@@ -104,7 +104,7 @@ def test_an_item_of_an_aliased_list_is_changed_in_one_place_only() -> None:
 @pytest.mark.parametrize(
     ("override", "seen", "where", "expected", "hint"),
     [
-        ("lock.tll=2s", 'unknown key "tll"', "", "name, ttl or options", 'did you mean "ttl"?'),
+        ("lock.tll=2s", 'unknown key "tll"', "", "name, ttl, options or key", 'did you mean "ttl"?'),
         ("clients.alice.chek=true", 'unknown key "chek"', "", "check_before_write", None),
         ("lock.ttl=2", "the number 2 has no unit", "", None, "write 2s for seconds or 2ms for milliseconds"),
         ("cluster.nodes=27", "the number 27 is out of range", "", "26 or less", None),

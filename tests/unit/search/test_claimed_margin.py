@@ -28,7 +28,9 @@ def call(
         (call("acquire", 0, S, 8 * S) + call("extend", 2 * S, 2 * S, 10 * S - 5), 5),
         (call("acquire", 0, S, 8 * S) + call("acquire", 0, S, 9 * S, client="bob"), 0),
         (call("acquire", 0, S, 12 * S), 0),
-        (call("acquire", 0, S, None), 0),
+        # What is not claimed is not held against a lock: it is taken to leave what the references leave.
+        (call("acquire", 0, S, None), 102 * 10**6),
+        (call("acquire", 0, S, None) + call("acquire", 0, S, 9 * S, client="bob"), 0),
         (call("release", 0, S, None), 0),
     ],
 )

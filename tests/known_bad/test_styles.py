@@ -1,0 +1,184 @@
+"""Correct locks in the styles that people write are accused by nothing: not by lab test, not by a suite."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from lab.batch.for_lock import Kind, plan_for
+from lab.batch.item import Plan
+from lab.batch.scenario_task import ScenarioTask
+from lab.errors import ExitCode, LabError
+from lab.examine import about_nodes
+from lab.examine.detect_keys import own_refusals
+from lab.examine.evidence import Operation
+from lab.examine.kinds import Kind as LockKind
+from lab.examine.names_of_keys import other_names
+from lab.examine.probes import NotShown, Probes, Profile
+from lab.examine.programs import Setting
+from lab.scenario.files import ordinary_names
+from lab.scenario.load import load_scenario
+from lab.search.kind import kind_of
+from lab.search.runner import run_trial
+from lab.search.watch import Executed, State
+from tests.known_bad.examined import examined
+
+PLACE = "tests.locks_to_test.styles:"
+DRIVER = f"{sys.executable} -m tests.locks_to_test.styles_driver"
+CLASSES = [
+    f"{PLACE}{name}"
+    for name in (
+        *("OneNode", "Blocking", "Insisting", "Lazy", "Sharded", "WithKeyRules"),
+        *("Cancelled", "WithoutExtension"),
+    )
+]
+WATCHDOG = "tests.locks_to_test.watchdog:Watchdog"
+NEW_COMMANDS = f"{PLACE}ByDigest"
+NOTHING = frozenset[str]()
+WAITS = "needs a lock that refuses a held lock within 1s, and this one waits for it"
+
+
+def reasons(plan: Plan) -> dict[str, str]:
+    return {name: one.reason for one in plan.skipped for name in one.lock.split(", ")}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lock", [*CLASSES, WATCHDOG])
+def test_lab_test_accuses_no_correct_lock(lock: str) -> None:
+    found = examined(lock, 500)
+    assert [(defect.cause, defect.seen) for defect in found.defects] == []
+    assert found.schedules >= 500
+
+
+@pytest.mark.full
+def test_a_driver_without_claims_and_with_key_rules_is_not_accused() -> None:
+    found = examined(DRIVER, 150)
+    assert [(defect.cause, defect.seen) for defect in found.defects] == []
+    assert "'order:resource'" in found.profile["acquire"]
+    assert "no margin" not in str(found.profile)
+
+
+@pytest.mark.full
+def test_commands_that_are_not_simulated_are_no_defect() -> None:
+    """Either the simulated nodes have them, and nothing is found, or the answer is that they have not."""
+    defects: list[tuple[str, str]] = []
+    code, told = 0, "IFEQ"
+    try:
+        defects = [(defect.cause, defect.seen) for defect in examined(NEW_COMMANDS, 300).defects]
+    except LabError as error:
+        code, told = error.exit_code, error.render()
+    assert (defects, code in (0, ExitCode.UNKNOWN)) == ([], True)
+    assert "DELEX" in told or "IFEQ" in told
+
+
+def accused(lock: str, kind: Kind, names: frozenset[str] = NOTHING) -> dict[str, tuple[str, ...]]:
+    """The scenarios, all or some, in which a suite for this lock has it fail."""
+    plan = plan_for(lock, kind, "sim")
+    assert plan.items
+    failed = {}
+    for item in plan.items:
+        if names and item.name not in names:
+            continue
+        task = ScenarioTask.of(load_scenario(item.scenario, item.settings), item.scenario)
+        with task.session():
+            row = task(1)
+        if row.exit_code == ExitCode.UNEXPECTED:
+            failed[item.name] = row.reasons
+    return failed
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("lock", [*CLASSES, WATCHDOG])
+def test_no_suite_accuses_a_correct_lock(lock: str) -> None:
+    assert accused(lock, kind_of(lock)) == {}
+
+
+def test_a_lock_that_waits_is_not_held_to_scenarios_for_one_that_refuses() -> None:
+    lock = f"{PLACE}Blocking"
+    kind = kind_of(lock)
+    assert set(kind.refuses.values()) == {None}
+    told = reasons(plan_for(lock, kind, "sim"))
+    assert told["late-release-compared"] == told["late-release-compared-control"] == WAITS
+    # Without that, its own steps let Carol wait for Bob's lease, and Bob is told to write after its end.
+    blind = Kind(kind.reference, kind.fences, kind.extends, kind.nodes, kind.at_once)
+    only = frozenset({"late-release-compared"})
+    assert list(accused(lock, blind, only)) == ["late-release-compared"]
+    assert accused(lock, kind, frozenset({"healthy", "client-crash"})) == {}
+
+
+def test_after_how_long_a_lock_refuses_is_measured() -> None:
+    kind = kind_of(f"{PLACE}Insisting")
+    assert set(kind.refuses.values()) != {None}
+    told = reasons(plan_for(f"{PLACE}Insisting", kind, "sim"))
+    assert told["late-release-compared"].startswith(
+        "needs a lock that refuses a held lock within 1s, and this one does after 3"
+    )
+    assert "clock-jump-node" not in told  # there it may take five seconds
+
+
+@pytest.mark.parametrize("reference", ["single", "redlock", "redlock-fenced"])
+def test_the_references_do_what_scenarios_presuppose(reference: str) -> None:
+    kind = kind_of(reference)
+    told = reasons(plan_for(reference, kind, "sim"))
+    assert [reason for reason in told.values() if "refuses a held lock" in reason] == []
+    wanting = [n for n in ordinary_names() if load_scenario(n).scenario.presupposes.refuses_within_ns]
+    assert len(wanting) > 20
+    assert set(kind.refuses) == set(wanting)
+
+
+@pytest.mark.usefixtures("_patched")
+def test_a_quorum_is_told_by_votes_and_not_by_time() -> None:
+    """With a silent node the lease is over before all replies are in, whatever the votes are."""
+    probes = Probes(Setting(f"{PLACE}WaitsForAll", {}))
+    profile = Profile(LockKind(True))
+    profile.nodes_used = ("A", "B", "C", "D", "E")
+    with pytest.raises(NotShown, match="too long for a lease of 5000 ms whatever the votes are"):
+        about_nodes.quorum(probes, profile)
+    other = Probes(Setting(f"{PLACE}WaitsForAll", {}, ttl_ns=60 * 10**9))
+    assert about_nodes.quorum(other, profile) == "An acquire needs 3 of 5 and 3 of 4 nodes: a majority."
+
+
+@pytest.mark.usefixtures("_patched")
+def test_a_name_that_is_not_taken_at_all_is_not_in_anybodys_way() -> None:
+    """Names that the lock refuses by its own rules are left out; its pattern holds for the others."""
+    ruled = {trial.other_key for trial in other_names(Setting(f"{PLACE}WithKeyRules", {}, 1))}
+    free = {trial.other_key for trial in other_names(Setting(f"{PLACE}OneNode", {}, 1))}
+    assert {"RESOURCE", "tenant/resource", "resource:1"} <= free - ruled
+    assert not any(" " in name for name in free)
+    outcome = run_trial(other_names(Setting(f"{PLACE}WithKeyRules", {}, 1))[0])
+    assert {event["key"] for event in outcome.events if "key" in event} == {
+        "order:resource",
+        "order:resources",
+    }
+    assert outcome.failures == ()
+
+
+def test_a_client_name_in_hello_is_no_key() -> None:
+    """A value that is there may be a word of a command that opens a connection."""
+    words = ("HELLO", "3", "SETNAME", "alice")
+    acquire = Operation("alice", "acquire", "alice-1", 0, 9 * 10**9, "ok")
+    there: State = {"resource": ("alice", 5000)}
+    first = command(words, 1, {})
+    again = command(words, 2, there)
+    assert list(own_refusals(Shown([first, again], acquire))) == []  # type: ignore[arg-type]
+    sets = ("SET", "resource", "alice", "NX")
+    seen = [command(sets, 1, {}), command(sets, 2, there)]
+    assert len(list(own_refusals(Shown(seen, acquire)))) == 1  # type: ignore[arg-type]
+
+
+def command(words: tuple[str, ...], time_ns: int, before: State) -> Executed:
+    return Executed(time_ns, "A", "alice", words, False, before, before)
+
+
+class Shown:
+    """What ``own_refusals`` reads of an ``Evidence``: these commands, all of one operation."""
+
+    def __init__(self, commands: list[Executed], operation: Operation) -> None:
+        self.outcome = SimpleNamespace(commands=commands)
+        self._operation = operation
+
+    def operation_of(self, entry: Executed) -> Operation:
+        return self._operation
