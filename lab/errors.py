@@ -85,6 +85,12 @@ class LockFailed(UnknownOutcome):
     """The lock under test raised what no lock may raise, so the run has no verdict."""
 
 
+def first_line(error: Exception) -> str:
+    """An error in one line: what was seen, or its kind and text."""
+    text = error.seen if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+    return text.partition("\n")[0]
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
     """The choice nearest to `word` (difflib ratio ≥ 0.6, case ignored), or None if none comes near."""
     by_folded = {choice.casefold(): choice for choice in choices}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from lab.examine import words
-from lab.examine.command import Asked, examine
+from lab.examine.command import REAL, Asked, examine
 from lab.examine.junit import junit
-from lab.examine.keep import keep, limit_s
-from lab.examine.kept import RESULT, directory_for
-from lab.examine.on_real import real_limit_s, run_on_real
+from lab.examine.keep import keep
+from lab.examine.kept import RESULT, Kept, directory_for
+from lab.examine.on_real import run_on_real
 from lab.examine.options import parse_options
 from lab.examine.replay import replay
 from lab.examine.result import Examined
@@ -19,19 +20,27 @@ __all__ = [
     "Asked",
     "directory_for",
     "examine",
+    "finish",
     "junit",
-    "keep",
-    "limit_s",
     "parse_options",
-    "real_limit_s",
     "replay",
-    "run_on_real",
     "words",
 ]
 
 
 def test(asked: Asked, out: Path, command: str) -> Examined:
     """Examine a lock, and write the files of the result. Raises ``LabError``."""
-    kept = keep(examine(asked), out, command=command, limit_s=limit_s(asked.budget_s))
-    run_on_real(kept, asked)
-    return kept.examined
+    return finish(examine(asked), asked, out, command=command).examined
+
+
+def finish(examined: Examined, asked: Asked, out: Path, *, command: str) -> Kept:
+    """Write the files of a result, and run a driver's defects on real Redis, in what is left of the budget.
+
+    Raises:
+        LabError: the files cannot be written.
+    """
+    began_s, left_s = time.monotonic(), max(0.0, examined.budget_s - examined.spent_s)
+    real_s = min(left_s, REAL * examined.budget_s) if asked.runs_on_real else 0.0
+    kept = keep(examined, out, command=command, limit_s=left_s - real_s)
+    run_on_real(kept, asked, max(0.0, began_s + left_s - time.monotonic()))
+    return kept

@@ -64,7 +64,12 @@ class Child:
 
     async def start(self) -> None:
         """Start it. Raises ``OSError`` if no process can be started."""
-        await asyncio.to_thread(self.begin)  # the first one waits for the server's imports
+        starting = asyncio.ensure_future(asyncio.to_thread(self.begin))  # the first waits for imports
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await starting  # only a process that is there can be ended
+            raise
 
     def begin(self) -> None:
         """The same, and wait until there is a process."""

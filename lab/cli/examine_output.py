@@ -19,12 +19,9 @@ from lab.api.examinations import (
     Asked,
     directory_for,
     examine,
+    finish,
     junit,
-    keep,
-    limit_s,
-    real_limit_s,
     replay,
-    run_on_real,
     words,
 )
 from lab.cli.search_output import signals_interrupt
@@ -46,7 +43,7 @@ LABEL: Final = 13
 def examine_command(
     asked: Asked, out: Path | None, junit_file: Path | None, *, command: str, as_json: bool
 ) -> int:
-    """0: no defect was found; 1: there are some; 3: it was not examined; 130: interrupted.
+    """0: no defect was found, and the directed part is through; 1: there are some; 3: it is not known; 130.
 
     Raises:
         LabError: an impossible argument, an unknown lock, or files that cannot be written.
@@ -56,13 +53,14 @@ def examine_command(
     with signals_interrupt(), progress(talk) as on_progress:
         examined = examine(asked, on_progress)
     if examined.defects and not examined.interrupted:
-        at_most = f"for at most {limit_s(asked.budget_s):.0f} s"
-        talk.print(f"writing each defect as a scenario, and replaying it, {at_most}", style="dim")
-        if real_s := real_limit_s(asked):
-            talk.print(f"then running it on real Redis, for at most {real_s:.0f} s", style="dim")
+        real = ", and runs on real Redis" if asked.runs_on_real else ""
+        left_s = max(0.0, examined.budget_s - examined.spent_s)
+        talk.print(
+            f"what is left of the budget, {left_s:.0f} s: each defect as a scenario, its replays{real}",
+            style="dim",
+        )
     with signals_interrupt():
-        kept = keep(examined, directory, command=command, limit_s=limit_s(asked.budget_s))
-        run_on_real(kept, asked)
+        kept = finish(examined, asked, directory, command=command)
     if junit_file is not None:
         _write(junit_file, junit(kept.examined))
     if as_json:
@@ -124,6 +122,8 @@ def print_examined(console: Console, kept: Kept) -> None:
     console.print(Text(answer, styles.get(examined.exit_code, "bold yellow")))
     printer = _Printer(console)
     printer.line(words.spent(examined))
+    for line in words.not_finished(examined):
+        printer.line(clean(line, 600), hanging=2)
     if examined.defects:
         printer.title("DEFECTS")
     for number, defect in enumerate(examined.bugs, 1):
@@ -146,15 +146,9 @@ def print_examined(console: Console, kept: Kept) -> None:
         printer.line(f"- {clean(each.seen, 300)}", hanging=2)
         if each.replay:
             printer.line(each.replay, 4, hanging=2)
-    printer.title("THE CODE OF THE LOCK")
-    for line in words.code_words(examined):
-        printer.line(f"- {clean(line, 300)}", hanging=2)
-    printer.title("WHAT WAS NOT FOUND", "in any of these schedules")
-    for line in words.not_found(examined):
-        printer.line(f"- {line}", hanging=2)
-    printer.title("WHAT WAS NOT TRIED")
-    for line in words.not_tried(examined):
-        printer.line(f"- {clean(line, 600)}", hanging=2)
+    printer.listed("THE CODE OF THE LOCK", "", words.code_words(examined))
+    printer.listed("WHAT WAS NOT FOUND", "in any of these schedules", words.not_found(examined))
+    printer.listed("WHAT WAS NOT TRIED", "", words.not_tried(examined))
     console.print()
     console.print(f"page: {relative(kept.page)} ({RESULT} is beside it)", markup=False)
 
@@ -225,6 +219,13 @@ class _Printer:
         """The title of a section."""
         self._console.print()
         self._console.print(Text.assemble((title, "bold"), f" {more}" if more else ""))
+
+    def listed(self, title: str, more: str, lines: Iterable[str]) -> None:
+        """A section with a list; nothing if the list is empty."""
+        for at, line in enumerate(lines):
+            if not at:
+                self.title(title, more)
+            self.line(f"- {clean(line, 600)}", hanging=2)
 
     def line(self, text: str, indent: int = 2, *, hanging: int = 0, style: str = "") -> None:
         """One paragraph."""

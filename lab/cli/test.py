@@ -20,7 +20,7 @@ def examine_lock(
     lock: Annotated[
         str | None, typer.Argument(help="The lock under test: a name, or package.module:Class.")
     ] = None,
-    budget: Annotated[str, typer.Option(help="How long to try schedules, like 120s.")] = "120s",
+    budget: Annotated[str, typer.Option(help="Processor time for all of it, like 120s.")] = "120s",
     seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
     nodes: Annotated[int, typer.Option(min=1, max=7, help="How many nodes.")] = 5,
     settings: Annotated[
@@ -45,7 +45,7 @@ def examine_lock(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Examine a lock against the reference of its kind: 0 no defect found, 1 defects, each explained."""
+    """Examine a lock against the reference of its kind: 0 no defect found, 1 defects, 3 not finished."""
     from lab.api.examinations import Asked, parse_options
     from lab.cli.examine_output import examine_command, replay_command
 

@@ -71,6 +71,15 @@ class Recording:
         """Record an operation in the background, by ``by``, whose completion is never observed."""
         self._write("invoke", f, fields, process=f"{self.process}/{by}")
 
+    def lost(self, **fields: Any) -> None:
+        """Record that the library reports, unasked, that it holds a lease no more: its belief ends.
+
+        It is an answer of ``held`` by a process of its own, as the client may be in the middle of something.
+        """
+        process = f"{self.process}/report on {fields['grant_id']}"
+        self._write("invoke", "held", fields, process)
+        self._write("ok", "held", {**fields, "value": "no"}, process)
+
     def stall(self, start_ns: int, duration_ns: int) -> None:
         """Record that this process was not scheduled for so long."""
         self._write("info", "stall", {"start_ns": start_ns, "duration_ns": duration_ns})

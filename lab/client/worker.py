@@ -82,6 +82,10 @@ class Worker:
         self._claimed_ns: int | None = None
         self._under_way: tuple[str, Mapping[str, Any]] = "", {}
         self._cancelled: asyncio.Task[None] | None = None
+        self._reported: str | None = None
+        """The grant whose loss was recorded last."""
+        if (reports := getattr(lock, "on_lost", None)) is not None:
+            reports.append(self._note_loss)
 
     def use(self, key: str) -> None:
         """Use another key from now on; not while a lease is held."""
@@ -221,7 +225,17 @@ class Worker:
             self._recording.unattended(f"renewal of {grant_id}", "extend", **about)
         self._lease, self._grant_id, self._version_read = lease, grant_id, None
         self._checked = False
+        self._note_loss()  # it may have been reported before the grant itself was
         return Outcome.OK, f"holds the lock{_for_how_long(claim)}"
+
+    def _note_loss(self) -> None:
+        """Record once that the library has reported the loss of the lease that is held, if it has."""
+        is_lost = getattr(self._lock, "is_lost", None)
+        if self._lease is None or self._grant_id == self._reported or is_lost is None:
+            return
+        if is_lost(self._lease):
+            self._reported = self._grant_id
+            self._recording.lost(**self._about(self._lease))
 
     async def _announce(self, lease: Lease) -> None:
         """Announce the token to the store; the grant counts only if the lease is still valid after that.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -29,6 +30,7 @@ from lab.drivers.messages import (
     read_line,
 )
 from lab.errors import LabError
+from lab.substrates.run_files import RUN_VARIABLE, kill_all
 
 READY_TIMEOUT_S: Final = 120.0
 """How long `hello` and `open` may take: a JVM on a busy machine needs more than half a minute."""
@@ -59,6 +61,7 @@ class DriverProcess:
         self._command = command
         self._on_lost = on_lost
         self._own_group = own_group
+        self._run_id = f"driver-{uuid.uuid4().hex}" if own_group else None
         self._process: asyncio.subprocess.Process | None = None
         self._listener: asyncio.Task[None] | None = None
         self._numbers = 0
@@ -91,6 +94,7 @@ class DriverProcess:
                 stderr=errors_to,
                 limit=LINE_BYTES_MAX,
                 start_new_session=self._own_group,
+                env=None if self._run_id is None else {**os.environ, RUN_VARIABLE: self._run_id},
             )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -194,7 +198,7 @@ class DriverProcess:
         return by_itself
 
     def kill(self) -> None:
-        """End it at once, with whatever it started if the group is its own; what is gone is no error."""
+        """End it at once, with whatever it started if it belongs to no client; what is gone is no error."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -202,6 +206,8 @@ class DriverProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
             elif self._process.returncode is None:
                 self._process.kill()
+        if self._run_id is not None:
+            kill_all(self._run_id)
 
     async def _ready(self, op: Op, fields: Mapping[str, Any]) -> Success | Failed:
         try:

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.examine.judge import ERROR, HANG
+from lab.examine.judge import ERROR, HANG, RELEASE
 from lab.examine.result import Defect
 
 ACTS: Final = frozenset(
@@ -33,7 +33,7 @@ ACTS: Final = frozenset(
 )
 """Causes that are one command of the lock's, which is wrong wherever it is sent."""
 UNSURE: Final = "unknown"
-_MILD: Final = ({"false-validity"}, {ERROR, HANG}, {"leak"}, {"unavailable"})
+_MILD: Final = ({"false-validity"}, {ERROR, HANG, RELEASE}, {"leak"}, {"unavailable"})
 """Findings that harm less than two holders at once, the worst first."""
 
 

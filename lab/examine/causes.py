@@ -33,7 +33,7 @@ _KINDS: Final = (
     ),
     CauseKind(
         "no-expiry",
-        "A key stays on the nodes without an expiry, so a client that dies keeps the lock for ever.",
+        "A key stays on the nodes without an expiry: it is there for ever if its client dies.",
         "Set value and expiry in one atomic command: SET key token NX PX ttl.",
     ),
     CauseKind(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from lab.drivers import is_driver
 from lab.drivers.place import servers_in_virtual_time
@@ -19,10 +18,10 @@ from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, DRAWN_KINDS, SINGLES, Doubles, again, drawn, parts
+from lab.examine.plan import DRAWN, DRAWN_KINDS, Doubles, again, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
-from lab.examine.progress import OutOfTime, Progress
+from lab.examine.progress import Budget, OutOfTime, Progress
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations
@@ -39,6 +38,10 @@ from lab.search.workers import Workers
 from lab.substrates.sim.errors import NotModelled
 
 S_NS: Final = 1_000_000_000
+KEEPS: Final = 1 / 6
+"""The share of the budget in which defects are written as scenarios, and replayed."""
+REAL: Final = 1 / 4
+"""The share of the budget in which a driver's defects are run on real Redis."""
 LAG: Final = 32
 """So many trials later a new state counts in what is drawn: meanwhile other cores run the ones between."""
 
@@ -66,6 +69,11 @@ class Asked:
         """The budget. Raises ``LabError``."""
         return _seconds(self.budget)
 
+    @property
+    def runs_on_real(self) -> bool:
+        """Whether defects are run on real Redis: those of drivers are, if they are to be run at all."""
+        return self.repeat > 0 and is_driver(self.lock)
+
 
 def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progress: None) -> Examined:
     """Examine a lock.
@@ -81,20 +89,27 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     must_run_in_virtual_time(asked.lock)
     lock_class(asked.lock)
     options = {**_options_for(asked.lock), **dict(asked.options)}
-    began_s = time.monotonic()
     notes = partial(noted, asked.lock)
     with notes() as code, closing(Workers(tried, asked.jobs, notes)) as workers, trials():
+        budget = Budget(budget_s, workers.busiest_s)
         on_progress(Progress(part="asking the lock what it is"))
-        profile, options = _learned(asked, options)
+        try:
+            profile, options = _learned(asked, options, budget.check)
+        except OutOfTime:
+            profile = Profile(Kind(False))
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
-        setting = Setting(
-            asked.lock, options, nodes, fences=kind.fenced, server=asked.server, keys=asked.keys
+        setting = _setting(asked, options, nodes, fences=kind.fenced, ttl_step_ns=profile.ttl_step_ns)
+        setting = setting.with_ttl(setting.ttl_ns)
+        after = KEEPS + (REAL if asked.runs_on_real else 0.0)
+        examination = Examination(
+            kind, dict(OPTIONS), budget, on_progress=on_progress, workers=workers, after=after
         )
-        examination = Examination(kind, dict(OPTIONS), budget_s, on_progress=on_progress, workers=workers)
+        examination.ttl_step_ns = profile.ttl_step_ns
         interrupted = False
         try:
+            examination.check_time()
             _run(examination, setting, profile, Random(asked.seed))
         except OutOfTime:
             pass
@@ -104,11 +119,14 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
             profile.not_tried.append(f"schedules after the first in which {error.seen}")
         except KeyboardInterrupt:
             interrupted = True
-    return _examined(asked, profile, examination, code, time.monotonic() - began_s, interrupted)
+        return _examined(asked, profile, examination, code, budget, interrupted)
 
 
 def _run(examination: Examination, setting: Setting, profile: Profile, random: Random) -> None:
-    """The finite parts, then drawn schedules and pairs of faults in turns, until the budget is spent."""
+    """The directed part, the other finite ones, then drawn schedules and pairs of faults in turns.
+
+    Raises ``OutOfTime``.
+    """
     reentrant = is_reentrant(setting)
     programs = tuple(
         each
@@ -125,13 +143,11 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     finite = parts(setting, profile.kind, programs, random)
     if reentrant:
         finite = chain([again(setting, counted=counts(setting))], finite)
+    _try_situations(examination, setting, profile, programs)
     if is_driver(setting.lock):  # a real process: the budget may end before any of them is through
-        _try_situations(examination, setting, profile, programs)
         examination.try_in_turn(list(finite))
     else:
         for part, found in finite:
-            if part.name == SINGLES:
-                _try_situations(examination, setting, profile, programs)
             examination.try_all(part, iter(found))
     kept = [setting.trial(program) for program in programs]
     kept += [each for each in examination.kept if {fault.kind for fault in each.faults} <= {*DRAWN_KINDS}]
@@ -158,9 +174,13 @@ def _in_turns(part: Part, source: Iterator[Trial], twos: list[Doubles]) -> Itera
 def _try_situations(
     examination: Examination, setting: Setting, profile: Profile, programs: tuple[Program, ...]
 ) -> None:
-    part = Part(SITUATIONS, "each kind once, what tells most first")
-    examination.try_all(part, situations(setting, profile, programs))
-    part.of = part.tried
+    """The directed part; which situations there are depends on what the lock sends, so that is seen first."""
+    part = Part(SITUATIONS, "the directed part: each kind once, what tells most first")
+    found = []
+    for trial in situations(setting, profile, programs):
+        found.append(trial)
+        examination.check_time()
+    examination.try_directed(part, found)
 
 
 def _examined(
@@ -168,7 +188,7 @@ def _examined(
     profile: Profile,
     examination: Examination,
     code: LockCode,
-    seconds: float,
+    budget: Budget,
     interrupted: bool,
 ) -> Examined:
     kind: Kind = profile.kind
@@ -185,31 +205,38 @@ def _examined(
         len(examination.progress.covered),
         asked.seed,
         examination.progress.schedules,
-        round(seconds, 1),
+        round(budget.real_s, 1),
         interrupted,
         tuple(examination.undecided.values()),
         executed(code, examination.progress.branches),
         examination.why_fewer,
         servers_in_virtual_time(asked.lock, asked.server or None),
+        examination.directed,
+        examination.progress.grants,
+        tuple(examination.failed),
+        budget.seconds,
+        round(budget.spent_s, 1),
     )
 
 
-def _setting(asked: Asked, options: dict[str, OptionValue]) -> Setting:
-    return Setting(asked.lock, options, asked.nodes, server=asked.server, keys=asked.keys)
+def _setting(asked: Asked, options: dict[str, OptionValue], nodes: int, **more: Any) -> Setting:
+    return Setting(asked.lock, options, nodes, server=asked.server, keys=asked.keys, **more)
 
 
-def _learned(asked: Asked, options: dict[str, OptionValue]) -> tuple[Profile, dict[str, OptionValue]]:
+def _learned(
+    asked: Asked, options: dict[str, OptionValue], check: Callable[[], None]
+) -> tuple[Profile, dict[str, OptionValue]]:
     """What the lock is, and the options that it was made with: only those asked for if it has no others.
 
     Raises what ``learn`` raises.
     """
     try:
-        return learn(_setting(asked, options)), options
+        return learn(_setting(asked, options, asked.nodes), check), options
     except UnknownOutcome as error:
         if not isinstance(error.__cause__, OptionError) or options == dict(asked.options):
             raise
     options = dict(asked.options)
-    return learn(_setting(asked, options)), options
+    return learn(_setting(asked, options, asked.nodes), check), options
 
 
 def _options_for(lock: str) -> dict[str, OptionValue]:

@@ -11,22 +11,35 @@ from lab.search.watch import Executed
 
 
 def no_expiry(evidence: Evidence) -> Iterator[Cause]:
-    """A key of a lock that is left without an expiry when its client's operation is over."""
+    """A key that is left without an expiry when its client's operation is over, and gets none later."""
     for operation in evidence.operations:
         if operation.f not in ("acquire", "extend"):
             continue
         until_ns = min(operation.ended_ns, operation.called_ns + 60_000 * MS_NS)
-        hits: dict[str, list[str]] = {}
+        hits: dict[tuple[str, str], list[str]] = {}
         for node in evidence.outcome.trial.node_names:
-            for value, left_ms in evidence.locks_at(node, until_ns).values():
-                if left_ms is None and operation.client in evidence.writers.get(value, ()):
-                    hits.setdefault(value, []).append(node)
-        for nodes in hits.values():
+            for key, (value, left_ms) in evidence.locks_at(node, until_ns).items():
+                own = operation.client in evidence.writers.get(value, ())
+                if own and left_ms is None and not _expires_later(evidence, node, key, value, until_ns):
+                    hits.setdefault((key, value), []).append(node)
+        for (key, _), nodes in hits.items():
             seen = (
-                f"{whose(operation.client)} key has no expiry on {listed(nodes)} after its {operation.f} at "
-                f"{evidence.at(operation.called_ns)}"
+                f"{whose(operation.client)} {operation.f} at {evidence.at(operation.called_ns)} left the key "
+                f"{key!r} without an expiry on {listed(nodes)}"
             )
             yield Cause("no-expiry", seen, operation)
+
+
+def _expires_later(evidence: Evidence, node: str, key: str, value: str, time_ns: int) -> bool:
+    """Whether a key is given an expiry after this time while it has this value."""
+    for entry in evidence.of_node(node):
+        if entry.time_ns > time_ns:
+            there = entry.after.get(key)
+            if there is None or there[0] != value:
+                return False
+            if there[1] is not None:
+                return True
+    return False
 
 
 def short_expiry(evidence: Evidence) -> Iterator[Cause]:

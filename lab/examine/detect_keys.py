@@ -13,7 +13,11 @@ from lab.search.trial import KEY
 from lab.search.watch import Executed
 
 LOOKING: Final = ("GET", "HGET", "HEXISTS", "HGETALL")
-"""Commands of a script that read what is compared."""
+"""Commands that read what is compared."""
+CONDITIONS: Final = ("IFEQ", "IFNE", "IFDEQ", "IFDNE")
+"""Words of a command that make it depend on the value of its key."""
+COMPARING: Final = ("DELIFEQ",)
+"""Commands that always do."""
 AT_ONCE_MS: Final = 10
 """A key that is given no more time than this is as good as deleted."""
 
@@ -40,12 +44,53 @@ def deletes_others(evidence: Evidence) -> Iterator[Cause]:
             seen += f"it sent {token} to compare the key with"
             yield Cause("others-token", seen, entry)
         else:
-            seen += f"{said(entry)} without comparing the token"
-            yield Cause("deletes-others-key", seen, entry)
+            yield Cause("deletes-others-key", seen + how_it_looked(evidence, entry), entry)
+
+
+def how_it_looked(evidence: Evidence, entry: Executed) -> str:
+    """A command, and what was seen of a look at the value of its key before it."""
+    if condition := next((word for word in entry.words[2:] if word.upper() in CONDITIONS), None):
+        return f"{said(entry)} with {condition.upper()}, given the value that was there"
+    looks = _looks_before(evidence, entry)
+    if entry.in_script and any(each.sent is entry.sent for each in looks):
+        return f"{said(entry)} that looks at the value, and goes on though it is that of another lease"
+    if looks:
+        last = looks[-1]
+        return (
+            f"{said(entry)}, {_ms(entry.time_ns - last.time_ns)} after a {last.name} by the same operation: "
+            "the key may be another one by then"
+        )
+    return f"{said(entry)} without a look at the value"
+
+
+def _looks_before(evidence: Evidence, entry: Executed) -> list[Executed]:
+    """The looks at the value of a command's key on its node, before it and by the same operation."""
+    operation = evidence.operation_of(entry)
+    keys = {key for key, old, new in entry.changes()} or {*entry.words[1:2]}
+    found = []
+    for each in evidence.outcome.commands:
+        if each is entry:
+            break
+        same = (each.node, each.client) == (entry.node, entry.client)
+        looks = same and each.name in LOOKING and bool(keys & {*each.words[1:2]})
+        near = each.sent is entry.sent or (operation is not None and evidence.operation_of(each) is operation)
+        if looks and near:
+            found.append(each)
+    return found
+
+
+def _ms(span_ns: int) -> str:
+    return f"{span_ns / MS_NS:.1f} ms"
 
 
 def _compared(evidence: Evidence, entry: Executed) -> bool:
-    """Whether a script looked at a value before, and the value is among what the client had sent."""
+    """Whether it was given a value to compare the key with, and that value was there.
+
+    By its own condition, or by a script that looked at the value, which is among what the client had sent.
+    """
+    there = {key: value for key, (value, _) in entry.before.items()}
+    if entry.name in COMPARING or any(word.upper() in CONDITIONS for word in entry.words[2:]):
+        return bool({*there.values()} & {*entry.words[2:]})
     if not entry.in_script or entry.sent is None:
         return False
     looked = {
@@ -54,7 +99,7 @@ def _compared(evidence: Evidence, entry: Executed) -> bool:
         if each.sent is entry.sent and each.in_script and each.name in LOOKING
         for word in each.words[1:2]
     }
-    return any(key in looked and value in entry.sent.words for key, (value, _) in entry.before.items())
+    return any(key in looked and value in entry.sent.words for key, value in there.items())
 
 
 def _expired_by(evidence: Evidence, entry: Executed) -> Iterator[str]:
@@ -93,10 +138,9 @@ def overwrites(evidence: Evidence) -> Iterator[Cause]:
     for entry, owner, nodes in grouped(evidence, hits):
         why = purpose(evidence, entry)
         own = " own earlier" if owner == entry.client else ""
-        lacks = "compare the token" if why == "extend" else "demand that the key is free"
         seen = (
             f"{whose(entry.client)} {NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} replaced "
-            f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} does not {lacks}"
+            f"{whose(owner)}{own} key on {listed(nodes)}: {how_it_looked(evidence, entry)}"
         )
         yield Cause("extends-others-key" if why == "extend" else "overwrites-key", seen, entry)
 
@@ -138,7 +182,7 @@ def extends_others(evidence: Evidence) -> Iterator[Cause]:
         own = " own earlier" if owner == entry.client else ""
         seen = (
             f"{whose(entry.client)} {NOUNS.get(why, why)} at {evidence.at(entry.time_ns)} prolonged "
-            f"{whose(owner)}{own} key on {listed(nodes)}: {said(entry)} without comparing the token"
+            f"{whose(owner)}{own} key on {listed(nodes)}: {how_it_looked(evidence, entry)}"
         )
         yield Cause("extends-others-key", seen, entry)
 

@@ -11,7 +11,7 @@ from lab.examine.detect_keys import own_refusals
 from lab.examine.detect_requests import claims_nothing, set_after_undo
 from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
-from lab.examine.keys_that_stay import left_at_release
+from lab.examine.keys_that_stay import left_at_release, released_in_vain
 from lab.examine.left_behind import left_by
 from lab.search.guard import CANCELLED
 from lab.search.trial import NODE_KINDS
@@ -75,6 +75,17 @@ def stops_releasing(evidence: Evidence) -> Iterator[Cause]:
             f"though its release of {evidence.at(release.called_ns)} could have reached them"
         )
         yield Cause("leaves-keys", seen)
+
+
+def releases_in_vain(evidence: Evidence) -> Iterator[Cause]:
+    """A release in its lease and without a fault, after which the key stays until it expires."""
+    for release, nodes, look_ns in released_in_vain(evidence):
+        says = "was refused" if release.how == "fail" else "was a success"
+        seen = (
+            f"{whose(release.client)} release of {evidence.at(release.called_ns)}, which {says}, left its "
+            f"key on {listed(nodes)}, where it still lies at {evidence.at(look_ns)}"
+        )
+        yield Cause("leaves-keys", seen, release)
 
 
 def _was_unanswered(evidence: Evidence, client: str, refused: Operation) -> bool:

@@ -12,7 +12,8 @@ from lab.examine.kinds import Kind
 VARIANTS: Final = 20
 """How many trials like the smallest one, with other latencies and pauses, are tried."""
 SURE: Final = 18
-"""In how many of them a lock must fail where the reference never does, if assumptions are broken."""
+"""In how many of them a lock must fail where the reference never does, if assumptions are broken, or if it is
+not served and no cause is known."""
 RARE: Final = ("unavailable", "leak")
 """What a correct lock may come to by bad luck: clients that get into each other's way again and again."""
 OFTEN: Final = 5
@@ -43,9 +44,10 @@ def why_uncertain(
     reproduced, variants = shown
     if lost:
         return f"{kind.reference} has it as well in {lost} of {variants} variants"
-    if (rare or beyond) and not causes:
+    if beyond and not causes:
         return NO_CAUSE
-    if reproduced < (SURE if beyond else OFTEN if rare else 0):
-        ended = "" if variants == VARIANTS else f", and the budget ended before all {VARIANTS} were run"
-        return f"only {reproduced} of {variants} variants show it{ended}"
+    if reproduced < (SURE if beyond or (rare and not causes) else OFTEN if rare else 0):
+        ended = "" if variants == VARIANTS else f" (of {VARIANTS}, the others were not run)"
+        why = "" if causes else f", and {NO_CAUSE}"
+        return f"only {reproduced} of {variants} variants show it{ended}{why}"
     return ""

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from lab.search.origin import Sent
-from lab.search.relevant import UNATTENDED
+from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.watch import Executed, State
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -45,7 +45,7 @@ class Evidence:
         found = []
         for event in self.outcome.events:
             client = event.get("client")
-            if client is None or client == "nemesis" or UNATTENDED in event["process"]:
+            if client is None or client == "nemesis" or is_unattended(event):
                 continue
             if event["type"] == "invoke":
                 operation = Operation(client, event["f"], event.get("grant_id") or "", event["time_ns"])

@@ -1,9 +1,13 @@
 """One examination: what is tried, in which order, and what becomes of each violation.
 
-A violation within the assumptions is a defect: the reference has none there. One beyond them is a limit of
-the kind where the reference is known to have it as well; otherwise it is a defect if the lock has it in
-nearly every variant of the schedule and the reference in none, and if its cause is known. Each cause counts
-once.
+A violation within the assumptions is a defect: the reference has none there. A lock that is not served has
+one without a known cause only if nearly all variants of the schedule show that, and the reference in none.
+One beyond the assumptions is a limit of the kind where the reference is known to have it as well; otherwise
+it is a defect if the lock has it in nearly every variant and the reference in none, and if its cause is
+known. Each cause counts once.
+
+The directed part is run to its end before any of its violations is looked into: making one schedule smaller
+may take as long as running all of them.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import gc
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import zip_longest
@@ -18,14 +23,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.errors import UnknownOutcome
+from lab.errors import LabError, UnknownOutcome, first_line
 from lab.examine.detector import Cause
 from lab.examine.doubt import NO_CAUSE, RARE, SURE, VARIANTS, why_uncertain
+from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.left_behind import keys_there
 from lab.examine.naming import causes_of
-from lab.examine.progress import OutOfTime, Progress
-from lab.examine.result import Defect, Limit, Part, Undecided
+from lab.examine.progress import Budget, OutOfTime, Progress
+from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.situations import SITUATIONS
 from lab.examine.tried import Tried, tried
 from lab.search.find import COLLECT_EVERY, variant
@@ -45,11 +52,8 @@ SHRINK_MAX: Final = 400
 """How many trials may be spent on making one smaller, and the half of what is left of the budget at most."""
 RESERVED: Final = 2 * VARIANTS + 20
 """For how many trials time is left when the search ends: the last finding is to be confirmed, too."""
-FEW: Final = 2
-"""How many variants are run of a finding that counts with a cause only, and has none."""
-IN_VAIN: Final = 1 / 16
-"""How much of the budget may be spent on findings that count with a cause only, and come to none."""
-NO_TIME: Final = "the budget ended before it was looked into"
+BREADTH: Final = 2 / 3
+"""After this share of the budget what was seen so far is looked into, also before the directed part ends."""
 LOOKED_MAX: Final = 40
 """At how many violations of one kind in one part it is looked for their cause."""
 AHEAD: Final = 64
@@ -64,24 +68,24 @@ class Examination:
     Args:
         kind: what the lock is.
         options: of its reference.
-        budget_s: how many seconds may pass, by ``clock_s``.
+        budget: how long it may take.
         on_progress: called after each trial; it may raise ``OutOfTime``.
-        clock_s: the clock that counts.
         workers: who runs the trials; this process alone if None.
+        after: the share of the budget that is needed after the examination if there are defects.
     """
 
     def __init__(
         self,
         kind: Kind,
         options: dict[str, OptionValue],
-        budget_s: float,
+        budget: Budget,
         *,
         on_progress: Callable[[Progress], None] = lambda progress: None,
-        clock_s: Callable[[], float] = time.monotonic,
         workers: Workers[Tried] | None = None,
+        after: float = 0.0,
     ) -> None:
-        self.kind, self._options, self._budget_s = kind, options, budget_s
-        self._clock_s, self._began_s, self._cpu_s = clock_s, clock_s(), time.process_time()
+        self.kind, self._options, self._budget, self._after = kind, options, budget, after
+        self._cpu_s = time.process_time()
         self._on_progress = on_progress
         self._workers = Workers(tried) if workers is None else workers
         self.progress = Progress()
@@ -95,10 +99,16 @@ class Examination:
         self._dismissed: dict[tuple[str, str], int] = {}
         self._looked: dict[tuple[str, str], int] = {}
         self._again: dict[tuple[str, str], int] = {}
-        self._in_vain_s = 0.0
-        """How long findings were made smaller that came to no cause in the end."""
+        self._waiting: list[tuple[Part, Trial, Violation]] | None = None
+        """What the directed part has shown and is not looked into yet; None: all is looked into at once."""
         self._shrinks_for_s = math.inf
         """For how long a finding may be made smaller now, beside the half of what is left."""
+        self.ttl_step_ns = 1
+        """Leases are multiples of this."""
+        self.directed = Directed()
+        """How much of the directed part was run."""
+        self.failed: list[str] = []
+        """Why schedules could not be run, or findings not be looked into, though the lock is not to blame."""
 
     @property
     def why_fewer(self) -> str:
@@ -110,6 +120,53 @@ class Examination:
         self.parts.append(part)
         for _ in self.try_each((part, trial) for trial in trials):
             pass
+
+    def try_directed(self, part: Part, trials: list[Trial]) -> None:
+        """Run all of these first, and look into what they show afterwards. Raises ``OutOfTime``."""
+        self.parts.append(part)
+        part.of, self._waiting = len(trials), []
+        self.directed = Directed(0, part.of)
+        asked_s, asked_real_s = self._budget.spent_s, self._budget.real_s
+        early = True
+        try:
+            for _ in self.try_each((part, trial) for trial in trials):
+                self.directed = replace(self.directed, tried=part.tried)
+                if early:  # what is looked into later says nothing of how long the schedules take
+                    times = part.of / max(1, part.tried)
+                    self.directed = replace(
+                        self.directed,
+                        budget_s=round(asked_s + (self._budget.spent_s - asked_s) * times, 1),
+                        seconds=round(asked_real_s + (self._budget.real_s - asked_real_s) * times, 1),
+                    )
+                if early and self._waiting and self._budget.spent_s > self._budget.seconds * BREADTH:
+                    early = False
+                    self._look_into_waiting()
+        except OutOfTime:
+            self._look_into_waiting()
+            raise
+        else:
+            self._look_into_waiting()
+        finally:
+            self._waiting = None
+
+    def _look_into_waiting(self) -> None:
+        """Look into what was seen, at one violation of each sort before any second one, the plainest first.
+
+        The sorts share the time: the first must not use up that of the others.
+        """
+        waiting = sorted(self._waiting or [], key=lambda each: (len(each[1].faults), len(each[1].key())))
+        self._waiting = []
+        times: Counter[str] = Counter()
+        numbered = []
+        for each in waiting:
+            finding = each[2].finding
+            numbered.append((times[finding], each))
+            times[finding] += 1
+        sorts = len(times)
+        for at, (_, each) in enumerate(sorted(numbered, key=lambda one: one[0])):
+            self._shrinks_for_s = self._left_s() / max(2, sorts - at)
+            self._look_into(*each)
+        self._shrinks_for_s = math.inf
 
     def try_in_turn(self, parts: list[tuple[Part, list[Trial]]]) -> None:
         """Run these trials, one of each part after the other. Raises ``OutOfTime``."""
@@ -142,29 +199,34 @@ class Examination:
             OutOfTime: the budget is spent.
             NotModelled: the lock uses what the nodes do not do: trials without a verdict are no examination.
         """
-        self._check_time()
+        self.check_time()
         try:
             seen = self._workers.result(job)
         except UnknownOutcome as error:
             part.tried += 1
             self._leave_open(ERROR, str(error).partition("\n")[0], job.trial)
             return
+        except LabError as error:
+            self._note_failure(f"a schedule of {part.name!r} could not be run", error)
+            return
         if not seen.branches <= self.progress.branches:
             self.kept.append(job.trial)
         self._count(seen)
+        self.progress.grants += seen.grants
         part.tried += 1
         for violation in seen.violations.values():
             self._consider(part, job.trial, violation)
 
-    def _check_time(self) -> None:
+    def check_time(self) -> None:
+        """Raise ``OutOfTime`` if the budget is spent, but for what confirming the last finding takes."""
         reserved_s = RESERVED * self.progress.seconds / max(1, self.progress.schedules)
-        if self._left_s() <= min(reserved_s, self._budget_s / 4):
+        if self._left_s() <= min(reserved_s, self._budget.seconds / 4):
             raise OutOfTime
 
     def _left_s(self) -> float:
-        """What is left of the budget."""
-        self.progress.seconds = self._clock_s() - self._began_s
-        return self._budget_s - self.progress.seconds
+        """What is left of the budget for schedules."""
+        self.progress.seconds = self._budget.real_s
+        return self._budget.left_s - (self._after * self._budget.seconds if self.defects else 0.0)
 
     def _count(self, seen: Tried) -> None:
         progress = self.progress
@@ -176,11 +238,17 @@ class Examination:
         self._on_progress(progress)
 
     def _consider(self, part: Part, trial: Trial, violation: Violation) -> None:
-        """A limit, a known defect, or a new one."""
+        """A limit of the kind, or something to look into: now, or when the directed part is through."""
         broken = labels(trial) & self.kind.limits(violation.finding)
-        if broken and (not broken <= CLOCKS or not self._reference_survives(trial, violation)):
+        if broken and not broken <= CLOCKS:
             self._note_limit(violation, sorted(broken)[0], trial)
-            return
+        elif self._waiting is not None:
+            self._waiting.append((part, trial, violation))
+        else:
+            self._look_into(part, trial, violation)
+
+    def _look_into(self, part: Part, trial: Trial, violation: Violation) -> None:
+        """A limit, a known defect, a new one, or undecided. What fails here costs no other finding."""
         key = part.name, violation.finding
         self._looked[key] = self._looked.get(key, 0) + 1
         if self._looked[key] > LOOKED_MAX:
@@ -188,21 +256,40 @@ class Examination:
         if self._left_s() <= 0:
             self._leave_open(violation.finding, NO_TIME, trial)
             return
+        try:
+            self._decide(part, trial, violation)
+        except OutOfTime:
+            raise
+        except Exception as error:  # noqa: BLE001 - the other findings are reported, and this with its reason
+            self._note_failure(f"a schedule with {violation.finding!r} could not be looked into", error)
+            why = f"it could not be looked into: {first_line(error)}"
+            self._leave_open(violation.finding, why, trial)
+
+    def _decide(self, part: Part, trial: Trial, violation: Violation) -> None:
+        """The same, for one that is looked into."""
+        broken = labels(trial) & self.kind.limits(violation.finding)
+        if broken and not self._reference_survives(trial, violation):
+            self._note_limit(violation, sorted(broken)[0], trial)
+            return
         causes = self._causes(trial, violation)
         known = self._known(causes, violation)
         if known is not None and self._is_done(part, known):
             return
-        rare = violation.finding in RARE and not causes
-        spent = rare and self._in_vain_s >= self._budget_s * IN_VAIN
-        if spent or (known is None and not causes and broken):
+        if known is None and not causes and broken:
             self._leave_open(violation.finding, NO_CAUSE, trial)
             return
-        self._shrinks_for_s = self._budget_s * IN_VAIN if rare else math.inf
-        before_s, defects = self._left_s(), len(self.defects)
+        if violation.finding in RARE and not causes:  # it counts only if nearly all variants show it
+            why_not = self._why_not_sure(trial, violation)
+            if why_not:
+                self._leave_open(violation.finding, why_not, trial)
+                return
         smallest, to_the_end = self._reduced(trial, violation, causes, bool(broken))
         self._add(part, smallest, violation, bool(broken), to_the_end)
-        if rare and len(self.defects) == defects:
-            self._in_vain_s += before_s - self._left_s()
+
+    def _why_not_sure(self, trial: Trial, violation: Violation) -> str:
+        """Why not nearly all variants of a trial show a finding that has no cause; nothing if they do."""
+        of, shown, lost = self._confirm(trial, violation.finding, SURE)
+        return why_uncertain(self.kind, violation, (), (shown, of), lost, beyond=False)
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
@@ -254,16 +341,13 @@ class Examination:
 
         And whether nothing more could have been tried, had there been more time.
         """
-        needs_cause = beyond or violation.finding in RARE
         smallest, keeps = self._smallest(trial, violation), ""
         left = self._causes(smallest[0], violation) if causes else []
         lost = causes and not left and violation.finding in RARE and not beyond
         if lost or (left and self._known(left, violation) is not None):
             keeps = causes[0].kind
             smallest = self._smallest(trial, violation, keeps)
-        if not needs_cause or self._is_steady(smallest[0], violation):
-            return smallest
-        if not self._is_steady(trial, violation):
+        if self._is_steady(smallest[0], violation) or not self._is_steady(trial, violation):
             return smallest
         return self._smallest(trial, violation, keeps, steady=True)
 
@@ -287,6 +371,8 @@ class Examination:
             key = changed.key()
             if key not in known:
                 if not labels(changed) <= labels(trial):
+                    return False
+                if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
                     return False
                 if not to_the_end or left <= 0 or self._left_s() <= until_s:
                     to_the_end = False
@@ -327,8 +413,8 @@ class Examination:
         violation = all_seen.get(seen.finding, seen)
         causes = self._causes(trial, violation)
         known = self._known(causes, violation)
-        of = FEW if violation.finding in RARE and not causes else VARIANTS
-        variants, reproduced, lost = self._confirm(trial, seen.finding, of)
+        least = SURE if violation.finding in RARE and not causes else 0
+        variants, reproduced, lost = self._confirm(trial, seen.finding, least)
         if lost and labels(trial):
             self._note_limit(violation, sorted(labels(trial))[0], trial)
             return
@@ -347,7 +433,7 @@ class Examination:
             cause.seen,
             (seen.finding, *beside),
             violation.headline,
-            violation.evidence,
+            violation.evidence if causes else (*violation.evidence, *self._keys_there(trial, violation)),
             trial,
             reproduced,
             variants,
@@ -365,21 +451,36 @@ class Examination:
             others = [name for name in self.defects[known].findings if name != seen.finding]
             self.defects[known] = replace(defect, findings=(seen.finding, *others))
 
-    def _confirm(self, trial: Trial, finding: str, of: int) -> tuple[int, int, int]:
+    def _keys_there(self, trial: Trial, violation: Violation) -> tuple[str, ...]:
+        """Which keys lie on the nodes when a finding without a cause shows."""
+        outcome = run_trial(trial, watch=True)
+        at = max(violation.witnesses, default=len(outcome.events) - 1)
+        return keys_there(Evidence(outcome), outcome.events[at]["time_ns"])
+
+    def _confirm(self, trial: Trial, finding: str, least: int = 0) -> tuple[int, int, int]:
         """How many variants of a trial were run, how many show it, and how many with the reference.
 
-        All, if the budget lasts; and one at least.
+        All, if the budget lasts; and one at least. With ``least``, no more of them once it is certain that
+        not so many show it, or that the reference has it as well.
         """
         run = reproduced = lost = 0
-        chosen = [variant(trial, number) if number else trial for number in range(of)]
+        chosen = [variant(trial, number) if number else trial for number in range(VARIANTS)]
         jobs = self._workers.at_once([each for one in chosen for each in (one, self._for_reference(one))])
-        while run < of and (run == 0 or self._left_s() > 0):
+        while run < VARIANTS and (run == 0 or self._left_s() > 0):
             own, of_reference = (partial(self._workers.result, job) for job in jobs[2 * run : 2 * run + 2])
             run += 1
             reproduced += self._shows(finding, own)
             lost += self._shows(finding, of_reference)
+            if least and (lost or VARIANTS - run + reproduced < least):
+                break
         self._workers.forget(jobs)
         return run, reproduced, lost
+
+    def _note_failure(self, what: str, error: Exception) -> None:
+        """Note once why something could not be examined."""
+        words = f"{what}: {first_line(error)}"
+        if words not in self.failed:
+            self.failed.append(words)
 
     def _leave_open(self, finding: str, why: str, trial: Trial) -> None:
         """Note what counts neither as a defect nor as a limit, with the shortest trial that shows it."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from checker.verdict import Finding, Severity
 from lab.examine.kinds import limits_its_tries
-from lab.search.relevant import UNATTENDED
+from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.suspicion import named, suspected
 from lab.search.trial import Trial
@@ -21,6 +21,8 @@ ERROR: Final = "error"
 """The lock raised an exception that no lock may raise."""
 HANG: Final = "hang"
 """An operation never came to an end."""
+RELEASE: Final = "release-without-effect"
+"""A release left the key of its lease on the nodes, though no fault struck and the lease lasted yet."""
 FOR_EVER_NS: Final = 1 << 62
 LEASES: Final = 3
 """A call that takes longer than so many leases had time enough."""
@@ -87,7 +89,7 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     pending: dict[str, dict[str, Any]] = {}
     for event in outcome.events:
         client = event.get("client")
-        if client is not None and UNATTENDED not in event["process"]:
+        if client is not None and not is_unattended(event):
             if event["type"] == "invoke":
                 pending[client] = event
             else:

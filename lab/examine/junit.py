@@ -9,13 +9,13 @@ from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from lab.batch.junit import xml_text
 from lab.examine.result import Defect, Examined
-from lab.examine.words import DefectWords, defect_words, headline, part_rows
+from lab.examine.words import DefectWords, defect_words, directed, headline, part_rows
 
 
 def junit(examined: Examined) -> bytes:
     """The document: a defect is a failure, a part that was tried a pass; one that is not tried is left out.
 
-    An examination that was interrupted, or never began, has an error beside them: it is no pass.
+    An examination that was not run to its end has an error beside them: it is no pass.
     """
     of = xml_text(f"lab test.{examined.lock}")
     suite = TestSuite(xml_text(f"lab test {examined.lock}"))
@@ -28,9 +28,9 @@ def junit(examined: Examined) -> bytes:
         case = TestCase(xml_text(name), of, 0)
         case.system_out = xml_text(f"{tried}: {about}")
         suite.add_testcase(case)
-    if examined.interrupted or not examined.schedules:
+    if examined.why_unknown:
         case = TestCase("examination", of, 0)
-        case.result = Error(xml_text(headline(examined)), "unknown")
+        case.result = Error(xml_text(f"{headline(examined)}. {directed(examined)}"), "unknown")
         suite.add_testcase(case)
     document = JUnitXml(xml_text(f"lab test {examined.lock}"))
     document.add_testsuite(suite)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.drivers.place import asked_once
-from lab.errors import LabError, UnknownOutcome
+from lab.errors import LabError, UnknownOutcome, first_line
 from lab.examine.kept import RESULT, Kept
 from lab.examine.narrative import narrate
 from lab.examine.result import Defect, Examined, Undecided
@@ -26,16 +26,10 @@ from lab.search import command as search
 from lab.search.runner import trials
 from lab.search.trial import Trial
 
+FAILED: Final = "it could not be written as a scenario"
 NO_TIME: Final = "there was no time to write it as a scenario"
 NOT_SHOWN: Final = "the steps of a scenario alone do not show the defect"
 CUT: Final = "the steps of a scenario did not show the defect in the runs for which there was time"
-KEEPS_AT_LEAST_S: Final = 30.0
-"""So long replays may take however small the budget is."""
-
-
-def limit_s(budget_s: float) -> float:
-    """How long files may be written and scenarios replayed after an examination with this budget."""
-    return max(KEEPS_AT_LEAST_S, budget_s / 4)
 
 
 def keep(
@@ -123,10 +117,15 @@ def _written_out(
             for defect in defects:
                 if written and time.monotonic() >= until_s:
                     break
-                narrated = _narrated(defect)
-                drawn = pictures and not defect.consequence_of
-                timeline = _timeline(narrated) if drawn else None
-                written.append(_Written(narrated, *_told(narrated, command), timeline))
+                narrated = defect
+                try:
+                    narrated = _narrated(defect)
+                    drawn = pictures and not defect.consequence_of
+                    timeline = _timeline(narrated) if drawn else None
+                    written.append(_Written(narrated, *_told(narrated, command), timeline))
+                except Exception as error:  # noqa: BLE001 - the other defects are written
+                    why_not = f"{FAILED}: {first_line(error)}"
+                    written.append(_Written(narrated, narrated.trial, why_not, None))
     except KeyboardInterrupt:
         return written, True
     return written, False
@@ -156,19 +155,23 @@ def _keep_all(
 ) -> bool:
     """Write the defects' files, and put their paths into ``defects``; whether that was interrupted."""
     for at, defect in enumerate(defects):
-        path = kept.directory / f"defect-{at + 1}.yaml"
+        path, why_not = kept.directory / f"defect-{at + 1}.yaml", NO_TIME
         if not interrupted and at < len(written) and (at == 0 or time.monotonic() < until_s):
             try:
                 part_s = (until_s - time.monotonic()) / (len(written) - at)
                 defects[at] = _replayed(written[at], path, part_s)
                 continue
+            except OSError:
+                raise
             except KeyboardInterrupt:
                 interrupted = True
+            except Exception as error:  # noqa: BLE001 - the defect is kept as a trial, and so are the others
+                why_not = f"{FAILED}: {first_line(error)}"
         path.unlink(missing_ok=True)
         narrated = written[at].defect if at < len(written) else defect
         defects[at] = _as_trial(narrated, path)
         if not interrupted:
-            defects[at] = replace(defects[at], replays=NO_TIME)
+            defects[at] = replace(defects[at], replays=why_not)
     return interrupted
 
 

@@ -65,6 +65,34 @@ def left_at_release(evidence: Evidence) -> Iterator[tuple[Operation, Operation, 
                 yield release, refused, left
 
 
+def released_in_vain(evidence: Evidence) -> Iterator[tuple[Operation, list[str], int]]:
+    """Releases in their lease whose key a majority of the nodes keeps to its end, with nodes and that time.
+
+    A lock that shows no token, or gives several grants the same one, is not looked at; nor is a lease that
+    was extended, or whose client asked again meanwhile.
+    """
+    majority = evidence.outcome.trial.nodes // 2 + 1
+    last_ns = evidence.outcome.events[-1]["time_ns"] if evidence.outcome.events else 0
+    grants = list(evidence.grants())
+    for grant in grants:
+        token, ttl_ns = grant.event.get("token"), evidence.ttl_ns_of(grant)
+        release = evidence.release_of(grant.grant_id)
+        look_ns = grant.called_ns + ttl_ns * 9 // 10
+        if not token or release is None or release.how not in ("ok", "fail") or last_ns < look_ns:
+            continue
+        if release.ended_ns > grant.called_ns + ttl_ns * 3 // 4:
+            continue
+        if any(each.event.get("token") == token for each in grants if each is not grant):
+            continue
+        nodes = [
+            node
+            for node in evidence.outcome.trial.node_names
+            if any(is_of(str(token), value) for value, _ in evidence.locks_at(node, look_ns).values())
+        ]
+        if len(nodes) >= majority:
+            yield release, nodes, look_ns
+
+
 def _well(evidence: Evidence, release: Operation) -> list[str]:
     """The nodes that no fault ever hit, or that had been restarted before a release and answered it."""
     ends = evidence.fault_ends()
@@ -161,10 +189,10 @@ def _holds_otherwise(evidence: Evidence, release: Operation, token: str) -> bool
 
 def _has(evidence: Evidence, node: str, token: str, time_ns: int) -> bool:
     """Whether a key of this node had the token at a time."""
-    return any(_is_of(token, value) for value, _ in evidence.locks_at(node, time_ns).values())
+    return any(is_of(token, value) for value, _ in evidence.locks_at(node, time_ns).values())
 
 
-def _is_of(token: str, value: str) -> bool:
+def is_of(token: str, value: str) -> bool:
     """Whether a value is this token, or a hash that has it."""
     return value == token or token in value.replace("=", " ").split()
 
@@ -175,7 +203,7 @@ def _last_prolonged_by(evidence: Evidence, node: str, token: str, time_ns: int) 
     for entry in evidence.of_node(node):
         for key, (value, left_ms) in entry.after.items():
             before = entry.before.get(key)
-            if entry.time_ns > time_ns or not _is_of(token, value) or before is None or before[0] != value:
+            if entry.time_ns > time_ns or not is_of(token, value) or before is None or before[0] != value:
                 continue
             if before[1] is not None and (left_ms is None or left_ms > before[1]):
                 by = entry.client

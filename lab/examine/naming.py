@@ -25,7 +25,7 @@ from lab.examine import (
 )
 from lab.examine.detector import Cause, Detector
 from lab.examine.evidence import Evidence, Operation
-from lab.examine.judge import ERROR, HANG, Violation
+from lab.examine.judge import ERROR, HANG, RELEASE, Violation
 from lab.examine.own_findings import all_violations
 from lab.examine.places import places_of
 from lab.search.runner import Outcome, run_trial
@@ -167,5 +167,12 @@ ORDER: Final[dict[str, tuple[Detector, ...]]] = {
     "unfenced-write": _LATE_WRITE,
     ERROR: (detect_service.raised,),
     HANG: (detect_service.hangs,),
+    RELEASE: (
+        detect_tokens.releases_another,
+        detect_store.mixes_keys,
+        detect_requests.mistakes_reply,
+        detect_keys.renews_after_release,
+        detect_service.releases_in_vain,
+    ),
 }
 """Which detectors are asked for which finding, the most telling first."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
+from lab.examine.judge import RELEASE
 from lab.examine.own_findings import all_violations
 from lab.examine.schedule_words import what
 from lab.search.actor import OTHER_GRANTS
@@ -29,6 +30,7 @@ WITHOUT_RESOURCE: Final = (
     "continuity-loss",
     "leak",
     "unavailable",
+    RELEASE,
 )
 """Findings that need no reads and writes."""
 OUTCOMES: Final = {
@@ -109,8 +111,7 @@ def _operation(operation: Operation) -> str:
     verb, colon, outcome = OUTCOMES.get((f, how), f"{f} ({how})").partition(":")
     words = f"{who} {verb}{of_another}{colon}{outcome}"
     if (f, how) == ("acquire", "ok") and not of_another:
-        nodes = event.get("_nodes")
-        words += f" (its key is on {listed(nodes)})" if nodes else " (its key is on no node)"
+        words += _where(event.get("_nodes") or [], event.get("_others") or [])
         words += f" with fence {event['fence']}" if event.get("fence") is not None else ""
     elif (f, how) == ("write", "ok"):
         words += f" version {event.get('version_written')}"
@@ -121,6 +122,13 @@ def _is_of_other_lock(event: Mapping[str, Any]) -> bool:
     """Whether an operation is about the second lock of its client, whose grants have numbers of their own."""
     number = str(event.get("grant_id") or "").rpartition("-")[2]
     return number.isdigit() and int(number) > OTHER_GRANTS
+
+
+def _where(nodes: list[str], others: list[str]) -> str:
+    """On which nodes a grant's key is; or, where its token was found on none, what was."""
+    if nodes:
+        return f" (its key is on {listed(nodes)})"
+    return f" (the key is on {listed(others)}, without its token)" if others else " (the key is on no node)"
 
 
 def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str, str]]:

@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.drivers import is_driver
 from lab.errors import LabError
 from lab.examine.command import Asked
 from lab.examine.keep import write
@@ -19,24 +18,28 @@ from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
 
 ON: Final = "local"
-AT_LEAST_S: Final = 60.0
-"""So long the runs may take however small the budget is."""
+LATE: Final = "there was no time for a run"
+SHORTEST_S: Final = 5.0
+"""In less time no run comes to its end."""
 NO_SCENARIO: Final = "it is kept as a trial, no scenario"
 
 
-def real_limit_s(asked: Asked) -> float:
-    """How long defects may be run on real Redis, in seconds; 0: they are not. Only those of drivers are."""
-    return max(AT_LEAST_S, asked.budget_s / 4) if asked.repeat and is_driver(asked.lock) else 0.0
-
-
-def run_on_real(kept: Kept, asked: Asked) -> None:
+def run_on_real(kept: Kept, asked: Asked, limit_s: float) -> None:
     """Run the scenarios of all defects there, note in the result what came of them, and write it anew.
+
+    Only those of drivers are, for so many seconds of real time at most.
 
     Raises:
         LabError: the result cannot be written.
     """
-    limit_s, examined = real_limit_s(asked), kept.examined
-    if not limit_s or examined.interrupted or not examined.defects:
+    examined = kept.examined
+    if not asked.runs_on_real or examined.interrupted or not examined.defects:
+        return
+    if limit_s < SHORTEST_S:
+        kept.examined = replace(
+            examined, defects=tuple(_noted(each, {}, LATE, asked.repeat) for each in examined.defects)
+        )
+        write(kept)
         return
     scenarios = [Path(each.scenario) for each in examined.defects if each.scenario is not None]
     try:
@@ -59,5 +62,5 @@ def _noted(defect: Defect, confirmed: dict[Path, Confirmation], why_not: str, wa
     seen = confirmed.get(Path(defect.scenario))
     if seen is None:
         return replace(defect, real=OnReal(why_not=why_not))
-    late = "" if seen.runs == wanted else f"there was no time for {'more' if seen.runs else 'a run'}"
+    late = "" if seen.runs == wanted else "there was no time for more" if seen.runs else LATE
     return replace(defect, real=OnReal(seen.reproduced, seen.judged, seen.unknown, seen.reason or late))

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from checker.words import listed
 from lab.errors import UnknownOutcome
 from lab.examine.evidence import Evidence, Operation
-from lab.examine.judge import Violation, labels, violations
-from lab.examine.keys_that_stay import LEAK, keys_that_stay
+from lab.examine.judge import RELEASE, Violation, labels, violations
+from lab.examine.keys_that_stay import LEAK, keys_that_stay, released_in_vain
 from lab.examine.kinds import CLOCKS
-from lab.search.relevant import UNATTENDED
+from lab.search.relevant import is_unattended
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import CLOCK_KINDS
 
@@ -43,6 +44,7 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
         yield from _claims_too_much(outcome)
         yield from _over_from_the_start(outcome)
         yield from _fence_of_who_was_overtaken(outcome)
+        yield from _released_in_vain(outcome)
 
 
 def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
@@ -106,7 +108,7 @@ def _kept_alive(outcome: Outcome) -> Iterator[Violation]:
     refused_ns: int | None = None
     for event in outcome.events:
         f, kind = event["f"], event["type"]
-        if UNATTENDED in event["process"]:
+        if is_unattended(event):
             continue
         if "client" not in event:
             since_ns, refused_ns = event["time_ns"], None  # a fault begins or ends
@@ -127,6 +129,59 @@ def _kept_alive(outcome: Outcome) -> Iterator[Violation]:
             seen = f"{owner}'s release was not answered, and nobody was granted the lock since"
             yield Violation(LEAK, headline, (seen,), clients=(event["client"], owner))
             return
+
+
+def _released_in_vain(outcome: Outcome) -> Iterator[Violation]:
+    """A release of a lease that lasts, after which its key stays until it expires; no fault struck.
+
+    Watched are only trials in which a release was refused, or another client was after one that was not.
+    """
+    if outcome.trial.faults or not _may_be_in_vain(outcome):
+        return
+    try:
+        evidence = Evidence(run_trial(outcome.trial, watch=True))
+    except UnknownOutcome:
+        return
+    for release, nodes, look_ns in released_in_vain(evidence):
+        says = "was refused" if release.how == "fail" else "returned"
+        headline = f"{release.client}'s release {says}, and left the key of its lease"
+        seen = (
+            f"released at {evidence.at(release.called_ns)}, in its lease, without a fault; at "
+            f"{evidence.at(look_ns)} the key still lay on {listed(nodes)}"
+        )
+        yield Violation(RELEASE, headline, (seen,), clients=(release.client,))
+        return
+
+
+def _may_be_in_vain(outcome: Outcome) -> bool:
+    """Whether a release failed before its lease was over, or one that did not was of no use to others."""
+    trial = outcome.trial
+    granted: dict[str, int] = {}
+    called: dict[str, int] = {}
+    over_ns = 0
+    for event in outcome.events:
+        f, kind, client, now_ns = event["f"], event["type"], event.get("client"), event["time_ns"]
+        if client is None or is_unattended(event):
+            continue
+        if kind == "invoke":
+            called[client] = now_ns
+        elif f == "acquire" and kind == "ok":
+            if over_ns and called[client] < over_ns < now_ns + trial.ttl_ns // 20:
+                return True  # it waited for the end of a lease that had been released
+            granted[event["grant_id"]], over_ns = called[client], 0
+        elif f == "acquire" and kind == "fail" and called[client] < over_ns:
+            return True
+        elif f == "release" and kind in ("ok", "fail") and event["grant_id"] in granted:
+            ends_ns = granted[event["grant_id"]] + _lease_ns(outcome, event)
+            if now_ns < ends_ns - _lease_ns(outcome, event) // 4:
+                if kind == "fail":
+                    return True
+                over_ns = ends_ns
+    return False
+
+
+def _lease_ns(outcome: Outcome, event: dict[str, Any]) -> int:
+    return int(event.get("ttl_ns") or outcome.trial.ttl_ns)
 
 
 def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:

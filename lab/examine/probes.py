@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -48,6 +48,7 @@ class Profile:
     - ``gives_up_ns``: after how long an acquire ends if no node answers.
     - ``margin_ns``: how much longer nodes keep its keys than it claims.
     - ``scripts``: the commands that send scripts, None if there are none.
+    - ``ttl_step_ns``: leases are multiples of this.
     """
 
     kind: Kind
@@ -73,6 +74,7 @@ class Profile:
     watchdog: bool | None = None
     release: str | None = None
     scripts: str | None = None
+    ttl_step_ns: int = 1
 
     def must_extend(self) -> None:
         """Raises ``NotShown`` if it was not shown whether a lease can be extended."""
@@ -93,8 +95,8 @@ class NotShown(Exception):
 class Probes:
     """The trials of one lock, each of them run when it is asked for first; only inside ``trials``."""
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
+    def __init__(self, setting: Setting, check: Callable[[], None] = lambda: None) -> None:
+        self.setting, self._check = setting, check
         self.trials = 0
         """How many were run to an end."""
         self.broken: list[UnknownOutcome] = []
@@ -116,17 +118,16 @@ class Probes:
         longer: int = 1,
     ) -> Seen:
         """Run a trial, ``longer`` times as long as others. Raises ``NotShown`` if it could not be run."""
-        own = self.setting
         setting = dataclasses.replace(
-            own,
-            options=own.options if options is None else options,
-            nodes=nodes or own.nodes,
-            ttl_ns=ttl_ns or own.ttl_ns,
-        )
+            self.setting,
+            options=self.setting.options if options is None else options,
+            nodes=nodes or self.setting.nodes,
+        ).with_ttl(ttl_ns or self.setting.ttl_ns)
         trial = setting.with_clients(dict(clients), faults, demand=False)
         trial = replace(trial, horizon_ns=trial.horizon_ns * longer)
         key = trial.key()
         if key not in self._known:
+            self._check()
             try:
                 outcome = run_trial(trial, watch=True)
             except UnknownOutcome as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Final
 
@@ -49,19 +50,23 @@ FACTS: Final[tuple[tuple[str, Ask], ...]] = (
 """What is asked, in this order: some answers build on earlier ones, the last two on all trials."""
 
 
-def learn(setting: Setting) -> Profile:
+def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile:
     """Ask the lock of this setting what it is; only inside ``trials``, and the same each time.
 
     What a probe did not show is no fact but "not shown", with the reason, which ``not_tried`` repeats.
+    ``check`` is called before each trial, and may raise ``OutOfTime``.
 
     Raises:
         LabError: no such lock, or options that it does not have; or it uses what simulated nodes lack.
         UnknownOutcome: a driver that does not work, whatever it is asked.
         SimulationError: the lock reached out of the simulation.
     """
-    probes = Probes(setting)
+    probes = Probes(setting, check)
     _must_work(probes)
-    profile = Profile(_kind(probes))
+    with contextlib.suppress(NotShown):
+        step_ns = probes.alone().outcome.ttl_step_ns
+        probes.setting = dataclasses.replace(probes.setting, ttl_step_ns=step_ns).with_ttl(setting.ttl_ns)
+    profile = Profile(_kind(probes), ttl_step_ns=probes.setting.ttl_step_ns)
     for about, ask in FACTS:
         try:
             profile.facts[about] = ask(probes, profile)

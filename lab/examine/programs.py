@@ -152,6 +152,8 @@ class Setting:
     server: str = ""
     keys: str = ""
     """The pattern of keys, in place of the lock's own."""
+    ttl_step_ns: int = 1
+    """Leases are multiples of this."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -159,8 +161,8 @@ class Setting:
         return NODE_NAMES[: self.nodes]
 
     def with_ttl(self, ttl_ns: int) -> Setting:
-        """The same setting with another lease."""
-        return replace(self, ttl_ns=ttl_ns)
+        """The same setting with another lease, the next longer one that the lock can have."""
+        return replace(self, ttl_ns=-(-ttl_ns // self.ttl_step_ns) * self.ttl_step_ns)
 
     def with_nodes(self, nodes: int) -> Setting:
         """The same setting with so many nodes."""

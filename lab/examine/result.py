@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -10,6 +10,9 @@ from lab.errors import ExitCode
 from lab.examine.judge import labels
 from lab.search.origin import Place
 from lab.search.trial import Fault, Trial
+
+NO_TIME: Final = "the budget ended before it was looked into"
+"""Why a finding is not decided that there was no time for."""
 
 
 class OnReal(msgspec.Struct, frozen=True):
@@ -32,7 +35,7 @@ class Defect(msgspec.Struct, frozen=True):
     are the checker's names for what it leads to, the first of them is that of ``headline`` and
     ``evidence``. ``reproduced`` of ``variants`` trials with other latencies showed it as well;
     ``reference_lost`` of them did with the reference. ``part`` is what was tried when it was found, after
-    ``schedules`` and ``seconds`` of the lab's processor time, without its drivers'. ``scenario`` is the path
+    ``schedules`` and ``seconds`` of processor time, of the lab and its drivers. ``scenario`` is the path
     of its file, if it can be written as one, and ``replays`` says how often that was reproduced; else
     ``trial_file`` is the path of the trial as JSON, and ``replays`` may say why. ``lab test --replay`` takes
     both. ``happened`` says
@@ -136,11 +139,31 @@ class LockExecuted(msgspec.Struct, frozen=True):
     why_not: str = ""
 
 
+class Directed(msgspec.Struct, frozen=True):
+    """How much of the directed part was run, and how long all of it takes on this machine.
+
+    ``of`` is None if the budget ended before its schedules were known. ``budget_s`` is what all of it takes
+    of a budget, ``seconds`` in real time at the present load; 0 if nothing of it was run.
+    """
+
+    tried: int = 0
+    of: int | None = None
+    budget_s: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was run to its end."""
+        return self.of is not None and self.tried >= self.of
+
+
 class Examined(msgspec.Struct, frozen=True):
     """The result of ``lab test``.
 
-    ``why_fewer`` says why fewer processes ran trials than was asked for; nothing if all did. ``servers``
-    names product and version of the nodes.
+    ``seconds`` is the real time that it took, ``spent_s`` what of its budget of ``budget_s``. ``grants``:
+    how often a client was granted the lock. ``failed``: why schedules could not be run, or findings not be
+    looked into, for another reason than the budget. ``why_fewer`` says why fewer processes ran trials than
+    was asked for; nothing if all did. ``servers`` names product and version of the nodes.
     """
 
     lock: str
@@ -161,6 +184,11 @@ class Examined(msgspec.Struct, frozen=True):
     executed: LockExecuted = LockExecuted()
     why_fewer: str = ""
     servers: str = ""
+    directed: Directed = Directed()
+    grants: int = 0
+    failed: tuple[str, ...] = ()
+    budget_s: float = 0.0
+    spent_s: float = 0.0
 
     @property
     def bugs(self) -> tuple[Defect, ...]:
@@ -173,10 +201,27 @@ class Examined(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """1 with a defect, 3 if it could not be examined, else 0."""
+        """1 with a defect, 0 if there is none and the directed part was run to its end, else 3."""
         if self.defects:
             return ExitCode.UNEXPECTED
-        return ExitCode.UNKNOWN if self.interrupted or not self.schedules else ExitCode.EXPECTED
+        return ExitCode.UNKNOWN if self.why_unknown else ExitCode.EXPECTED
+
+    @property
+    def why_unknown(self) -> str:
+        """Why an examination without a defect says nothing of the lock, in words; nothing if it does."""
+        if self.interrupted:
+            return "it was interrupted"
+        if not self.schedules:
+            return "no schedule was tried"
+        if not self.directed.finished:
+            of = "" if self.directed.of is None else f" of {self.directed.of:,}"
+            return f"only {self.directed.tried:,}{of} situations of its directed part were tried"
+        if not self.grants:
+            return "no client was granted the lock in any schedule"
+        if self.failed:
+            return self.failed[0]
+        late = next((each for each in self.undecided if each.why == NO_TIME), None)
+        return "" if late is None else f"{late.finding!r} was seen, and {NO_TIME}"
 
     def to_json(self) -> bytes:
         """All of it, for programs."""
@@ -186,4 +231,5 @@ class Examined(msgspec.Struct, frozen=True):
         for defect, found in zip(data["defects"], self.defects, strict=True):
             defect["broken_assumptions"] = list(found.broken_assumptions)
         data["exit_code"] = int(self.exit_code)
+        data["why_unknown"] = self.why_unknown
         return msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"

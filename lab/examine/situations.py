@@ -358,4 +358,4 @@ def _sent(seen: Seen, operation: Operation) -> list[tuple[int, tuple[str, ...]]]
 def patient(setting: Setting) -> Setting:
     """The same setting with a long lease, and a lab that waits for a driver's answers for longer."""
     options = {**PATIENCE, **setting.options} if is_driver(setting.lock) else setting.options
-    return dataclasses.replace(setting, options=options, ttl_ns=LONG_TTL_NS)
+    return dataclasses.replace(setting, options=options).with_ttl(LONG_TTL_NS)

@@ -14,17 +14,20 @@ from lab.search.trial import Trial
 class Tried:
     """What came of a trial: all that is wrong in it by the finding's name, and which states faults hit.
 
-    ``branches`` are the steps of the lock's code that were taken.
+    ``branches`` are the steps of the lock's code that were taken, ``grants`` how often a client was granted
+    the lock.
     """
 
     violations: dict[str, Violation]
     covered: frozenset[tuple[str, str]]
     branches: frozenset[int]
+    grants: int
 
     @classmethod
     def of(cls, outcome: Outcome) -> Tried:
         """What an examination keeps of an outcome; only inside ``trials``."""
-        return cls(all_violations(outcome), outcome.covered, outcome.branches)
+        grants = sum((event["f"], event["type"]) == ("acquire", "ok") for event in outcome.events)
+        return cls(all_violations(outcome), outcome.covered, outcome.branches, grants)
 
 
 def tried(trial: Trial) -> Tried:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,18 +10,20 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.causes import CAUSES, CauseKind
-from lab.examine.judge import ERROR, HANG
+from lab.examine.judge import ERROR, HANG, RELEASE
 from lab.examine.kinds import LATE, SENTENCES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
-from lab.examine.result import Defect, Examined, Lines, OnReal, Part
+from lab.examine.result import Defect, Directed, Examined, Lines, OnReal, Part
 from lab.examine.schedule_words import schedule_words
+from lab.examine.situations import SITUATIONS
 from lab.report.meanings import FINDINGS
 
-ORDER: Final = (PLAIN, SPLITS, CANCELS, BEYOND, SINGLES, DRAWN, PAIRS)
+ORDER: Final = (SITUATIONS, PLAIN, SPLITS, CANCELS, BEYOND, SINGLES, DRAWN, PAIRS)
 """The parts in the order in which they are begun."""
 OWN: Final = {
     ERROR: "an exception that no lock may raise",
     HANG: "an operation that never came to an end",
+    RELEASE: "a release that leaves its key on the nodes until it expires, without any fault",
 }
 """What is looked for beside the checker's findings."""
 SOUGHT: Final = (
@@ -72,9 +75,12 @@ def headline(examined: Examined) -> str:
     schedules = counted(examined.schedules, "schedule")
     if examined.defects:
         found = counted(len(examined.bugs), "defect")
-        return f"{broken_off}{found} in {examined.lock}, compared with {examined.reference}"
+        never = "" if examined.grants else "; no client was ever granted the lock"
+        return f"{broken_off}{found} in {examined.lock}, compared with {examined.reference}{never}"
     if not examined.schedules:
         return f"{broken_off}{examined.lock} was not examined: no schedule was tried"
+    if not examined.interrupted and examined.why_unknown:
+        return f"not known whether {examined.lock} has a defect: {examined.why_unknown}"
     open_ = len({each.finding for each in examined.undecided})
     not_decided = f"; {counted(open_, 'finding')} not decided, see below" if open_ else ""
     return f"{broken_off}no defect found in {examined.lock} in {schedules}{not_decided}"
@@ -85,9 +91,34 @@ def spent(examined: Examined) -> str:
     fewer = f"; {examined.why_fewer}" if examined.why_fewer else ""
     on = f" on {examined.servers}" if examined.servers else ""
     return (
-        f"{counted(examined.schedules, 'schedule')}{on} in {examined.seconds:.0f} s, seed {examined.seed}, "
+        f"{counted(examined.schedules, 'schedule')}{on} in {examined.seconds:.0f} s "
+        f"({examined.spent_s:.0f} s of a budget of {examined.budget_s:g} s), seed {examined.seed}, "
         f"{counted(examined.covered, 'pair')} of fault and lock state{fewer}"
     )
+
+
+def not_finished(examined: Examined) -> list[str]:
+    """What was not done that had to be, and why: how much of the directed part, and what failed."""
+    return [*filter(None, [directed(examined)]), *examined.failed]
+
+
+def directed(examined: Examined) -> str:
+    """How much of the directed part was run, if not all, and how long all of it would take; else nothing."""
+    part = examined.directed
+    if part.finished:
+        return ""
+    if not part.tried:
+        return "the directed part was not begun: a longer --budget is needed; idle cores make it faster"
+    return (
+        f"the directed part: {part.tried:,} of {part.of or 0:,} situations were tried; all of them take "
+        f"about {part.seconds:.0f} s on this machine at its present speed, that is "
+        f"--budget {_enough_s(part)}s or more"
+    )
+
+
+def _enough_s(part: Directed) -> int:
+    """A budget in which the directed part ends, with some time to look into what it shows."""
+    return max(10, math.ceil(part.budget_s * 1.5 / 10) * 10)
 
 
 def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] = ()) -> DefectWords:
@@ -114,7 +145,7 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
         schedule_words(defect.trial),
         defect.happened,
         f"{defect.part}, after {counted(defect.schedules, 'schedule')} "
-        f"and {defect.seconds:.1f} s of the lab's processor time"
+        f"and {defect.seconds:.1f} s of processor time"
         + ("" if defect.smallest else "; a smaller schedule may show it: what may be spent on one was spent"),
         _kept(defect),
         replay_command(path),
@@ -196,7 +227,7 @@ def _why(assumption: str, finding: str) -> str:
 
 def explain(examined: Examined) -> str:
     """The answer in a few lines, for the message of a test that fails."""
-    lines = [headline(examined)]
+    lines = [headline(examined), *not_finished(examined)]
     for number, defect in enumerate(examined.bugs, 1):
         words = defect_words(defect, examined.reference, examined.consequences(number))
         lines += [f"{number}. {words.title}", f"   {words.seen}", *(f"   {line}" for line in words.code)]
@@ -221,6 +252,8 @@ def tried_words(part: Part) -> str:
 
 def not_found(examined: Examined) -> list[str]:
     """What was looked for in each schedule and never seen: as a defect, as a limit, or undecided."""
+    if not examined.schedules:
+        return []
     seen = {name for defect in examined.defects for name in defect.findings}
     seen |= {limit.finding for limit in examined.limits} | {each.finding for each in examined.undecided}
     fenced = examined.reference in FENCED

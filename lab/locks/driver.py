@@ -94,8 +94,10 @@ class DriverLock:
         self._stalled = surroundings.stalled
         self._owner = owner
         self._lost: set[str] = set()
+        self.on_lost: list[Callable[[], None]] = []
+        """Called when the library has reported that a lease is lost."""
         self._hello: Hello | None = None
-        self._driver = DriverProcess(words_of(self.name), on_lost=self._lost.add)
+        self._driver = DriverProcess(words_of(self.name), on_lost=self._note_loss)
 
     @classmethod
     def build(
@@ -118,6 +120,11 @@ class DriverLock:
     def key(self) -> str:
         """The pattern of its keys, once the driver has said it."""
         return "{}" if self._hello is None else self._hello.key
+
+    @property
+    def ttl_step_ns(self) -> int:
+        """Leases are multiples of this."""
+        return 1 if self._hello is None else self._hello.ttl_step_ms * NS_PER_MS
 
     def node_key(self, key: str) -> str:
         """Under which name the key lies on the nodes, once the driver has said it."""
@@ -198,8 +205,16 @@ class DriverLock:
 
     def believes(self, lease: Lease) -> bool:
         """Whether its time is not over, and the library reported no loss."""
-        lost = isinstance(lease, DriverLease) and lease.handle in self._lost
-        return not lost and (self.renews or self._clock_ns() < lease.deadline_ns)
+        return not self.is_lost(lease) and (self.renews or self._clock_ns() < lease.deadline_ns)
+
+    def is_lost(self, lease: Lease) -> bool:
+        """Whether the library has reported that this lease is lost."""
+        return isinstance(lease, DriverLease) and lease.handle in self._lost
+
+    def _note_loss(self, handle: str) -> None:
+        self._lost.add(handle)
+        for tell in self.on_lost:
+            tell()
 
     async def held(self, lease: Lease) -> Belief:
         """Ask the library; if it cannot answer, ``believes`` decides. Raises ``Indeterminate``."""

@@ -28,6 +28,7 @@ from lab.channel import Channel, NodeError
 from lab.run.executed_instead import LOADING, Executed
 from lab.run.monitor import Monitor
 from lab.run.recorder import Recorder
+from lab.scenario.anchors import NOT_SEEN
 from lab.substrates.asked import OF_ANOTHER_TYPE, OWN_KEY
 
 OBSERVE_TIMEOUT_S = 2.0
@@ -37,7 +38,7 @@ RETRY_MAX_S = 0.1
 """The longest pause between two tries to reach a node that stays away, while nobody waits for it."""
 CATCH_UP_S = 1.0
 """How long a watch waits at its end for commands that MONITOR has not shown yet."""
-OWN_COMMANDS = frozenset({"GET", "PTTL", "ECHO", "INFO", "TIME", "CLIENT", "MONITOR", "PING"})
+OWN_COMMANDS = frozenset(NOT_SEEN)
 EXECUTED_MAX = 10_000
 """How many commands are kept for anchors: more than steps need, bounded for long workloads."""
 OTHERS_MAX = 1_000

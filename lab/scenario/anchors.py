@@ -5,9 +5,10 @@ A new anchor is one class here, with the key that identifies it, and its name in
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from lab.client_protocol import Point
 from lab.durations import UNITS_NS
@@ -26,6 +27,30 @@ Within = Annotated[
 ]
 
 
+NOT_SEEN: Final = ("GET", "PTTL", "ECHO", "INFO", "TIME", "CLIENT", "MONITOR", "PING")
+"""Commands that the lab sends to nodes itself: those of a client are not told from them."""
+
+
+def _command(name: Any) -> str:
+    """Checks the name of a command, in capitals."""
+    expected = "the name of a command on the key, in capitals: SET, PEXPIRE, DEL, EVALSHA"
+    if not isinstance(name, str):
+        raise problem(f"{shown(name)} is no text", expected)
+    if re.fullmatch(COMMAND, name) is None:
+        upper = name.upper()
+        hint = f'did you mean "{upper}"?' if re.fullmatch(COMMAND, upper) else None
+        raise problem(f"{shown(name)} is not possible here", expected, hint)
+    if name in NOT_SEEN:
+        raise problem(f"{name} is not possible here: the lab looks at nodes by it as well", expected)
+    return name
+
+
+COMMAND: Final = r"[A-Z][A-Z0-9_.]*"
+CommandName = Annotated[
+    str, BeforeValidator(_command), WithJsonSchema({"type": "string", "pattern": f"^{COMMAND}$"})
+]
+
+
 class NodesExecuted(Model):
     """Each of these nodes has executed a command on the lock's key since the previous `start` step.
 
@@ -34,8 +59,8 @@ class NodesExecuted(Model):
 
     KEY: ClassVar[str] = "executed"
 
-    executed: Literal["SET", "PEXPIRE"]
-    """The command: SET grants a key, PEXPIRE prolongs it, in a script as well."""
+    executed: CommandName
+    """The command, by itself or in a script: SET grants a key, PEXPIRE prolongs it, DEL gives it back."""
     nodes: Nodes
     """The nodes that must have executed it."""
     times: Annotated[Int, Field(ge=1, le=1000)] = 1

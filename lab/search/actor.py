@@ -64,7 +64,7 @@ class ClientContext:
         entropy: the client's entropy.
         channel: makes the lock's connections.
         failures: where exceptions are noted that the lock must not raise.
-        knows_key: told under which name the lock's key lies on the nodes, where that is another one.
+        knows_key: told the name of the lock's key on the nodes, and of what its leases are multiples.
     """
 
     trial: Trial
@@ -79,7 +79,7 @@ class ClientContext:
     entropy: Random
     channel: Callable[..., Channel]
     failures: list[Failure]
-    knows_key: Callable[[str], None]
+    knows_key: Callable[[str, int], None]
 
 
 async def act(context: ClientContext) -> None:
@@ -89,7 +89,7 @@ async def act(context: ClientContext) -> None:
     start_ns = clock_ns() + START_NS
     await connect(lock, context.store)
     key = key_of(trial, lock)
-    context.knows_key(node_key(lock, key))
+    context.knows_key(node_key(lock, key), getattr(lock, "ttl_step_ns", 1))
     uses_other = any(each.other for each in trial.clients[context.client])
     other = worker_for(key_of(trial, lock, trial.other_key), OTHER_GRANTS) if uses_other else None
     section = _Section(worker_for(key), other, points, trial.ttl_ns)

@@ -30,9 +30,14 @@ NEVER: Final = 1 << 62
 """The end of a key that has none."""
 
 
-def is_of(token: bytes, value: object) -> bool:
-    """Whether a key's value is a token, or a hash that has it as a field or as what stands there."""
-    return value == token or (isinstance(value, dict) and (token in value or token in value.values()))
+def is_of(token: str, value: object) -> bool:
+    """Whether a key's value is a token, or a hash that has it as a field or as what stands there.
+
+    A token is text: of bytes that are no UTF-8, each bad sequence is U+FFFD there.
+    """
+    if isinstance(value, dict):
+        return any(is_of(token, each) for pair in value.items() for each in pair)
+    return isinstance(value, bytes) and (value == token.encode() or value.decode(errors="replace") == token)
 
 
 class TrialMachine(SimMachine):
@@ -100,7 +105,7 @@ class TrialNode(TrialMachine, SimNode):
         value = keys.data.get(key)
         return value.without_expired(now_ms) if isinstance(value, Hash) else value
 
-    def keeps_for_ns(self, token: bytes) -> int:
+    def keeps_for_ns(self, token: str) -> int:
         """For how long it keeps a token yet, under whatever key: 0 if it does not, ``NEVER`` if nobody knows.
 
         That is so while it is down, and of a key without an end.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from lab.scenario.anchors import NOT_SEEN
 from lab.search.runner import Event, Outcome
 from lab.search.trial import KEY, LINK_KINDS, NODE_KINDS, Fault
 from lab.substrates.sim.clock import MONOTONIC_START_NS
@@ -18,8 +19,8 @@ NEARLY_NS: Final = 20_000_000
 """What another client's links suffer so soon after a call can as well have happened before it."""
 SENT_WITHIN_NS: Final = 50_000_000
 """By then a client has sent what it was started on, and has not given up."""
-OBSERVED: Final = ("SET", "PEXPIRE")
-"""What a scenario can wait for."""
+TELLING: Final = ("SET", "PEXPIRE")
+"""Commands by which a scenario tells best how far an operation was, the later one last."""
 
 
 @dataclass
@@ -50,7 +51,8 @@ class Operation:
 
     def seen_by(self, time_ns: int) -> tuple[str, tuple[str, ...]] | None:
         """The command by which a scenario sees how far it was, and the nodes that had executed that."""
-        for command in reversed(OBSERVED):
+        by_then = [name for at, _, name in self.executed if at <= time_ns and name not in NOT_SEEN]
+        for command in (*reversed(TELLING), *by_then[-1:]):
             nodes = {node for at, node, name in self.executed if at <= time_ns and name == command}
             if nodes:
                 return command, tuple(sorted(nodes))

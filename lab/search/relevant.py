@@ -16,7 +16,13 @@ MARGIN_NS: Final = 2_000_000_000
 """How much longer than it must be a series of vain acquires is: operations do not always last as long."""
 THINNED_NS: Final = 800_000_000
 """How long after one refused acquire the next is of use: less than the checker's grace."""
-UNATTENDED: Final = "/renewal of "
+UNATTENDED: Final = ("/renewal of ", "/report on ")
+"""How processes are named that do something in the background: a watchdog, a library that reports a loss."""
+
+
+def is_unattended(event: Event) -> bool:
+    """Whether an event is no operation that its client called."""
+    return any(name in event["process"] for name in UNATTENDED)
 
 
 class NotExpressible(ValueError):
@@ -45,7 +51,7 @@ def relevant(outcome: Outcome, finding: str) -> Proven:
     hits = [each for each in _found(outcome, outcome.events, finding) if each.severity == "violation"]
     if not hits:
         raise NotExpressible(f"its history alone does not show {finding}")
-    events = [event for event in outcome.events if UNATTENDED not in event["process"]]
+    events = [event for event in outcome.events if not is_unattended(event)]
 
     def shows(part: list[Event]) -> bool:
         return any(each.severity == "violation" for each in _found(outcome, part, finding))
@@ -70,7 +76,7 @@ def _found(outcome: Outcome, events: list[Event], finding: str) -> list[Any]:
 
 
 def _plain(event: Event) -> Event:
-    return {name: value for name, value in event.items() if name != "_nodes"}
+    return {name: value for name, value in event.items() if not name.startswith("_")}
 
 
 def _kept_if(shows: Callable[[list[Event]], bool], less: list[Event], events: list[Event]) -> list[Event]:

@@ -83,6 +83,8 @@ class Outcome:
     branches: frozenset[int] = frozenset()
     """Which steps of the lock's code were taken, inside of ``branches.noted``."""
 
+    ttl_step_ns: int = 1
+    """Leases are multiples of this, as a driver says."""
     left_ns: dict[int, int] = field(default_factory=dict)
     """For how long yet as many nodes as make a grant kept its token when its client was told of it, or of an
     extension: by the event's place, where that is known."""
@@ -111,8 +113,9 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
     One whose lock uses what only real connections have (transactions, blocking commands, channels) goes over
     the wire from its beginning, even if ``wire`` is "direct".
 
-    With ``watch``, each grant's event also says under ``_nodes`` which nodes hold its token, and what nodes
-    execute is noted; such a history is for telling, not for the checker.
+    With ``watch``, each grant's event also says under ``_nodes`` which nodes hold its token (if none does,
+    under ``_others`` which have the key at all), and what nodes execute is noted; such a history is for
+    telling, not for the checker.
 
     Raises:
         LabError: no such lock, or options that it does not have.
@@ -162,6 +165,7 @@ class TrialRun:
         self._branches: frozenset[int] = frozenset()
         self._waiting: dict[str, tuple[Place, ...]] = {}
         self._left_ns: dict[int, int] = {}
+        self._ttl_step_ns = 1
         if self._origins is not None:
             for name, client in self._cluster.clients.items():
                 note_wall_clock(client.host, self._wall_clock, self._origins)
@@ -239,6 +243,7 @@ class TrialRun:
             self._waiting,
             self._wall_clock,
             self._branches,
+            self._ttl_step_ns,
             self._left_ns,
         )
 
@@ -294,6 +299,8 @@ class TrialRun:
             token = event.get("token")
             nodes = self._cluster.nodes.items()
             event["_nodes"] = [name for name, node in nodes if self._holds(node, token)]
+            if not event["_nodes"]:
+                event["_others"] = [name for name, node in nodes if self._holds(node, None)]
         self._keep(event)
 
     def _holds(self, node: TrialNode, token: str | None) -> bool:
@@ -301,20 +308,21 @@ class TrialRun:
         value = node.keeps(self._faults.node_key)
         if token is None:
             return value is not None
-        return is_of(token.encode(), value) or 0 < node.keeps_for_ns(token.encode()) < NEVER
+        return is_of(token, value) or 0 < node.keeps_for_ns(token) < NEVER
 
     def _keep(self, event: Event) -> None:
         """Keep an event, and look how long nodes keep the token that a client was told to count on."""
         if event["type"] == "ok" and event.get("claimed_ns") is not None and event.get("token"):
-            sought = event["token"].encode()
+            sought = event["token"]
             kept = sorted((node.keeps_for_ns(sought) for node in self._cluster.nodes.values()), reverse=True)
             left_ns = kept[len(kept) // 2] or kept[0]  # where fewer than a majority have it, one has to do
             if 0 < left_ns < NEVER:
                 self._left_ns[len(self._events)] = left_ns
         self._events.append(event)
 
-    def _know_key(self, node_key: str) -> None:
+    def _know_key(self, node_key: str, ttl_step_ns: int) -> None:
         self._faults.node_key = node_key.encode()
+        self._ttl_step_ns = ttl_step_ns
 
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns

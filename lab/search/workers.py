@@ -8,9 +8,11 @@ on with the trials that come next.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
+import resource
 import signal
 import sys
 import time
@@ -72,6 +74,8 @@ class _Helper(Generic[A]):
         self.under_way: deque[Job[A]] = deque()
         self.since_s = time.monotonic()
         """When it began with what it does."""
+        self.cpu_s = 0.0
+        """Its processor time as it was with its last answer, with its drivers."""
 
     def fileno(self) -> int:
         """What can be read when it has answered, or ended."""
@@ -97,8 +101,8 @@ class Workers(Generic[A]):
         """How many processes there are."""
         self.why_fewer = ""
         """Why there are fewer processes than was asked for."""
-        self.helpers_cpu_s = 0.0
-        """Processor time of the helpers for what they have answered, without their drivers."""
+        self._ended_cpu_s = self._reaped_s = 0.0
+        """Processor time of helpers that have ended, and what of it the kernel counts as this process's."""
         self._affinity = os.sched_getaffinity(0)
         self._helpers: list[_Helper[A]] = []
         self._todo: deque[Job[A]] = deque()
@@ -114,6 +118,16 @@ class Workers(Generic[A]):
     def pids(self) -> list[int]:
         """The process ids of the helpers."""
         return [helper.child.pid for helper in self._helpers]
+
+    @property
+    def helpers_cpu_s(self) -> float:
+        """Processor time of all helpers for what they have answered, with their drivers."""
+        return self._ended_cpu_s + sum(helper.cpu_s for helper in self._helpers)
+
+    def busiest_s(self) -> float:
+        """Processor time of the process that has had most of it, this one or a helper, with its drivers."""
+        here_s = processor_s(without=self.pids) - self._reaped_s
+        return max([here_s, *(helper.cpu_s for helper in self._helpers)])
 
     def in_order(self, source: Iterable[tuple[K, Trial]], ahead: int) -> Iterator[tuple[K, Job[A]]]:
         """Each trial with what belongs to it, as a job for ``result``, in their order.
@@ -198,7 +212,7 @@ class Workers(Generic[A]):
         for helper in ending:
             if helper.answered:  # before that it may not be ready to be interrupted
                 helper.child.stop()
-        ended_well = [helper.child.end(ENDS_WITHIN_S if helper.answered else 0) for helper in ending]
+        ended_well = [self._end(helper, ENDS_WITHIN_S if helper.answered else 0) for helper in ending]
         if not all(ended_well):
             sweep()
 
@@ -262,13 +276,21 @@ class Workers(Generic[A]):
         job.answer, job.error, job.done = answer, error, True
         helper.answered += 1
         helper.since_s = time.monotonic()
-        self.helpers_cpu_s += cpu_s
+        helper.cpu_s = cpu_s
         self._deaths = 0
+
+    def _end(self, helper: _Helper[A], within_s: float = 0.0) -> bool:
+        """End a helper; whether it ended by itself, and without an error."""
+        before_s = _reaped_s()
+        well = helper.child.end(within_s)
+        self._reaped_s += _reaped_s() - before_s
+        self._ended_cpu_s += helper.cpu_s
+        return well
 
     def _lose(self, helper: _Helper[A], why: str, tries: int = TRIES) -> None:
         """A helper has ended, or is to be: another one gets the trial that it ran, once, and the others."""
         self._helpers.remove(helper)
-        helper.child.end()
+        self._end(helper)
         sweep()  # its drivers
         if helper.under_way:
             helper.under_way[0].deaths += 1
@@ -288,7 +310,7 @@ def _help(
     paths: list[str],
     affinity: set[int],
 ) -> None:
-    """A helper: answer each trial until the pipe is closed, with the processor time that it took."""
+    """A helper: answer each trial until the pipe is closed, with the processor time so far."""
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGTERM: the caller is gone
         signal.signal(number, _interrupted)
     try:
@@ -298,7 +320,6 @@ def _help(
             done = 0
             while True:
                 trial = pickle.loads(pipe.recv_bytes())
-                began_s = time.process_time()
                 answer: object = None
                 failed: Exception | None = None
                 try:
@@ -308,7 +329,7 @@ def _help(
                 done += 1
                 if done % COLLECT_EVERY == 0:
                     gc.collect()
-                pipe.send((answer, failed, time.process_time() - began_s))
+                pipe.send((answer, failed, processor_s()))
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         return
 
@@ -318,3 +339,38 @@ def _interrupted(*_: object) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+def processor_s(without: Iterable[int] = ()) -> float:
+    """Processor time of this process and its children, also of those that run yet, in seconds.
+
+    Args:
+        without: ids of children that do not count.
+    """
+    return time.process_time() + _reaped_s() + sum(map(_stat_s, _children() - {*without}))
+
+
+def _reaped_s() -> float:
+    """Processor time of the children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _children() -> set[int]:
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended, or this kernel does not list them
+            found.update(map(int, (thread / "children").read_text().split()))
+    return found
+
+
+def _stat_s(pid: int) -> float:
+    """Processor time of a process and of its children that have ended; 0 if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS_PER_S

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,17 +99,21 @@ def kill_all(run_id: str) -> list[int]:
 
     A process dies a moment after its signal, and may have started another in between: so all are looked for
     again until there are none. One that the kernel does not let go is given up after ``GONE_WITHIN_S``.
+
+    It may be called inside a simulation, whose clocks stand still meanwhile: so it waits by ``select``, and
+    counts how often.
     """
     killed: dict[int, None] = {}
-    give_up = time.monotonic() + GONE_WITHIN_S
+    looks = 0
     while left := processes_of(run_id):
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 killed[pid] = None
-        if time.monotonic() > give_up:
+        looks += 1
+        if looks * LOOK_EVERY_S > GONE_WITHIN_S:
             break
-        time.sleep(LOOK_EVERY_S)
+        select.select([], [], [], LOOK_EVERY_S)
     return list(killed)
 
 
@@ -142,6 +146,7 @@ class RunFile:
             unseen.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Forget the run: it ended properly."""
+        """Forget the run, which ended properly; end what its drivers started and left, in any session."""
+        kill_all(self.run_id)
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.path.unlink(missing_ok=True)

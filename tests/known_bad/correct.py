@@ -19,6 +19,7 @@ from lab.examine.plan import again as again_by_holder
 from lab.examine.plan import drawn
 from lab.examine.profile import learn
 from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.progress import Budget
 from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
@@ -69,8 +70,8 @@ def row(lock: str) -> str:
         ]
         schedules = defects = undecided = 0
         for seed in range(SEEDS):
-            one = Examination(kind, dict(OPTIONS), BUDGET_S, workers=workers)
-            one.try_all(Part("situations", ""), (variant(each, seed) if seed else each for each in own))
+            one = Examination(kind, dict(OPTIONS), Budget(BUDGET_S), workers=workers)
+            one.try_directed(Part("situations", ""), [variant(each, seed) if seed else each for each in own])
             plain = [setting.trial(each) for each in programs]
             one.try_all(Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN))
             schedules += one.progress.schedules

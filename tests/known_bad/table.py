@@ -16,6 +16,7 @@ from lab.examine.examination import Examination
 from lab.examine.kinds import Kind
 from lab.examine.plan import Doubles
 from lab.examine.programs import PROGRAMS, Program, Setting
+from lab.examine.progress import Budget
 from lab.examine.tried import tried
 from lab.locks.broken import MUTANTS, Mutant
 from lab.search.command import OPTIONS
@@ -139,7 +140,7 @@ def _space(setting: Setting, program: Program) -> str:
     twos = Doubles(base, program)
     kind = Kind(setting.nodes > 1, setting.fences)
     with closing(Workers(tried, None)) as workers, trials():
-        examination = Examination(kind, dict(OPTIONS), 36_000, workers=workers)
+        examination = Examination(kind, dict(OPTIONS), Budget(36_000), workers=workers)
         at = len(boundaries(base, None))
         examination.try_all(twos.part, _all_of(twos))
     assert twos.part.exhausted

@@ -22,14 +22,13 @@ from typing import Final
 
 import msgspec
 
+from lab.api.examinations import finish
 from lab.cli.search_output import signals_interrupt
 from lab.drivers import PREFIX
 from lab.drivers.place import why_not_in_virtual_time
 from lab.drivers.registry import row
 from lab.errors import LabError
 from lab.examine.command import Asked, examine
-from lab.examine.keep import keep, limit_s
-from lab.examine.on_real import run_on_real
 from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Examined
 from lab.scenario.load import load_scenario
@@ -144,9 +143,7 @@ def measure(driver: str, wanted: tuple[Known, ...], asked: Asked) -> Measured:
 def confirm(measured: Measured, directory: Path) -> None:
     """Write its defects as scenarios, replay them, and run them on real Redis, as ``lab test`` does."""
     if measured.examined is not None:
-        limit = limit_s(measured.asked.budget_s)
-        kept = keep(measured.examined, directory, command="lab test", pictures=False, limit_s=limit)
-        run_on_real(kept, measured.asked)
+        kept = finish(measured.examined, measured.asked, directory, command="lab test")
         measured.examined = kept.examined
 
 

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from lab.drivers.environment import why_not
 from lab.errors import LabError, UnknownOutcome
 from lab.examine.beyond import fast_clocks
 from lab.examine.command import Asked, examine
-from lab.examine.examination import Examination
 from lab.examine.judge import violations
 from lab.examine.keep import keep
 from lab.examine.narrative import narrate
@@ -29,6 +28,7 @@ from lab.examine.on_real import run_on_real
 from lab.examine.probes import NotShown, Probes
 from lab.examine.profile import _must_work, learn
 from lab.examine.programs import Setting
+from lab.examine.progress import Budget
 from lab.examine.result import Examined, OnReal
 from lab.locks.base import Indeterminate, Lease
 from lab.locks.single import Single
@@ -248,20 +248,20 @@ def test_libraries_on_five_nodes_repeat(library: str) -> None:
 def test_lab_test_finds_what_is_wrong_with_a_driver_and_real_redis_confirms_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A budget counts schedules here, and not seconds."""
+    """A budget counts looks at it here, and not seconds."""
 
-    def counting(*arguments: Any, **more: Any) -> Examination:
-        return Examination(*arguments, clock_s=count().__next__, **more)
+    def counting(seconds: float, _: Callable[[], float]) -> Budget:
+        return Budget(seconds, count().__next__, lambda: 0.0)
 
-    monkeypatch.setattr("lab.examine.command.Examination", counting)
-    alone, together = (examine(Asked(toy("shares"), budget="20s", jobs=jobs, repeat=1)) for jobs in (1, 2))
+    monkeypatch.setattr("lab.examine.command.Budget", counting)
+    alone, together = (examine(Asked(toy("shares"), budget="400s", jobs=jobs, repeat=1)) for jobs in (1, 2))
     assert without_times(together) == without_times(alone), "for any number of processes"
-    examined, asked = alone, Asked(toy("shares"), budget="20s", repeat=1)
+    examined, asked = alone, Asked(toy("shares"), budget="400s", repeat=1)
     assert examined.defects[0].findings[0] == "overlap"
     assert "cancelled attempts: the driver protocol has no command for it" in examined.not_tried
     first = replace(examined, defects=examined.defects[:1])
     kept = keep(first, tmp_path, command="lab test", pictures=False)
-    run_on_real(kept, asked)
+    run_on_real(kept, asked, 60.0)
     assert kept.examined.defects[0].real == OnReal(reproduced=1, judged=1)
     (directory,) = (tmp_path / "local").glob("defect-1-*")
     assert (directory / "history.jsonl").is_file()

@@ -4,7 +4,9 @@ Its lock is one SET on the first node, with NX unless it ``shares`` it with ever
 if that is ``elsewhere``; one that ``refuses`` asks no node. It claims nothing, or ``claims-all`` of the
 lease, or ``keeps-margin``. It knows no ``close`` unless it does one of these, or ``closes``. Then
 ``closes-late`` leaves a thread behind that sleeps for two seconds, ``closes-never`` one that sleeps for ever,
-and ``closes-spinning`` computes without end.
+and ``closes-spinning`` computes without end. ``leaves-children`` starts processes that outlive it, in a
+session of their own; ``whole-seconds`` raises where a lease is none of whole seconds; ``loses`` says that a
+lease is lost as soon as it is granted.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import os
 import secrets
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -49,8 +52,10 @@ class Toy:
             wrong = [name for name in command["options"] if name != "toy"]
             if wrong:
                 return {**ERROR, "message": f"no option {wrong[0]}"}
-            about = {"node_key": "toy:{key}"} if MODE == "elsewhere" else {}
-            return {"ok": True, "lib": "toy", "version": "1", "caps": ["clock", "held"], **about}
+            about: dict[str, Any] = {"node_key": "toy:{key}"} if MODE == "elsewhere" else {}
+            about |= {"ttl_step_ms": 1000} if MODE == "whole-seconds" else {}
+            caps = ["clock", *(["lost"] if MODE == "loses" else ["held"])]
+            return {"ok": True, "lib": "toy", "version": "1", "caps": caps, **about}
         if op == "open":
             host, _, port = command["nodes"][0].rpartition(":")
             self.node = (host, int(port))
@@ -87,6 +92,8 @@ class Toy:
         if MODE == "claims":
             self.leases["h"] = key
             return {"ok": True, "lease": "h"}
+        if MODE == "whole-seconds" and ttl_ms % 1000:
+            return {**ERROR, "message": f"{ttl_ms} ms are no whole seconds"}
         if MODE == "refuses":
             return {"ok": False, "kind": "refused", "error": "Held", "message": "somebody has it"}
         if MODE == "elsewhere":
@@ -99,11 +106,17 @@ class Toy:
         handle = f"h{len(self.leases)}"
         self.leases[handle] = key
         claimed_ms = {"claims-all": ttl_ms, "keeps-margin": ttl_ms * 99 // 100 - 2}.get(MODE)
+        if MODE == "loses":
+            threading.Timer(0.001, say, (json.dumps({"event": "lost", "lease": handle}),)).start()
         return {"ok": True, "lease": handle, "token": token, "claimed_ms": claimed_ms}
 
 
 def main() -> None:
     toy = Toy()
+    if MODE == "leaves-children":
+        for how in ({"start_new_session": True}, {"process_group": 0}):
+            subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **how)
+        subprocess.run(["sh", "-c", "setsid sleep 1000 > /dev/null &"], check=True)
     if MODE == "banner":
         say("Toy driver 1.0, ready")
     for line in sys.stdin:

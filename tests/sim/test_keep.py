@@ -10,7 +10,7 @@ import pytest
 
 from lab.cli.app import call
 from lab.errors import ExitCode, LabError
-from lab.examine.keep import CUT, KEEPS_AT_LEAST_S, NO_TIME, NOT_SHOWN, keep, limit_s
+from lab.examine.keep import CUT, FAILED, NO_TIME, NOT_SHOWN, keep
 from lab.search import command
 from lab.search.command import Saved
 from lab.search.confirm import Replay
@@ -67,8 +67,26 @@ def test_a_scenario_that_showed_nothing_is_kept_as_a_trial_with_the_reason(
     assert not (tmp_path / "defect-1.yaml").exists()
 
 
-def test_the_time_for_files_grows_with_the_budget() -> None:
-    assert [limit_s(budget_s) for budget_s in (1, 120, 400)] == [KEEPS_AT_LEAST_S, 30, 100]
+def test_a_defect_that_cannot_be_written_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one with a TTL that its library does not have."""
+    keep_scenario: Any = command.keep_scenario
+    times = iter(range(9))
+
+    def refused(*arguments: Any) -> Saved:
+        if next(times) == 0:
+            raise LabError("a TTL of 1500 ms, for a library")
+        saved: Saved = keep_scenario(*arguments)
+        return saved
+
+    monkeypatch.setattr("lab.search.command.keep_scenario", refused)
+    one = defect(findings=(FINDING,), trial=SHOWN)
+    kept = keep(examined(one, one), tmp_path, command="lab test", pictures=False)
+    first, second = kept.examined.defects
+    assert first.replays == f"{FAILED}: a TTL of 1500 ms, for a library"
+    assert first.trial_file == str(tmp_path / "defect-1.json")
+    assert second.scenario == str(tmp_path / "defect-2.yaml")
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,14 @@ from lab.errors import LabError
 from lab.examine.examination import Examination
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.progress import Budget
 from lab.examine.result import Part
 from lab.examine.tried import tried
 from lab.search import workers as module
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
 from lab.search.trial import Trial
-from lab.search.workers import DEATHS, QUEUED, TRIES, Workers
+from lab.search.workers import DEATHS, QUEUED, TRIES, Workers, processor_s
 from tests.lab_process import ROOT, Lab, alive, below
 from tests.sim.worker_questions import KILLS, LASTS, NOTHING, RAISES, asked, helped
 
@@ -48,12 +49,13 @@ def examined(jobs: int) -> tuple[Examination, list[int]]:
             yield part, setting.trial(PROGRAMS[number % 6], seed=seed)
 
     with closing(Workers(tried, jobs)) as workers, trials():
-        one = Examination(Kind(True), dict(OPTIONS), 3600, workers=workers)
+        one = Examination(Kind(True), dict(OPTIONS), Budget(3600), workers=workers)
         while workers.helping < jobs - 1:
             workers.result(workers.at_once([setting.trial(PROGRAMS[0])] * QUEUED * jobs)[-1])
         for _ in one.try_each(source(one), 5):
             pass
         assert bool(workers.helpers_cpu_s) == (jobs > 1)
+        assert 0 < workers.busiest_s() <= time.process_time() + workers.helpers_cpu_s
     return one, drawn
 
 
@@ -77,7 +79,7 @@ def test_a_trial_that_ends_two_processes_is_not_decided_and_others_go_on() -> No
     with closing(Workers(asked, 2)) as workers:
         helped(workers)
         (first,) = workers.pids
-        one = Examination(Kind(True), {}, 3600, workers=workers)
+        one = Examination(Kind(True), {}, Budget(3600), workers=workers)
         killing = Trial("redlock", {}, seed=KILLS)
         with pytest.raises(LabError, match="the process that ran it ended: SIGKILL"):
             workers.result(workers.at_once([killing])[0])
@@ -172,3 +174,21 @@ def test_no_driver_is_left_of_a_command_that_is_ended(sent: signal.Signals, tmp_
     os.kill(command.pid, sent)
     lab.ended(command)
     lab.wait_until_nothing_runs()
+
+
+def test_the_time_of_a_child_counts_while_it_runs_and_when_it_has_ended() -> None:
+    """As that of a driver; without a helper's, which says itself what it took."""
+    spin = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
+    before_s = processor_s() - time.process_time()
+    child = subprocess.Popen(
+        [sys.executable, "-c", spin], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    running_s = processor_s() - time.process_time() - before_s
+    without_s = processor_s(without=[child.pid]) - time.process_time() - before_s
+    child.communicate("\n")
+    ended_s = processor_s() - time.process_time() - before_s
+    assert running_s > 0.2
+    assert without_s < 0.1
+    assert ended_s > 0.2

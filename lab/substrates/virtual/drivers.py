@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -81,6 +82,10 @@ class DriverMachine(RealMachine):
             session.waits_when_new[process.number] = self.world.time.waiting(process.number)
         self.world.time.reseed(process.number, self.entropy())
         return process
+
+    def named(self, process: RealProcess) -> str:
+        """The driver by its command: its label is that of its client."""
+        return f"the driver {shlex.join(process.command)!r}"
 
     def ask_to_close(self) -> None:
         """Ask each driver to close what it opened."""

@@ -199,16 +199,20 @@ class RealMachine:
                 process.expected_end = True
                 self._bury(process)
                 raise UnknownOutcome(
-                    f"{process.label} ended at once", hint=f"its log ends:\n{process.tail()}"
+                    f"{self.named(process)} ended at once", hint=f"its log ends:\n{process.tail()}"
                 )
             if time.perf_counter() > give_up_s:
                 self._end_one(process)
                 raise UnknownOutcome(
-                    f"{process.label} runs without the preload library: a static program, or one that does "
-                    "not let its environment through",
-                    hint="it runs --on local, in real time",
+                    f"{self.named(process)} runs without the preload library: a static program, or one that "
+                    "does not let its environment through",
+                    hint="it runs --on local, in real time: lab run SCENARIO --lock COMMAND --on local",
                 )
             time.sleep(POLL_S)
+
+    def named(self, process: RealProcess) -> str:
+        """A process, as messages name it."""
+        return process.label
 
     def kill(self) -> None:
         """End every process at once."""

@@ -9,15 +9,16 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from lab.errors import LabError
 from lab.examine.detector import Cause
-from lab.examine.doubt import NO_CAUSE, RARE, VARIANTS
-from lab.examine.examination import FEW, IN_VAIN, Examination
+from lab.examine.doubt import NO_CAUSE, SURE, VARIANTS
+from lab.examine.examination import Examination
 from lab.examine.judge import Violation
 from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.naming import causes_of
-from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.progress import OutOfTime
-from lab.examine.result import Defect, Part, Undecided
+from lab.examine.programs import PROGRAMS, Program, Setting
+from lab.examine.progress import SLOWEST, Budget, OutOfTime, Progress
+from lab.examine.result import Part, Undecided
 from lab.examine.sharing import shared
 from lab.examine.tried import Tried
 from lab.examine.words import defect_words
@@ -68,7 +69,7 @@ def waiting_for_a_paused_client(lock: str) -> Trial:
 
 
 def examination(kind: Kind, **more: object) -> Examination:
-    return Examination(kind, dict(OPTIONS), 3600, **more)  # type: ignore[arg-type]
+    return Examination(kind, dict(OPTIONS), Budget(3600), **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -204,61 +205,138 @@ def test_an_acquire_that_waits_for_a_held_lock_is_not_too_slow() -> None:
     assert (one.defects, one.undecided) == ([], {})
 
 
-@pytest.mark.parametrize("before_s", [0.0, 3600.0])
-def test_no_more_time_goes_into_findings_without_a_cause_when_their_share_is_spent(
-    monkeypatch: pytest.MonkeyPatch, before_s: float
-) -> None:
+def without_causes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.examine.examination.causes_of", lambda *_: [])
+
+
+def test_a_lock_that_is_not_served_is_a_defect_without_a_cause_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the assumptions, in nearly all variants, and never with the reference."""
+    without_causes(monkeypatch)
     one = examination(Kind(True))
-    one._in_vain_s = before_s
-    silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
     with trials():
-        one.try_all(PART, [Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))])
-    assert one.undecided["unavailable", NO_CAUSE].times == 1
-    assert (one.progress.schedules > 1) == (before_s == 0.0)
+        one.try_all(PART, [Setting("mutant:seconds-for-milliseconds", OPTIONS).trial(kept())])
+    (defect,) = one.defects
+    assert (defect.cause, {*defect.findings}) == ("unknown", {"leak", "unavailable"})
+    assert defect.reproduced >= SURE
+    assert not defect.reference_lost
+    there = [line for line in defect.evidence if "the key 'resource' lay on A, B and C" in line]
+    assert there
+    assert there[0].endswith("set at 0 ms by Alice's acquire (SET)")
+
+
+def kept() -> Program:
+    return next(each for each in PROGRAMS if each.name == "kept")
 
 
 @pytest.mark.parametrize(
-    ("finding", "named", "reported", "in_vain"),
+    ("shows", "reference", "reported", "most"),
     [
-        ("unavailable", False, False, True),
-        ("leak", False, False, True),
-        ("unavailable", False, True, False),
-        ("unavailable", True, False, False),
-        ("overlap", False, False, False),
+        (lambda number: True, lambda number: False, True, 20),
+        (lambda number: number not in (3, 8), lambda number: False, True, 20),
+        (lambda number: number not in (3, 8, 9), lambda number: False, False, 10),
+        (lambda number: True, lambda number: number == 5, False, 6),
     ],
 )
-def test_what_came_to_no_cause_has_a_share_of_the_budget_and_nothing_else_has(
-    finding: str, named: bool, reported: bool, in_vain: bool, monkeypatch: pytest.MonkeyPatch
+def test_without_a_cause_nearly_all_variants_must_show_it(
+    shows: Callable[[int], bool],
+    reference: Callable[[int], bool],
+    reported: bool,
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each takes more than half of that share, so the third of them is not looked into."""
-    now_s, budget_s = 0.0, 1600.0
-    bounds_s: list[float] = []
-    share_s = budget_s * IN_VAIN
-    one = Examination(Kind(True), {}, budget_s, clock_s=lambda: now_s)
-    causes = [Cause("waits-too-long", "it waits")] if named else []
-    monkeypatch.setattr(one, "_causes", lambda *_: causes)
+    """And no more of them are run when it is certain that they do not."""
+    without_causes(monkeypatch)
+    one = examination(Kind(True))
+    run: list[bool] = []
 
-    def reduced(trial: Trial, *_: object) -> tuple[Trial, bool]:
+    def shown(finding: str, look: Callable[[], Tried]) -> bool:
+        run.append(len(run) % 2 == 0)
+        number = (len(run) - 1) // 2
+        return (shows if run[-1] else reference)(number)
+
+    monkeypatch.setattr(one, "_shows", shown)
+    with trials():
+        why = one._why_not_sure(Setting("redlock", OPTIONS).trial(CONTEND), Violation("unavailable", ""))
+    assert (not why) == reported, why
+    assert len(run) == 2 * most
+
+
+def test_the_directed_part_is_run_before_anything_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each sort of finding is looked into once before any of them is a second time."""
+    one = examination(Kind(True))
+    order: list[str] = []
+    monkeypatch.setattr(one, "_count", lambda seen: order.append("run"))
+    monkeypatch.setattr(one, "_decide", lambda part, trial, violation: order.append(violation.finding))
+    setting = Setting("mutant:bare-del", OPTIONS)
+    with trials():
+        one.try_directed(Part("a", "test"), [setting.trial(LATE, seed=seed) for seed in range(3)])
+    looked = order[3:]
+    assert order[:3] == ["run"] * 3
+    assert "run" not in looked
+    sorts = list(dict.fromkeys(looked))
+    assert len(sorts) > 1
+    assert looked[: len(sorts)] == sorts
+    assert len(looked) == 3 * len(sorts)
+    assert (one.directed.tried, one.directed.of, one.directed.finished) == (3, 3, True)
+
+
+def test_a_directed_part_that_is_cut_short_says_how_long_it_takes() -> None:
+    """Two seconds of processor time pass with each schedule, and three times as many of real time."""
+    now_s = 0.0
+
+    def processor_s() -> float:
+        return now_s
+
+    def on_progress(_: Progress) -> None:
         nonlocal now_s
-        now_s += share_s * 0.6
-        bounds_s.append(one._shrinks_for_s)
-        return trial, True
+        now_s += 2.0
 
-    monkeypatch.setattr(one, "_reduced", reduced)
-    trial = Setting("redlock", OPTIONS).trial(CONTEND)
-    defect = Defect("no-expiry", "seen", (finding,), "", (), trial, 20, 20, 0, PART.name, 1, 0.1)
-    monkeypatch.setattr(one, "_add", lambda *_: one.defects.append(defect) if reported else None)
-    for _ in range(3):
-        one._consider(PART, trial, Violation(finding, "of a test"))
-    rare = finding in RARE and not named
-    assert bounds_s == (2 if in_vain else 3) * [share_s if rare else math.inf]
-    open_ = {(finding, NO_CAUSE): Undecided(finding, NO_CAUSE, 1, trial)}
-    assert one.undecided == (open_ if in_vain else {})
-    assert one._in_vain_s == pytest.approx(2 * share_s * 0.6 if in_vain else 0.0)
-    one._in_vain_s, before = share_s, len(bounds_s)
-    one._consider(PART, trial, Violation(finding, "of a test"))
-    assert (len(bounds_s) == before) == rare, "other findings are looked into all the same"
+    budget = Budget(20, processor_s, lambda: 3 * now_s)
+    one = Examination(Kind(True), dict(OPTIONS), budget, on_progress=on_progress)
+    now_s = 4.0
+    found = [Setting("redlock", OPTIONS).trial(CONTEND, seed=seed) for seed in range(50)]
+    with trials(), pytest.raises(OutOfTime):
+        one.try_directed(Part("a", "test"), found)
+    directed = one.directed
+    assert 0 < directed.tried < 50
+    assert not directed.finished
+    assert (directed.of, directed.budget_s, directed.seconds) == (50, 4 + 2 * 50, 3 * (4 + 2 * 50))
+
+
+def test_a_finding_that_cannot_be_looked_into_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = examination(Kind(True))
+    decide = one._decide
+
+    def decided(part: Part, trial: Trial, violation: Violation) -> None:
+        if violation.finding == "overlap":
+            raise LabError("a TTL of 1500 ms\nand more")
+        decide(part, trial, violation)
+
+    monkeypatch.setattr(one, "_decide", decided)
+    with trials():
+        one.try_directed(Part("a", "test"), [Setting("mutant:bare-del", OPTIONS).trial(LATE)])
+    assert [each.cause for each in one.defects] == ["deletes-others-key"]
+    assert one.failed == ["a schedule with 'overlap' could not be looked into: a TTL of 1500 ms"]
+    assert ("overlap", "it could not be looked into: a TTL of 1500 ms") in one.undecided
+
+
+def test_a_schedule_that_cannot_be_run_costs_no_other() -> None:
+    one = examination(Kind(True))
+    trial = Setting("mutant:bare-del", OPTIONS).trial(LATE)
+    with trials():
+        one.try_all(PART, [replace(trial, lock="no_such_module:Lock"), trial])
+    assert [each.cause for each in one.defects] == ["deletes-others-key"]
+    (failed,) = one.failed
+    assert failed.startswith("a schedule of 'a part' could not be run: ")
+
+
+def test_processor_time_counts_and_real_time_a_part_of_it() -> None:
+    processor_s, real_s = 7.0, 100.0
+    budget = Budget(60, lambda: processor_s, lambda: real_s)
+    processor_s, real_s = 17.0, 120.0
+    assert (budget.spent_s, budget.left_s) == (10.0, 50.0), "a busy machine: no less is tried"
+    processor_s, real_s = 18.0, 100.0 + 12 * SLOWEST
+    assert budget.spent_s == 12.0, "what waits without computing comes to an end, too"
 
 
 @pytest.mark.parametrize(("bound_s", "most_s"), [(20.0, 20), (math.inf, 100)])
@@ -273,34 +351,13 @@ def test_what_counts_with_a_cause_only_is_made_smaller_for_less_time(
         now_s += 1
         return False
 
-    one = Examination(Kind(True), {}, 200, clock_s=lambda: now_s)
+    one = Examination(Kind(True), {}, Budget(200, lambda: now_s, lambda: 0.0))
     one._shrinks_for_s = bound_s
     monkeypatch.setattr(one, "_violates", violates)
     faults = tuple(Fault("cut", When("sends", "alice", nth), "alice", ("A", "B")) for nth in range(1, 30))
     trial = Setting("redlock", OPTIONS).trial(CONTEND, faults)
     assert one._smallest(trial, Violation("unavailable", "of a test")) == (trial, False)
     assert now_s == most_s
-
-
-@pytest.mark.parametrize(
-    ("finding", "named", "variants"),
-    [("unavailable", False, FEW), ("unavailable", True, VARIANTS), ("overlap", False, VARIANTS)],
-)
-def test_few_variants_are_run_of_what_counts_with_a_cause_only_and_has_none(
-    finding: str, named: bool, variants: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run: list[int] = []
-    one = examination(Kind(True))
-    monkeypatch.setattr(one, "_causes", lambda *_: [Cause("waits-too-long", "it waits")] if named else [])
-
-    def confirm(_: Trial, __: str, of: int) -> tuple[int, int, int]:
-        run.append(of)
-        return of, 0, 0
-
-    monkeypatch.setattr(one, "_confirm", confirm)
-    with trials():
-        one._add(PART, Setting("redlock", OPTIONS).trial(CONTEND), Violation(finding, ""), False, True)
-    assert run == [variants]
 
 
 def tie(lock: str) -> Trial:
@@ -349,7 +406,7 @@ def test_making_smaller_and_confirming_keep_to_the_budget(budget: int, whole: bo
         now_s += 1
         return now_s
 
-    one = Examination(Kind(True), dict(OPTIONS), budget, clock_s=clock_s)
+    one = Examination(Kind(True), dict(OPTIONS), Budget(budget, clock_s, lambda: 0.0))
     with trials():
         one.try_all(PART, [Setting("mutant:bare-del", OPTIONS).trial(LATE)])
     (defect,) = one.defects
@@ -364,7 +421,7 @@ def test_making_smaller_and_confirming_keep_to_the_budget(budget: int, whole: bo
 
 def test_the_budget_ends_it() -> None:
     ticks = iter(range(100))
-    one = Examination(Kind(True), dict(OPTIONS), 3, clock_s=lambda: float(next(ticks)))
+    one = Examination(Kind(True), dict(OPTIONS), Budget(3, lambda: float(next(ticks)), lambda: 0.0))
     trial = Setting("redlock", OPTIONS).trial(CONTEND)
     with trials(), pytest.raises(OutOfTime):
         one.try_all(PART, iter([replace(trial, seed=seed) for seed in range(10)]))

@@ -17,7 +17,7 @@ from lab.examine import on_real
 from lab.examine.command import Asked
 from lab.examine.junit import junit
 from lab.examine.kept import RESULT, Kept
-from lab.examine.on_real import real_limit_s, run_on_real
+from lab.examine.on_real import run_on_real
 from lab.examine.page import to_html
 from lab.examine.result import Examined
 from lab.examine.words import defect_words
@@ -48,11 +48,13 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return seen
 
 
-def confirmed(tmp_path: Path, *names: str | None, asked: Asked = DRIVER, **more: Any) -> list[str]:
+def confirmed(
+    tmp_path: Path, *names: str | None, asked: Asked = DRIVER, limit_s: float = 60.0, **more: Any
+) -> list[str]:
     """What is said of defects with scenarios of these names."""
     defects = [defect(scenario=None if name is None else f"{name}.yaml") for name in names]
     kept = Kept(examined(*defects, **more), tmp_path)
-    run_on_real(kept, asked)
+    run_on_real(kept, asked, limit_s)
     return [defect_words(each, "redlock").confirmed for each in kept.examined.defects]
 
 
@@ -75,15 +77,20 @@ def test_runs_on_real_redis_are_counted(tmp_path: Path, ran: list[tuple[str, int
 def test_runs_end_with_the_time_for_them(
     tmp_path: Path, ran: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_real, "AT_LEAST_S", 0.2)
-    short = Asked("driver:some", "100ms")
-    assert confirmed(tmp_path, "slow", asked=short) == [
+    monkeypatch.setattr(on_real, "SHORTEST_S", 0.2)
+    assert confirmed(tmp_path, "slow", limit_s=0.2) == [
         "confirmed on real Redis: 1 of 1 run (there was no time for more)"
     ]
-    assert confirmed(tmp_path, "never", asked=short) == [
+    assert confirmed(tmp_path, "never", limit_s=0.2) == [
         "not confirmed on real Redis: there was no time for a run"
     ]
-    assert [real_limit_s(Asked("driver:some", budget)) for budget in ("100ms", "8m")] == [0.2, 120]
+
+
+def test_no_run_is_begun_that_cannot_end(tmp_path: Path, ran: list[tuple[str, int]]) -> None:
+    assert confirmed(tmp_path, "sure", limit_s=4.0) == [
+        "not confirmed on real Redis: there was no time for a run"
+    ]
+    assert ran == []
 
 
 @pytest.mark.parametrize("asked", [Asked("redlock"), Asked("driver:some", repeat=0)])

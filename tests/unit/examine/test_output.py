@@ -24,7 +24,17 @@ from lab.examine.options import parse_options
 from lab.examine.page import to_html
 from lab.examine.plan import BEYOND, DRAWN, PAIRS, PLAIN, SINGLES
 from lab.examine.progress import Progress
-from lab.examine.result import Defect, Examined, Limit, Lines, LockExecuted, Part, Undecided
+from lab.examine.result import (
+    NO_TIME,
+    Defect,
+    Directed,
+    Examined,
+    Limit,
+    Lines,
+    LockExecuted,
+    Part,
+    Undecided,
+)
 from lab.examine.schedule_words import fault_words, schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
 from lab.search.replay import read_trial
@@ -77,6 +87,10 @@ def examined(*defects: Defect, **more: object) -> Examined:
         7,
         12_431,
         118.2,
+        directed=Directed(171, 171, 20.0, 22.5),
+        grants=20_000,
+        budget_s=120.0,
+        spent_s=117.4,
     )
     return replace(made, **more)
 
@@ -100,12 +114,61 @@ def section(text: str, name: str) -> str:
         (examined(defect(), defect("hangs")), "2 defects in my_lock:MyLock, compared with redlock", 1),
         (examined(schedules=0), "my_lock:MyLock was not examined: no schedule was tried", 3),
         (examined(interrupted=True), "interrupted: no defect found in my_lock:MyLock in 12,431 schedules", 3),
+        (
+            examined(directed=Directed(12, 171, 80.4, 160.0)),
+            "not known whether my_lock:MyLock has a defect: "
+            "only 12 of 171 situations of its directed part were tried",
+            3,
+        ),
+        (
+            examined(directed=Directed()),
+            "not known whether my_lock:MyLock has a defect: "
+            "only 0 situations of its directed part were tried",
+            3,
+        ),
+        (
+            examined(grants=0),
+            "not known whether my_lock:MyLock has a defect: no client was granted the lock in any schedule",
+            3,
+        ),
+        (
+            examined(defect(), grants=0),
+            "1 defect in my_lock:MyLock, compared with redlock; no client was ever granted the lock",
+            1,
+        ),
+        (
+            examined(failed=("a schedule with 'leak' could not be looked into: a TTL of 1500 ms",)),
+            "not known whether my_lock:MyLock has a defect: a schedule with 'leak' could not be looked into: "
+            "a TTL of 1500 ms",
+            3,
+        ),
+        (
+            examined(undecided=(Undecided("leak", NO_TIME, 1, TRIAL),)),
+            f"not known whether my_lock:MyLock has a defect: 'leak' was seen, and {NO_TIME}",
+            3,
+        ),
     ],
 )
 def test_the_answer_in_one_sentence_and_its_exit_code(result: Examined, words: str, code: int) -> None:
     assert headline(result) == words
     assert printed(result).splitlines()[0] == words
     assert result.exit_code == code
+
+
+def test_what_is_not_finished_is_said_with_how_long_it_takes() -> None:
+    cut_short = examined(directed=Directed(12, 171, 80.4, 160.0), failed=("the trial could not be run",))
+    text = " ".join(printed(cut_short).split())
+    assert "12 of 171 situations were tried; all of them take about 160 s on this machine" in text
+    assert "--budget 130s or more" in text
+    assert "the trial could not be run" in text
+    assert "12 of 171 situations" in to_html(Kept(cut_short, Path("reports/test-x")))
+    assert cases(cut_short)["examination"] == "Error"
+    assert "situations" not in " ".join(printed(examined()).split()).partition("WHAT IT IS")[0]
+
+
+def test_nothing_is_said_to_be_not_found_where_nothing_was_tried() -> None:
+    assert not_found(examined(schedules=0)) == []
+    assert "WHAT WAS NOT FOUND" not in printed(examined(schedules=0))
 
 
 def test_a_defect_is_explained_from_its_cause_to_its_repair() -> None:

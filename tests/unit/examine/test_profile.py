@@ -93,6 +93,7 @@ def test_all_facts_of_redlock() -> None:
         "watchdog": False,
         "release": "a script of GET and DEL",
         "scripts": "EVAL",
+        "ttl_step_ns": 1,
     }
 
 

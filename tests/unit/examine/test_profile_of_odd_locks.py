@@ -135,13 +135,13 @@ def test_a_lock_that_refuses_the_labs_options_is_made_without_them(
     lock: str, options: dict[str, OptionValue]
 ) -> None:
     with trials():
-        assert _learned(Asked(ODD + lock), {**OPTIONS})[1] == options
+        assert _learned(Asked(ODD + lock), {**OPTIONS}, lambda: None)[1] == options
 
 
 def test_options_that_were_asked_for_are_not_left_out() -> None:
     asked = Asked(ODD + "TakesNoOptions", options=(("retry_count", 1),))
     with trials(), pytest.raises(UnknownOutcome, match="an unknown name"):
-        _learned(asked, {**OPTIONS})
+        _learned(asked, {**OPTIONS}, lambda: None)
 
 
 def test_nothing_is_guessed_of_a_lock_that_is_never_granted() -> None:

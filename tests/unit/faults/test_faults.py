@@ -18,7 +18,7 @@ from lab.scenario import registry
 from lab.scenario.anchors import Synced
 from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.registry import OWN, steps
-from lab.scenario.steps import Until
+from lab.scenario.steps import Operation, Until
 from lab.substrates.base import Capability
 
 TOLERANCE = Tolerance(clock_error_ns=10_000_000, clock_rate=0.001, network_delay_ns=1_000_000_000)
@@ -33,7 +33,8 @@ def test_each_step_is_of_a_scenario_or_a_fault_or_ends_one_and_has_the_file_of_i
     reported = {key for key, step in steps().items() if step.__module__ == OWN}
     ends = {key for key, step in steps().items() if issubclass(step, End)}
     injected = {fault.KEY for fault in all_faults()}
-    assert reported == {"do", "start", "finish", "until", "wait", "say"}
+    operations = {key for key, step in steps().items() if issubclass(step, Operation)}
+    assert reported == {"do", "start", "finish", "until", "wait", "say"} | operations
     assert reported | ends | injected | {"prime"} == set(steps())
     assert {step.__module__ for key, step in steps().items() if key not in reported} == {
         f"lab.faults.{key}" for key in set(steps()) - reported

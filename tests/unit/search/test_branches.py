@@ -17,7 +17,7 @@ from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
-from lab.examine.progress import OutOfTime
+from lab.examine.progress import Budget, OutOfTime
 from lab.examine.result import Part
 from lab.search.branches import NAME, NO_SOURCE, OF_DRIVERS, TAKEN, LockCode, noted
 from lab.search.runner import Outcome, run_trial, trials
@@ -150,7 +150,7 @@ def test_a_source_that_is_not_what_runs_is_not_noted(tmp_path: Path, monkeypatch
 
 def test_a_trial_that_takes_a_new_branch_is_kept() -> None:
     with noted(LOCK), trials():
-        one = Examination(Kind(False), {}, 3600)
+        one = Examination(Kind(False), {}, Budget(3600))
         reached = []
         tried = [late(0), late(1), late(1, seed=1), late(2), late(2, seed=1)]
         for trial in tried:
@@ -174,6 +174,7 @@ def test_drawn_schedules_are_made_from_them(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(command, "parts", lambda *_: iter([(Part("a part", "of a test"), finite)]))
     monkeypatch.setattr(command, "PROGRAMS", ())
     monkeypatch.setattr(command, "drawn", draws)
+    monkeypatch.setattr(command, "situations", lambda *_: iter(()))
     found = examine(Asked(LOCK, "3600s", jobs=1))
     assert given == [[finite[1]]]
     assert (found.executed.lines, found.executed.lines_executed, found.executed.never) == (11, 11, ())
