@@ -81,6 +81,12 @@ class UnknownOutcome(LabError):
     exit_code: int = ExitCode.UNKNOWN
 
 
+class NotModelled(LabError):
+    """A lock needs what simulated nodes do not have: what comes of it there says nothing about it."""
+
+    exit_code: int = ExitCode.UNKNOWN
+
+
 class LockFailed(UnknownOutcome):
     """The lock under test raised what no lock may raise, so the run has no verdict."""
 

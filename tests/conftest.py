@@ -16,8 +16,8 @@ import pytest
 from hypothesis import settings
 
 from lab.paths import STATE_VARIABLE
+from lab.processes import processes_of
 from lab.substrates.cleanup import sweep
-from lab.substrates.run_files import processes_of
 from lab.substrates.sim.patches import simulating
 from tests import fuzzing
 from tests.lab_process import MARK, Lab

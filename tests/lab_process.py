@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lab.__main__ import main
-from lab.substrates.run_files import processes_of, started_at
+from lab.processes import processes_of, started_at
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "LOCK_LAB_TEST"

@@ -8,7 +8,7 @@ A file of another tool has neither header nor footer: it is judged, and said to 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -55,12 +55,12 @@ def read(text: Text, reading: Reading = AS_IT_IS) -> History:
         HistoryError: damage, with line and field.
     """
     if next(text.pieces(), b"").lstrip().startswith(b"["):  # no line of events does
-        return foreign_history(_of_array, text, reading)
+        return _foreign(_of_array, text, reading)
     body = Body(text)
     if not body.foreign:
         require_foreign(reading)
     elif reading.stated:
-        return foreign_history(_of_lines, body, reading)
+        return _foreign(_of_lines, body, reading)
     try:
         return _plain(text, body)
     except Misplaced:
@@ -83,7 +83,21 @@ def _adapted(body: Body, reading: Reading, error: HistoryError) -> History:
     changed = changed or any("time_ns" not in form and "time" in form for form in plain)
     if not changed and all(new is form for new, form in zip(adapted(found, reading)[0], plain, strict=True)):
         raise error
-    return foreign_history(_of_lines, body, reading)
+    return _foreign(_of_lines, body, reading)
+
+
+def _foreign(
+    forms: Callable[[Any, list[str]], Iterator[tuple[int, Any]]], source: Any, reading: Reading
+) -> History:
+    """The history of another tool, read as EDN is; fields have their names of JSON in errors."""
+    try:
+        return foreign_history(forms, source, reading)
+    except HistoryError as error:
+        if error.field is None or not error.field.startswith(":"):
+            raise
+        raise HistoryError(
+            error.problem, file=error.file, line=error.line, field=error.field[1:], hint=error.hint
+        ) from None
 
 
 def _of_lines(body: Body, problems: list[str]) -> Iterator[tuple[int, Any]]:

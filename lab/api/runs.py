@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lab import run as runs
 from lab.errors import LabError
+from lab.processes import started_at
 from lab.run.request import RunRequest
-from lab.substrates.run_files import started_at
 
 if TYPE_CHECKING:
     from lab.report.files import Picture

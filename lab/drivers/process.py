@@ -30,7 +30,7 @@ from lab.drivers.messages import (
     read_line,
 )
 from lab.errors import LabError
-from lab.substrates.run_files import RUN_VARIABLE, kill_all
+from lab.processes import RUN_VARIABLE, kill_all
 
 READY_TIMEOUT_S: Final = 120.0
 """How long `hello` and `open` may take: a JVM on a busy machine needs more than half a minute."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lab.drivers import is_driver
 from lab.drivers.place import servers_in_virtual_time
 from lab.durations import DurationError, parse_duration_ns
-from lab.errors import LabError, UnknownOutcome
+from lab.errors import LabError, NotModelled, UnknownOutcome
 from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
@@ -35,7 +35,6 @@ from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Workers
-from lab.substrates.sim.errors import NotModelled
 
 S_NS: Final = 1_000_000_000
 KEEPS: Final = 1 / 6

@@ -23,7 +23,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.errors import LabError, UnknownOutcome, first_line
+from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
 from lab.examine.detector import Cause
 from lab.examine.doubt import NO_CAUSE, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.evidence import Evidence
@@ -40,7 +40,6 @@ from lab.search.minimise import minimise
 from lab.search.runner import run_trial
 from lab.search.trial import OptionValue, Trial
 from lab.search.workers import Job, Workers
-from lab.substrates.sim.errors import NotModelled
 
 AGAIN_MAX: Final = 2
 """How often, in each part, a defect that was seen in a race is looked for in a trial that shows it always.

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
-from lab.errors import UnknownOutcome
+from lab.errors import NotModelled, UnknownOutcome
 from lab.examine import (
     detect_errors,
     detect_expiry,
@@ -31,7 +31,6 @@ from lab.examine.places import places_of
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 from lab.search.watch import Executed
-from lab.substrates.sim.errors import NotModelled
 
 
 def causes_of(outcome: Outcome, violation: Violation) -> list[Cause]:

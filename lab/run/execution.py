@@ -128,10 +128,10 @@ class Run:
         try:
             aborted = await self._run_cluster(cluster, recorder)
         except LabError as error:
-            recorder.write("lab", "info", "abort", error=error.seen, value=_blamed(error))
+            seen = self._abort(error, cluster, recorder)
             if not isinstance(error, UnknownOutcome):
                 raise
-            aborted = error.render()
+            aborted = error.render() if seen == error.seen else seen
         except asyncio.CancelledError:
             recorder.write("lab", "info", "abort", error="interrupted")
             raise
@@ -247,11 +247,7 @@ class Run:
             if set_meanwhile := clock.set_meanwhile():
                 raise UnknownOutcome(set_meanwhile)
         except UnknownOutcome as error:
-            # If a process died, that explains other errors.
-            died = cluster.failed.done() and not isinstance(error, LockFailed)
-            seen = cluster.failed.result() if died else error.seen
-            value = NOT_SIMULATED if cluster.not_simulated else _blamed(error)
-            recorder.write("lab", "info", "abort", error=seen, value=value)
+            seen = self._abort(error, cluster, recorder)
             self._on_event(RunEvent("lab", f"ABORTED: {seen}", "fail"))
             return seen
         finally:
@@ -259,6 +255,18 @@ class Run:
             await asyncio.gather(playing, return_exceptions=True)
             await player.abandon()
         return None
+
+    def _abort(self, error: LabError, cluster: Cluster, recorder: Recorder) -> str:
+        """Record why the run ends here, and return it.
+
+        If a process died, that explains other errors, but for that of the lock itself. What simulated nodes
+        lack comes before what the lock makes of it.
+        """
+        own = isinstance(error, LockFailed) and not cluster.not_simulated
+        seen = cluster.failed.result() if cluster.failed.done() and not own else error.seen
+        value = NOT_SIMULATED if cluster.not_simulated else _blamed(error)
+        recorder.write("lab", "info", "abort", error=seen, value=value)
+        return seen
 
     def _tolerance(self) -> Tolerance:
         """What the lock under test is assumed to tolerate: delays only if they are small against a lease."""

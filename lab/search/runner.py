@@ -19,7 +19,7 @@ import msgspec
 
 from lab.channel import Channel
 from lab.drivers import is_driver
-from lab.errors import UnknownOutcome
+from lab.errors import NotModelled, UnknownOutcome
 from lab.faults.base import Receipt
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
@@ -38,7 +38,7 @@ from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE, Cluster
 from lab.substrates.sim.clock import MONOTONIC_START_NS
-from lab.substrates.sim.errors import NotModelled, SimulationError
+from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT

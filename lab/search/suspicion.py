@@ -267,6 +267,8 @@ def suspected(outcome: Outcome) -> frozenset[Property]:
 
 def named(outcome: Outcome, only: Collection[Property] | None = None) -> tuple[Any, ...]:
     """All findings of the checker in the trial's history, or those of some properties."""
+    if only is not None and not only:
+        return ()
     from checker import check
 
     return check(history_of(outcome), only=only).findings

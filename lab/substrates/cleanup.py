@@ -11,7 +11,8 @@ from typing import Any
 
 from lab.errors import LabError
 from lab.paths import state_dir
-from lab.substrates.run_files import Swept, boot_id, kill_all, pid_namespace, started_at
+from lab.processes import kill_all, started_at
+from lab.substrates.run_files import Swept, boot_id, pid_namespace
 
 
 def _start_is_unknown(record: Mapping[str, Any]) -> bool:

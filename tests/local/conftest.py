@@ -14,10 +14,10 @@ import pytest
 from lab import tools
 from lab.addresses import Address
 from lab.channel import Channel
+from lab.processes import processes_of
 from lab.substrates.local.node import redis_command
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.real.ports import free_ports
-from lab.substrates.run_files import processes_of
 
 
 @dataclass

@@ -14,13 +14,13 @@ from typing import Any
 from lab.client_protocol import Setup
 from lab.faults.base import Receipt, Tolerance
 from lab.faults.nemesis import Nemesis
+from lab.processes import processes_of
 from lab.redis_model.persistence import Persistence
 from lab.run.recorder import Recorder
 from lab.scenario.registry import steps
 from lab.substrates.base import STORE, Capability
 from lab.substrates.local.cluster import LocalCluster
 from lab.substrates.plan import ClusterPlan
-from lab.substrates.run_files import processes_of
 
 S = 1_000_000_000
 MS = 1_000_000

@@ -33,10 +33,10 @@ from lab.examine.result import Examined, OnReal
 from lab.locks.base import Indeterminate, Lease
 from lab.locks.single import Single
 from lab.paths import STATE_VARIABLE
+from lab.processes import processes_of
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
 from lab.shims.virtual_time import VirtualTime
-from lab.substrates.run_files import processes_of
 from lab.substrates.virtual.one_cpu import OneCpu
 from lab.substrates.virtual.process import RealProcess
 from lab.substrates.virtual.session import SESSION

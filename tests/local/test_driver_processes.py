@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import ExitCode
-from lab.substrates.run_files import processes_of
+from lab.processes import processes_of
 
 TOY = Path(__file__).with_name("toy_driver.py")
 MARK = "MARK_OF_THIS_TEST"

@@ -14,7 +14,7 @@ import pytest
 
 from lab import Lab
 from lab.errors import LabError, UnknownOutcome
-from lab.substrates.run_files import processes_of
+from lab.processes import processes_of
 from tests.lab_process import MARK, ROOT, children_of
 from tests.local.test_readme import blocks
 

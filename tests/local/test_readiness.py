@@ -13,12 +13,12 @@ from lab import tools
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
+from lab.processes import processes_of
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import Launch, LocalNode, redis_command
 from lab.substrates.local.processes import Nursery
 from lab.substrates.probe import echo
 from lab.substrates.real.ports import free_ports
-from lab.substrates.run_files import processes_of
 
 KEYS = 5000
 SLOWLY = ("--key-load-delay", "500")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.substrates.run_files import processes_of
+from lab.processes import processes_of
 from tests.lab_process import MARK, Ended, Lab
 
 CLEAN = {"ok", "absent"}

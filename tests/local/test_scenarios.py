@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from lab.processes import processes_of
 from lab.scenario.files import names
-from lab.substrates.run_files import processes_of
 from tests.lab_process import MARK, Lab
 from tests.shipped import summaries
 

@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from lab import tools
+from lab.processes import processes_of
 from lab.scenario.files import consensus_names
 from lab.scenario.load import load_scenario
-from lab.substrates.run_files import processes_of
 from lab.tools import Missing
 from tests.lab_process import MARK, Ended, Lab
 

@@ -18,10 +18,10 @@ from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.drivers.registry import HERE
 from lab.errors import ExitCode, UnknownOutcome
+from lab.processes import processes_of
 from lab.run import run
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
-from lab.substrates.run_files import processes_of
 from lab.substrates.sim.clock import S_NS
 from lab.substrates.sim.host import Host
 from lab.substrates.virtual import machine as machines

@@ -15,12 +15,12 @@ from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
 from lab.errors import ExitCode
 from lab.paths import STATE_VARIABLE
+from lab.processes import RUN_VARIABLE, processes_of
 from lab.run import many_runs, run
 from lab.run.request import RunRequest
 from lab.shims import virtual_time
 from lab.substrates.cleanup import sweep
 from lab.substrates.interruption import Interrupted
-from lab.substrates.run_files import RUN_VARIABLE, processes_of
 from lab.substrates.virtual import drivers, session
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.process import RealProcess

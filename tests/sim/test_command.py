@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_a_lock_that_leaves_the_simulation_makes_the_run_unknown(lab: Lab) -> No
     (lab.directory / "sleepy_lock.py").write_text(SLEEPY)
     run = lab("run", "healthy", "--on", "sim", "--lock", "sleepy_lock:Sleepy")
     assert run.code == 3, run.out + run.err
-    assert "simulated code on alice blocks in time.sleep" in run.err
+    assert re.search("simulated code on (alice|bob) blocks in time.sleep", run.err), "whoever comes first"
     assert "sleepy_lock.py:9, in acquire" in run.err
     assert run.events, "the history is kept"
 
@@ -79,8 +80,7 @@ def test_a_client_that_breaks_ends_the_run(lab: Lab) -> None:
     (lab.directory / "broken_lock.py").write_text(BROKEN)
     run = lab("run", "healthy", "--on", "sim", "--lock", "broken_lock:Broken")
     assert run.code == 3, run.out + run.err
-    assert "client-alice ended by itself" in run.out + run.err
-    assert "ZeroDivisionError: of its own" in (run.directory / "logs" / "client-alice.log").read_text()
+    assert "the lock failed: alice's acquire raised ZeroDivisionError: of its own" in run.out + run.err
 
 
 @pytest.mark.parametrize(

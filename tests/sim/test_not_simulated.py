@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import ExitCode, LabError
+from lab.errors import ExitCode, LabError, NotModelled
 from lab.examine.command import Asked, examine
 from lab.redis_model.known import TABLE, Missing, _table, command_use
 from lab.redis_model.model import MODELLED, modelled
@@ -15,7 +15,6 @@ from lab.redis_model.scripts import CALLS_MAX, MILLION_STEPS_MAX
 from lab.redis_model.xxh3 import xxh3_64
 from lab.search.kind import kind_of
 from lab.servers import Server
-from lab.substrates.sim.errors import NotModelled
 from tests.lab_process import Lab
 from tests.sim.redis_arms import SimArm
 from tests.sim.simulated import run_in_simulation

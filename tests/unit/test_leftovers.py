@@ -15,21 +15,13 @@ from typing import Any
 
 import pytest
 
+from lab import processes
 from lab.cli.app import call
 from lab.errors import ExitCode
-from lab.substrates import run_files
+from lab.processes import GONE_WITHIN_S, LOOK_EVERY_S, RUN_VARIABLE, kill_all, processes_of
 from lab.substrates.cleanup import sweep
 from lab.substrates.docker import cleanup as docker_leftovers
-from lab.substrates.run_files import (
-    GONE_WITHIN_S,
-    LOOK_EVERY_S,
-    RUN_VARIABLE,
-    RunFile,
-    Swept,
-    boot_id,
-    kill_all,
-    processes_of,
-)
+from lab.substrates.run_files import RunFile, Swept, boot_id
 
 
 @pytest.fixture(autouse=True)
@@ -89,13 +81,12 @@ def test_nothing_is_left_when_all_were_killed(monkeypatch: pytest.MonkeyPatch) -
 def test_what_the_kernel_does_not_let_go_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     slept_s: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def wait(_r: object, _w: object, _x: object, seconds: float) -> None:
         slept_s.append(seconds)
         assert sum(slept_s) < 2 * GONE_WITHIN_S, "it waits for ever"
 
-    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: sum(slept_s))
-    monkeypatch.setattr(run_files, "processes_of", lambda _: [7])
-    monkeypatch.setattr(run_files, "time", clock)
+    monkeypatch.setattr(processes, "processes_of", lambda _: [7])
+    monkeypatch.setattr(processes, "select", SimpleNamespace(select=wait))
     monkeypatch.setattr(os, "kill", lambda *_: None)
     assert kill_all("stuck") == [7]
     assert sum(slept_s) == pytest.approx(GONE_WITHIN_S, abs=2 * LOOK_EVERY_S)

@@ -235,8 +235,8 @@ def test_a_fault_on_the_holder_keeps_every_client_for_itself() -> None:
 @pytest.mark.parametrize(
     ("parts", "where", "words"),
     [
-        ({"workload": None}, "s.yaml", "neither steps nor a workload"),
-        ({"steps": [{"do": "alice works"}]}, "s.yaml", "both steps and a workload"),
+        ({"workload": None}, "s.yaml", "neither steps nor tracks nor a workload"),
+        ({"steps": [{"do": "alice works"}]}, "s.yaml", "steps and workload are there"),
         ({"workload": {"duration": "10"}}, "workload.duration", "no unit"),
         ({"workload": {"duraton": "10s"}}, "workload.duraton", "duration"),
         ({"workload": {"keys": 0}}, "workload.keys", "1 or more"),

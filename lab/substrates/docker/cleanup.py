@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.errors import LabError
 from lab.paths import state_dir
+from lab.processes import started_at
 from lab.substrates.docker.engine import (
     LOOK_TIMEOUT_S,
     Endpoint,
@@ -25,7 +26,7 @@ from lab.substrates.docker.engine import (
     innermost,
 )
 from lab.substrates.docker.topology import LABEL
-from lab.substrates.run_files import Swept, boot_id, pid_namespace, started_at
+from lab.substrates.run_files import Swept, boot_id, pid_namespace
 
 if TYPE_CHECKING:
     from docker import APIClient

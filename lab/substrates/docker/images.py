@@ -53,7 +53,15 @@ CLIENT_PYTHON = "3.11"
 """The Python of Debian's images."""
 _PYTHON_TAGS = (f"--python-version={CLIENT_PYTHON}", "--implementation=cp", "--abi=cp311", "--abi=none")
 _CLIENT_CODE = (
-    *("__init__.py", "addresses.py", "channel.py", "durations.py", "errors.py", "client_protocol.py"),
+    *(
+        "__init__.py",
+        "addresses.py",
+        "channel.py",
+        "durations.py",
+        "errors.py",
+        "client_protocol.py",
+        "processes.py",
+    ),
     *(
         "drivers/__init__.py",
         "drivers/greet.py",

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from lab.processes import RUN_VARIABLE
 from lab.substrates.real.machine import tree
-from lab.substrates.run_files import RUN_VARIABLE
 
 
 class Child:

@@ -19,6 +19,7 @@ from typing import Final
 
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
+from lab.processes import started_at
 from lab.redis_model.persistence import Disk
 from lab.substrates.base import ClockReading, Life, Probe, Role, Service, Stored
 from lab.substrates.local.leaders import ALONE, ROLES
@@ -26,7 +27,6 @@ from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.probe import PINGS
 from lab.substrates.real.machine import RealMachine
 from lab.substrates.real.ports import reserved
-from lab.substrates.run_files import started_at
 
 HOST: Final = "127.0.0.1"
 POSTGRES_USER: Final = "lab"

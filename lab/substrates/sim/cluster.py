@@ -94,4 +94,5 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
 
     def _violated(self, error: SimulationError) -> None:
         if not self.failed.done():
+            self.not_simulated = True
             self.failed.set_result(error.render())

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from lab.errors import UnknownOutcome
+from lab.processes import RUN_VARIABLE
 from lab.shims.virtual_time import fixed_addresses
-from lab.substrates.run_files import RUN_VARIABLE
 from lab.substrates.sim.host import Host
 from lab.substrates.virtual.process import CopiedProcess, RealProcess, append
 from lab.substrates.virtual.world import VirtualWorld

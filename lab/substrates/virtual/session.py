@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from lab import tools
+from lab.processes import kill_all
 from lab.shims.virtual_time import can_copy
-from lab.substrates.run_files import RunFile, kill_all
+from lab.substrates.run_files import RunFile
 from lab.substrates.sim.patches import simulating
 from lab.substrates.virtual.one_cpu import OneCpu
 from lab.substrates.virtual.process import RealProcess

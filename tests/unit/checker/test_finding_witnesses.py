@@ -187,7 +187,8 @@ def test_a_store_may_accept_one_fence_many_times() -> None:
 
 
 def test_nested_grants_leave_fencing_unknown() -> None:
-    verdict = HistoryBuilder(model="reentrant-mutex").acquire("alice", "g1", 0, 10).verdict()["fencing"]
+    builder = HistoryBuilder(model="reentrant-mutex").acquire("alice", "g1", 0, 10)
+    verdict = builder.write("alice", "g1", 20, 30, None, 1).verdict()["fencing"]
     assert verdict.why.startswith("nested grants of one client are not told apart")
 
 

@@ -28,7 +28,7 @@ def event(process: str, type: Any, f: str, **more: Any) -> Event:
 )
 def test_only_an_abort_and_an_anchor_that_failed_are_reasons(process: str, type: str, f: str) -> None:
     expected = {
-        ("lab", "abort"): ["the harness failed: why (event 0)"],
+        ("lab", "abort"): ["what failed: why (event 0)"],
         ("lab", "anchor"): ["an anchor never came: why (event 0)"] if type == "fail" else [],
     }
     assert reported(event(process, type, f, error="why", value="what")) == expected.get((process, f), [])

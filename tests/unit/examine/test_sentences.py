@@ -97,7 +97,7 @@ def test_what_happened_is_told_in_a_few_lines_with_its_end() -> None:
         lines = narrate(trial, "overlap")
         last = run_trial(trial).events[-1]
     assert len(lines) == LINES_MAX <= 15
-    assert sum(line.startswith("… ") and line.endswith(" more …") for line in lines) == 1
+    assert sum(line.startswith("… ") and line.endswith(" more lines …") for line in lines) == 1
     assert lines[-1].endswith("Alice releases")
     assert last["f"] == "release"
 
