@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import ClassVar
 
+from xxhash import xxh3_64_hexdigest
+
 from lab.channel import NodeError
 from lab.locks.base import Lease
 from lab.locks.lease_options import NS_PER_MS
 from lab.locks.single import Single
-from lab.redis_model.xxh3 import xxh3_64
 
 
 class ByCondition(Single):
@@ -36,7 +37,7 @@ class ByDigest(ByCondition):
     """Releases by the digest of its own token."""
 
     async def _delete(self, key: str, token: str) -> bool:
-        return bool(await self._call("DELEX", key, "IFDEQ", f"{xxh3_64(token.encode()):016x}"))
+        return bool(await self._call("DELEX", key, "IFDEQ", xxh3_64_hexdigest(token.encode())))
 
 
 class ByOneSet(ByCondition):

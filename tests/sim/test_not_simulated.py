@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from xxhash import xxh3_64_hexdigest
 
 from lab.errors import ExitCode, LabError, NotModelled
 from lab.examine.command import Asked, examine
@@ -12,7 +13,6 @@ from lab.redis_model.known import TABLE, Missing, _table, command_use
 from lab.redis_model.model import MODELLED, modelled
 from lab.redis_model.registry import COMMANDS
 from lab.redis_model.scripts import CALLS_MAX, MILLION_STEPS_MAX
-from lab.redis_model.xxh3 import xxh3_64
 from lab.search.kind import kind_of
 from lab.servers import Server
 from tests.lab_process import Lab
@@ -209,7 +209,7 @@ def test_other_servers_are_refused(text: str) -> None:
 
 def test_digests_are_those_of_a_server() -> None:
     text = b"lease-0123456789" * 200
-    assert {size: f"{xxh3_64(text[:size]):016x}" for size in DIGESTS} == DIGESTS
+    assert {size: xxh3_64_hexdigest(text[:size]) for size in DIGESTS} == DIGESTS
 
 
 @pytest.mark.usefixtures("_patched")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+import xxhash
+
 from lab.redis_model.arguments import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -18,7 +20,6 @@ from lab.redis_model.arguments import (
 )
 from lab.redis_model.registry import command, wrong_count
 from lab.redis_model.reply import OK, RedisError, Reply
-from lab.redis_model.xxh3 import xxh3_64
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -110,7 +111,7 @@ def _compares(compare: bytes, with_value: bytes, value: bytes | None) -> bool:
 
 
 def _digest_of(value: bytes) -> bytes:
-    return b"%016x" % xxh3_64(value)
+    return xxhash.xxh3_64_hexdigest(value).encode()
 
 
 @command("set", -3, _SET, writes=True)
