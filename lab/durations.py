@@ -99,3 +99,9 @@ def _complaint(text: str) -> str:
     return (
         f"has an unknown unit {unit!r}" if len(unit) <= 12 and unit.isprintable() else "has an unknown unit"
     )
+
+
+def short_duration(span_ns: int) -> str:
+    """A duration for people: in whole milliseconds where it is longer than a few."""
+    ms_ns = UNITS_NS["ms"]
+    return format_duration(round(span_ns / ms_ns) * ms_ns if span_ns >= 10 * ms_ns else span_ns)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from checker.words import listed
-from lab.durations import UNITS_NS, format_duration
+from lab.durations import short_duration
+from lab.search.schedule import by_machine, step_of
 from lab.search.trial import Fault, Round, Trial, When
 
-ROUNDED_NS: Final = UNITS_NS["ms"]
-"""Durations from here on are shown in milliseconds."""
 ENDS: Final = {
     "release": "releases",
     "keep": "does not release",
@@ -24,11 +22,6 @@ MOMENTS: Final = {
     "sends": "sends to nodes",
 }
 NTH: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-DIRECTIONS: Final = {
-    "both": "the packets between {client} and {nodes}",
-    "requests": "the requests of {client} to {nodes}",
-    "replies": "the replies of {nodes} to {client}",
-}
 
 
 def schedule_words(trial: Trial) -> tuple[str, ...]:
@@ -36,14 +29,14 @@ def schedule_words(trial: Trial) -> tuple[str, ...]:
     nodes = "1 node" if trial.nodes == 1 else f"{trial.nodes} nodes"
     kept = "" if trial.persistence == "aof-always" else f", persistence {trial.persistence}"
     options = "".join(f", {name} {value}" for name, value in trial.options.items())
-    lines = [f"{nodes}{kept}, TTL {duration(trial.ttl_ns)}{options}"]
+    lines = [f"{nodes}{kept}, TTL {short_duration(trial.ttl_ns)}{options}"]
     acts = {name: rounds for name, rounds in trial.clients.items() if rounds or not trial.demand_ns}
     lines += [f"{name.capitalize()} {_rounds(rounds)}." for name, rounds in acts.items()]
     lines += [f"Fault: {fault_words(fault)}." for fault in trial.faults]
     if trial.demand_ns:
         each = "Each client" if len(trial.clients) > 1 else next(iter(trial.clients)).capitalize()
         asks = f"{each} then asks again" if acts else f"{each} asks again and again"
-        lines.append(f"{asks} until it is granted, for {duration(trial.demand_ns)} at most.")
+        lines.append(f"{asks} until it is granted, for {short_duration(trial.demand_ns)} at most.")
     return tuple(lines)
 
 
@@ -54,7 +47,7 @@ def fault_words(fault: Fault) -> str:
 
 def when_words(when: When) -> str:
     """When something happens."""
-    after = "" if not when.after_ns else f"{duration(when.after_ns)} "
+    after = "" if not when.after_ns else f"{short_duration(when.after_ns)} "
     if when.moment == "start":
         if when.after_ns < 0:
             return "before the locks are opened"
@@ -63,13 +56,6 @@ def when_words(when: When) -> str:
     return (
         f"{after or 'as '}{'after ' if after else ''}{when.client.capitalize()} {MOMENTS[when.moment]} {nth}"
     )
-
-
-def duration(span_ns: int) -> str:
-    """A duration with its unit, in whole milliseconds where it is longer than a few."""
-    if span_ns >= 10 * ROUNDED_NS:
-        span_ns = round(span_ns / ROUNDED_NS) * ROUNDED_NS
-    return format_duration(span_ns)
 
 
 def ordinal(number: int) -> str:
@@ -84,49 +70,28 @@ def _rounds(rounds: tuple[Round, ...]) -> str:
 
 
 def _round(each: Round) -> str:
-    waits = f"waits {duration(each.think_ns)}, " if each.think_ns else ""
-    lease = f" it for {duration(each.ttl_ns)}" if each.ttl_ns else ""
+    waits = f"waits {short_duration(each.think_ns)}, " if each.think_ns else ""
+    lease = f" it for {short_duration(each.ttl_ns)}" if each.ttl_ns else ""
     if each.cancel_ns:
-        lease += f", which is cancelled after {duration(each.cancel_ns)} if it is not over by then"
+        lease += f", which is cancelled after {short_duration(each.cancel_ns)} if it is not over by then"
     extends = {0: "", 1: ", extends once meanwhile"}.get(
         each.extends, f", extends {each.extends} times meanwhile"
     )
     if each.extends and each.extend_ttl_ns:
-        extends += f" for {duration(each.extend_ttl_ns)}{' each' if each.extends > 1 else ''}"
+        extends += f" for {short_duration(each.extend_ttl_ns)}{' each' if each.extends > 1 else ''}"
     if each.other:
         extends += ", takes another lock as well meanwhile"
     writes = "writes" if each.checks else "writes without asking whether it still holds it"
-    return (
-        f"{waits}acquires{lease}, holds it for {duration(each.hold_ns)}{extends}, {writes}, {ENDS[each.ends]}"
-    )
+    holds = f"holds it for {short_duration(each.hold_ns)}{extends}"
+    return f"{waits}acquires{lease}, {holds}, {writes}, {ENDS[each.ends]}"
 
 
 def what(fault: Fault) -> str:
     """What one fault does, to what."""
-    nodes, client = listed(fault.nodes), fault.client.capitalize()
-    if fault.refused:
-        return f"connections of {client} to {nodes} are refused"
-    if fault.kind in ("cut", "hold", "delay"):
-        packets = DIRECTIONS[fault.direction].format(client=client, nodes=nodes)
-        how = {
-            "cut": "are lost",
-            "hold": "are held up",
-            "delay": f"take {duration(fault.by_ns)} longer",
-        }[fault.kind]
-        return f"{packets} {how}"
-    clock = f"{client}'s wall clock" if fault.client else f"the clock of {nodes}"
-    return {
-        "reset": f"the connections between {client} and {nodes} are broken",
-        "pause": f"{client} is paused",
-        "client_crash": f"{client}'s process dies",
-        "crash": f"{nodes} crashes",
-        "power_cut": f"{nodes} loses power",
-        "jump": f"{clock} jumps {'forward' if fault.by_ns > 0 else 'back'} by {duration(abs(fault.by_ns))}",
-        "drift": f"{clock} runs {abs(fault.ppm) / 10_000:g} % too {'fast' if fault.ppm > 0 else 'slow'}",
-    }[fault.kind]
+    return " and ".join(step_of(each).clause for each in by_machine(fault))
 
 
 def _how_long(fault: Fault) -> str:
     if fault.kind in ("reset", "client_crash", "jump"):
         return ""
-    return f" for {duration(fault.lasts_ns)}" if fault.lasts_ns else " for good"
+    return f" for {short_duration(fault.lasts_ns)}" if fault.lasts_ns else " for good"

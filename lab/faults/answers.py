@@ -23,6 +23,7 @@ from lab.faults.base import (
     Target,
     all_at_once,
     answers,
+    named,
     node_names,
     together,
 )
@@ -103,6 +104,17 @@ class Answers(Fault):
         WithJsonSchema({"anyOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1}]}),
     ] = None
     """The commands that are answered so; without them, all that are about data."""
+
+    @property
+    def clause(self) -> str:
+        """To whom, and with which error."""
+        to = f" to {self.client.capitalize()}" if self.client else ""
+        return f"{named(self.nodes)} answers{to} with {self.error}"
+
+    @property
+    def ended_clause(self) -> str:
+        """It executes commands."""
+        return f"{named(self.nodes)} executes commands again"
 
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a client that was killed."""

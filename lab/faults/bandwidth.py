@@ -35,6 +35,11 @@ class Bandwidth(LinkFault):
     direction: Direction = "both"
     """What is limited: requests, replies, or both."""
 
+    @property
+    def clause(self) -> str:
+        """What is slow."""
+        return f"{self.packets(self.direction)} pass at {self.rate_kb_per_s} KB/s"
+
     def words(self, far: str) -> str:
         """The links and their rate."""
         what = "" if self.direction == "both" else f" {self.direction}"

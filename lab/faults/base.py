@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from checker.words import listed
 from lab.redis_model.persistence import Persistence
 from lab.scenario.fault_step import FaultStep
 from lab.scenario.registry import steps
@@ -81,6 +82,16 @@ class Fault(FaultStep):
     def needs(self) -> Capability:
         """What a substrate must be able to do for this one."""
         return self.NEEDS
+
+    @property
+    @abstractmethod
+    def clause(self) -> str:
+        """What it does, for people: "the clock of C jumps forward by 11 s"."""
+
+    @property
+    def ended_clause(self) -> str:
+        """What is so when it has been ended: "Alice goes on"; empty if nothing needs to be said."""
+        return ""
 
     @abstractmethod
     def target(self, cluster: Cluster) -> Target:
@@ -167,3 +178,8 @@ async def all_at_once(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def ms(duration_ns: int) -> float:
     """Milliseconds, for a receipt."""
     return round(duration_ns / 1e6, 3)
+
+
+def named(nodes: str | tuple[str, ...] | None) -> str:
+    """Nodes in a sentence: "A and B", "all nodes"."""
+    return "all nodes" if nodes == "all" or nodes is None else listed(nodes)

@@ -25,6 +25,11 @@ class ClientCrash(Fault):
     """The client that is killed."""
 
     @property
+    def clause(self) -> str:
+        """Whose process ends."""
+        return f"{self.client.capitalize()}'s process dies"
+
+    @property
     def kills(self) -> str | None:
         """The client."""
         return self.client

@@ -35,6 +35,16 @@ class ClockFault(MachineStep, Fault):
         """A clock that can be shifted."""
         return Capability.CLIENT_CLOCKS if self.node is None else Capability.NODE_CLOCKS
 
+    @property
+    def whose(self) -> str:
+        """The clock, for people."""
+        return f"{self.client.capitalize()}'s wall clock" if self.client else f"the clock of {self.node}"
+
+    @property
+    def ended_clause(self) -> str:
+        """The clock is right."""
+        return f"{self.whose} is right again"
+
     def target(self, cluster: Cluster) -> Target:
         """Whose clock, and how it is wrong."""
         return Target(f"clock of {self.name} {self.how}", (self.name,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.faults.base import node_names
+from lab.faults.base import named, node_names
 from lab.faults.down import DownFault
 from lab.scenario.types import Nodes
 from lab.substrates.base import Cluster
@@ -16,6 +16,11 @@ class Crash(DownFault):
 
     nodes: Nodes
     """The nodes that are killed."""
+
+    @property
+    def clause(self) -> str:
+        """Which nodes end."""
+        return f"{named(self.nodes)} {'crash' if self.several else 'crashes'}"
 
     def observed_before(self, cluster: Cluster) -> tuple[str, ...]:
         """All of them."""

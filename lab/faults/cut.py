@@ -29,6 +29,13 @@ class Cut(LinkFault):
     mode: Literal["blackhole", "refused"] = "blackhole"
     """Whether packets are dropped silently, or connections are refused."""
 
+    @property
+    def clause(self) -> str:
+        """What is lost, or refused."""
+        if self.mode == "refused":
+            return "connections of {} to {} are refused".format(*self.ends)
+        return f"{self.packets(self.direction)} are lost"
+
     @model_validator(mode="after")
     def _refuses_all(self) -> Self:
         if self.mode == "refused" and self.connection is not None:

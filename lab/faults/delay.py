@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from lab.durations import format_duration
+from lab.durations import format_duration, short_duration
 from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Tolerance, all_at_once
 from lab.faults.links import LinkFault
 from lab.faults.slow import quick, quickest, round_trips_changed
@@ -34,6 +34,11 @@ class Delay(LinkFault):
     """How much more or less than that, drawn for each packet."""
     direction: Direction = "both"
     """What is slowed: requests, replies, or both."""
+
+    @property
+    def clause(self) -> str:
+        """What takes longer."""
+        return f"{self.packets(self.direction)} take {short_duration(self.by_ns)} longer"
 
     @model_validator(mode="after")
     def _can_be_measured(self) -> Self:

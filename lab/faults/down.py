@@ -18,6 +18,7 @@ from lab.faults.base import (
     Tolerance,
     all_at_once,
     answers,
+    named,
     node_names,
     together,
 )
@@ -41,6 +42,16 @@ class DownFault(Fault):
 
     nodes: Nodes
     """The nodes that are hit."""
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one node is hit, for the verb of a sentence."""
+        return self.nodes == "all" or len(self.nodes) > 1
+
+    @property
+    def ended_clause(self) -> str:
+        """The nodes are up."""
+        return f"{named(self.nodes)} {'are' if self.several else 'is'} back"
 
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse nodes that are down."""

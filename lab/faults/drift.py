@@ -44,6 +44,11 @@ class Drift(ClockFault):
     """How much faster (+) or slower (-) it runs, in millionths: 1000 is a millisecond per second."""
 
     @property
+    def clause(self) -> str:
+        """How fast it runs."""
+        return f"{self.whose} runs {abs(self.ppm) / 10_000:g} % too {'fast' if self.ppm > 0 else 'slow'}"
+
+    @property
     def how(self) -> str:
         """How fast."""
         return f"{self.ppm:+d} ppm"

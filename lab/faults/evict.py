@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lab.faults.base import Fault, Receipt, Target, all_at_once, node_names, together
+from lab.faults.base import Fault, Receipt, Target, all_at_once, named, node_names, together
 from lab.scenario.fault_step import Drawing, Sign
 from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
@@ -43,6 +43,11 @@ class Evict(Fault):
     """The key as it is called on the nodes; without it, the lock's."""
     everything: Literal[True] | None = Field(default=None, alias="all")
     """Every key of the nodes goes, as by a FLUSHDB."""
+
+    @property
+    def clause(self) -> str:
+        """What goes."""
+        return f"{named(self.nodes)} loses {'every key' if self.everything else 'the key'}"
 
     @model_validator(mode="after")
     def _one_or_all(self) -> Self:

@@ -23,6 +23,11 @@ class Hold(LinkFault):
     direction: Literal["requests", "replies"] = "replies"
     """Which packets are held: requests of the client, or replies to it."""
 
+    @property
+    def clause(self) -> str:
+        """What is held."""
+        return f"{self.packets(self.direction)} are held up"
+
     def words(self, far: str) -> str:
         """Which packets are held."""
         return f"{'requests of' if self.direction == 'requests' else 'replies to'} {self.near} ({far})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from lab.durations import format_duration
+from lab.durations import format_duration, short_duration
 from lab.faults.base import Receipt, Tolerance, machine, ms
 from lab.faults.clock import BROKEN, TOLERANCE, ClockFault, certain_reading
 from lab.scenario.fault_step import Drawing
@@ -21,6 +21,12 @@ class Jump(ClockFault):
 
     by_ns: SignedNs = Field(alias="by")
     """How far, forward (+) or back (-)."""
+
+    @property
+    def clause(self) -> str:
+        """Which way, and how far."""
+        way = "forward" if self.by_ns > 0 else "back"
+        return f"{self.whose} jumps {way} by {short_duration(abs(self.by_ns))}"
 
     @property
     def how(self) -> str:

@@ -26,6 +26,7 @@ from lab.faults.base import (
     answers,
     is_running,
     ms,
+    named,
     node_names,
     server_behind,
     together,
@@ -120,6 +121,12 @@ class LinkStep(StepModel):
         return f"{self.near} ⇄ {far}"
 
     @property
+    def ends(self) -> tuple[str, str]:
+        """Both ends of the links for people: "Alice", "D and E"."""
+        far = "the store" if self.store else self.from_node or named(self.nodes)
+        return self.client.capitalize() if self.client else self.node or "", far
+
+    @property
     def fits_servers(self) -> bool:
         """Whether it can be done to a link between two servers of one service."""
         return False
@@ -183,10 +190,26 @@ class ConnectionsFault(LinkStep, Fault):
             yield ("connection",), problem(seen, f"{{{self.KEY}: {{client: alice, nodes: [A], …}}}}")
 
 
+PACKETS: Final = {
+    "both": "the packets between {0} and {1}",
+    "requests": "the requests of {0} to {1}",
+    "replies": "the replies of {1} to {0}",
+}
+
+
 class LinkFault(ConnectionsFault):
     """A fault of links that lasts until it is healed."""
 
     ENDED_BY = "heal"
+
+    def packets(self, direction: Direction) -> str:
+        """What is sent over the links in this direction, for people."""
+        return PACKETS[direction].format(*self.ends)
+
+    @property
+    def ended_clause(self) -> str:
+        """The ends reach each other."""
+        return "{} reaches {} again".format(*self.ends)
 
 
 async def links_are_broken(links: list[Link], direction: Direction, cluster: Cluster) -> Receipt:

@@ -28,6 +28,16 @@ class Pause(MachineStep, Fault):
     DRAWN = Drawing("machine", stops=True)
     SIGN = Sign("pause")
 
+    @property
+    def clause(self) -> str:
+        """Who stands still."""
+        return f"{self.name.capitalize()} is paused"
+
+    @property
+    def ended_clause(self) -> str:
+        """It runs."""
+        return f"{self.name.capitalize()} goes on"
+
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a machine that is paused, down or killed."""
         word = "client" if self.node is None else "node"

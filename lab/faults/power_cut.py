@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lab.faults.base import Tolerance
+from lab.faults.base import Tolerance, named
 from lab.faults.down import NOT_DURABLE, DownFault, Shown
 from lab.scenario.impossible import Found, StepState
 from lab.scenario.problems import problem
@@ -22,6 +22,11 @@ class PowerCut(DownFault):
 
     nodes: Nodes
     """The nodes whose power is cut."""
+
+    @property
+    def clause(self) -> str:
+        """Which nodes lose power."""
+        return f"{named(self.nodes)} {'lose' if self.several else 'loses'} power"
 
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse nodes that are down, or keep nothing on disk."""

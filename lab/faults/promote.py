@@ -28,6 +28,11 @@ class Promote(Fault):
     node: NodeName
     """The replica that becomes a master."""
 
+    @property
+    def clause(self) -> str:
+        """Which replica."""
+        return f"the replica {self.node} becomes a master"
+
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a node that is no replica, or down."""
         if self.node not in state.shape.replicas or self.node in state.promoted:

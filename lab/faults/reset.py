@@ -34,6 +34,11 @@ class Reset(ConnectionsFault):
     DRAWN = Drawing("links")
     SIGN = Sign("link", "reset")
 
+    @property
+    def clause(self) -> str:
+        """Which connections end."""
+        return "the connections between {} and {} are broken".format(*self.ends)
+
     def words(self, far: str) -> str:
         """The links whose connections break."""
         return f"{self.near} ↯ {far}"

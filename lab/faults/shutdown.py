@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.faults.base import node_names
+from lab.faults.base import named, node_names
 from lab.faults.down import DownFault, Shown, is_gone, life_before
 from lab.scenario.types import Nodes
 from lab.substrates.base import Cluster, Node
@@ -16,6 +16,11 @@ class Shutdown(DownFault):
 
     nodes: Nodes
     """The nodes that are shut down."""
+
+    @property
+    def clause(self) -> str:
+        """Which nodes end in order."""
+        return f"{named(self.nodes)} {'are' if self.several else 'is'} shut down"
 
     def observed_before(self, cluster: Cluster) -> tuple[str, ...]:
         """All of them."""

@@ -24,6 +24,7 @@ from lab.faults.base import (
     Tolerance,
     all_at_once,
     answers,
+    named,
     node_names,
     together,
 )
@@ -51,6 +52,16 @@ class StallDisk(Fault):
 
     nodes: Nodes
     """The nodes whose disk stalls."""
+
+    @property
+    def clause(self) -> str:
+        """Whose disk."""
+        return f"the disk of {named(self.nodes)} stalls"
+
+    @property
+    def ended_clause(self) -> str:
+        """It writes."""
+        return f"the disk of {named(self.nodes)} writes again"
 
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse nodes that are down, keep nothing on disk, or wait for their disk already."""

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from lab.durations import UNITS_NS, format_duration
+from lab.durations import UNITS_NS, format_duration, short_duration
 from lab.faults.base import Receipt, Tolerance, machine, ms
 from lab.faults.clock import BROKEN, ClockFault, certain_reading
 from lab.scenario.problems import problem
@@ -36,6 +36,12 @@ class Strobe(ClockFault):
     """How far it steps away, and back."""
     every_ns: Annotated[PositiveNs, AfterValidator(_slow_enough)] = Field(alias="every")
     """How long it stays on each side."""
+
+    @property
+    def clause(self) -> str:
+        """How far it jumps to and fro."""
+        every = short_duration(self.every_ns)
+        return f"{self.whose} jumps to and fro by {short_duration(abs(self.by_ns))} every {every}"
 
     @property
     def how(self) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from checker.words import listed
-from lab.durations import format_duration
 from lab.search.runner import Event
-from lab.search.trial import LINK_KINDS, Fault
+from lab.search.schedule import by_machine, step_of
+from lab.search.trial import Fault
 
 VERBS: Final = {
     "acquire": "acquires",
@@ -48,40 +48,15 @@ def outcome_words(event: Event, nodes: Sequence[str] | None) -> str:
 
 
 def fault_words(fault: Fault) -> str:
-    """What a fault does."""
-    nodes, who = listed(fault.nodes), fault.client.capitalize()
-    whose = f"The clock of {who or nodes}"
-    held = {"requests": f"What {who} sends to {nodes}", "replies": f"What {nodes} and {who} send each other"}
-    ways = {
-        "requests": f"What {who} sends to {nodes} is lost.",
-        "replies": f"What {nodes} answers {who} is lost.",
-    }
-    if fault.refused:
-        return f"Connections of {who} to {nodes} are refused."
-    return {
-        "cut": ways.get(fault.direction, f"{who} is cut off from {nodes}."),
-        "hold": f"{held.get(fault.direction, held['replies'])} is held up in the network.",
-        "delay": f"Everything between {who} and {nodes} takes {format_duration(fault.by_ns)} longer.",
-        "pause": f"{who} is paused.",
-        "jump": f"{whose} jumps {'forward' if fault.by_ns > 0 else 'back'} by "
-        f"{format_duration(abs(fault.by_ns))}.",
-        "drift": f"{whose} runs {'fast' if fault.ppm > 0 else 'slow'} by {abs(fault.ppm) / 10_000:g} %.",
-        "reset": f"The connections between {who} and {nodes} break.",
-        "client_crash": f"{who} is killed.",
-        "crash": f"{nodes} crashes.",
-        "power_cut": f"{nodes} loses its power before it has synced its file.",
-    }[fault.kind]
+    """What a fault does, as a sentence."""
+    return sentence(" and ".join(step_of(each).clause for each in by_machine(fault)))
 
 
 def end_words(fault: Fault) -> str:
-    """What is so when it is over."""
-    nodes, who = listed(fault.nodes), fault.client.capitalize()
-    if fault.kind == "pause":
-        return f"{who} goes on."
-    if fault.kind in LINK_KINDS:
-        return f"{who} reaches {nodes} again."
-    return (
-        f"The clock of {who or nodes} is right again."
-        if fault.kind in ("jump", "drift")
-        else f"{nodes} is back."
-    )
+    """What is so when it is over, as a sentence."""
+    return sentence(" and ".join(step_of(each).ended_clause for each in by_machine(fault)))
+
+
+def sentence(clause: str) -> str:
+    """A clause as a sentence."""
+    return f"{clause[0].upper()}{clause[1:]}." if clause else ""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
-from lab.faults.base import Tolerance, all_at_once, all_faults
+from lab.faults.base import Fault, Tolerance, all_at_once, all_faults
 from lab.faults.nemesis import End
 from lab.redis_model.persistence import Persistence
 from lab.run.steps import needs
@@ -212,3 +214,10 @@ def test_the_order_of_the_steps_does_not_hang_on_what_was_imported_first() -> No
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == list(steps())
+
+
+@pytest.mark.parametrize("fault", all_faults(), ids=lambda fault: fault.KEY)
+def test_each_fault_says_what_it_does_and_what_is_so_when_it_has_ended(fault: type[Fault]) -> None:
+    one = step({fault.KEY: yaml.safe_load(fault.EXAMPLE.partition(", or")[0])})
+    assert re.fullmatch(r"[A-Za-z].*[^. ]", one.clause), one.clause
+    assert bool(one.ended_clause) == (fault.ENDED_BY is not None)
