@@ -353,7 +353,7 @@ class Scenario(Model):
     """The key of the lock, and the name of the resource."""
     steps: Annotated[tuple[AnyStep, ...], Field(min_length=1)] = ()
     """What happens, in order: the short form; either this, or tracks, or a workload."""
-    tracks: Annotated[Tracks, Field(json_schema_extra=_closed)] = Field(default_factory=dict)
+    tracks: Tracks = Field(default_factory=dict, json_schema_extra=_closed)
     """What happens, in the long form: tracks of actions, each of which waits for an event."""
     workload: Workload | None = None
     """What the clients do on their own, instead of steps."""

@@ -19,6 +19,7 @@ track in which each action waits for the one before.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Self
@@ -27,12 +28,14 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from lab.scenario.anchors import Anchor
 from lab.scenario.fault_step import FaultStep
@@ -86,6 +89,27 @@ class Timed(Model):
             body = {word: value for word, value in body.items() if value is not None} | triggers
         return {key: body}
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The name of an action, or an action with `at` and `until` among the fields of its body."""
+        fields = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(core_schema, handler))
+        step, trigger = fields["properties"]["<step>"], fields["properties"]["at"]
+        short = {step.KEY for step in NOT_IN_TRACKS}
+        forms: list[JsonSchemaValue] = [{"enum": [key for key in steps() if key not in short]}]
+        for form in step.get("oneOf") or step["anyOf"]:
+            action = copy.deepcopy(handler.resolve_ref_schema(form))
+            ((key, body),) = action["properties"].items()
+            if key in short:
+                continue
+            action["properties"][key] = {"anyOf": [body, *_with_triggers(body, trigger, handler)]}
+            forms.append(action)
+        about = "An action of a track, with its trigger, and for a fault the trigger of its end."
+        fields.clear()
+        fields.update(anyOf=forms, description=about)
+        return fields
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if isinstance(self.step, NOT_IN_TRACKS):
@@ -131,6 +155,21 @@ def _short(step: type[StepModel] | None, body: dict[str, Any]) -> Any:
     return "all" if step is not None and issubclass(step, AllOrOne) and not body else body
 
 
+def _with_triggers(
+    body: JsonSchemaValue, trigger: JsonSchemaValue, handler: GetJsonSchemaHandler
+) -> Iterator[JsonSchemaValue]:
+    """The forms of an action's body that is a mapping, with triggers among its fields; or no body."""
+    forms = [handler.resolve_ref_schema(one) for one in body.get("anyOf", [body])]
+    for form in forms:
+        if form.get("type") == "object":
+            shape = copy.deepcopy(form)
+            shape.setdefault("properties", {}).update(at=trigger, until=trigger)
+            yield shape
+    if any(form.get("type") != "object" for form in forms):  # as in `heal: {at: …}`
+        yield {"type": "object", "properties": {"at": trigger, "until": trigger}}
+    yield {"type": "null"}
+
+
 def _actions(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         raise problem(f"{kind(value)} is not a track", f"a list of actions such as {EXAMPLE}")
@@ -147,9 +186,11 @@ def _track_name(name: str) -> str:
     return name
 
 
-Tracks = Mapping[
-    Annotated[str, AfterValidator(_track_name)], Annotated[tuple[Timed, ...], BeforeValidator(_actions)]
+TrackName = Annotated[
+    str, AfterValidator(_track_name), Field(json_schema_extra={"pattern": f"^{TRACK_NAME}$"})
 ]
+Track = Annotated[tuple[Timed, ...], BeforeValidator(_actions), Field(json_schema_extra={"minItems": 1})]
+Tracks = Mapping[TrackName, Track]
 
 
 def task_of(track: str, clients: tuple[str, ...]) -> tuple[str, int] | None:

@@ -15,7 +15,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from lab.durations import DurationError, parse_duration_ns
 from lab.scenario.anchors import ANCHORS, AnyAnchor
@@ -84,6 +92,18 @@ class Trigger(Model):
         if "nth" in own or not own:
             raise problem("this names no event", EXAMPLES)
         return own
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A duration, or a mapping with an event."""
+        schema = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(core_schema, handler))
+        duration = schema["properties"]["after"]
+        schema.clear()
+        mapping = {"type": "object", "properties": {"after": duration, START: duration}, "minProperties": 1}
+        schema.update(anyOf=[duration, mapping], description="An event, and a time after it.")
+        return schema
 
     @model_serializer(mode="wrap")
     def _text(self, handler: SerializerFunctionWrapHandler) -> Any:

@@ -104,7 +104,29 @@ def shipped(name: str) -> dict[str, Any]:
 
 
 def test_the_shipped_scenarios_are_valid() -> None:
-    assert [name for name in files.names() if not valid(shipped(name), SCHEMA)] == []
+    assert [name for name in files.ordinary_names() if not valid(shipped(name), SCHEMA)] == []
+
+
+@pytest.mark.parametrize(
+    ("action", "fits"),
+    [
+        ("release", True),
+        ({"release": None}, True),
+        ({"acquire": {"ttl": "2s", "cancel": "30ms", "at": {"bob": "granted", "nth": 2}}}, True),
+        ({"heal": {"at": {"bob": "granted"}}}, True),
+        ({"cut": {"client": "bob", "nodes": ["A"], "at": "1s", "until": {"bob": "refused"}}}, True),
+        ("relase", False),
+        ({"wait": "1s"}, False),
+        ({"acquire": {"tll": "2s"}}, False),
+        ({"cut": {"client": "bob", "nodes": ["A"], "at": {}}}, False),
+        ({"acquire": {"at": 3}}, False),
+    ],
+)
+def test_an_action_of_a_track_may_have_triggers(action: object, fits: bool) -> None:
+    data = shipped("cancelled-acquire")
+    assert valid(data, SCHEMA)
+    data["tracks"]["alice"].append(action)
+    assert valid(data, SCHEMA) is fits
 
 
 def test_it_is_json_and_names_its_dialect() -> None:
