@@ -27,7 +27,7 @@ def answered_with_errors(evidence: Evidence) -> Iterator[Cause]:
         if acquire.f != "acquire" or acquire.how not in ("fail", "info"):
             continue
         errors = _errors(evidence, acquire)
-        if len(errors) <= (trial.nodes - 1) // 2:
+        if len(errors) <= trial.minority:
             continue
         first = next(iter(errors.values()))
         what = " ".join((first.name, *(("with", expiry) if (expiry := _expiry(first)) else ())))

@@ -18,14 +18,14 @@ _LATE: Final = "late-extension-deadline"
 
 def too_few_votes(evidence: Evidence) -> Iterator[Cause]:
     """A grant while fewer than a majority of the nodes had its client's key."""
-    of = evidence.outcome.trial.nodes
+    of, needed = evidence.outcome.trial.nodes, evidence.outcome.trial.majority
     for grant in evidence.grants():
         nodes = evidence.holding(grant.client, grant.ended_ns)
-        if len(nodes) < of // 2 + 1 and not _expired_meanwhile(evidence, grant):
+        if len(nodes) < needed and not _expired_meanwhile(evidence, grant):
             where = f"on {listed(nodes)} only" if nodes else "on no node"
             seen = (
                 f"{who(grant.client)} was granted the lock at {evidence.at(grant.ended_ns)} with its key "
-                f"{where}, of {counted_nodes(of)}; {of // 2 + 1} {'is' if of == 1 else 'are'} needed"
+                f"{where}, of {counted_nodes(of)}; {needed} {'is' if needed == 1 else 'are'} needed"
             )
             yield Cause("too-few-votes", seen, grant)
 
@@ -37,7 +37,7 @@ def _expired_meanwhile(evidence: Evidence, grant: Operation) -> bool:
 def not_kept(evidence: Evidence) -> Iterator[Cause]:
     """An extension that was a success for its client, and that a majority of the nodes did not make."""
     trial = evidence.outcome.trial
-    majority = trial.nodes // 2 + 1
+    majority = trial.majority
     for operation in evidence.operations:
         if operation.f != "extend" or operation.how == "open":
             continue
@@ -83,7 +83,7 @@ def over_at_return(evidence: Evidence) -> Iterator[Cause]:
         if each.f not in ("acquire", "extend") or each.how != "ok" or took_ns <= trial.ttl_ns:
             continue
         nodes = evidence.holding(each.client, each.ended_ns)
-        if len(nodes) <= trial.nodes // 2:
+        if len(nodes) < trial.majority:
             kind = "late-deadline" if each.f == "acquire" else "late-extension-deadline"
             seen = (
                 f"{whose(each.client)} {each.f} of {evidence.at(each.called_ns)} succeeded after "
@@ -95,7 +95,7 @@ def over_at_return(evidence: Evidence) -> Iterator[Cause]:
 def late_deadline(evidence: Evidence) -> Iterator[Cause]:
     """A grant or an extension that claims more time than the keys on a majority of the nodes have."""
     trial = evidence.outcome.trial
-    majority = trial.nodes // 2 + 1
+    majority = trial.majority
     for operation in evidence.operations:
         claimed_ns = operation.event.get("claimed_ns")
         if operation.how != "ok" or operation.f not in ("acquire", "extend") or claimed_ns is None:
@@ -124,7 +124,7 @@ def _beyond(over_ms: float) -> str:
 
 def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
     """A grant or an extension that claims more time than the nodes say that its key has left."""
-    majority = evidence.outcome.trial.nodes // 2 + 1
+    majority = evidence.outcome.trial.majority
     for index in evidence.outcome.left_ns:
         over_ns = too_much_ns(evidence.outcome, index)
         event = evidence.outcome.events[index]
@@ -143,7 +143,7 @@ def claims_too_much(evidence: Evidence) -> Iterator[Cause]:
                 kind = "extension-not-kept"
                 seen += f", which it has prolonged on {f'{listed(nodes)} only' if nodes else 'no node'}"
         short = _short_keys(evidence, operation) if operation is not None else []
-        if kind == "late-deadline" and len(short) > (evidence.outcome.trial.nodes - 1) // 2:
+        if kind == "late-deadline" and len(short) > evidence.outcome.trial.minority:
             nodes = sorted(entry.node for entry in short)
             seen += f": it asked {listed(nodes)} to keep it for less than the lease"
             yield Cause("wrong-expiry", seen, short[0])

@@ -21,7 +21,7 @@ def mistakes_reply(evidence: Evidence) -> Iterator[Cause]:
 
     Either it came before its own request can have been answered, or that was refused.
     """
-    majority = evidence.outcome.trial.nodes // 2 + 1
+    majority = evidence.outcome.trial.majority
     done = {id(each.sent): each for each in evidence.outcome.commands if not each.in_script}
     for operation in evidence.operations:
         if operation.f not in ("acquire", "extend") or operation.how != "ok":

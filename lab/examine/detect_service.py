@@ -44,7 +44,7 @@ def leaves_keys(evidence: Evidence) -> Iterator[Cause]:
                 for owner in wrote if not held and stays else ():
                     owners.setdefault(owner, []).append(node)
         for owner, nodes in owners.items():
-            blocked = len(gone.union(nodes)) > (trial.nodes - 1) // 2
+            blocked = len(gone.union(nodes)) > trial.minority
             last = evidence.operation_at(owner, refused.called_ns)
             if last is None or last.how == "info" or _was_unanswered(evidence, owner, refused):
                 continue  # whether its key lies there is not known, to its client neither
@@ -120,7 +120,7 @@ def _counts_on_it(evidence: Evidence, client: str, time_ns: int) -> bool:
 def majority_is_away(evidence: Evidence, waiting: Operation) -> bool:
     """Whether faults kept a majority of the nodes away from an operation."""
     trial = evidence.outcome.trial
-    return len(_away(evidence, waiting, trial.ttl_ns // 2)) > (trial.nodes - 1) // 2
+    return len(_away(evidence, waiting, trial.ttl_ns // 2)) > trial.minority
 
 
 def waits_too_long(evidence: Evidence) -> Iterator[Cause]:
@@ -185,7 +185,7 @@ def _free_ns(evidence: Evidence, acquire: Operation, *, of_anybody: bool = False
                 for value, _ in evidence.locks_at(node, time_ns).values()
             )
         ]
-        free_ns = 0 if len(taken) > (trial.nodes - 1) // 2 else free_ns + step_ns
+        free_ns = 0 if len(taken) > trial.minority else free_ns + step_ns
         longest_ns = max(longest_ns, free_ns)
     return longest_ns
 

@@ -33,7 +33,7 @@ def needs_all(evidence: Evidence) -> Iterator[Cause]:
         seen_of.add(acquire.client)
         away, refusing = away_from(evidence, acquire), set(refusing_keys(evidence, acquire))
         refusing -= away
-        if away | refusing and len(away | refusing) <= (trial.nodes - 1) // 2:
+        if away | refusing and len(away | refusing) <= trial.minority:
             why = [f"{listed(sorted(away))} away"] if away else []
             why += [f"{listed(sorted(refusing))} refusing"] if refusing else []
             seen = (
@@ -61,7 +61,7 @@ def never_undone(evidence: Evidence) -> Iterator[Cause]:
         for entries in left.values():
             nodes = sorted({entry.node for entry in entries})
             attempt = evidence.operation_of(entries[0])
-            if attempt is not None and len(away.union(nodes)) > (trial.nodes - 1) // 2:
+            if attempt is not None and len(away.union(nodes)) > trial.minority:
                 yield _left(evidence, attempt, refused, entries[0], nodes)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from lab.examine.detector import Cause
 from lab.examine.judge import Violation
 from lab.examine.kinds import Kind
+from lab.search.trial import LINK_KINDS
 
 VARIANTS: Final = 20
 """How many trials like the smallest one, with other latencies and pauses, are tried."""
@@ -19,6 +20,9 @@ RARE: Final = ("unavailable", "leak")
 OFTEN: Final = 5
 """In how many variants such a finding must be seen."""
 NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
+KEPT_AWAY: Final = "a client was kept from undoing what it had done, which no lock can help"
+KEEP_AWAY: Final = (*LINK_KINDS, "reset", "pause", "client_crash")
+"""Faults that keep a client from the nodes. What it has set stays there until its TTL is over."""
 
 
 def why_uncertain(
@@ -29,6 +33,7 @@ def why_uncertain(
     lost: int,
     *,
     beyond: bool,
+    faults: Collection[str] = (),
 ) -> str:
     """Why a violation is not certain to be a defect of the lock; nothing if it is.
 
@@ -39,6 +44,7 @@ def why_uncertain(
         shown: how many variants of the schedule show it, of how many that were run.
         lost: in how many of them the reference has it as well.
         beyond: whether the schedule breaks an assumption.
+        faults: the kinds of its faults.
     """
     rare = violation.finding in RARE
     reproduced, variants = shown
@@ -46,6 +52,8 @@ def why_uncertain(
         return f"{kind.reference} has it as well in {lost} of {variants} variants"
     if beyond and not causes:
         return NO_CAUSE
+    if rare and not causes and any(kind in KEEP_AWAY for kind in faults):
+        return f"{NO_CAUSE}, and {KEPT_AWAY}"
     if reproduced < (SURE if beyond or (rare and not causes) else OFTEN if rare else 0):
         ended = "" if variants == VARIANTS else f" (of {VARIANTS}, the others were not run)"
         why = "" if causes else f", and {NO_CAUSE}"

@@ -187,7 +187,7 @@ class Evidence:
         times = sorted(first.values())
         if not times or times[0] < grant.called_ns:
             return None
-        majority = self.outcome.trial.nodes // 2 + 1
+        majority = self.outcome.trial.majority
         return times[majority - 1] if len(times) >= majority else times[0]
 
     def release_of(self, grant_id: str) -> Operation | None:

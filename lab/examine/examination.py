@@ -288,7 +288,8 @@ class Examination:
     def _why_not_sure(self, trial: Trial, violation: Violation) -> str:
         """Why not nearly all variants of a trial show a finding that has no cause; nothing if they do."""
         of, shown, lost = self._confirm(trial, violation.finding, SURE)
-        return why_uncertain(self.kind, violation, (), (shown, of), lost, beyond=False)
+        faults = {fault.kind for fault in trial.faults}
+        return why_uncertain(self.kind, violation, (), (shown, of), lost, beyond=False, faults=faults)
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
         """Whether it is worth a closer look: beyond the assumptions the reference decides, a few times."""
@@ -417,7 +418,10 @@ class Examination:
         if lost and labels(trial):
             self._note_limit(violation, sorted(labels(trial))[0], trial)
             return
-        doubt = why_uncertain(self.kind, violation, causes, (reproduced, variants), lost, beyond=beyond)
+        faults = {fault.kind for fault in trial.faults}
+        doubt = why_uncertain(
+            self.kind, violation, causes, (reproduced, variants), lost, beyond=beyond, faults=faults
+        )
         if doubt:
             self._leave_open(violation.finding, doubt, trial)
             return

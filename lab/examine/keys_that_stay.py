@@ -51,7 +51,7 @@ def left_at_release(evidence: Evidence) -> Iterator[tuple[Operation, Operation, 
     trial = evidence.outcome.trial
     if labels(trial):
         return
-    majority = trial.nodes // 2 + 1
+    majority = trial.majority
     for release in (each for each in evidence.operations if each.f == "release"):
         token = _token_of(evidence, release.grant_id)
         if release.how not in ("info", "fail") or token is None or _holds_otherwise(evidence, release, token):
@@ -71,7 +71,7 @@ def released_in_vain(evidence: Evidence) -> Iterator[tuple[Operation, list[str],
     A lock that shows no token, or gives several grants the same one, is not looked at; nor is a lease that
     was extended, or whose client asked again meanwhile.
     """
-    majority = evidence.outcome.trial.nodes // 2 + 1
+    majority = evidence.outcome.trial.majority
     last_ns = evidence.outcome.events[-1]["time_ns"] if evidence.outcome.events else 0
     grants = list(evidence.grants())
     for grant in grants:
@@ -110,7 +110,7 @@ def prolonged_by_others(evidence: Evidence) -> Iterator[tuple[Operation, Operati
     Each with who was refused then, and who prolonged it.
     """
     trial = evidence.outcome.trial
-    majority = trial.nodes // 2 + 1
+    majority = trial.majority
     for grant in evidence.grants():
         token = _token_of(evidence, grant.grant_id)
         if token is None:
@@ -160,7 +160,7 @@ def _others_are_well(outcome: Outcome) -> bool:
     restarts = [fault for fault in outcome.struck if fault.kind in NODE_KINDS and fault.lasts_ns]
     hit = {node for fault in outcome.struck if fault not in restarts for node in fault.nodes}
     several = trial.nodes > 1 or bool(restarts)
-    return several and len(hit) <= (trial.nodes - 1) // 2 and not labels(trial)
+    return several and len(hit) <= trial.minority and not labels(trial)
 
 
 def _refused(evidence: Evidence, over_ns: int) -> Iterator[Operation]:

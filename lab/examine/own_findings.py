@@ -76,7 +76,7 @@ def late_successes(evidence: Evidence) -> Iterator[Operation]:
     for each in evidence.operations:
         if each.f not in ("acquire", "extend") or each.how != "ok" or not _is_long(evidence.outcome, each):
             continue
-        if len(evidence.holding(each.client, each.ended_ns)) <= evidence.outcome.trial.nodes // 2:
+        if len(evidence.holding(each.client, each.ended_ns)) < evidence.outcome.trial.majority:
             yield each
 
 

@@ -75,6 +75,7 @@ class Profile:
     release: str | None = None
     scripts: str | None = None
     ttl_step_ns: int = 1
+    uses: int = 0
 
     def must_extend(self) -> None:
         """Raises ``NotShown`` if it was not shown whether a lease can be extended."""
@@ -148,6 +149,17 @@ class Probes:
     def alone(self) -> Seen:
         """Alice holds the lock for a moment, twice."""
         return self.see({ALICE: (Round(0, SHORT_NS), Round(4 * SHORT_NS, SHORT_NS))})
+
+    def asked_for(self, key_name: str) -> frozenset[str]:
+        """The nodes that an acquire of a free lock under this name sends something to."""
+        clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, SHORT_NS),)}
+        self._check()
+        trial = replace(self.setting.with_clients(clients, demand=False), key_name=key_name)
+        try:
+            seen = Seen(run_trial(trial, watch=True))
+        except UnknownOutcome as error:
+            raise NotShown(error.seen) from error
+        return frozenset(request.node for request in seen.during(seen.of(ALICE, "acquire")[0]))
 
     def in_turns(self) -> Seen:
         """Alice, Bob and Alice again hold the lock for a moment, one after the other."""

@@ -16,6 +16,7 @@ from lab.examine.kinds import Kind
 from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
 from lab.examine.programs import ALICE, Setting
 from lab.locks import lock_class
+from lab.search.trial import KEY
 
 __all__ = ["Profile", "learn"]
 
@@ -50,6 +51,10 @@ FACTS: Final[tuple[tuple[str, Ask], ...]] = (
 """What is asked, in this order: some answers build on earlier ones, the last two on all trials."""
 
 
+KEY_NAMES: Final = (KEY, *(f"order-{number}" for number in range(1, 6)))
+"""Keys by which a lock that spreads its keys over the nodes is seen to do so."""
+
+
 def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile:
     """Ask the lock of this setting what it is; only inside ``trials``, and the same each time.
 
@@ -73,8 +78,22 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         except NotShown as why:
             profile.facts[about] = f"{NOT_SHOWN}: {why}"
             profile.not_tried.append(f"{about}: {why}")
+    with contextlib.suppress(NotShown):
+        profile.uses = _used_for_a_key(probes)
     profile.trials = probes.trials + len(probes.broken)
     return profile
+
+
+def _used_for_a_key(probes: Probes) -> int:
+    """How many nodes the lock uses for a key, if it uses others for other keys; else 0.
+
+    A lock that always leaves out the same nodes is another thing: it forgoes them.
+    """
+    if probes.setting.nodes == 1:
+        return 0
+    asked = [probes.asked_for(name) for name in KEY_NAMES]
+    counts = {len(nodes) for nodes in asked}
+    return counts.pop() if len(set(asked)) > 1 and len(counts) == 1 else 0
 
 
 def _must_work(probes: Probes) -> None:

@@ -154,6 +154,8 @@ class Setting:
     """The pattern of keys, in place of the lock's own."""
     ttl_step_ns: int = 1
     """Leases are multiples of this."""
+    uses: int = 0
+    """How many of the nodes the lock uses for one key, where that depends on the key; 0: all."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -192,6 +194,7 @@ class Setting:
             options=dict(self.options),
             store_fences=self.fences,
             server=self.server,
+            uses=self.uses,
             seed=seed,
             horizon_ns=7 * self.ttl_ns + 8 * S_NS,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,

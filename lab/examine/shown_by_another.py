@@ -85,7 +85,7 @@ def _times(trial: Trial, evidence: Evidence, late: Operation) -> Iterator[tuple[
 def _is_gone(evidence: Evidence, late: Operation, at_ns: int) -> bool:
     """Whether a majority was free of the client's key at this time, while its call was under way."""
     holding = evidence.holding(late.client, at_ns)
-    return at_ns > late.called_ns and len(holding) <= evidence.outcome.trial.nodes // 2
+    return at_ns > late.called_ns and len(holding) < evidence.outcome.trial.majority
 
 
 def _goes_on(trial: Trial, evidence: Evidence, late: Operation, until_write_ns: int) -> tuple[Round, ...]:

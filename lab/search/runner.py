@@ -315,7 +315,8 @@ class TrialRun:
         if event["type"] == "ok" and event.get("claimed_ns") is not None and event.get("token"):
             sought = event["token"]
             kept = sorted((node.keeps_for_ns(sought) for node in self._cluster.nodes.values()), reverse=True)
-            left_ns = kept[len(kept) // 2] or kept[0]  # where fewer than a majority have it, one has to do
+            # Where fewer than a majority have it, one has to do.
+            left_ns = kept[self._trial.majority - 1] or kept[0]
             if 0 < left_ns < NEVER:
                 self._left_ns[len(self._events)] = left_ns
         self._events.append(event)

@@ -163,6 +163,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     After its rounds each client asks for the lock again and again until it was granted it once, for
     ``demand_ns`` at most; with 0 it does not ask. Of a ``reentrant`` lock a client may have several grants.
     ``server`` is the product and version that nodes show, like ``redis@8.4``; the newest if it is empty.
+    ``uses`` says how many of the nodes the lock uses for one key, where that depends on the key; 0: all.
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
     ``other_key``.
     """
@@ -181,6 +182,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     other_key: str = OTHER_KEY
     reentrant: bool = False
     server: str = ""
+    uses: int = 0
     keys: str = ""
     key_name: str = KEY
 
@@ -188,6 +190,16 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def node_names(self) -> tuple[str, ...]:
         """A, B, C…"""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def majority(self) -> int:
+        """The least number of nodes, of those that the lock uses for a key, of which two sets share one."""
+        return (self.uses or self.nodes) // 2 + 1
+
+    @property
+    def minority(self) -> int:
+        """The largest number of nodes without which a majority is left."""
+        return ((self.uses or self.nodes) - 1) // 2
 
     @property
     def leases_ns(self) -> frozenset[int]:

@@ -21,10 +21,12 @@ def doubt(
     variants: int = VARIANTS,
     lost: int = 0,
     beyond: bool = False,
+    faults: tuple[str, ...] = (),
 ) -> str:
     causes = NAMED if named else ()
     violation = Violation(finding, "of a test")
-    return why_uncertain(Kind(True), violation, causes, (reproduced, variants), lost, beyond=beyond)
+    shown = reproduced, variants
+    return why_uncertain(Kind(True), violation, causes, shown, lost, beyond=beyond, faults=faults)
 
 
 def test_within_the_assumptions_one_overlap_is_enough_also_without_a_cause() -> None:
@@ -51,6 +53,15 @@ def test_what_bad_luck_may_come_to_needs_a_cause_or_nearly_all_variants(finding:
     too_few = f"only {SURE - 1} of {VARIANTS} variants show it, and {NO_CAUSE}"
     assert doubt(finding, SURE - 1, named=False) == too_few
     assert doubt(finding, VARIANTS, named=False, lost=1) != ""
+
+
+@pytest.mark.parametrize("finding", RARE)
+@pytest.mark.parametrize(("fault", "certain"), [("cut", False), ("pause", False), ("crash", True)])
+def test_a_client_that_was_kept_from_the_nodes_is_no_proof_without_a_cause(
+    finding: str, fault: str, certain: bool
+) -> None:
+    assert (doubt(finding, VARIANTS, named=False, faults=(fault,)) == "") is certain
+    assert doubt(finding, VARIANTS, faults=(fault,)) == ""
 
 
 @pytest.mark.parametrize(
