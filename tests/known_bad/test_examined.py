@@ -19,17 +19,17 @@ QUICK = (
     "set-without-expiry",
     "short-keys",
     "bare-del",
-    "no-release",
     "token-from-seed",
     "believes-for-ever",
     "extension-adds-up",
-    "fence-constant",
-    "store-reads-stale",
     "release-asserts",
     "one-key-for-all",
 )
 """Those that take a second or less."""
 SOON = (
+    "no-release",
+    "fence-constant",
+    "store-reads-stale",
     "remembers-refusal",
     "release-expires-anybodys",
     "nodes-of-the-start",
@@ -134,14 +134,18 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
             "quietly_broken:FenceDrawnFirst", "fence-not-increasing", "fence-order", marks=pytest.mark.full
         ),
         pytest.param("quietly_broken:FewTokens", "same-token", "overlap", marks=pytest.mark.full),
-        pytest.param("quietly_broken:FreshLeaseAgain", "late-deadline", "false-validity"),
+        pytest.param(
+            "quietly_broken:FreshLeaseAgain", "late-deadline", "false-validity", marks=pytest.mark.full
+        ),
         pytest.param(
             "quietly_broken:ConfirmedLater", "late-deadline", "false-validity", marks=pytest.mark.full
         ),
         pytest.param(
             "quietly_broken:LooksThenProlongs", "extends-others-key", "leak", marks=pytest.mark.full
         ),
-        ("quietly_broken:InnerReleaseInSeconds", "wrong-expiry", "overlap"),
+        pytest.param(
+            "quietly_broken:InnerReleaseInSeconds", "wrong-expiry", "overlap", marks=pytest.mark.full
+        ),
         pytest.param(
             "on_several:RemembersTheFirstTtl", "late-deadline", "false-validity", marks=pytest.mark.full
         ),

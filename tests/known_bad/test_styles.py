@@ -85,6 +85,7 @@ def test_no_suite_accuses_a_correct_lock(lock: str) -> None:
     assert accused(lock, kind_of(lock)) == {}
 
 
+@pytest.mark.full
 def test_a_lock_that_waits_is_not_held_to_scenarios_for_one_that_refuses() -> None:
     lock = f"{PLACE}Blocking"
     kind = kind_of(lock)
@@ -108,6 +109,7 @@ def test_after_how_long_a_lock_refuses_is_measured() -> None:
     assert "clock-jump-node" not in told  # there it may take five seconds
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("reference", ["single", "redlock", "redlock-fenced"])
 def test_the_references_do_what_scenarios_presuppose(reference: str) -> None:
     kind = kind_of(reference)

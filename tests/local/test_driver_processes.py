@@ -85,6 +85,7 @@ def test_leases_are_those_that_a_library_can_have(tmp_path: Path) -> None:
     assert {each["trial"]["ttl_ns"] % 10**9 for each in (*result["defects"], *result["undecided"])} <= {0}
 
 
+@pytest.mark.full
 def test_a_static_program_is_named_itself(tmp_path: Path) -> None:
     source, program = tmp_path / "driver.c", tmp_path / "driver"
     source.write_text(STATIC)
