@@ -95,6 +95,7 @@ class _Written:
         self._happened(client, action, "invoke")
         self.calls[id(operation)] = self._trigger(client, action, "invoke")
         self.under_way[client] = operation
+        self._came(self.calls[id(operation)], event["time_ns"], "")
 
     def _after_another(self, operation: Operation) -> Body | None:
         """The end of another client's operation that was called just before: in a trial it came first."""

@@ -91,20 +91,23 @@ def test_a_broken_lock_is_explained_kept_and_replayed(
 
 
 @pytest.mark.full
-def test_what_is_no_scenario_is_kept_as_a_trial_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lock_that_is_not_served_is_kept_as_a_scenario_and_replayed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert call(["test", "mutant:retry-without-unlock", "--budget", ENOUGH, "--out", "here", "--json"]) == 1
     result = msgspec.json.decode(capsys.readouterr().out, type=Examined)
     (defect,) = result.defects
-    assert (defect.scenario, defect.trial_file) == (None, "here/defect-1.json")
+    assert (defect.scenario, defect.trial_file) == ("here/defect-1.yaml", None)
+    text = Path("here/defect-1.yaml").read_text()
 
-    assert call(["test", "--replay", "here/defect-1.json", "--json"]) == 1
+    assert call(["test", "--replay", "here/defect-1.yaml", "--json"]) == 1
     shown = msgspec.json.decode(capsys.readouterr().out)
     assert (shown["violated"], shown["of"], shown["unknown"]) == (20, 20, 0)
     assert shown["shown"] == {"unavailable": 20}
 
-    repaired = Path("here/defect-1.json").read_text().replace("mutant:retry-without-unlock", "redlock")
-    Path("repaired.json").write_text(repaired)
-    assert call(["test", "--replay", "repaired.json"]) == 0
+    repaired = text.replace("mutant:retry-without-unlock", "redlock")
+    Path("repaired.yaml").write_text(repaired)
+    assert call(["test", "--replay", "repaired.yaml"]) == 0
     assert capsys.readouterr().out.startswith("redlock fails in none of 20 runs\n")
 
 
