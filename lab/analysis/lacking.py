@@ -37,7 +37,8 @@ def lacking(history: History, server: Server | None) -> Iterator[str]:
 
 def _used(history: History) -> Iterator[Use]:
     """What certainly was not executed as it was meant, if the server lacks it."""
-    for error in history.ops.names.error:
+    aborted = (record.error or "" for record in history.lab if record.f == "abort")
+    for error in (*history.ops.names.error, *aborted):  # a lock may have failed while it was warmed up
         for name in _UNKNOWN.findall(error):
             use = use_of([name.encode()])
             if use is not None:
