@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.drivers import is_driver
 from lab.errors import LabError
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.substrates import AUTO
@@ -70,14 +71,15 @@ class RunRequest:
     def _overrides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The overrides, and the options of the scenario that are dropped since ``lock`` does not take them.
 
-        Options that an override sets are none of the scenario's: the lock refuses them by name.
+        Options that an override sets are none of the scenario's: the lock refuses them by name. So
+        does a driver those of a scenario about a driver, which only its process can tell apart.
         """
         if self.lock is None or isinstance(self.scenario, LoadedScenario):
             return self.overrides, ()
         own = load_scenario(self.scenario).scenario.lock
         changed = load_scenario(self.scenario, self.overrides).scenario.lock
         named = (f"lock.name={self.lock}",)
-        if self.lock == own.name:
+        if self.lock == own.name or (is_driver(self.lock) and is_driver(own.name)):
             return (*self.overrides, *named), ()
         from lab.locks import refused_options
 

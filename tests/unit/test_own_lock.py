@@ -197,6 +197,8 @@ def test_options_of_the_scenarios_own_lock_are_left_out(own: str, tmp_path: Path
     assert "lock.options={}" in plan.repeat
     driver = RunRequest("partition-clockjump-control", lock="./some driver", substrate="local")
     assert driver._overrides() == (("lock.name=./some driver", "lock.options={}"), ("node_timeout",))
+    other = RunRequest("redis-py-lost-reply", lock="./some driver", substrate="local")
+    assert other._overrides() == (("lock.name=./some driver",), ())  # written for a driver: only it can tell
     kept = RunRequest("partition-clockjump-control", lock="redlock-sequential", substrate="sim").plan()
     assert kept.dropped == ()
     assert dict(kept.loaded.scenario.lock.options) == {"node_timeout": "250ms"}
