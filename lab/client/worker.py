@@ -31,6 +31,8 @@ from lab.store import ReadRejected, StoreClient, StoreError
 
 CANCELLED: Final = "cancelled"
 """The error of an operation that was cancelled: its outcome is not known."""
+_WARM_UP_RELEASES: Final = 3
+"""How often a warm-up releases while the outcome is not known."""
 T = TypeVar("T")
 
 
@@ -107,13 +109,18 @@ class Worker:
     async def warm_up(self, key: str) -> None:
         """Acquire and release a lock on a key of this client's own, unrecorded.
 
-        So connections are open, and scripts loaded, before the first step. A refusal is left to the steps.
+        So connections are open, and scripts loaded, before the first step. A refusal is left to the steps. A
+        release of unknown outcome is asked for again: on a busy machine its time-out alone may have ended it.
 
         Raises:
             LockFailed: the lock raised something else, or does not know whether it holds the free lock.
         """
         try:
             lease = await self._ask("acquire", self._lock.acquire, key, self._ttl_ns)
+            for _ in range(_WARM_UP_RELEASES - 1):
+                with contextlib.suppress(Indeterminate):
+                    await self._ask("release", self._lock.release, lease)
+                    return
             await self._ask("release", self._lock.release, lease)
         except (NotAcquired, LeaseLost):
             return

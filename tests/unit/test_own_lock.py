@@ -20,7 +20,7 @@ from lab.run.request import RunRequest
 
 S = 10**9
 MODULE = """
-from lab.locks.base import BaseLock, Lease, NotAcquired
+from lab.locks.base import BaseLock, Indeterminate, Lease, NotAcquired
 
 class Least(BaseLock):
     async def acquire(self, key, ttl_ns):
@@ -75,6 +75,16 @@ class NamesItsKeys(Least):
         return self.lease(key, "t", ttl_ns, self.clock_ns())
     async def release(self, lease):
         await self.ask("DEL", lease.key)
+
+class AnswersLate(NamesItsKeys):
+    key = "{}"
+    late = 0
+    async def acquire(self, key, ttl_ns):
+        return self.lease(key, "t", ttl_ns, self.clock_ns())
+    async def release(self, lease):
+        if lease.key.startswith("warm-up-alice") and type(self).late:
+            type(self).late -= 1
+            raise Indeterminate("no answer yet")
 """
 
 
@@ -230,3 +240,15 @@ def test_each_client_warms_its_lock_up_unrecorded(own: str, tmp_path: Path) -> N
     assert kind.asked == 1
     result = run(requests(own, "NamesItsKeys", tmp_path))
     assert "warm-up" not in (result.directory / "history.jsonl").read_text()
+
+
+@pytest.mark.parametrize(("late", "code"), [(2, 0), (3, 3)])
+def test_a_warm_up_asks_again_for_a_release_of_unknown_outcome(
+    own: str, tmp_path: Path, late: int, code: int
+) -> None:
+    kind: Any = lock_class(f"{own}:AnswersLate")
+    kind.late = late
+    result = run(requests(own, "AnswersLate", tmp_path))
+    assert kind.late == 0
+    assert result.exit_code == code, result.explain()
+    assert ("no answer yet" in result.explain()) == bool(code)
