@@ -11,7 +11,6 @@ from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from checker.words import listed
 from lab.redis_model.persistence import Persistence
 from lab.scenario.fault_step import FaultStep
 from lab.scenario.registry import steps
@@ -182,4 +181,6 @@ def ms(duration_ns: int) -> float:
 
 def named(nodes: str | tuple[str, ...] | None) -> str:
     """Nodes in a sentence: "A and B", "all nodes"."""
-    return "all nodes" if nodes == "all" or nodes is None else listed(nodes)
+    if nodes == "all" or nodes is None:
+        return "all nodes"
+    return " and ".join(", ".join(nodes).rsplit(", ", 1))

@@ -15,7 +15,7 @@ FREEZE = '''
 
 from __future__ import annotations
 
-from lab.faults.base import Fault, Receipt, Target, node_names
+from lab.faults.base import Fault, Receipt, Target, named, node_names
 from lab.faults.nemesis import End, Nemesis
 from lab.scenario.fault_step import Drawing, Sign
 from lab.scenario.types import Nodes
@@ -36,6 +36,10 @@ class Freeze(Fault):
 
     nodes: Nodes
     """The nodes that stand still."""
+
+    @property
+    def clause(self) -> str:
+        return f"{named(self.nodes)} freeze"
 
     def target(self, cluster: Cluster) -> Target:
         names = node_names(self.nodes, cluster)

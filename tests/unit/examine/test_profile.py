@@ -77,6 +77,7 @@ def test_all_facts_of_redlock() -> None:
         "trials": 30,
         "nodes_used": ("A", "B", "C", "D", "E"),
         "nodes_asked": 5,
+        "uses": 0,
         "quorum": 3,
         "quorum_of": {5: 3, 4: 3},
         "blocking": False,
