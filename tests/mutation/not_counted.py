@@ -87,7 +87,7 @@ _GROWTH: Final = "how much room is made ahead; what is in it is the same"
 NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
     _entries(
         "a name for a type, used in annotations only, which nothing evaluates",
-        ("check", "Check = Callable", None, None),
+        ("decide", "Check = Callable", None, None),
         ("linearizability/compiled", "Kernel = Callable", None, None),
         ("linearizability/result", "Outcome = Literal", None, None),
         ("linearizability/custom", "OperationStatus = Literal", None, None),
@@ -186,7 +186,7 @@ NOT_COUNTED: Final[tuple[Entry, ...]] = tuple(
         "room for the code of what is absent, -1: in a longer table its place is the last as well",
         ("properties/deadlock_freedom", "np.full(len(evidence.ops.names.key) + 1, bound", "1", "2"),
         ("properties/deadlock_freedom", "np.zeros(len(ops.names.key) + 1, np.int64)", "1", "2"),
-        ("check", "np.zeros(len(ops.names.grant) + 1, bool)", "1", "2"),
+        ("decide", "np.zeros(len(ops.names.grant) + 1, bool)", "1", "2"),
         ("history/evidence", "np.zeros(len(ops.names.value) + 1, np.bool_)", "1", "2"),
         ("history/writes", "np.full(len(ops.names.token) + 1, NONE, np.int64)", "1", "2"),
         ("history/identity", "np.zeros(max(int(ops.grant.max(initial=NONE)), NONE) + 2", "2", "3"),

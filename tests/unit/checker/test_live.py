@@ -25,7 +25,9 @@ from tests.fuzz.live import NAMES, judged, offline
 from tests.unit.checker.builder import MS, HistoryBuilder
 
 ROOT = Path(__file__).resolve().parents[3]
-STORED = sorted([*(ROOT / "tests" / "golden").glob("*.jsonl"), *(ROOT / "reports").rglob("*.jsonl*")])
+STORED = sorted(
+    [*(ROOT / "tests" / "golden").glob("*.jsonl"), *(ROOT / "reports" / "gallery").rglob("*.jsonl*")]
+)
 WAIT_S = 60
 
 
