@@ -37,6 +37,8 @@ NOT_KNOWN: Final = {
 }
 TIMING: Final = ("node_timeout", "retry_count", "retry_delay", "retry_jitter", "acquire_timeout")
 """Options that a lock need not have: it may have other time-outs, or other retries."""
+NODES: Final = "ABCDE"
+"""The nodes of which a kind says which ones a lock asks."""
 POINTS: Final = ("between-setnx-and-expire", "before-announce")
 """Pause points that only some locks have."""
 
@@ -149,6 +151,14 @@ def _of_the_nodes(scenario: Scenario, kind: Kind) -> Iterator[str]:
         yield "needs a lock on a master with a replica, which follows a failover"
     if scenario.cluster.nodes > 1 and kind.reference == "single" and kind.nodes not in (None, ("A",)):
         yield f"is for a lock on node A, and this one asks node {', '.join(kind.nodes or ())}"
+    if scenario.cluster.nodes == len(NODES) and kind.nodes is not None and len(kind.nodes) > 1:
+        struck = {node for step in scenario.steps if isinstance(step, FaultStep) for node in step.nodes_named}
+        own = struck.intersection(kind.nodes)
+        if len(own) > len(kind.nodes) // 2 and len(struck) <= scenario.cluster.nodes // 2:
+            yield (
+                f"strikes {' and '.join(sorted(own))}, a minority of five nodes, "
+                f"and the majority of those that this lock asks for this key ({', '.join(kind.nodes)})"
+            )
 
 
 def _of_the_lock(scenario: Scenario, lock: str, kind: Kind) -> Iterator[str]:

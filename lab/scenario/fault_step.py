@@ -53,3 +53,9 @@ class FaultStep(StepModel):
     """How a workload draws it; None: it is never drawn."""
     SIGN: ClassVar[Sign]
     """How a picture shows it."""
+
+    @property
+    def nodes_named(self) -> tuple[str, ...]:
+        """The nodes of the cluster that its body names; none if it means all of them, or a client alone."""
+        node, nodes = getattr(self, "node", None), getattr(self, "nodes", None)
+        return (node,) if node else tuple(nodes) if isinstance(nodes, tuple) else ()

@@ -155,7 +155,9 @@ def test_the_smallest_schedule_still_shows_the_cause() -> None:
         pytest.param("on_several:OneAcquireAtATime", "hangs", "hang", marks=pytest.mark.full),
         pytest.param("on_several:ReleaseStops", "leaves-keys", "unavailable", marks=pytest.mark.full),
         pytest.param("on_several:LeavesOutAtOpen", "too-few-votes", "overlap", marks=pytest.mark.full),
-        pytest.param("on_several:AddsTheDifference", "wrong-expiry", "overlap", marks=pytest.mark.full),
+        pytest.param(
+            "on_several:AddsTheDifference", "wrong-expiry", "false-validity", marks=pytest.mark.full
+        ),
         pytest.param("on_several:AddsToWhatIsLeft", "wrong-expiry", "unavailable", marks=pytest.mark.full),
         pytest.param("on_several:MarginOnTheKey", "no-drift-margin", "overlap", marks=pytest.mark.full),
         pytest.param("on_several:UndoIsCancelled", "leaves-keys", "unavailable", marks=pytest.mark.full),

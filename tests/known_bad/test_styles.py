@@ -109,6 +109,19 @@ def test_after_how_long_a_lock_refuses_is_measured() -> None:
     assert "clock-jump-node" not in told  # there it may take five seconds
 
 
+def test_a_majority_is_one_of_the_nodes_that_the_lock_asks() -> None:
+    lock = f"{PLACE}Sharded"
+    three = Kind("redlock", fences=False, nodes=("A", "B", "E"))
+    told = reasons(plan_for(lock, three, "sim"))
+    assert told["clock-jump-node-control"] == (
+        "strikes A and B, a minority of five nodes, "
+        "and the majority of those that this lock asks for this key (A, B, E)"
+    )
+    assert "clock-jump-node" not in told  # there a majority of either is struck
+    other = Kind("redlock", fences=False, nodes=("B", "C", "D"))
+    assert "clock-jump-node-control" not in reasons(plan_for(lock, other, "sim"))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("reference", ["single", "redlock", "redlock-fenced"])
 def test_the_references_do_what_scenarios_presuppose(reference: str) -> None:
