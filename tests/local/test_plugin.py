@@ -214,7 +214,7 @@ def test_a_lock_with_a_defect_fails_the_test_that_examines_it(tmp_path: Path) ->
         "from lab.locks.broken.grants import SetWithoutNx\n"
         "@pytest.mark.lock_test(SetWithoutNx, budget='2s')\n"
         "def test_broken(): pass\n"
-        "@pytest.mark.lock_test('redlock', budget='1s', jobs=2)\n"
+        "@pytest.mark.lock_test('redlock', budget='100ms', jobs=2)\n"
         "def test_unfinished(lock_examined): pass\n"
         "@pytest.mark.lock_test('redlock', budget='20s', jobs=2)\n"
         "def test_correct(lock_examined): assert lock_examined.schedules > 0\n"
@@ -227,7 +227,7 @@ def test_a_lock_with_a_defect_fails_the_test_that_examines_it(tmp_path: Path) ->
     assert "1 failed, 1 passed, 3 errors" in run.stdout
     assert "FAILED test_examined.py::test_broken" in run.stdout
     assert "ERROR test_examined.py::test_unfinished" in run.stdout
-    assert "not known whether redlock has a defect" in run.stdout
+    assert "not known whether redlock has a defect" in run.stdout or "redlock was not examined" in run.stdout
     assert "Acquiring replaces the key of another client." in run.stdout
     assert "has no 'budge', only budget, seed, nodes, options, jobs" in run.stdout
     assert "lock_examined needs @pytest.mark.lock_test(LOCK)" in run.stdout
