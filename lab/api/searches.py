@@ -50,4 +50,4 @@ def search(asked: Asked) -> Searched:
     """Search for a schedule that breaks a lock, and keep it. Raises ``LabError``."""
     wanted = begin(asked)
     ended = wanted.run()
-    return Searched(ended, None if ended.found is None else save(asked, ended.found, wanted).path)
+    return Searched(ended, None if ended.found is None else save(asked, ended.found).path)

@@ -44,7 +44,7 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
         search.on_progress = on_progress
         ended = search.run()
     confirmation: Confirmation | None = None
-    saved = None if ended.found is None else searches.save(asked, ended.found, search)
+    saved = None if ended.found is None else searches.save(asked, ended.found)
     if not as_json:
         print_ended(data, ended, asked.find, None if saved is None else saved.replay)
     if saved is not None:

@@ -21,8 +21,8 @@ from lab.scenario.model import PROPERTIES, Scenario
 from lab.search.actor import unavailable_ns
 from lab.search.guard import CANCELLED
 from lab.search.placing import Operation, Placed, operations_of, placed
-from lab.search.relevant import NotExpressible, Proven, relevant
-from lab.search.runner import Event, Wire, run_trial
+from lab.search.relevant import NotExpressible, Proven, Series, relevant
+from lab.search.runner import Event, run_trial
 from lab.search.schedule import step_of
 from lab.search.sentences import end_words, fault_words, outcome_words
 from lab.search.trial import KEY, Fault, Trial
@@ -44,6 +44,7 @@ class _Written:
     """Tracks, while the events of a trial are gone through."""
 
     trial: Trial
+    proven: Proven
     tracks: dict[str, list[Body]] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     last: Body = field(default_factory=lambda: {"start": "0s"})
@@ -79,6 +80,11 @@ class _Written:
         """An operation is called."""
         client, action = event["client"], ACTIONS.get(event["f"], str(event["f"]))
         body: Body = {}
+        if series := self._series_of(event):
+            if event["grant_id"] != series[0]:
+                self._happened(client, action, "invoke")
+                return
+            body["insist"] = format_duration(self.proven.called_ns(series[-1]) - event["time_ns"])
         if self.trial.other_key in event.get("key", ""):  # in the lock's pattern of keys
             body["key"] = self.trial.other_key
         if event["f"] in ("acquire", "extend") and event["ttl_ns"] != self.trial.ttl_ns:
@@ -97,10 +103,17 @@ class _Written:
         self.under_way[client] = operation
         self._came(self.calls[id(operation)], event["time_ns"], "")
 
+    def _series_of(self, event: Event) -> Series:
+        """The acquires of which this is one, where the client asks again and again, which is one action."""
+        series = self.proven.insisting.get(event["client"], ()) if event["f"] == "acquire" else ()
+        return series if event["grant_id"] in series else ()
+
     def _after_another(self, operation: Operation) -> Body | None:
         """The end of another client's operation that was called just before: in a trial it came first."""
         for other in self.under_way.values():
             if other.client == operation.client or other.end is None:
+                continue
+            if other.end["time_ns"] <= operation.call_ns:  # it insists, and is between two tries
                 continue
             if other.end["time_ns"] - other.call_ns < IN_FLIGHT_NS:
                 action, outcome = ACTIONS.get(other.f, other.f), other.end["type"]
@@ -145,6 +158,12 @@ class _Written:
         if event["f"] == "held" and event.get("value") == "no":
             outcome = "fail"
         self._happened(client, action, outcome)
+        series = self._series_of(event)
+        if series and outcome != "ok":
+            if event["grant_id"] == series[-1]:
+                self.under_way.pop(client, None)
+                self.sentences.append(f"{client.capitalize()} asks for it again and again, and is refused.")
+            return
         self._came(self._trigger(client, action, outcome), event["time_ns"], client)
         self.under_way.pop(client, None)
         self.sentences.append(outcome_words(event, nodes))
@@ -276,24 +295,31 @@ def _moved(body: Body) -> Body:
     return {"at": body.pop("at")} if "at" in body else {}
 
 
-def scenario_of(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> Scenario:
-    """The scenario in which this trial happens. Call it inside ``trials`` with this wire.
+def scenario_of(trial: Trial, finding: str, *, command: str) -> Scenario:
+    """The scenario in which this trial happens. Call it inside ``trials``.
+
+    It is told as it comes out where clients have connections, as in every scenario: after a fault on a link
+    these are made anew, which takes a round trip. If it does not show the finding there (it cancels an
+    operation a fraction of a round trip after the call, say), it is told as it comes out without.
 
     Args:
         trial: what was found, as small as it is.
         finding: what it is meant to show.
         command: how it was found, for the reader.
-        wire: on which wire it violates.
 
     Raises:
         NotExpressible: it does not show the finding, or that needs what only the simulation has.
     """
-    outcome = run_trial(trial, wire, watch=True)
-    proven = relevant(outcome, finding)
+    outcome = run_trial(trial, "resp", watch=True)
+    try:
+        proven = relevant(outcome, finding)
+    except NotExpressible:
+        outcome = run_trial(trial, "direct", watch=True)
+        proven = relevant(outcome, finding)
     operations = operations_of(outcome, proven.whole)
     in_order = placed(outcome, proven.events, operations)
     begun_ns = in_order[0].event["time_ns"] if in_order else 0
-    written = _Written(trial, last_ns=begun_ns)
+    written = _Written(trial, proven, last_ns=begun_ns)
     written.show_that_it_works(proven.events)
     crashed = {each.fault.client for each in in_order if each.fault and each.fault.kind == "client_crash"}
     for each in in_order:

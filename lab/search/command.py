@@ -18,7 +18,7 @@ from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
 from lab.search.relevant import NotExpressible
 from lab.search.replay import MARK
-from lab.search.runner import Wire, trials
+from lab.search.runner import trials
 from lab.search.space import NOTHING_SAID, Drawn, one_of, parse_duration, space_of
 from lab.search.suspicion import LOOKS
 from lab.search.trial import OptionValue, Trial
@@ -80,15 +80,15 @@ class Saved:
     """Why it makes no scenario."""
 
 
-def save(asked: Asked, trial: Trial, search: Search) -> Saved:
+def save(asked: Asked, trial: Trial) -> Saved:
     """Write the scenario; where the trial makes none, the trial itself, as JSON."""
     path = (
         asked.out or Path("reports") / f"found-{asked.lock.replace(':', '-')}-{asked.find}-{asked.seed}.yaml"
     )
-    return keep(trial, asked.find, path, command=asked.command, wire=search.wire)
+    return keep(trial, asked.find, path, command=asked.command)
 
 
-def keep(trial: Trial, finding: str, path: Path, *, command: str, wire: Wire = "direct") -> Saved:
+def keep(trial: Trial, finding: str, path: Path, *, command: str) -> Saved:
     """Write what a trial shows as a scenario, replayed; where the trial makes none, the trial, as JSON.
 
     Args:
@@ -96,21 +96,20 @@ def keep(trial: Trial, finding: str, path: Path, *, command: str, wire: Wire = "
         finding: what it shows.
         path: of the scenario; the trial's has the suffix ``.json``. Its directory is made.
         command: how it was found, for the reader.
-        wire: on which wire it shows it.
 
     Raises:
         LabError: no such lock.
         OSError: the file cannot be written.
     """
-    with trials(wire):
-        scenario = scenario_or_reason(trial, finding, command=command, wire=wire)
+    with trials():
+        scenario = scenario_or_reason(trial, finding, command=command)
     return keep_scenario(trial, scenario, path)
 
 
-def scenario_or_reason(trial: Trial, finding: str, *, command: str, wire: Wire = "direct") -> Scenario | str:
+def scenario_or_reason(trial: Trial, finding: str, *, command: str) -> Scenario | str:
     """The scenario in which a trial happens, or why there is none; only inside ``trials``."""
     try:
-        return scenario_of(trial, finding, command=command, wire=wire)
+        return scenario_of(trial, finding, command=command)
     except NotExpressible as error:
         return str(error)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lab.search.actor import DEMAND_PAUSE_NS
 from lab.search.runner import Event, Outcome
 from lab.search.suspicion import named
 
@@ -14,8 +15,6 @@ WAITS: Final = ("leak", "unavailable")
 """Findings that come of asking in vain for long enough."""
 MARGIN_NS: Final = 2_000_000_000
 """How much longer than it must be a series of vain acquires is: operations do not always last as long."""
-THINNED_NS: Final = 800_000_000
-"""How long after one refused acquire the next is of use: less than the checker's grace."""
 UNATTENDED: Final = ("/renewal of ", "/report on ")
 """How processes are named that do something in the background: a watchdog, a library that reports a loss."""
 
@@ -23,6 +22,10 @@ UNATTENDED: Final = ("/renewal of ", "/report on ")
 def is_unattended(event: Event) -> bool:
     """Whether an event is no operation that its client called."""
     return any(name in event["process"] for name in UNATTENDED)
+
+
+Series = tuple[str, ...]
+"""The ids of the grants that a client asked for one after the other, each a moment after the last refusal."""
 
 
 class NotExpressible(ValueError):
@@ -40,6 +43,16 @@ class Proven:
     whole: list[Event]
     """All events up to the last of them, also those that look as if nothing depended on them."""
     property: str
+    insisting: Mapping[str, Series]
+    """By client, the acquires with which it asked for the lock again and again, if any are left."""
+
+    def called_ns(self, grant: str) -> int:
+        """When an acquire was called."""
+        return next(
+            int(each["time_ns"])
+            for each in self.whole
+            if _is(each, "acquire", "invoke") and _grant(each) == grant
+        )
 
 
 def relevant(outcome: Outcome, finding: str) -> Proven:
@@ -59,15 +72,24 @@ def relevant(outcome: Outcome, finding: str) -> Proven:
     if not shows(events):
         raise NotExpressible("the lock extends its leases unasked, and the finding needs that")
     events = _shortest(events, shows, beyond_ns=MARGIN_NS if finding in WAITS else 0)
-    whole = events
+    whole, series = events, _insisting(outcome, events)
     if finding in WAITS:
-        idle = _vain(outcome, events)
+        idle, again = _vain(outcome, events), {grant for each in series.values() for grant in each}
         for client in outcome.trial.clients:
-            rest = [event for event in events if event.get("client") != client or _grant(event) not in idle]
-            events = _kept_if(shows, rest, events)
-        events = _kept_if(shows, _thinned(events, idle), events)
+            asked = set(series.get(client, ()))
+            for unneeded in (idle - again, asked if asked <= idle else set()):
+                rest = [
+                    event
+                    for event in events
+                    if event.get("client") != client or _grant(event) not in unneeded
+                ]
+                events = _kept_if(shows, rest, events)
     without = [event for event in events if event["f"] not in RESOURCE]
-    return Proven(_kept_if(shows, without, events), whole, str(hits[0].property))
+    events = _kept_if(shows, without, events)
+    left = {_grant(event) for event in events}
+    return Proven(
+        events, whole, str(hits[0].property), {who: each for who, each in series.items() if left & {*each}}
+    )
 
 
 def _found(outcome: Outcome, events: list[Event], finding: str) -> list[Any]:
@@ -123,18 +145,34 @@ def _vain(outcome: Outcome, events: list[Event]) -> set[str]:
     return {_grant(event) for event in events if _is(event, "acquire", "fail") and not left_something(event)}
 
 
-def _thinned(events: list[Event], idle: set[str]) -> list[Event]:
-    """Without vain acquires that came soon after the one before, by the same client."""
-    calls = [event for event in events if _is(event, "acquire", "invoke") and _grant(event) in idle]
-    left_out: set[str] = set()
-    last_ns: dict[str, int] = {}
-    for call in calls[:-1]:
-        client, call_ns = call["client"], call["time_ns"]
-        if call_ns - last_ns.get(client, call_ns - THINNED_NS) < THINNED_NS:
-            left_out.add(_grant(call))
-        else:
-            last_ns[client] = call_ns
-    return [event for event in events if _grant(event) not in left_out]
+def _insisting(outcome: Outcome, events: list[Event]) -> dict[str, Series]:
+    """By client, the acquires at the end of its trial with which it asked for the lock again and again."""
+    found = {}
+    for client in outcome.trial.clients if outcome.trial.demand_ns else ():
+        calls: list[Event] = []
+        ends: dict[str, Event] = {}
+        for event in events:
+            if event.get("client") == client and event["type"] == "invoke":
+                calls.append(event)
+            elif event.get("client") == client and event["f"] == "acquire":
+                ends[_grant(event)] = event
+        series: list[Event] = []
+        for call in reversed(calls):
+            end = ends.get(_grant(call)) if call["f"] == "acquire" else None
+            if series and (end is None or end["type"] == "ok" or not _soon_after(end, series[0])):
+                break
+            if call["f"] != "acquire":
+                break
+            series.insert(0, call)
+        if len(series) > 1:
+            found[client] = tuple(map(_grant, series))
+    return found
+
+
+def _soon_after(end: Event, call: Event) -> bool:
+    """Whether a client asked again as soon as one does that insists."""
+    waited_ns: int = call["time_ns"] - end["time_ns"]
+    return abs(waited_ns - DEMAND_PAUSE_NS) <= DEMAND_PAUSE_NS // 10
 
 
 def _grant(event: Event) -> str:

@@ -34,6 +34,23 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         "unavailable",
         Trial("mutant:no-release", {"alice": (FREED,), "bob": ()}, demand_ns=DEMAND_NS, options=OPTIONS),
     ),
+    "both leave keys when they are refused": (
+        "leak",
+        Trial(
+            "mutant:retry-without-unlock",
+            {
+                "alice": (Round(300 * MS_NS, 15 * S_NS, extends=1),),
+                "bob": (late(S_NS), late(2 * S_NS), late(2 * S_NS)),
+            },
+            (
+                Fault("hold", When("releases", "alice"), "bob", ("D", "E"), direction="replies"),
+                Fault("cut", When(), "alice", ("B",)),
+            ),
+            horizon_ns=78 * S_NS,
+            demand_ns=34 * S_NS,
+            options=OPTIONS,
+        ),
+    ),
     "an extension that prolongs nothing": (
         "overlap",
         Trial(

@@ -115,12 +115,22 @@ def test_a_fault_in_the_middle_of_an_operation_waits_for_how_far_that_was() -> N
     assert cut.until.event == "client_crash ok"
 
 
-def test_a_series_of_vain_acquires_is_as_long_as_it_must_be() -> None:
+def test_a_client_that_asks_again_and_again_does_so_in_one_action() -> None:
     for name in ("nothing is released", "all nodes are needed and one is away"):
         acquires = [step for step in told(name).every_step if isinstance(step, Acquire)]
+        trial = CASES[name][1]
         with trials():
-            asked = [each["f"] for each in run_trial(CASES[name][1]).events if each["type"] == "invoke"]
-        assert 6 <= len(acquires) <= 12 < asked.count("acquire")
+            asked = [each["f"] for each in run_trial(trial).events if each["type"] == "invoke"]
+        (insists_ns,) = filter(None, (each.insist_ns for each in acquires))
+        assert 2 * S_NS < insists_ns < trial.demand_ns, "as long as it must be"
+        assert len(acquires) == 2 < asked.count("acquire")
+
+
+def test_what_a_client_that_insists_leaves_behind_is_not_left_out() -> None:
+    """Bob's own refused tries keep the key on a majority: without them nobody would be refused."""
+    tracks = told("both leave keys when they are refused").tracks
+    for client in ("alice", "bob"):
+        assert any(isinstance(one.step, Acquire) and one.step.insist_ns for one in tracks[client])
 
 
 @pytest.mark.full

@@ -35,11 +35,11 @@ def test_a_trial_that_was_kept_comes_to_the_same() -> None:
 @pytest.mark.full
 def test_what_a_search_saves_is_read_again(tmp_path: Path) -> None:
     asked = Asked(TRIAL.lock, FINDING, out=tmp_path / "found.yaml")
-    saved = save(asked, TRIAL, search_of(Asked(TRIAL.lock)))
+    saved = save(asked, TRIAL)
     assert saved.scenario is not None
     assert read_trial(saved.path) == TRIAL
     cancelled = msgspec.structs.replace(TRIAL, demand_ns=0)
-    unordered = save(asked, cancelled, search_of(Asked(TRIAL.lock)))
+    unordered = save(asked, cancelled)
     assert (unordered.path.suffix, unordered.scenario) == (".json", None)
     assert "does not show unavailable" in unordered.why_not
     assert read_trial(unordered.path) == cancelled
@@ -143,10 +143,7 @@ def test_what_is_searched_for_decides_what_clients_do() -> None:
 @pytest.mark.parametrize(
     ("lock", "finding"),
     [
-        pytest.param(
-            *("mutant:retry-without-unlock", "leak"),
-            marks=pytest.mark.xfail(strict=True, reason="what is found depends on the order of packets"),
-        ),
+        ("mutant:retry-without-unlock", "leak"),
         ("mutant:extend-reacquires", "continuity-loss"),
     ],
 )
@@ -154,6 +151,6 @@ def test_a_loss_that_is_no_overlap_is_found_and_replayed(lock: str, finding: str
     asked = Asked(lock, finding, schedules=2_000, out=tmp_path / "found.yaml")
     ended = search_of(asked).run()
     assert ended.found is not None
-    saved = save(asked, ended.found, search_of(asked))
+    saved = save(asked, ended.found)
     assert saved.replay is not None
     assert saved.replay.always
