@@ -25,6 +25,7 @@ from lab.scenario.files import ordinary_names
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.scenario.model import PROPERTIES, Scenario
 from lab.scenario.outcomes import actions
+from lab.scenario.steps import Extend
 
 Reference = Literal["single", "redlock", "redlock-fenced"]
 """The lab's own lock of a kind: on one node, on a majority of several, on a majority and with fences."""
@@ -39,6 +40,7 @@ TIMING: Final = ("node_timeout", "retry_count", "retry_delay", "retry_jitter", "
 """Options that a lock need not have: it may have other time-outs, or other retries."""
 NODES: Final = "ABCDE"
 """The nodes of which a kind says which ones a lock asks."""
+EXTENDS: Final = "needs a lock that can extend a lease"
 POINTS: Final = ("between-setnx-and-expire", "before-announce")
 """Pause points that only some locks have."""
 
@@ -152,7 +154,8 @@ def _of_the_nodes(scenario: Scenario, kind: Kind) -> Iterator[str]:
     if scenario.cluster.nodes > 1 and kind.reference == "single" and kind.nodes not in (None, ("A",)):
         yield f"is for a lock on node A, and this one asks node {', '.join(kind.nodes or ())}"
     if scenario.cluster.nodes == len(NODES) and kind.nodes is not None and len(kind.nodes) > 1:
-        struck = {node for step in scenario.steps if isinstance(step, FaultStep) for node in step.nodes_named}
+        faults = (step for step in scenario.every_step if isinstance(step, FaultStep))
+        struck = {node for fault in faults for node in fault.nodes_named}
         own = struck.intersection(kind.nodes)
         if len(own) > len(kind.nodes) // 2 and len(struck) <= scenario.cluster.nodes // 2:
             yield (
@@ -171,7 +174,9 @@ def _of_the_lock(scenario: Scenario, lock: str, kind: Kind) -> Iterator[str]:
         if action.until in POINTS and not (_announces(lock) and action.until == POINTS[-1]):
             yield f"needs a lock that can be stopped at the point {action.until}"
         if action.verb == "extends" and not kind.extends:
-            yield "needs a lock that can extend a lease"
+            yield EXTENDS
+    if not kind.extends and any(isinstance(step, Extend) for step in scenario.every_step):
+        yield EXTENDS
     for option in refused_options(lock, scenario.lock.ttl_ns, scenario.lock.options):
         if option not in TIMING:
             yield f"needs a lock with the option {option}"
@@ -230,7 +235,7 @@ def _expected(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
     violated = [name for name, outcome in of_reference.items() if outcome == "violated"]
     kept = {name: outcome for name, outcome in of_reference.items() if name not in (*violated, "findings")}
     either = sorted({*kept.pop("either", ()), *violated}, key=PROPERTIES.index)
-    struck = any(isinstance(step, FaultStep) for step in loaded.scenario.steps)
+    struck = any(isinstance(step, FaultStep) for step in loaded.scenario.every_step)
     return (
         "expect="
         + _flow(

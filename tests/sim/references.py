@@ -57,15 +57,15 @@ def _one(loaded: LoadedScenario, seed: int) -> dict[str, Any]:
 
 
 def wanted(reference: Reference) -> list[str]:
-    """The scenarios of which the outcome of a reference is to be recorded: those of other locks, in steps."""
+    """The scenarios of which the outcome of a reference is to be recorded: those of other locks."""
     return [name for name in possible(reference) if load_scenario(name).scenario.lock.name != reference]
 
 
 def possible(reference: Reference) -> list[str]:
-    """The scenarios told in steps that a reference has what they need for."""
+    """The scenarios that say what each client does, and that a reference has what they need for."""
     kind = Kind(reference, lock_class(reference).hands_out_fences)
     scenarios = {name: load_scenario(name).scenario for name in ordinary_names()}
-    return [name for name, one in scenarios.items() if one.steps and not missing(one, reference, kind)]
+    return [name for name, one in scenarios.items() if one.every_step and not missing(one, reference, kind)]
 
 
 def needs_at_once(name: str) -> bool:

@@ -23,9 +23,8 @@ from tests.sim.references import needs_at_once, possible, recorded, wanted
 pytestmark = pytest.mark.full  # it simulates a part of all scenarios with each reference
 
 FIVE = ("A", "B", "C", "D", "E")
-ALONE = ("store-ignores-token", "cancelled-set-stays")
-"""Broken locks made of one without a reference, `redlock-cas`, or shown by a scenario in tracks, of which no
-outcome is recorded."""
+ALONE = ("store-ignores-token",)
+"""Broken locks made of one without a reference: `redlock-cas`."""
 EVERY = 6
 """`make test` simulates every sixth of what is kept again, `make test-all` the others as well."""
 KEPT = [(reference, name) for reference in REFERENCES for name in wanted(reference)]
