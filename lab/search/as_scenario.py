@@ -84,7 +84,7 @@ class _Written:
             if event["grant_id"] != series[0]:
                 self._happened(client, action, "invoke")
                 return
-            body["insist"] = format_duration(self.proven.called_ns(series[-1]) - event["time_ns"])
+            body["insist"] = _about(self.proven.called_ns(series[-1]) - event["time_ns"])
         if self.trial.other_key in event.get("key", ""):  # in the lock's pattern of keys
             body["key"] = self.trial.other_key
         if event["f"] in ("acquire", "extend") and event["ttl_ns"] != self.trial.ttl_ns:
@@ -232,7 +232,7 @@ class _Written:
         if lasted_ns >= IN_FLIGHT_NS:
             after_ns = max(after_ns, lasted_ns)
             trigger = dict(self.calls[id(each.since)])
-        return trigger | ({"after": format_duration(after_ns)} if after_ns else {})
+        return trigger | ({"after": _about(after_ns)} if after_ns else {})
 
     def _prime(self, fault: Fault, trigger: Any) -> Any:
         """What is lost in a power cut must be written, and not yet synced: see to both."""
@@ -269,7 +269,7 @@ class _Written:
         plainly_ns = min(PLAINLY_NS, self.trial.ttl_ns // 10)
         if self.under_way:
             plainly_ns = min(plainly_ns, IN_FLIGHT_NS)
-        after = {"after": format_duration(after_ns)} if after_ns >= plainly_ns else {}
+        after = {"after": _about(after_ns)} if after_ns >= plainly_ns else {}
         if "start" in reference:
             return {"start": after["after"]} if after else None
         if track == self.latest_of and not ended and track:
@@ -288,6 +288,11 @@ class _Written:
     def _trigger(self, track: str, action: str, outcome: str) -> Body:
         times = self.seen[track, action, outcome]
         return {track: f"{action} {outcome}", **({"nth": times} if times > 1 else {})}
+
+
+def _about(duration_ns: int) -> str:
+    """A time to the millisecond: latencies differ by that much anyway, and a file is read by people."""
+    return format_duration(max(1, round(duration_ns / MS_NS)) * MS_NS)
 
 
 def _moved(body: Body) -> Body:
