@@ -389,8 +389,16 @@ class Examination:
         return smallest, to_the_end
 
     def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
+        """What caused a violation; if that is not known, that of another with the same last event."""
         self._workers.go_on()
-        return causes_of(run_trial(trial, watch=True), violation)
+        outcome = run_trial(trial, watch=True)
+        if (causes := causes_of(outcome, violation)) or not violation.witnesses:
+            return causes
+        last = max(violation.witnesses)
+        others = [
+            each for each in tried(trial).violations.values() if max(each.witnesses, default=-1) == last
+        ]
+        return next((found for each in others if (found := causes_of(outcome, each))), [])
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         return self._shows(finding, lambda: self._workers.here(trial))

@@ -20,7 +20,7 @@ from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import SLOWEST, Budget, OutOfTime, Progress
 from lab.examine.result import Part, Undecided
 from lab.examine.sharing import shared
-from lab.examine.tried import Tried
+from lab.examine.tried import Tried, tried
 from lab.examine.words import defect_words
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
@@ -90,6 +90,27 @@ def test_a_defect_of_the_same_schedule_is_no_limit() -> None:
     (defect,) = one.defects
     assert (defect.cause, defect.reproduced, defect.reference_lost) == ("deletes-others-key", 20, 0)
     assert one.limits == {}
+
+
+def test_two_findings_that_one_event_completes_have_one_cause() -> None:
+    """Alice's last write is the one that the store should have refused, and the one that loses Bob's."""
+    long = Round(0, 10_500_000_000)
+    trial = Trial(
+        "mutant:store-fence-off-by-one",
+        {"alice": (*(long,) * 7, Round(0, 3 * S_NS)), "bob": (Round(90 * S_NS, 3 * S_NS),)},
+        (Fault("pause", When("before-write", "alice"), "alice", lasts_ns=20 * S_NS),),
+        nodes=3,
+        options=OPTIONS,
+        store_fences=True,
+        horizon_ns=150 * S_NS,
+    )
+    one = examination(Kind(True))
+    with trials():
+        seen = tried(trial).violations
+        assert set(seen) == {"fence-breach", "lost-update"}
+        assert causes_of(run_trial(trial, watch=True), seen["lost-update"]) == []
+        (cause,) = one._causes(trial, seen["lost-update"])
+    assert cause.kind == "store-accepts-stale"
 
 
 def test_without_a_known_cause_each_finding_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
