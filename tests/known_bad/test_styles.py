@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.batch.for_lock import Kind, plan_for
+from lab.batch.for_lock import Kind, missing, plan_for
 from lab.batch.item import Plan
 from lab.batch.scenario_task import ScenarioTask
 from lab.errors import ExitCode
@@ -20,6 +20,7 @@ from lab.examine.probes import NotShown, Probes, Profile
 from lab.examine.programs import Setting
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import load_scenario
+from lab.scenario.model import Scenario
 from lab.search.kind import kind_of
 from lab.search.runner import run_trial
 from lab.search.watch import Executed, State
@@ -120,6 +121,22 @@ def test_a_majority_is_one_of_the_nodes_that_the_lock_asks() -> None:
     assert "clock-jump-node" not in told  # there a majority of either is struck
     other = Kind("redlock", fences=False, nodes=("B", "C", "D"))
     assert "clock-jump-node-control" not in reasons(plan_for(lock, other, "sim"))
+
+
+def test_extensions_and_faults_are_seen_in_tracks() -> None:
+    about = load_scenario("cancelled-acquire").scenario.model_dump(mode="json", exclude_none=True)
+    crash = {"crash": {"nodes": ["A", "B"], "at": {"alice": "granted"}}}
+    tracks = {"alice": ["acquire", "extend"], "faults": [crash]}
+    scenario = Scenario.model_validate(about | {"clients": ["alice"], "tracks": tracks})
+    told = [
+        missing(scenario, "redlock", Kind("redlock", fences=False, extends=extends, nodes=nodes))
+        for extends, nodes in ((True, None), (False, None), (True, ("A", "B", "E")))
+    ]
+    assert [one.partition(",")[0] for one in told] == [
+        "",
+        "needs a lock that can extend a lease",
+        "strikes A and B",
+    ]
 
 
 @pytest.mark.full

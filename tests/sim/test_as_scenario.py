@@ -11,7 +11,7 @@ from lab.scenario.model import Scenario
 from lab.scenario.steps import Acquire
 from lab.search.as_scenario import scenario_of
 from lab.search.confirm import replayed
-from lab.search.relevant import NotExpressible
+from lab.search.relevant import NotExpressible, relevant
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
 from lab.search.trial import Fault, Round, Trial, When
@@ -127,10 +127,22 @@ def test_a_client_that_asks_again_and_again_does_so_in_one_action() -> None:
 
 
 def test_what_a_client_that_insists_leaves_behind_is_not_left_out() -> None:
-    """Bob's own refused tries keep the key on a majority: without them nobody would be refused."""
-    tracks = told("both leave keys when they are refused").tracks
-    for client in ("alice", "bob"):
-        assert any(isinstance(one.step, Acquire) and one.step.insist_ns for one in tracks[client])
+    """Bob's own refused tries keep the key on a majority of nodes, so that Alice is refused."""
+    finding, trial = CASES["both leave keys when they are refused"]
+    with trials():
+        proven = relevant(run_trial(trial, "direct", watch=True), finding)
+    assert set(proven.insisting) == {"alice", "bob"}
+
+
+def test_times_are_told_to_the_millisecond() -> None:
+    scenario = told("both leave keys when they are refused")
+    triggers = [
+        each for timed in scenario.every_timed for each in (timed.at, timed.until) if each is not None
+    ]
+    times_ns = [each.after_ns for each in triggers]
+    times_ns += [step.insist_ns or 0 for step in scenario.every_step if isinstance(step, Acquire)]
+    assert sum(time_ns > 0 for time_ns in times_ns) > 4
+    assert [time_ns for time_ns in times_ns if time_ns % MS_NS] == []
 
 
 @pytest.mark.full
