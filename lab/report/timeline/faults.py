@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,6 @@ from lab.scenario.fault_step import Sign
 from lab.scenario.registry import fault_steps
 
 STORE = "store"
-_SIZE = re.compile(r"([+\-−])\s*(\d+(?:\.\d+)?)\s*(ns|µs|us|ms|s|min|m|h)\b")
 _UNIT_NS = {"ns": 1, "µs": 1000, "us": 1000, "ms": MS_NS, "s": S_NS, "m": 60 * S_NS, "min": 60 * S_NS}
 _UNIT_NS["h"] = 3600 * S_NS
 _LONGEST_RECEIPT = 170
@@ -93,7 +91,7 @@ def _sort_in(
     nodes: Sequence[str],
 ) -> None:
     """Add one fault to the lanes that it hits."""
-    named = set(_names_in(injection, [*clients, *nodes, STORE]))
+    named = set(injection.targets)
     hit_clients = [name for name in clients if name in named]
     hit_nodes = [name for name in nodes if name in named]
     ends = hit_nodes + ([STORE] if STORE in named and STORE not in nodes else [])
@@ -104,7 +102,7 @@ def _sort_in(
     match sign.effect:
         case "clock":
             for name in hit_nodes or hit_clients:
-                marks.jumps.setdefault(name, []).append(Jump(span.start_ns, jump_size_ns(injection), number))
+                marks.jumps.setdefault(name, []).append(Jump(span.start_ns, moved_ns(injection), number))
         case "pause":
             for name in hit_clients or hit_nodes:
                 marks.pauses.setdefault(name, []).append(Pause(span, "pause", number))
@@ -137,45 +135,16 @@ def _holds_replies(injection: Injection, sign: Sign, end: str) -> bool:
     return not sign.lossy and isinstance(seen, Mapping) and seen.get("probe_arrived") is True
 
 
-def _names_in(injection: Injection, known: Iterable[str]) -> list[str]:
-    """Which known names the injection hits: exact targets first, else whole words of its texts."""
-    exact = set(injection.targets)
-    names = list(known)
-    found = [name for name in names if name in exact]
-    if found:
-        return found
-    text = " ".join([*injection.targets, injection.target])
-    return [name for name in names if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
-
-
-def jump_size_ns(injection: Injection) -> int | None:
-    """How far a clock was moved, from the receipt or else the target's text; None if neither has it."""
+def moved_ns(injection: Injection) -> int | None:
+    """How far a clock had moved when the receipt was taken; None: its receipt does not say so."""
     receipt = injection.receipt or {}
-    for name, value in receipt.items():
-        size = _as_ns(name, value)
-        if size is not None and name.rsplit("_", 1)[0] in ("moved", "by", "jump", "jumped", "step", "delta"):
-            return size
-    before, after = (_offset_ns(receipt, side) for side in ("before", "after"))
-    if before is not None and after is not None:
-        return after - before
-    match = _SIZE.search(" ".join([injection.target, *injection.targets]))
-    if match is None:
-        return None
-    size = round(float(match[2]) * _UNIT_NS[match[3]])
-    return size if match[1] == "+" else -size
+    return next((_as_ns(name, value) for name, value in receipt.items() if _stem(name) == "moved"), None)
 
 
-def _offset_ns(receipt: Mapping[str, Any], side: str) -> int | None:
-    """A clock's offset on one side of the jump, from the shapes that receipts come in."""
-    for name, value in receipt.items():
-        if side not in name:
-            continue
-        if isinstance(value, Mapping):
-            sizes = [_as_ns(str(inner), number) for inner, number in value.items()]
-            return next((size for size in sizes if size is not None), None)
-        if "offset" in name:
-            return _as_ns(name, value)
-    return None
+def _stem(name: str) -> str:
+    """A field's name without its unit."""
+    stem, _, unit = name.rpartition("_")
+    return stem if stem and unit in _UNIT_NS else name
 
 
 def _as_ns(name: str, value: Any) -> int | None:
@@ -201,9 +170,8 @@ def receipt_words(receipt: Mapping[str, Any]) -> str:
 
 
 def _label(name: str) -> str:
-    """A field's name without its unit."""
-    stem, _, unit = name.rpartition("_")
-    return clean((stem if stem and unit in _UNIT_NS else name).replace("_", " "), 40)
+    """A field's name without its unit, for people."""
+    return clean(_stem(name).replace("_", " "), 40)
 
 
 def _value_words(name: str, value: Any) -> str:

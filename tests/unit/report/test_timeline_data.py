@@ -77,6 +77,17 @@ def test_faults_are_numbered_and_healings_are_not(clockjump: tuple[History, Verd
     assert faults[0].receipt == "D, E: probe through link no answer in 50 ms, probe arrived no"
 
 
+def test_a_clock_that_goes_to_and_fro_ends_no_key_early() -> None:
+    """How far it steps stands in the fault's text alone; what its receipt does not say is no single jump."""
+    builder = HistoryBuilder(clients=["alice"], nodes=1).acquire("alice", "a", 0, 10, token="a", ttl=1000)
+    about = {"fault_id": "f1", "target": "clock of A +500ms every 50ms", "targets": ["A"]}
+    seen = {"offset_before_ms": 0.1, "readings_stepped_away": 1, "readings_stepped_back": 1}
+    builder._nemesis("invoke", "strobe", 20, **about)
+    builder._nemesis("ok", "strobe", 20.5, receipt=seen, **about)
+    lane = node(extract(builder.history(), verdict_of(), "history"), "A")
+    assert [jump.by_ns for jump in lane.jumps] == [None]
+
+
 def test_the_late_write_is_the_guilty_one(clockjump: tuple[History, Verdict]) -> None:
     builder = extract(*clockjump, "history")
     assert [(w.client, w.version, w.guilty) for w in builder.writes] == [
