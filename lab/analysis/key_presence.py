@@ -20,6 +20,7 @@ from typing import Any, Final
 from checker.history.events import Event
 from checker.history.history import Fault, History
 from checker.history.operations import NEVER
+from lab.faults.jump import Jump
 from lab.scenario.registry import effect_of
 
 OBSERVATIONS: Final = frozenset(("key-set", "key-deleted", "key-observed"))
@@ -276,7 +277,7 @@ def _observation(event: Event) -> Observation:
 
 def _moves(fault: Fault, healing: Fault | None) -> list[tuple[Piece, str]]:
     """When a fault moves a clock: a jump at its beginning and its correction, any other all the time."""
-    if fault.f != "jump":
+    if fault.f != Jump.KEY:
         return [(Piece(fault.start_ns, fault.until_ns), fault.f)]
     moves = [(Piece(fault.start_ns, max(fault.receipt_ns, fault.start_ns + 1)), fault.f)]
     if healing is not None:

@@ -11,6 +11,9 @@ from lab.examine.detector import LATE_MS, SHARE, Cause, counted_nodes, said, who
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import labels
 from lab.examine.own_findings import ROUNDED_NS, too_much_ns
+from lab.faults.clock import ClockFault
+from lab.faults.drift import Drift
+from lab.faults.jump import Jump
 from lab.search.watch import ClockRead, Executed
 
 _LATE: Final = "late-extension-deadline"
@@ -185,7 +188,7 @@ def _first_command_ns(evidence: Evidence, operation: Operation) -> int:
 
 
 def _reads_wall_clock(evidence: Evidence, client: str) -> bool:
-    jumped = any(f.client == client and f.kind in ("jump", "drift") for f in evidence.outcome.struck)
+    jumped = any(f.client == client and f.is_a(ClockFault) for f in evidence.outcome.struck)
     return jumped and client in evidence.outcome.wall_clock
 
 
@@ -198,9 +201,9 @@ def _first_look(evidence: Evidence, client: str, since_ns: int) -> ClockRead | N
 def wall_clock(evidence: Evidence) -> Iterator[Cause]:
     """A client whose clock was moved, and whose lock looks at it."""
     for number, fault in enumerate(evidence.outcome.struck, 1):
-        if fault.kind in ("jump", "drift") and fault.client and fault.client in evidence.outcome.wall_clock:
+        if fault.is_a(ClockFault) and fault.client and fault.client in evidence.outcome.wall_clock:
             jumped = f"was moved by {fault.by_ns / 1e9:+.3g} s"
-            moved = jumped if fault.kind == "jump" else f"ran at {1 + fault.ppm / 1e6:.3g} times its rate"
+            moved = jumped if fault.is_a(Jump) else f"ran at {1 + fault.ppm / 1e6:.3g} times its rate"
             seen = f"the wall clock of {who(fault.client)} {moved}, and the lock reads it"
             moved_ns = evidence.fault_begins().get(f"f{number}", 0)
             yield Cause("wall-clock", seen, _first_look(evidence, fault.client, moved_ns))
@@ -343,7 +346,7 @@ def _end_ns(operation: Operation) -> int:
 
 def drift_margin(evidence: Evidence) -> Iterator[Cause]:
     """A node's clock that runs a little fast, within what a margin of 1 % bears."""
-    slow = [fault for fault in evidence.outcome.struck if fault.kind == "drift" and not fault.client]
+    slow = [fault for fault in evidence.outcome.struck if fault.is_a(Drift) and not fault.client]
     if slow and not labels(evidence.outcome.trial) and not _keeps_margin(evidence, slow[0].ppm):
         seen = (
             f"the clock of {listed(slow[0].nodes)} ran {slow[0].ppm / 10_000:+.1f} % off: the key was gone "

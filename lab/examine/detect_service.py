@@ -13,8 +13,13 @@ from lab.examine.detector import Cause, whose
 from lab.examine.evidence import NEVER, Evidence, Operation
 from lab.examine.keys_that_stay import left_at_release, released_in_vain
 from lab.examine.left_behind import left_by
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.down import DownFault
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.reset import Reset
 from lab.search.guard import CANCELLED
-from lab.search.trial import NODE_KINDS
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 NOSCRIPT: Final = "NOSCRIPT"
@@ -160,7 +165,7 @@ def _away(evidence: Evidence, waiting: Operation, bound_ns: int) -> list[str]:
         {
             node
             for at, fault in enumerate(evidence.outcome.struck, 1)
-            if fault.kind not in ("delay", "drift") and fault.client in ("", waiting.client)
+            if not fault.is_a(Delay, Drift) and fault.client in ("", waiting.client)
             if longest_ns <= bound_ns or ended_ns.get(f"f{at}", NEVER) > since_ns
             for node in fault.nodes
         }
@@ -195,7 +200,7 @@ def does_not_recover(evidence: Evidence) -> Iterator[Cause]:
     broke = [
         fault
         for fault in evidence.outcome.struck
-        if fault.kind == "reset" or (fault.kind in ("crash", "cut", "power_cut", "hold") and fault.lasts_ns)
+        if fault.is_a(Reset) or (fault.is_a(DownFault, Cut, Hold) and fault.lasts_ns)
     ]
     failed = [each for each in evidence.operations if each.f == "acquire" and each.how in ("fail", "info")]
     refused = [each for each in failed[-3:] if each.event.get("refused_by", 1)]
@@ -215,7 +220,7 @@ def scripts_lost(evidence: Evidence) -> Iterator[Cause]:
     """An operation that fails since a node that was restarted does not know its script any more."""
     for each in evidence.operations:
         error = str(each.event.get("error", ""))
-        if NOSCRIPT in error and any(fault.kind in NODE_KINDS for fault in evidence.outcome.struck):
+        if NOSCRIPT in error and any(fault.is_a(DownFault) for fault in evidence.outcome.struck):
             seen = (
                 f"{whose(each.client)} {each.f} at {evidence.at(each.called_ns)} failed, as a node that was "
                 f"restarted does not know the script: {error[:120]}"

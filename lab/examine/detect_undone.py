@@ -11,10 +11,9 @@ from lab.examine.detect_requests import ended
 from lab.examine.detector import Cause, whose
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.places import OF_CLIENT_LIBRARIES
+from lab.faults.clock import ClockFault
 from lab.search.watch import Executed
 
-THERE: Final = ("drift", "jump")
-"""Faults that keep no node from answering."""
 TOKEN_MIN: Final = 8
 """A field of a hash that is shorter than this is no token."""
 
@@ -86,7 +85,7 @@ def _away(evidence: Evidence, client: str, since_ns: int, until_ns: int) -> set[
     return {
         node
         for number, fault in enumerate(evidence.outcome.struck, 1)
-        if fault.kind not in THERE and fault.client in ("", client)
+        if not fault.is_a(ClockFault) and fault.client in ("", client)
         if begins.get(f"f{number}", NEVER) <= until_ns
         if ends.get(f"f{number}", NEVER) >= since_ns
         for node in fault.nodes

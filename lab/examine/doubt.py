@@ -8,7 +8,10 @@ from typing import Final
 from lab.examine.detector import Cause
 from lab.examine.judge import Violation
 from lab.examine.kinds import Kind
-from lab.search.trial import LINK_KINDS
+from lab.faults.client_crash import ClientCrash
+from lab.faults.links import ConnectionsFault
+from lab.faults.pause import Pause
+from lab.search.trial import is_a
 
 VARIANTS: Final = 20
 """How many trials like the smallest one, with other latencies and pauses, are tried."""
@@ -21,7 +24,7 @@ OFTEN: Final = 5
 """In how many variants such a finding must be seen."""
 NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
 KEPT_AWAY: Final = "a client was kept from undoing what it had done, which no lock can help"
-KEEP_AWAY: Final = (*LINK_KINDS, "reset", "pause", "client_crash")
+KEEP_AWAY: Final = (ConnectionsFault, Pause, ClientCrash)
 """Faults that keep a client from the nodes. What it has set stays there until its TTL is over."""
 
 
@@ -52,7 +55,7 @@ def why_uncertain(
         return f"{kind.reference} has it as well in {lost} of {variants} variants"
     if beyond and not causes:
         return NO_CAUSE
-    if rare and not causes and any(kind in KEEP_AWAY for kind in faults):
+    if rare and not causes and any(is_a(fault, *KEEP_AWAY) for fault in faults):
         return f"{NO_CAUSE}, and {KEPT_AWAY}"
     if reproduced < (SURE if beyond or (rare and not causes) else OFTEN if rare else 0):
         ended = "" if variants == VARIANTS else f" (of {VARIANTS}, the others were not run)"

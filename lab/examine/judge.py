@@ -11,6 +11,14 @@ from typing import Any, Final
 
 from checker.verdict import Finding, Severity
 from lab.examine.kinds import limits_its_tries
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.delay import Delay
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.power_cut import PowerCut
 from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.suspicion import named, suspected
@@ -129,7 +137,7 @@ def _out_of_action(outcome: Outcome) -> set[str]:
     return {
         fault.client
         for fault in outcome.struck
-        if fault.kind == "client_crash" or (fault.kind == "pause" and not fault.lasts_ns)
+        if fault.is_a(ClientCrash) or (fault.is_a(Pause) and not fault.lasts_ns)
     }
 
 
@@ -145,21 +153,21 @@ def labels(trial: Trial) -> frozenset[str]:
     """What of this trial leaves the assumptions that a lock may make, in words that limits are listed by."""
     found: set[str] = set()
     for fault in trial.faults:
-        if fault.kind == "jump":
+        if fault.is_a(Jump):
             found.add("a client's clock jumps" if fault.client else "a node's clock jumps")
-        elif fault.kind == "drift" and abs(fault.ppm) > DRIFT_BORNE_PPM:
+        elif fault.is_a(Drift) and abs(fault.ppm) > DRIFT_BORNE_PPM:
             found.add("a client's clock drifts" if fault.client else "a node's clock drifts")
-        elif fault.kind == "pause":
+        elif fault.is_a(Pause):
             found.add("a client is paused")
-        elif fault.kind == "client_crash":
+        elif fault.is_a(ClientCrash):
             found.add("a client dies")
         elif (
-            fault.kind in ("hold", "delay")
+            fault.is_a(Hold, Delay)
             and max(fault.by_ns, fault.lasts_ns or FOR_EVER_NS) > min(trial.leases_ns) // 10
         ):
             found.add("packets are held up for long")
-        elif (fault.kind == "crash" and trial.persistence == "none") or (
-            fault.kind == "power_cut" and trial.persistence != "aof-always"
+        elif (fault.is_a(Crash) and trial.persistence == "none") or (
+            fault.is_a(PowerCut) and trial.persistence != "aof-always"
         ):
             found.add("a node forgets")
     return frozenset(found)

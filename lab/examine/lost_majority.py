@@ -7,7 +7,7 @@ deleted, or, where she was told that her lease was extended, when its first term
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from lab.errors import UnknownOutcome
@@ -15,7 +15,7 @@ from lab.examine.evidence import Operation
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.examine.seen import Seen
 from lab.search.runner import run_trial
-from lab.search.trial import FOR_GOOD, START_NS, Fault, Kind, Round, Trial, When
+from lab.search.trial import FOR_GOOD, START_NS, Fault, Round, Trial, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 BEFORE_NS: Final = S_NS // 10
@@ -26,12 +26,11 @@ TURN_NS: Final = 4 * S_NS
 
 def lost_majority(setting: Setting) -> Iterator[Trial]:
     """The situations, with nodes that are down and with nodes that are silent for Alice."""
-    kinds: tuple[Kind, ...] = ("crash", "cut")
-    for kind in kinds:
-        yield from _away_by(setting, kind)
+    for go in (_down, _silent):
+        yield from _away_by(setting, go)
 
 
-def _away_by(setting: Setting, kind: Kind) -> Iterator[Trial]:
+def _away_by(setting: Setting, go: Callable[..., tuple[Fault, ...]]) -> Iterator[Trial]:
     names = setting.names
     some = (len(names) - 1) // 2
     first, second = names[len(names) - some :], names[len(names) - some - 1 : len(names) - some]
@@ -40,7 +39,7 @@ def _away_by(setting: Setting, kind: Kind) -> Iterator[Trial]:
     for _ in range(2):  # first it is seen how long she takes to be granted the lock
         alone = setting.with_clients(
             {ALICE: (Round(BEFORE_NS, 2 * TURN_NS, 1),)},
-            (*_goes(kind, first, When(), lasts_ns), *_goes(kind, second, later)),
+            (*go(first, When(), lasts_ns), *go(second, later)),
             demand=False,
         )
         try:
@@ -57,8 +56,8 @@ def _away_by(setting: Setting, kind: Kind) -> Iterator[Trial]:
     if not bob_ns:
         return
     faults = (
-        *_goes(kind, first, When(), lasts_ns),
-        *_goes(kind, second, later, bob_ns - grant.ended_ns - TURN_NS // 4 - S_NS // 10),
+        *go(first, When(), lasts_ns),
+        *go(second, later, bob_ns - grant.ended_ns - TURN_NS // 4 - S_NS // 10),
     )
     clients: dict[str, tuple[Round, ...]] = {
         ALICE: (Round(BEFORE_NS, hold_ns, 1),),
@@ -85,8 +84,11 @@ def _when_to_ask(seen: Seen, setting: Setting, grant: Operation, extension: Oper
     return deleted[0] + S_NS // 2, 2 * TURN_NS
 
 
-def _goes(kind: Kind, nodes: tuple[str, ...], when: When, lasts_ns: int = 0) -> tuple[Fault, ...]:
-    """These nodes go away, all of them at once."""
-    if kind == "cut":
-        return (Fault("cut", when, ALICE, nodes, lasts_ns=lasts_ns),)
+def _silent(nodes: tuple[str, ...], when: When, lasts_ns: int = FOR_GOOD) -> tuple[Fault, ...]:
+    """These nodes and Alice do not hear each other."""
+    return (Fault("cut", when, ALICE, nodes, lasts_ns=lasts_ns),)
+
+
+def _down(nodes: tuple[str, ...], when: When, lasts_ns: int = FOR_GOOD) -> tuple[Fault, ...]:
+    """These nodes go down, all of them at once."""
     return tuple(Fault("crash", when, nodes=(name,), lasts_ns=lasts_ns) for name in nodes)

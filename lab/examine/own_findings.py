@@ -15,9 +15,11 @@ from lab.examine.evidence import Evidence, Operation
 from lab.examine.judge import RELEASE, Violation, labels, violations
 from lab.examine.keys_that_stay import LEAK, keys_that_stay, released_in_vain
 from lab.examine.kinds import CLOCKS
+from lab.faults.clock import ClockFault
+from lab.faults.pause import Pause
+from lab.faults.power_cut import PowerCut
 from lab.search.relevant import is_unattended
 from lab.search.runner import Outcome, run_trial
-from lab.search.trial import CLOCK_KINDS
 
 FALSE_VALIDITY: Final = "false-validity"
 FENCE_ORDER: Final = "fence-order"
@@ -82,7 +84,7 @@ def late_successes(evidence: Evidence) -> Iterator[Operation]:
 
 def _is_long(outcome: Outcome, each: Operation) -> bool:
     paused_ns = sum(
-        fault.lasts_ns for fault in outcome.struck if (fault.kind, fault.client) == ("pause", each.client)
+        fault.lasts_ns for fault in outcome.struck if fault.is_a(Pause) and fault.client == each.client
     )
     return each.ended_ns - each.called_ns - paused_ns > outcome.trial.longest_ttl_ns
 
@@ -186,7 +188,7 @@ def _lease_ns(outcome: Outcome, event: dict[str, Any]) -> int:
 
 def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
     """A lease that is claimed for longer than a majority of the nodes keeps its key; no clock was moved."""
-    if any(fault.kind in (*CLOCK_KINDS, "pause", "power_cut") for fault in outcome.trial.faults):
+    if any(fault.is_a(ClockFault, Pause, PowerCut) for fault in outcome.trial.faults):
         return
     for index, left_ns in outcome.left_ns.items():
         if (over_ns := too_much_ns(outcome, index)) > 0:
@@ -205,7 +207,7 @@ def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
 
 def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:
     """A success with a lease of which nothing is left, of a quick call; no clock was moved."""
-    if any(fault.kind in (*CLOCK_KINDS, "pause") for fault in outcome.trial.faults):
+    if any(fault.is_a(ClockFault, Pause) for fault in outcome.trial.faults):
         return
     for event in outcome.events:
         left_ns = event.get("claimed_ns") if event["type"] == "ok" and event["f"] != "held" else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from checker import check
 from checker.history.events import NODE, Event
@@ -12,14 +11,13 @@ from checker.verdict import Severity, Verdict
 from lab.examine.evidence import MS_NS, NEVER, Evidence
 from lab.examine.result import Defect
 from lab.examine.words import assumptions_of, cause_of
+from lab.faults.down import DownFault
 from lab.report.timeline.data import extract
 from lab.report.timeline.model import FindingText, Loss, Timeline
 from lab.report.timeline.words import clean
 from lab.search.runner import ZERO_NS, Outcome, run_trial
 from lab.search.suspicion import history_of
 from lab.search.trial import KEY
-
-DOWN: Final = ("crash", "power_cut")
 
 
 def timeline_of(defect: Defect) -> Timeline:
@@ -116,10 +114,10 @@ def _event(node: str, time_ns: int, f: str, token: str | None, left_ms: int | No
 
 def _downs(outcome: Outcome) -> Iterator[Event]:
     """When nodes went down, and when they were up again."""
-    kinds: dict[str | None, str] = {f"f{at}": fault.kind for at, fault in enumerate(outcome.struck, 1)}
+    downs = {f"f{at}" for at, fault in enumerate(outcome.struck, 1) if fault.is_a(DownFault)}
     for event in outcome.events:
         begun = event.get("heals") or event.get("fault_id")
-        if event["process"] == "nemesis" and event["type"] == "ok" and kinds.get(begun, "") in DOWN:
+        if event["process"] == "nemesis" and event["type"] == "ok" and begun in downs:
             f = "node-up" if event.get("heals") else "node-down"
             for node in event["targets"]:
                 yield Event(time_ns=event["time_ns"], process=NODE, type="info", f=f, node=node)

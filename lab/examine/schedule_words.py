@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lab.durations import short_duration
+from lab.faults.jump import Jump
 from lab.search.schedule import by_machine, step_of
 from lab.search.trial import Fault, Round, Trial, When
 
@@ -92,6 +93,6 @@ def what(fault: Fault) -> str:
 
 
 def _how_long(fault: Fault) -> str:
-    if fault.kind in ("reset", "client_crash", "jump"):
+    if not fault.lasts or fault.is_a(Jump):
         return ""
     return f" for {short_duration(fault.lasts_ns)}" if fault.lasts_ns else " for good"

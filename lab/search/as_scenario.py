@@ -16,6 +16,10 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from lab.durations import UNITS_NS, format_duration
+from lab.faults.client_crash import ClientCrash
+from lab.faults.clock import ClockFault
+from lab.faults.crash import Crash
+from lab.faults.power_cut import PowerCut
 from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
 from lab.search.actor import unavailable_ns
@@ -179,12 +183,12 @@ class _Written:
         if not each.begins:
             self._end(each, fault_id)
             return
-        if fault.client in self.killed and fault.kind not in ("jump", "drift"):
+        if fault.client in self.killed and not fault.is_a(ClockFault):
             return
-        if fault.kind == "power_cut" and self.trial.persistence == "none":
-            fault = structs.replace(fault, kind="crash")  # which is all there is to lose
+        if fault.is_a(PowerCut) and self.trial.persistence == "none":
+            fault = structs.replace(fault, kind=Crash.KEY)  # which is all there is to lose
         trigger: Any = self._in_the_middle(each) or self._since(time_ns, "")
-        if fault.kind == "power_cut" and self.trial.persistence == "aof-everysec":
+        if fault.is_a(PowerCut) and self.trial.persistence == "aof-everysec":
             trigger = self._prime(fault, trigger)
         step = step_of(fault).model_dump(mode="json", exclude_none=True)
         ((key, body),) = step.items()
@@ -194,7 +198,7 @@ class _Written:
         self._happened(FAULTS, key, "ok")
         self._came(self._trigger(FAULTS, key, "ok"), time_ns, "")
         self.sentences.append(fault_words(fault))
-        if fault.kind == "client_crash":
+        if fault.is_a(ClientCrash):
             self.killed.add(fault.client)
             self.under_way.pop(fault.client, None)
             for body in self.struck.values():  # else what it sent might seem to be on its way still
@@ -326,7 +330,7 @@ def scenario_of(trial: Trial, finding: str, *, command: str) -> Scenario:
     begun_ns = in_order[0].event["time_ns"] if in_order else 0
     written = _Written(trial, proven, last_ns=begun_ns)
     written.show_that_it_works(proven.events)
-    crashed = {each.fault.client for each in in_order if each.fault and each.fault.kind == "client_crash"}
+    crashed = {each.fault.client for each in in_order if each.fault and each.fault.is_a(ClientCrash)}
     for each in in_order:
         event = each.event
         if each.fault is not None:

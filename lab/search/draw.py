@@ -10,14 +10,20 @@ import msgspec
 
 from lab.drivers import is_driver
 from lab.durations import UNITS_NS
+from lab.faults.client_crash import ClientCrash
+from lab.faults.clock import ClockFault
+from lab.faults.delay import Delay
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.links import ConnectionsFault, LinkFault
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.redis_model.persistence import Persistence
 from lab.search.trial import (
     CLIENTS,
-    CLOCK_KINDS,
     FOR_GOOD,
     HORIZON_NS,
     KINDS,
-    LINK_KINDS,
     Ending,
     Fault,
     Kind,
@@ -26,6 +32,7 @@ from lab.search.trial import (
     Round,
     Trial,
     When,
+    is_a,
 )
 
 T = TypeVar("T")
@@ -154,17 +161,17 @@ def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Fa
         if guided
         else When(after_ns=draw.integer(0, 30_000) * trial.horizon_ns // 30_000)
     )
-    if kind == "pause":
+    if is_a(kind, Pause):
         return Fault(kind, when, client=choice(draw, names), lasts_ns=_length(draw, trial, guided))
-    if kind == "client_crash":
+    if is_a(kind, ClientCrash):
         return Fault(kind, when, client=choice(draw, names))
-    if kind in (*LINK_KINDS, "reset"):
+    if is_a(kind, ConnectionsFault):
         return _link_fault(draw, trial, kind, when, guided)
     node = (choice(draw, trial.node_names),)
-    if kind in CLOCK_KINDS:
-        client = choice(draw, ("", "", *names)) if space.all_operations or kind == "drift" else ""
+    if is_a(kind, ClockFault):
+        client = choice(draw, ("", "", *names)) if space.all_operations or is_a(kind, Drift) else ""
         nodes = () if client else node
-        if kind == "drift":
+        if is_a(kind, Drift):
             return Fault(kind, when, client, nodes, ppm=choice(draw, DRIFTS_PPM))
         return Fault(kind, when, client, nodes, by_ns=_jump(draw, trial, guided))
     return Fault(kind, when, nodes=node, lasts_ns=_length(draw, trial, guided))
@@ -181,16 +188,16 @@ def _link_fault(draw: Draw, trial: Trial, kind: Kind, when: When, guided: bool) 
     nodes = tuple(name for place, name in enumerate(trial.node_names) if mask >> place & 1)
     client = choice(draw, tuple(trial.clients))
     lasts_ns = FOR_GOOD if guided and draw.integer(0, 1) == 0 else _length(draw, trial, guided)
-    by_ns = choice(draw, (20 * MS_NS, 200 * MS_NS, S_NS)) if kind == "delay" else 0
-    if kind == "reset":
+    by_ns = choice(draw, (20 * MS_NS, 200 * MS_NS, S_NS)) if is_a(kind, Delay) else 0
+    if is_a(kind, Reset):
         return Fault(kind, when, client, nodes)
-    if kind == "hold":
+    if is_a(kind, Hold):
         return Fault(kind, when, client, nodes, 0, lasts_ns, choice(draw, ("replies", "requests")))
     return Fault(kind, when, client, nodes, by_ns, lasts_ns)
 
 
 def _anchored(draw: Draw, space: Space, names: tuple[str, ...], kind: Kind) -> When:
-    moments = MOMENTS_OF_LINKS if kind in LINK_KINDS else MOMENTS_OF_OTHERS
+    moments = MOMENTS_OF_LINKS if is_a(kind, LinkFault) else MOMENTS_OF_OTHERS
     moment = choice(draw, moments + FURTHER_MOMENTS if space.all_operations else moments)
     after_ns = choice(draw, LATER_NS)
     if moment == "start":

@@ -22,6 +22,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
+from lab.faults.cut import Cut
 from lab.search.draw import Draw, Space, Strategy, choice, draw_trial, mutated
 from lab.search.minimise import minimise
 from lab.search.pin import pinned
@@ -261,7 +262,7 @@ class Search:
         smaller = minimise(trial, self._judge, same_cluster=True)
         if self._without_races(smaller):
             return smaller
-        return pinned(smaller, self._count, VARIANTS) if "cut" in self.space.kinds else None
+        return pinned(smaller, self._count, VARIANTS) if Cut.KEY in self.space.kinds else None
 
     def _count(self, trial: Trial, least: int) -> int:
         """In how many variants a trial violates; the count ends where it can't reach ``least`` any more."""

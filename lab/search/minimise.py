@@ -13,6 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from lab.faults.down import DownFault
+from lab.faults.jump import Jump
+from lab.faults.links import LinkFault
+from lab.faults.pause import Pause
 from lab.search.simplify import (
     plainer_cluster,
     plainer_faults,
@@ -21,7 +25,7 @@ from lab.search.simplify import (
     with_fault,
     with_round,
 )
-from lab.search.trial import CLIENTS, FOR_GOOD, LINK_KINDS, NODE_KINDS, Fault, Round, Trial
+from lab.search.trial import CLIENTS, FOR_GOOD, Fault, Round, Trial
 
 Violates = Callable[[Trial], bool]
 Changes = Callable[[Trial], Iterable[Trial]]
@@ -186,17 +190,17 @@ def _plainness(hold_ns: int, kept_ns: int) -> int:
 def raise_fault(fault: Fault, trial: Trial) -> Iterator[Fault]:
     """The fault, made decisive: it lasts for good, or past a lease, or jumps past a lease."""
     past_ns = trial.ttl_ns + 1_000_000_000
-    if fault.kind in LINK_KINDS:
+    if fault.is_a(LinkFault):
         if fault.lasts_ns != FOR_GOOD:
             yield replace(fault, lasts_ns=FOR_GOOD)
-    elif fault.kind == "jump":
+    elif fault.is_a(Jump):
         target_ns = past_ns if fault.by_ns > 0 else -past_ns
         if fault.by_ns != target_ns:
             yield replace(fault, by_ns=target_ns)
-    elif fault.kind == "pause":
+    elif fault.is_a(Pause):
         if fault.lasts_ns != past_ns:
             yield replace(fault, lasts_ns=past_ns)
-    elif fault.kind in NODE_KINDS and fault.lasts_ns != 100_000_000:
+    elif fault.is_a(DownFault) and fault.lasts_ns != 100_000_000:
         yield replace(fault, lasts_ns=100_000_000)  # the sooner it is back, the less it remembers
 
 

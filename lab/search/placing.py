@@ -10,9 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from lab.faults.client_crash import ClientCrash
+from lab.faults.down import DownFault
+from lab.faults.links import ConnectionsFault
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.scenario.anchors import NOT_SEEN
 from lab.search.runner import Event, Outcome
-from lab.search.trial import KEY, LINK_KINDS, NODE_KINDS, Fault
+from lab.search.trial import KEY, Fault
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 NEARLY_NS: Final = 20_000_000
@@ -122,7 +127,7 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
             ordered.append(Placed(event))
             continue
         begun = event.get("heals") or event["fault_id"]
-        passes = faults[begun].kind == "reset" and "heals" in event
+        passes = faults[begun].is_a(Reset) and "heals" in event
         if event["type"] != "invoke" or passes or {begun, event["fault_id"]} & failed:
             continue
         each = Placed(event, faults[begun], "heals" not in event)
@@ -141,18 +146,18 @@ def _put(
     assert fault is not None
     each.fault = stand_still.get(each.event.get("heals", ""), fault)
     own = [operation for operation in under_way if operation.client == fault.client] if each.begins else []
-    if own and fault.kind == "reset":
+    if own and fault.is_a(Reset):
         _put_reset(each, fault, own[-1], ordered)
         return
     if own and not fault.nodes:
         apart = tuple(name for name in outcome.trial.node_names if not own[-1].reached((name,), time_ns))
-        if fault.kind == "pause" and apart:
+        if fault.is_a(Pause) and apart:
             hold = Fault("hold", fault.when, fault.client, apart, 0, fault.lasts_ns, "requests")
             stand_still[each.event["fault_id"]] = each.fault = hold
             ordered.insert(_place_of(own, ordered), each)
             return
         if time_ns - own[-1].call_ns <= NEARLY_NS and not (
-            fault.kind == "client_crash" and len(apart) == outcome.trial.nodes
+            fault.is_a(ClientCrash) and len(apart) == outcome.trial.nodes
         ):
             _put_between(each, fault, own[-1], ordered, outcome.trial.node_names, apart)
             return
@@ -209,12 +214,12 @@ def _goes_before(each: Placed, fault: Fault, operation: Operation) -> bool:
     time_ns = each.event["time_ns"]
     if not each.begins:
         return False
-    if fault.kind in NODE_KINDS or (fault.nodes and fault.kind not in (*LINK_KINDS, "reset")):
+    if fault.is_a(DownFault) or (fault.nodes and not fault.is_a(ConnectionsFault)):
         return not operation.was_executed(fault.nodes, time_ns)
     if fault.client != operation.client:
         return bool(time_ns - operation.call_ns <= NEARLY_NS)
     if fault.nodes:
         return not operation.reached(fault.nodes, time_ns)
-    if fault.kind in ("pause", "client_crash"):
+    if fault.is_a(Pause, ClientCrash):
         return not any(at < time_ns for at, _ in operation.sent)
     return bool(time_ns == operation.call_ns and not operation.sent)

@@ -10,10 +10,17 @@ from typing import Final
 import msgspec
 
 from lab.errors import LabError, did_you_mean
+from lab.faults.client_crash import ClientCrash
+from lab.faults.clock import ClockFault
+from lab.faults.cut import Cut
+from lab.faults.down import DownFault
+from lab.faults.hold import Hold
+from lab.faults.links import ConnectionsFault
+from lab.faults.pause import Pause
 from lab.locks import check_options
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.space import must_run_in_virtual_time
-from lab.search.trial import LINK_KINDS, NODE_KINDS, START_NS, Fault, Round, Trial, When
+from lab.search.trial import START_NS, Fault, Round, Trial, When
 
 MARK: Final = "# The trial that this tells:\n# "
 """What stands before a trial at the end of the scenario that was made of it."""
@@ -63,7 +70,7 @@ def trial_of(text: bytes | str, name: str) -> Trial:
         raise LabError(f"this is no JSON: {error}", where=name, expected=expected) from error
     must_be_possible(trial, name)
     for at, fault in enumerate(trial.faults):
-        if fault.kind == "hold" and fault.direction == "both":  # a simulation can, no scenario says it
+        if fault.is_a(Hold) and fault.direction == "both":  # a simulation can, no scenario says it
             where = f"{name}, key faults[{at}].direction"
             raise LabError("a hold of both directions", where=where, expected="requests or replies")
     must_run_in_virtual_time(trial.lock)
@@ -140,13 +147,13 @@ def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:
     for node in fault.nodes:
         if node not in trial.node_names:
             yield "nodes", f"the node {node!r}", f"some of {nodes}"
-    of_links = fault.kind in (*LINK_KINDS, "reset")
-    if (of_links or fault.kind in ("pause", "client_crash")) and not fault.client:
+    of_links = fault.is_a(ConnectionsFault)
+    if (of_links or fault.is_a(Pause, ClientCrash)) and not fault.client:
         yield "client", f"a {fault.kind} without a client", f"one of {clients}"
-    if (of_links or fault.kind in NODE_KINDS) and not fault.nodes:
+    if (of_links or fault.is_a(DownFault)) and not fault.nodes:
         yield "nodes", f"a {fault.kind} without nodes", f"some of {nodes}"
-    if fault.kind in ("jump", "drift") and bool(fault.client) == bool(fault.nodes):
+    if fault.is_a(ClockFault) and bool(fault.client) == bool(fault.nodes):
         seen = "both" if fault.client else "neither of"
         yield "client", f"a {fault.kind} that names {seen} a client and nodes", "one of them"
-    if fault.refused and (fault.kind, fault.direction) != ("cut", "both"):
+    if fault.refused and (not fault.is_a(Cut) or fault.direction != "both"):
         yield "refused", f"connections that a {fault.kind} refuses", "a cut in both directions"

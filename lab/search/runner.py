@@ -344,7 +344,7 @@ class TrialRun:
         self._events.append({**about, "type": "invoke"})
         kind = "ok" if receipt.confirmed else "fail"
         self._events.append({**about, "type": kind, "receipt": receipt.evidence})
-        if begins and receipt.confirmed and fault.kind == "reset":
+        if begins and receipt.confirmed and step_of(fault).PASSES:
             self._record(fault, False, receipt)  # it is over as soon as it has happened
 
 

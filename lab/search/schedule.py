@@ -13,28 +13,23 @@ from lab.client.log import Sink
 from lab.faults.base import Fault as FaultStep
 from lab.faults.base import Receipt
 from lab.faults.client_crash import ClientCrash
-from lab.faults.correct import Correct, correct_clock
-from lab.faults.crash import Crash
-from lab.faults.cut import Cut
-from lab.faults.delay import Delay
+from lab.faults.clock import ClockFault
+from lab.faults.correct import correct_clock
+from lab.faults.down import DownFault
 from lab.faults.drift import Drift
-from lab.faults.heal import Heal, heal_links
-from lab.faults.hold import Hold
-from lab.faults.jump import Jump
+from lab.faults.heal import heal_links
+from lab.faults.links import LinkFault
+from lab.faults.machine import MachineStep
 from lab.faults.pause import Pause
-from lab.faults.power_cut import PowerCut
-from lab.faults.reset import Reset
-from lab.faults.restart import Restart, comes_back
-from lab.faults.resume import Resume, resume
-from lab.scenario.step_base import StepModel
+from lab.faults.restart import comes_back
+from lab.faults.resume import resume
+from lab.scenario.registry import fault_steps
 from lab.search.cluster import TrialCluster
 from lab.search.instant import InstantLoop
-from lab.search.trial import CLOCK_KINDS, FOR_GOOD, KEY, LINK_KINDS, NODE_KINDS, START_NS, Fault, Trial
-from lab.substrates.base import Cluster, Stream
+from lab.search.trial import FOR_GOOD, KEY, START_NS, Fault, Trial
+from lab.substrates.base import Cluster
 from lab.substrates.sim.world import World
 
-PASSING_KINDS = ("reset", "client_crash")
-"""What is over at once, or never."""
 HEARD = {
     ("acquire", "invoke"): "asks",
     ("acquire", "ok"): "granted",
@@ -47,29 +42,18 @@ Record = Callable[[Fault, bool, Receipt], None]
 @functools.lru_cache(maxsize=1024)
 def step_of(fault: Fault) -> FaultStep:
     """The step of a scenario that injects this fault."""
-    kind, client, nodes = fault.kind, fault.client, fault.nodes
-    if kind == "cut":
-        return Cut.model_construct(
-            client=client,
-            nodes=nodes,
-            direction=fault.direction,
-            mode="refused" if fault.refused else "blackhole",
-        )
-    if kind == "hold":
-        return Hold.model_construct(client=client, nodes=nodes, direction=cast(Stream, fault.direction))
-    if kind == "delay":
-        return Delay.model_construct(client=client, nodes=nodes, direction=fault.direction, by_ns=fault.by_ns)
-    if kind == "pause":
-        return Pause.model_construct(client=client)
-    if kind == "jump":
-        return Jump.model_construct(**_machine_of(fault), by_ns=fault.by_ns)
-    if kind == "drift":
-        return Drift.model_construct(**_machine_of(fault), ppm=fault.ppm)
-    if kind == "reset":
-        return Reset.model_construct(client=client, nodes=nodes)
-    if kind == "client_crash":
-        return ClientCrash.model_construct(client=client)
-    return (Crash if kind == "crash" else PowerCut).model_construct(nodes=nodes)
+    step = cast(type[FaultStep], fault_steps()[fault.kind])
+    of_machine = fault.is_a(MachineStep)
+    given: dict[str, Any] = {
+        "client": (fault.client or None) if of_machine else fault.client,
+        "node": fault.nodes[0] if of_machine and not fault.client else None,
+        "nodes": fault.nodes,
+        "direction": fault.direction,
+        "by_ns": fault.by_ns,
+        "ppm": fault.ppm,
+        "mode": "refused" if fault.refused else "blackhole",
+    }
+    return step.model_construct(**{name: value for name, value in given.items() if name in step.model_fields})
 
 
 def by_machine(fault: Fault) -> tuple[Fault, ...]:
@@ -77,25 +61,9 @@ def by_machine(fault: Fault) -> tuple[Fault, ...]:
 
     Each node has a receipt of its own, and comes back by itself.
     """
-    if fault.kind not in (*NODE_KINDS, *CLOCK_KINDS) or len(fault.nodes) <= 1:
+    if not fault.is_a(DownFault, ClockFault) or len(fault.nodes) <= 1:
         return (fault,)
     return tuple(replace(fault, nodes=(node,)) for node in fault.nodes)
-
-
-def _machine_of(fault: Fault) -> dict[str, Any]:
-    """Whose clock a fault of a clock moves, as its step says it."""
-    return {"client": fault.client or None, "node": None if fault.client else fault.nodes[0]}
-
-
-def end_of(fault: Fault) -> StepModel:
-    """The step of a scenario that ends this fault."""
-    if fault.kind in LINK_KINDS:
-        return Heal.model_construct(client=fault.client, nodes=fault.nodes)
-    if fault.kind == "pause":
-        return Resume.model_construct(client=fault.client)
-    if fault.kind in CLOCK_KINDS:
-        return Correct.model_construct(**_machine_of(fault))
-    return Restart.model_construct(nodes=fault.nodes)
 
 
 class ScheduledFaults:
@@ -131,7 +99,7 @@ class ScheduledFaults:
         for client in {client for client, moment, _ in self._waiting if moment == "sends"}:
             cluster.sendings_of(client).begins.append(partial(self._sends, client))
         for fault in trial.faults:
-            if fault.kind == "client_crash":
+            if fault.is_a(ClientCrash):
                 cluster.sendings_of(fault.client)  # by which it sends nothing any more
 
     def listening(self, sink: Sink) -> Sink:
@@ -184,12 +152,12 @@ class ScheduledFaults:
     def _strike(self, fault: Fault) -> None:
         if self._is_so_already(fault):
             return
-        if fault.kind == "drift":
+        if fault.is_a(Drift):
             receipt = self._drift(fault)
         else:
             receipt = self._loop.run(step_of(fault).inject(self._faulted))
         self._record(fault, True, receipt)
-        if fault.lasts_ns != FOR_GOOD and fault.kind not in PASSING_KINDS:
+        if fault.lasts_ns != FOR_GOOD and fault.lasts:
             self._world.after(fault.lasts_ns, self.end, fault, receipt.evidence)
         doing = "/".join(sorted(f"{f}-{kind}" for f, kind in self._doing.values()))
         self.covered.add((fault.kind, f"{doing}, {self._forgotten()} forgot"))
@@ -205,9 +173,9 @@ class ScheduledFaults:
     def _is_so_already(self, fault: Fault) -> bool:
         if fault.client:
             host = self._cluster.clients[fault.client].host
-            if host.down or (fault.kind == "pause" and host.paused):
+            if host.down or (fault.is_a(Pause) and host.paused):
                 return True
-        return fault.kind in ("crash", "power_cut") and not self._cluster.nodes[fault.nodes[0]].alive
+        return fault.is_a(DownFault) and not self._cluster.nodes[fault.nodes[0]].alive
 
     def _forgotten(self) -> int:
         """Of all nodes, how many do not keep the token of a lease that is still counted on; at most so."""
@@ -220,13 +188,13 @@ class ScheduledFaults:
 
     def end(self, fault: Fault, evidence: Mapping[str, Any]) -> None:
         """End a fault now; ``evidence`` is that of its receipt."""
-        if fault.kind == "pause" and self._cluster.clients[fault.client].host.down:
+        if fault.is_a(Pause) and self._cluster.clients[fault.client].host.down:
             return  # it was killed meanwhile
-        if fault.kind in LINK_KINDS:
+        if fault.is_a(LinkFault):
             ending = heal_links(fault.client, fault.nodes, self._faulted)
-        elif fault.kind == "pause":
+        elif fault.is_a(Pause):
             ending = resume(fault.client, self._faulted)
-        elif fault.kind in CLOCK_KINDS:
+        elif fault.is_a(ClockFault):
             ending = correct_clock(fault.client or fault.nodes[0], self._faulted)
         else:
             (name,) = fault.nodes

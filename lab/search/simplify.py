@@ -12,7 +12,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.durations import UNITS_NS
-from lab.search.trial import CLIENTS, CLOCK_KINDS, Fault, Moment, Round, Trial, When
+from lab.faults.clock import ClockFault
+from lab.faults.drift import Drift
+from lab.search.trial import CLIENTS, Fault, Moment, Round, Trial, When
 
 PLAIN_TTL_NS: Final = 10 * UNITS_NS["s"]
 PLAIN_NODES: Final = (3, 5)
@@ -78,7 +80,7 @@ def _plainer_moments(fault: Fault, trial: Trial) -> Iterator[Fault]:
 
 
 def _plainer_drifts(fault: Fault) -> Iterator[Fault]:
-    if fault.kind != "drift":
+    if not fault.is_a(Drift):
         return
     for ppm in PLAIN_DRIFTS_PPM:
         if abs(fault.ppm) == ppm:
@@ -131,7 +133,7 @@ def _at_the_scale_of(trial: Trial, horizon_ns: int) -> Trial:
             fault,
             when=replace(fault.when, after_ns=scaled(fault.when.after_ns)),
             lasts_ns=scaled(fault.lasts_ns),
-            by_ns=jumped(fault.by_ns) if fault.kind in CLOCK_KINDS else fault.by_ns,
+            by_ns=jumped(fault.by_ns) if fault.is_a(ClockFault) else fault.by_ns,
         )
         for fault in trial.faults
     )

@@ -15,6 +15,8 @@ from lab.client_protocol import Answer, Command, Verb
 from lab.client_protocol import Outcome as Ending
 from lab.errors import UnknownOutcome
 from lab.faults.base import Receipt
+from lab.faults.client_crash import ClientCrash
+from lab.faults.pause import Pause
 from lab.search.actor import connect, equip, key_of, needs_no_connection
 from lab.search.runner import Outcome, TrialRun
 from lab.search.trial import START_NS, Fault, Trial
@@ -137,11 +139,11 @@ class SteppedRun(TrialRun):
 
     def _mark(self, fault: Fault, *, begins: bool) -> None:
         one = self.clients_by_name.get(fault.client)
-        if one is not None and fault.kind == "pause":
+        if one is not None and fault.is_a(Pause):
             one.paused = begins
-        elif one is not None and fault.kind == "client_crash":
+        elif one is not None and fault.is_a(ClientCrash):
             one.crashed = True
-        if begins and fault.kind in ("client_crash", "reset"):
+        if begins and not fault.lasts:
             self.lasting.pop()  # over at once, or never
 
 

@@ -12,6 +12,8 @@ import msgspec
 
 from lab.durations import UNITS_NS
 from lab.redis_model.persistence import Persistence
+from lab.scenario.registry import fault_steps
+from lab.scenario.step_base import StepModel
 from lab.scenario.types import NODE_NAMES
 
 OptionValue = str | int | float | bool
@@ -22,12 +24,6 @@ Kind = Literal[
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CLASSIC_KINDS: Final[tuple[Kind, ...]] = ("cut", "hold", "delay", "pause", "jump", "crash", "power_cut")
 """What a search draws unless it is asked for more: few kinds, each of which breaks some lock by itself."""
-LINK_KINDS: Final = ("cut", "hold", "delay")
-"""Faults on the links from one client to some nodes, which last until they are healed."""
-NODE_KINDS: Final = ("crash", "power_cut")
-"""Faults after which a node is down, until it is restarted."""
-CLOCK_KINDS: Final = ("jump", "drift")
-"""Faults of a wall clock: of a node, or of a client."""
 
 Moment = Literal["start", "asks", "granted", "before-write", "releases", "extends", "sends"]
 """What a fault waits for: the start, or that a client calls acquire, is granted it, has checked its lease and
@@ -36,6 +32,11 @@ instant counts as one time."""
 
 Ending = Literal["release", "keep", "twice"]
 """How a critical section ends: the lock is released, is kept until it expires, or is released twice."""
+
+
+def is_a(kind: str, *faults: type[StepModel]) -> bool:
+    """Whether a kind is one of these faults of ``lab.faults``, or of a class that these extend."""
+    return issubclass(fault_steps()[kind], faults)
 
 
 def beyond_classic(kinds: Iterable[Kind]) -> bool:
@@ -128,6 +129,15 @@ class Fault(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     direction: Literal["both", "requests", "replies"] = "both"
     ppm: int = 0
     refused: bool = False
+
+    def is_a(self, *faults: type[StepModel]) -> bool:
+        """Whether it is one of these faults of ``lab.faults``, or of a class that these extend."""
+        return is_a(self.kind, *faults)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on until something ends it."""
+        return fault_steps()[self.kind].ENDED_BY is not None
 
 
 class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

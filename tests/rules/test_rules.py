@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from lab.scenario.registry import fault_steps
+
 ROOT = Path(__file__).resolve().parents[2]
 BLOB_BYTES_MAX = 600_000
 LAB_MODULES_MAX = 8
@@ -103,6 +105,31 @@ def test_no_package_imports_what_it_must_not_know() -> None:
         for path in sources(package)
         for module, _ in read(path).imports
         if any(module == one or module.startswith(f"{one}.") for one in forbidden)
+    ]
+    assert wrong == []
+
+
+NAMES_NO_FAULTS = ("lab/faults", "lab/report")
+"""Where a fault's key may be compared: where it is defined, and in pictures, whose marks share the names."""
+
+
+def compared(tree: ast.AST) -> Iterator[tuple[int, object]]:
+    """The constants that a file compares something with, also as parts of a tuple, with their lines."""
+    for node in ast.walk(tree):
+        parts: list[ast.AST] = [*node.comparators, node.left] if isinstance(node, ast.Compare) else []
+        parts += [node.pattern] if isinstance(node, ast.match_case) else []
+        for part in parts:
+            yield from ((one.lineno, one.value) for one in ast.walk(part) if isinstance(one, ast.Constant))
+
+
+def test_what_a_fault_is_is_asked_of_its_class() -> None:
+    faults = fault_steps()
+    wrong = [
+        f"{named(path)}, line {line}: {value!r}; ask `fault.is_a({faults[value].__name__})`"
+        for path in sources("lab")
+        if not named(path).startswith(NAMES_NO_FAULTS)
+        for line, value in compared(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(value, str) and value in faults
     ]
     assert wrong == []
 

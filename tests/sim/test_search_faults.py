@@ -15,7 +15,6 @@ from lab.search.cluster import TrialClient, TrialNode
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.instant import InstantLoop
 from lab.search.runner import WIRES, Wire, run_trial, trials
-from lab.search.schedule import PASSING_KINDS
 from lab.search.suspicion import named
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
 from lab.substrates.sim.errors import SimulationError
@@ -54,7 +53,7 @@ def said(kind: Kind, wire: Wire = "direct") -> list[tuple[str, dict[str, Any]]]:
     """How the injection and the end of a fault went, with their receipts."""
     events = nemesis(Trial("redlock", TWO, (FAULTS[kind],), options=OPTIONS), wire)
     assert {event["type"] for event in events[::2]} == {"invoke"}
-    if kind not in PASSING_KINDS:
+    if FAULTS[kind].lasts:
         assert events[3]["time_ns"] - events[1]["time_ns"] == S_NS
     return [(event["type"], dict(event["receipt"])) for event in events[1::2]]
 

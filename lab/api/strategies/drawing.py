@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from hypothesis import strategies as st
@@ -11,6 +11,14 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from lab.api import prepared
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, did_you_mean
+from lab.faults.clock import ClockFault
+from lab.faults.cut import Cut
+from lab.faults.down import DownFault
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.links import ConnectionsFault
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.locks import check_options, lock_class, name_of
 from lab.redis_model.persistence import Persistence
 from lab.scenario.types import NODE_NAMES
@@ -28,6 +36,7 @@ from lab.search.trial import (
     Round,
     Trial,
     When,
+    is_a,
 )
 
 MS_NS: Final = 1_000_000
@@ -174,14 +183,17 @@ def _faults(names: Sequence[str], nodes: int, ttl_ns: int, faults: Faults) -> Se
     kinds = kinds_of(faults)
     if not kinds:
         raise _bad("faults", "no kind", "at least one of " + ", ".join(KINDS))
-    strategies = {
-        **dict.fromkeys(("cut", "reset", "delay", "hold"), _on_links),
-        **dict.fromkeys(("crash", "power_cut"), _on_nodes),
-        **dict.fromkeys(("pause", "client_crash"), _on_clients),
-        **dict.fromkeys(("jump", "drift"), _on_clocks),
-    }
     every = NODE_NAMES[:nodes]
-    return st.one_of([strategies[kind](kind, tuple(names), every, ttl_ns, safe) for kind in kinds])
+    return st.one_of([_strategy_of(kind)(kind, tuple(names), every, ttl_ns, safe) for kind in kinds])
+
+
+def _strategy_of(kind: Kind) -> Callable[..., SearchStrategy[Fault]]:
+    """What draws the faults of a kind."""
+    if is_a(kind, ConnectionsFault):
+        return _on_links
+    if is_a(kind, ClockFault):
+        return _on_clocks
+    return _on_nodes if is_a(kind, DownFault) else _on_clients
 
 
 @st.composite
@@ -190,15 +202,15 @@ def _on_links(
 ) -> Fault:
     when, client = draw(_whens(names)), draw(st.sampled_from(names))
     nodes = draw(_some(every))
-    if kind == "reset":
+    if is_a(kind, Reset):
         return Fault(kind, when, client, nodes)
-    if kind == "cut":
+    if is_a(kind, Cut):
         ways: tuple[Direction, ...] = ("both", "requests", "replies")
         direction = draw(st.sampled_from(ways))
         return Fault(kind, when, client, nodes, 0, draw(_lengths(ttl_ns)), direction)
     short_ns = ttl_ns // 10
     lasts = st.sampled_from((short_ns // 4, short_ns)) if safe else _lengths(ttl_ns)
-    if kind == "hold":
+    if is_a(kind, Hold):
         return Fault(
             kind, when, client, nodes, 0, draw(lasts), draw(st.sampled_from(("replies", "requests")))
         )
@@ -219,7 +231,7 @@ def _on_clients(
     draw: DrawFn, kind: Kind, names: tuple[str, ...], _: tuple[str, ...], ttl_ns: int, __: bool
 ) -> Fault:
     when, client = draw(_whens(names)), draw(st.sampled_from(names))
-    lasts_ns = draw(_lengths(ttl_ns)) if kind == "pause" else FOR_GOOD
+    lasts_ns = draw(_lengths(ttl_ns)) if is_a(kind, Pause) else FOR_GOOD
     return Fault(kind, when, client, lasts_ns=lasts_ns)
 
 
@@ -230,7 +242,7 @@ def _on_clocks(
     """A clock of a node, or the wall clock of a client."""
     when, whose = draw(_whens(names)), draw(st.sampled_from((*every, *names)))
     client, nodes = (whose, ()) if whose in names else ("", (whose,))
-    if kind == "drift":
+    if is_a(kind, Drift):
         rates = DRIFTS_PPM if safe else FAR_DRIFTS_PPM
         return Fault(kind, when, client, nodes, ppm=draw(st.sampled_from(rates)))
     past_ns = ttl_ns + S_NS

@@ -15,10 +15,13 @@ from lab.api.strategies.running import Ran, Violated, message_of, simulated, und
 from lab.client_protocol import Verb
 from lab.durations import format_duration, parse_duration_ns
 from lab.examine.judge import violations
+from lab.faults.crash import Crash
+from lab.faults.links import LinkFault
+from lab.faults.pause import Pause
 from lab.locks import check_options, lock_class, name_of
 from lab.search.space import must_run_in_virtual_time
 from lab.search.stepped import CRITICAL, SteppedClient, SteppedRun
-from lab.search.trial import CLIENTS, LINK_KINDS, Fault, Kind, OptionValue, Trial, When
+from lab.search.trial import CLIENTS, Fault, Kind, OptionValue, Trial, When
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 PATIENCE: Final = 2
@@ -148,7 +151,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(client=_of("disturbed"))
     def heal(self, client: str) -> None:
         """All links of a client work again, and what was held arrives."""
-        self._end(lambda fault: fault.kind in LINK_KINDS and fault.client == client)
+        self._end(lambda fault: fault.is_a(LinkFault) and fault.client == client)
 
     @_can("running", "pause")
     @rule(client=_of("running"))
@@ -160,7 +163,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(client=_of("paused"))
     def resume(self, client: str) -> None:
         """A client goes on."""
-        self._end(lambda fault: fault.kind == "pause" and fault.client == client)
+        self._end(lambda fault: fault.is_a(Pause) and fault.client == client)
 
     @_can("living", "client_crash")
     @rule(client=_of("living"))
@@ -178,7 +181,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(node=_of("down"))
     def restart(self, node: str) -> None:
         """A node comes back."""
-        self._end(lambda fault: fault.nodes == (node,) and fault.kind == "crash")
+        self._end(lambda fault: fault.nodes == (node,) and fault.is_a(Crash))
 
     @_can("up", "jump")
     @rule(node=_of("up"), by=st.sampled_from(("+6s", "-6s", "+1s")))
@@ -240,7 +243,7 @@ class LockMachine(RuleBasedStateMachine):
     def disturbed(self) -> list[str]:
         """The clients with links that are cut or held."""
         lasting = (each.fault for each in self.cluster.lasting)
-        return sorted({fault.client for fault in lasting if fault.kind in LINK_KINDS})
+        return sorted({fault.client for fault in lasting if fault.is_a(LinkFault)})
 
     def undisturbed(self) -> list[str]:
         """The clients that were not killed and whose links all work."""
@@ -250,7 +253,7 @@ class LockMachine(RuleBasedStateMachine):
     def down(self) -> list[str]:
         """The nodes that are down."""
         lasting = (each.fault for each in self.cluster.lasting)
-        return sorted({fault.nodes[0] for fault in lasting if fault.kind == "crash"})
+        return sorted({fault.nodes[0] for fault in lasting if fault.is_a(Crash)})
 
     def up(self) -> list[str]:
         """The nodes that are up."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lab.durations import format_duration
+from lab.faults.clock import ClockFault
 from lab.search.schedule import by_machine, step_of
-from lab.search.trial import CLOCK_KINDS, Fault, Moment, Round, Trial, When
+from lab.search.trial import Fault, Moment, Round, Trial, When
 
 MOMENTS: Final[dict[Moment, str]] = {
     "asks": "calls acquire",
@@ -62,7 +63,7 @@ def _round(each: Round) -> str:
 
 def fault_words(fault: Fault) -> str:
     """When a fault strikes, its steps as in a scenario, and for how long it lasts."""
-    hit = by_machine(fault) if fault.kind in CLOCK_KINDS else (fault,)  # a step moves one clock
+    hit = by_machine(fault) if fault.is_a(ClockFault) else (fault,)  # a step moves one clock
     lasts = f" for {format_duration(fault.lasts_ns)}" if fault.lasts_ns else ""
     return f"{_when(fault.when)}, {' and '.join(map(_step, hit))}{lasts}"
 
