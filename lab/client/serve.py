@@ -155,7 +155,7 @@ async def serve(
         elif command.verb == "cancel":
             workers.cancel(command.id)
         elif command.verb in ("close", "open"):
-            using = asyncio.create_task(_answer(line, command.id, _use(lock, command)))
+            using = asyncio.create_task(_answer(line, command.id, used(lock, command)))
         else:
             workers.begin(command, line)
     workers.end()
@@ -206,7 +206,7 @@ async def _time(lock: Lock, command_id: int) -> Answer:
         return Answer(command_id, Outcome.INFO, str(error))
 
 
-async def _use(lock: Lock, command: Command) -> Answer:
+async def used(lock: Lock, command: Command) -> Answer:
     """Close the lock object, or open it again."""
     try:
         await (lock.close() if command.verb == "close" else lock.open())

@@ -148,13 +148,14 @@ class Worker:
         except asyncio.CancelledError:
             if self._cancelled is None:
                 raise
-            self._cancelled.uncancel()
-            self._cancelled = None
             f, about = self._under_way
             self._recording.info(f, **about, error=CANCELLED)
             outcome, text = Outcome.INFO, "was cancelled, and what came of it is not known"
         finally:
             self._ttl_ns = usual_ns
+            if self._cancelled is not None:
+                self._cancelled.uncancel()
+                self._cancelled = None
         if command.verb in ("read", "check"):
             self._checked = outcome is Outcome.OK
         return Answer(command.id, outcome, text, self._claimed_ns)

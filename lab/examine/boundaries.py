@@ -1,6 +1,6 @@
 """Faults at every command boundary of a lock: before a client sends, on the way there, and on the way back.
 
-A *sending* is what one client sends to nodes in one instant (see ``lab.search.sending``). A run without
+A *sending* is what one client sends to nodes in one instant (``lab.substrates.sim.sending``). A run without
 faults tells how many sendings each client has in a program, and to which nodes each goes; at each of them
 each kind of fault is placed on each set of its nodes that differs by more than the names of equal nodes.
 """

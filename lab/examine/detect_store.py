@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lab.examine.detector import Cause, said, who, whose
 from lab.examine.evidence import Evidence, Operation
 from lab.examine.own_findings import overtaken_grants
+from lab.search.as_tracks import every_fault
 from lab.search.watch import Executed
 
 
@@ -115,7 +116,7 @@ def stale_reads(evidence: Evidence) -> Iterator[Cause]:
 
 def mixes_keys(evidence: Evidence) -> Iterator[Cause]:
     """A violation that needs a second key and no fault: the smallest trial still takes one."""
-    if evidence.outcome.trial.faults:
+    if every_fault(evidence.outcome.trial):
         return
     for client, rounds in evidence.outcome.trial.clients.items():
         if any(each.other for each in rounds):

@@ -19,6 +19,7 @@ from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.search.as_tracks import every_fault
 from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.suspicion import named, suspected
@@ -152,7 +153,7 @@ DRIFT_BORNE_PPM: Final = 9_000
 def labels(trial: Trial) -> frozenset[str]:
     """What of this trial leaves the assumptions that a lock may make, in words that limits are listed by."""
     found: set[str] = set()
-    for fault in trial.faults:
+    for fault in every_fault(trial):
         if fault.is_a(Jump):
             found.add("a client's clock jumps" if fault.client else "a node's clock jumps")
         elif fault.is_a(Drift) and abs(fault.ppm) > DRIFT_BORNE_PPM:

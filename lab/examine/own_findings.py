@@ -18,6 +18,7 @@ from lab.examine.kinds import CLOCKS
 from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.search.as_tracks import every_fault
 from lab.search.relevant import is_unattended
 from lab.search.runner import Outcome, run_trial
 
@@ -138,7 +139,7 @@ def _released_in_vain(outcome: Outcome) -> Iterator[Violation]:
 
     Watched are only trials in which a release was refused, or another client was after one that was not.
     """
-    if outcome.trial.faults or not _may_be_in_vain(outcome):
+    if every_fault(outcome.trial) or not _may_be_in_vain(outcome):
         return
     try:
         evidence = Evidence(run_trial(outcome.trial, watch=True))
@@ -188,7 +189,7 @@ def _lease_ns(outcome: Outcome, event: dict[str, Any]) -> int:
 
 def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
     """A lease that is claimed for longer than a majority of the nodes keeps its key; no clock was moved."""
-    if any(fault.is_a(ClockFault, Pause, PowerCut) for fault in outcome.trial.faults):
+    if any(fault.is_a(ClockFault, Pause, PowerCut) for fault in every_fault(outcome.trial)):
         return
     for index, left_ns in outcome.left_ns.items():
         if (over_ns := too_much_ns(outcome, index)) > 0:
@@ -207,7 +208,7 @@ def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
 
 def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:
     """A success with a lease of which nothing is left, of a quick call; no clock was moved."""
-    if any(fault.is_a(ClockFault, Pause) for fault in outcome.trial.faults):
+    if any(fault.is_a(ClockFault, Pause) for fault in every_fault(outcome.trial)):
         return
     for event in outcome.events:
         left_ns = event.get("claimed_ns") if event["type"] == "ok" and event["f"] != "held" else None

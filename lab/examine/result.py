@@ -8,6 +8,7 @@ import msgspec
 
 from lab.errors import ExitCode
 from lab.examine.judge import labels
+from lab.search.as_tracks import every_fault
 from lab.search.origin import Place
 from lab.search.trial import Fault, Trial
 
@@ -72,7 +73,7 @@ class Defect(msgspec.Struct, frozen=True):
     @property
     def faults(self) -> tuple[Fault, ...]:
         """What the nemesis does in its trial."""
-        return self.trial.faults
+        return every_fault(self.trial)
 
     @property
     def broken_assumptions(self) -> tuple[str, ...]:

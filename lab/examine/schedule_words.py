@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from lab.durations import short_duration
 from lab.faults.jump import Jump
-from lab.search.schedule import by_machine, step_of
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.as_tracks import by_machine, step_of
+from lab.search.trial import Fault, Round, Track, Trial, When
 
 ENDS: Final = {
     "release": "releases",
@@ -31,14 +32,45 @@ def schedule_words(trial: Trial) -> tuple[str, ...]:
     kept = "" if trial.persistence == "aof-always" else f", persistence {trial.persistence}"
     options = "".join(f", {name} {value}" for name, value in trial.options.items())
     lines = [f"{nodes}{kept}, TTL {short_duration(trial.ttl_ns)}{options}"]
-    acts = {name: rounds for name, rounds in trial.clients.items() if rounds or not trial.demand_ns}
+    told = {track.partition("/")[0] for track in trial.tracks}
+    acts = {
+        name: rounds
+        for name, rounds in trial.clients.items()
+        if rounds or not (trial.demand_ns or name in told)
+    }
     lines += [f"{name.capitalize()} {_rounds(rounds)}." for name, rounds in acts.items()]
     lines += [f"Fault: {fault_words(fault)}." for fault in trial.faults]
+    lines += track_words(trial.tracks)
     if trial.demand_ns:
         each = "Each client" if len(trial.clients) > 1 else next(iter(trial.clients)).capitalize()
         asks = f"{each} then asks again" if acts else f"{each} asks again and again"
         lines.append(f"{asks} until it is granted, for {short_duration(trial.demand_ns)} at most.")
     return tuple(lines)
+
+
+def track_words(tracks: Mapping[str, Track]) -> list[str]:
+    """The tracks of a trial: each action as its file says it, a line each for what waits for an event."""
+    lines = []
+    for name, track in tracks.items():
+        actions = [timed.model_dump(mode="json", exclude_none=True) for timed in track]
+        told = "; ".join(_flow(action) for action in actions)
+        lines.append(f"{name.capitalize()}: {told}.")
+    return lines
+
+
+def _flow(value: object) -> str:
+    """Data as YAML on one line, as people write it."""
+    if isinstance(value, dict):
+        if len(value) == 1 and next(iter(value.values())) == {}:
+            return str(next(iter(value)))
+        return ", ".join(f"{key}: {_braced(each)}" for key, each in value.items())
+    return str(value)
+
+
+def _braced(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + _flow(value) + "}" if value else "{}"
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def fault_words(fault: Fault) -> str:

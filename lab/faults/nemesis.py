@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lab.errors import UnknownOutcome
 from lab.faults.base import Fault, Receipt, Target, Tolerance
@@ -30,11 +30,23 @@ class Record(Protocol):
         ...
 
 
+class Injected(NamedTuple):
+    """What came of a fault: its target as text, its receipt, and the ids of its parts in the history."""
+
+    words: str
+    receipt: Receipt
+    fault_ids: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Open:
-    """A fault that lasts until it is ended. When a part is ended, one with fewer ``ends`` remains."""
+    """A fault that lasts until it is ended. When a part is ended, one with fewer ``ends`` remains.
+
+    ``first_id`` is the id under which it was injected, whatever was ended of it since.
+    """
 
     fault_id: str
+    first_id: str
     f: str
     ended_by: str
     target: Target
@@ -78,16 +90,18 @@ class Nemesis:
         self.hurry = asyncio.Event()
         """Set after the last step: delays are cut short."""
 
-    async def inject(self, fault: Fault) -> tuple[str, Receipt]:
-        """Inject a fault; return its target as text, with its receipt."""
+    async def inject(self, fault: Fault) -> Injected:
+        """Inject a fault."""
         target, parts = fault.target(self.cluster), fault.parts(self.cluster)
         if not parts:
-            return target.words, await self._inject(fault)
-        receipts = await asyncio.gather(*(self._inject(one) for one in parts))
-        evidence = {name: value for receipt in receipts for name, value in receipt.evidence.items()}
-        return target.words, Receipt(all(receipt.confirmed for receipt in receipts), evidence)
+            fault_id, receipt = await self._inject(fault)
+            return Injected(target.words, receipt, (fault_id,))
+        done = await asyncio.gather(*(self._inject(one) for one in parts))
+        evidence = {name: value for _, receipt in done for name, value in receipt.evidence.items()}
+        confirmed = all(receipt.confirmed for _, receipt in done)
+        return Injected(target.words, Receipt(confirmed, evidence), tuple(fault_id for fault_id, _ in done))
 
-    async def _inject(self, fault: Fault) -> Receipt:
+    async def _inject(self, fault: Fault) -> tuple[str, Receipt]:
         target, breaks = fault.target(self.cluster), fault.breaks(self._tolerance)
         fault_id, receipt = await self.record(fault.KEY, target, breaks, partial(fault.inject, self.cluster))
         # A killed client is not paused any more, and can't be resumed.
@@ -95,10 +109,16 @@ class Nemesis:
             f for f in self._open if f.ended_by not in fault.RULES_OUT or f.target.ends != target.ends
         ]
         if fault.ENDED_BY is not None:
-            self._open.append(Open(fault_id, fault.KEY, fault.ENDED_BY, target, breaks, receipt.evidence))
+            self._open.append(
+                Open(fault_id, fault_id, fault.KEY, fault.ENDED_BY, target, breaks, receipt.evidence)
+            )
         elif fault.PASSES and receipt.confirmed:
             await self.record("heal", target, None, partial(returned, receipt), heals=fault_id)
-        return receipt
+        return fault_id, receipt
+
+    def lasts(self, injected: Injected) -> bool:
+        """Whether some of a fault has not been ended."""
+        return any(fault.first_id in injected.fault_ids for fault in self._open)
 
     async def end(self, step: End) -> tuple[str, bool]:
         """End what a step ends; return that as text, and whether every receipt is there."""
@@ -145,15 +165,16 @@ class Nemesis:
             words = fault.target.words.replace(",".join(fault.target.ends), ",".join(rest))
             left = Target(words, rest, fault.target.near)
             fault_id, _ = await self.record(fault.f, left, fault.breaks, partial(_continues, fault.fault_id))
-            self._open.append(Open(fault_id, fault.f, fault.ended_by, left, fault.breaks, fault.evidence))
+            self._open.append(
+                Open(fault_id, fault.first_id, fault.f, fault.ended_by, left, fault.breaks, fault.evidence)
+            )
         return receipt
 
     async def record(
         self, f: str, target: Target, breaks: str | None, action: Action, heals: str | None = None
     ) -> tuple[str, Receipt]:
         """Do something and record it with its receipt; return its id in the history."""
-        self._count += 1
-        fault_id = f"{f}-{self._count}"
+        fault_id = self._new_id(f, heals)
         about: dict[str, Any] = {
             "fault_id": fault_id,
             "target": target.words,
@@ -170,6 +191,11 @@ class Nemesis:
         kind = "ok" if receipt.confirmed else "fail"
         self._history.write("nemesis", kind, f, **about, receipt=dict(receipt.evidence))
         return fault_id, receipt
+
+    def _new_id(self, f: str, heals: str | None) -> str:
+        """The next id in the history; ``heals``: of the fault that this is the end of."""
+        self._count += 1
+        return f"{f}-{self._count}"
 
 
 async def _continues(fault_id: str) -> Receipt:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from lab.client_protocol import Answer, Outcome
 from lab.faults.base import is_running
-from lab.faults.nemesis import Nemesis
-from lab.run.executed_instead import executed_instead
-from lab.run.observer import Observer
-from lab.run.recorder import Recorder
+from lab.faults.nemesis import Nemesis, Record
+from lab.run.executed_instead import Executed, executed_instead
 from lab.scenario.anchors import (
     Anchor,
     ClientAt,
@@ -42,6 +40,49 @@ class Lasting:
     believed_ns: int | None = None
 
 
+class Observations(Protocol):
+    """What nodes show of the lock's key: an ``Observer`` of a run, or what a trial has in its place."""
+
+    @property
+    def node_key(self) -> str:
+        """The name of the lock's key on the nodes."""
+        ...
+
+    async def observe(self, nodes: Iterable[str] | None = None) -> None:
+        """Record the state of these nodes; of all if none is named."""
+        ...
+
+    async def token(self, node: str) -> str | None:
+        """The value of the key on a node; None if it is not there."""
+        ...
+
+    async def until_watching(self, nodes: Iterable[str], timeout_s: float) -> bool:
+        """Wait until every command of these nodes is seen; False: not in time."""
+        ...
+
+    async def until_executed(
+        self, nodes: Iterable[str], command: str, since_ns: int, timeout_s: float, *, times: int = 1
+    ) -> bool:
+        """Wait until each node executed ``command`` on the key so often after ``since_ns``; False: not so."""
+        ...
+
+    async def until_gone(self, nodes: Iterable[str], timeout_s: float) -> bool:
+        """Wait until the key is on none of these nodes; False: it stayed."""
+        ...
+
+    def executed_since(self, nodes: Iterable[str], since_ns: int) -> dict[str, Executed]:
+        """What each of these nodes executed after ``since_ns``."""
+        ...
+
+
+class History(Record, Protocol):
+    """A history that is being written, with its clock."""
+
+    def now_ns(self) -> int:
+        """The time on the history's clock."""
+        ...
+
+
 class Anchors:
     """Waits for anchors.
 
@@ -55,9 +96,9 @@ class Anchors:
     def __init__(
         self,
         cluster: Cluster,
-        observer: Observer,
+        observer: Observations,
         nemesis: Nemesis,
-        recorder: Recorder,
+        recorder: History,
         *,
         started_ns: Callable[[], int],
         leases: Mapping[str, Lasting],

@@ -280,7 +280,10 @@ class Run:
     async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
         """Play the steps, the tracks, or the workload with the faults that were drawn for it."""
         if self._scenario.tracks:
-            await TrackPlayer(player, tuple(self._scenario.clients)).play(self._scenario.tracks)
+            tracks = TrackPlayer(player, tuple(self._scenario.clients))
+            for client in tracks.waits_for_sendings(self._scenario.tracks):
+                tracks.hear_sendings(client, cluster.sendings_of(client))
+            await tracks.play(self._scenario.tracks)
             return
         if self._scenario.workload is None:
             await player.play(self._scenario.steps)

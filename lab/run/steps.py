@@ -12,12 +12,10 @@ from lab.durations import format_duration
 from lab.errors import UnknownOutcome
 from lab.faults.base import Fault
 from lab.faults.links import LinkStep
-from lab.faults.nemesis import End, Nemesis
+from lab.faults.nemesis import End, Injected, Nemesis
 from lab.faults.prime import Prime
-from lab.run.anchors import Anchors, Lasting
+from lab.run.anchors import Anchors, History, Lasting, Observations
 from lab.run.events import OnEvent, RunEvent
-from lab.run.observer import Observer
-from lab.run.recorder import Recorder
 from lab.scenario.actions import Action
 from lab.scenario.anchors import (
     Anchor,
@@ -44,6 +42,7 @@ from lab.scenario.steps import (
     Wait,
     Write,
 )
+from lab.scenario.triggers import SENDS
 from lab.substrates.base import Capability, Cluster
 
 ACTION_TIMEOUT_S = 120.0
@@ -71,15 +70,16 @@ class Player:
         ttl_ns: the lock's TTL, for the anchor that a lease is over.
         slack_ns: how much clock drift and stamping may add to it.
         key_of: a key that an operation names, as the lock's pattern of keys has it.
+        on_event: told what happens, if anybody reads along.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        observer: Observer,
+        observer: Observations,
         nemesis: Nemesis,
-        recorder: Recorder,
-        on_event: OnEvent,
+        recorder: History,
+        on_event: OnEvent | None,
         *,
         ttl_ns: int,
         slack_ns: int,
@@ -90,7 +90,8 @@ class Player:
         self._observer = observer
         self._nemesis = nemesis
         self._recorder = recorder
-        self._on_event = on_event
+        self._reports = on_event is not None
+        self._on_event: OnEvent = on_event or _unheard
         self._commands = 0
         self._pending: dict[str, asyncio.Task[Answer]] = {}
         self._ttl_ns, self._slack_ns = ttl_ns, slack_ns
@@ -147,7 +148,7 @@ class Player:
                 client = step.client or ""
                 await self.order(client, client, self.command_for(step))
             case Fault():
-                return await self._inject(step)
+                return (await self.inject(step)).receipt.confirmed
             case End():
                 return await self._end(step)
             case Prime():
@@ -163,21 +164,27 @@ class Player:
                 raise TypeError(f"the step {step.KEY} is neither a fault nor the end of one")
         return True
 
-    async def _inject(self, fault: Fault) -> bool:
+    async def inject(self, fault: Fault) -> Injected:
+        """Inject a fault and report it. Raises ``UnknownOutcome``."""
         # The action of a client that is to be killed never ends, so it is not awaited.
         left = self._pending.pop(fault.kills, None) if fault.kills is not None else None
         if before := fault.observed_before(self._cluster):
             await self._observer.observe(before)
-        words, receipt = await self._nemesis.inject(fault)
+        injected = await self._nemesis.inject(fault)
         if left is not None:
             left.cancel()
             await asyncio.gather(left, return_exceptions=True)
-        missing = "" if receipt.confirmed else " (NO RECEIPT: it did not take effect)"
-        status = "fault" if receipt.confirmed else "fail"
-        self._on_event(RunEvent("nemesis", f"{fault.KEY}: {words}{missing}", status))
+        confirmed = injected.receipt.confirmed
+        missing = "" if confirmed else " (NO RECEIPT: it did not take effect)"
+        status = "fault" if confirmed else "fail"
+        self._on_event(RunEvent("nemesis", f"{fault.KEY}: {injected.words}{missing}", status))
         if after := fault.observed_after():
             await self._observer.observe(after)
-        return receipt.confirmed
+        return injected
+
+    def lasts(self, injected: Injected) -> bool:
+        """Whether some of a fault has not been ended yet."""
+        return self._nemesis.lasts(injected)
 
     async def _end(self, step: End) -> bool:
         words, confirmed = await self._nemesis.end(step)
@@ -233,13 +240,17 @@ class Player:
             ttl_ns, now_ns = command.ttl_ns or self._ttl_ns, self.now_ns()
             believed_ns = None if answer.believed_ns is None else now_ns + answer.believed_ns
             self._leases[track] = Lasting(asked_ns + ttl_ns, now_ns + ttl_ns, believed_ns)
+        if self._reports:
+            self._report(track, command, answer, verb)
+        return answer
+
+    def _report(self, track: str, command: Command, answer: Answer, verb: str) -> None:
         text = f"waits at the point {answer.text!r}" if answer.outcome is Outcome.HELD else answer.text
         skipped = f"{verb or command.verb}: skipped, since it {text}"
         text = skipped if answer.outcome is Outcome.SKIPPED else text
         self._on_event(
             RunEvent(track, text, "plain" if answer.outcome is Outcome.HELD else str(answer.outcome))
         )
-        return answer
 
     async def cancel(self, name: str, command: Command) -> None:
         """Let a client cancel a command that it carries out, if it has not ended yet."""
@@ -301,6 +312,10 @@ class Player:
         self._on_event(RunEvent("lab", f"NEVER OBSERVED: {error}", "fail"))
 
 
+def _unheard(event: RunEvent) -> None:
+    """Nobody reads along."""
+
+
 def _is_checked_once(anchor: Anchor) -> bool:
     match anchor:
         case Synced(synced=False) | Replicated(replicated=False) | LeaseOver(over=False):
@@ -321,10 +336,11 @@ def needs(played: Iterable[StepModel], awaited: Iterable[Anchor] = ()) -> frozen
 
 
 def needed_of(scenario: Scenario) -> frozenset[Capability]:
-    """The capabilities that a scenario's nodes, its lock, and links between its servers need."""
+    """The capabilities that a scenario's nodes, its lock, links between servers, and events need."""
     driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
     others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
     copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
     apart = any(isinstance(step, LinkStep) and step.node for step in scenario.every_step)
     peers = {Capability.CUT_PEERS} if others and apart else set()
-    return frozenset(driver | others | copies | peers)
+    heard = any(each.operation == SENDS for timed in scenario.every_timed for each in timed.triggers)
+    return frozenset(driver | others | copies | peers | ({Capability.HEAR_SENDS} if heard else set()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,13 +18,17 @@ from lab.client_protocol import Answer, Command, Outcome
 from lab.durations import UNITS_NS
 from lab.errors import UnknownOutcome
 from lab.faults.base import Fault
+from lab.faults.nemesis import Injected
 from lab.run.steps import ACTION_TIMEOUT_S, Player
-from lab.scenario.steps import Acquire, Operation
+from lab.scenario.step_base import StepModel
+from lab.scenario.steps import Acquire, Check, OfLease, Operation, Read, Release, Write
 from lab.scenario.tracks import Timed, task_of
-from lab.scenario.triggers import RETURNS, START, Trigger
+from lab.scenario.triggers import RETURNS, SENDS, START, Trigger
+from lab.substrates.base import Sendings
 
 PAUSE_NS: Final = 800 * UNITS_NS["ms"]
 """How long a client that insists waits before it asks again: less than the checker's grace."""
+NEVER_NS: Final = 1 << 62
 Event = tuple[str, str, str]
 """A track, an action's key, and an outcome."""
 
@@ -37,7 +41,8 @@ class NeverCame(Exception):
 class _Waiting:
     event: Event
     nth: int
-    came: asyncio.Future[int]
+    came: asyncio.Future[int | None]
+    """Done with the time when it has come, or with None: it never comes."""
     struck: asyncio.Future[None] | None
     """Of a fault that strikes at once: done when it has taken effect."""
 
@@ -53,14 +58,19 @@ class Heard:
         self._times_ns: defaultdict[Event, list[int]] = defaultdict(list)
         self._waiting: list[_Waiting] = []
 
-    async def tell(self, track: str, action: str, outcome: str, now_ns: int) -> None:
-        """Note an event, and return when the faults that strike at it have taken effect."""
-        outcomes = (outcome,) if outcome == "invoke" else (outcome, RETURNS)
-        events = [(track, action, word) for word in outcomes]
-        for event in events:
-            self._times_ns[event].append(now_ns)
-        due = [one for one in self._waiting if one.event in events and self._came_ns(one.event, one.nth)]
-        self._waiting = [one for one in self._waiting if one not in due]
+    def note(self, track: str, action: str, outcome: str, now_ns: int) -> list[_Waiting]:
+        """Note an event; return what waits for it, which is to be woken."""
+        for word in (outcome,) if outcome == "invoke" else (outcome, RETURNS):
+            self._times_ns[track, action, word].append(now_ns)
+        if not self._waiting:
+            return []
+        due = [one for one in self._waiting if self._came_ns(one.event, one.nth) is not None]
+        if due:
+            self._waiting = [one for one in self._waiting if one not in due]
+        return due
+
+    async def wake(self, due: list[_Waiting], now_ns: int) -> None:
+        """Wake what waits for an event; return when the faults that strike at it have taken effect."""
         strikes = [one.struck for one in due if one.struck is not None]
         for one in due:
             if one.struck is not None:
@@ -80,7 +90,10 @@ class Heard:
         one = _Waiting(event, nth, asyncio.get_running_loop().create_future(), struck)
         self._waiting.append(one)
         self.rests()
-        return await one.came
+        came_ns = await one.came
+        if came_ns is None:
+            raise NeverCame
+        return came_ns
 
     def rests(self) -> None:
         """A coroutine waits for an event, or is over."""
@@ -88,7 +101,7 @@ class Heard:
         if self.going_on == 0:
             for one in self._waiting:
                 if not one.came.done():
-                    one.came.set_exception(NeverCame())
+                    one.came.set_result(None)
 
     def _wake(self, one: _Waiting, now_ns: int) -> None:
         if not one.came.done():
@@ -106,26 +119,52 @@ class TrackPlayer:
     Args:
         player: gives commands to clients, injects and ends faults, waits for anchors.
         clients: their names.
+        within_s: how long a client may take for one command; None: for ever.
+        on_clients_over: called once when the tracks of all clients are over.
+        loops: where tracks of clients go on, by client, if not in the player's loop: commands of a trial
+            take no way from one machine to another.
     """
 
-    def __init__(self, player: Player, clients: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        player: Player,
+        clients: tuple[str, ...],
+        *,
+        within_s: float | None = ACTION_TIMEOUT_S,
+        on_clients_over: Callable[[], None] | None = None,
+        loops: Mapping[str, asyncio.AbstractEventLoop] | None = None,
+    ) -> None:
         self._player = player
         self._clients = clients
+        self._within_s = within_s
+        self._on_clients_over = on_clients_over
+        self._loops = loops or {}
         self._heard = Heard()
         self._one_fault = asyncio.Lock()
         """The nemesis does one thing at a time: probes for one receipt would disturb another."""
-        self._of_client: defaultdict[str, list[asyncio.Task[None]]] = defaultdict(list)
+        self._of_client: defaultdict[str, list[tuple[asyncio.Future[None], asyncio.Task[None]]]] = (
+            defaultdict(list)
+        )
+        """By client, for each of its tracks a future that is done when it is over, and what plays it."""
         self._group: asyncio.TaskGroup
-        self._start_ns = 0
+        self._start_ns = NEVER_NS
         self._killed: set[str] = set()
+        self._leases: set[tuple[str, str | None]] = set()
+        """The track and the key of each lease that may be held, as far as answers tell."""
+        self._checked: set[tuple[str, str | None]] = set()
+        """The leases whose last check, or read, succeeded."""
+        self._refused: set[str] = set()
+        """The tracks whose last acquire of the scenario's key was not granted."""
 
-    async def play(self, tracks: Mapping[str, tuple[Timed, ...]]) -> None:
-        """Play all tracks to their ends.
+    async def play(self, tracks: Mapping[str, tuple[Timed, ...]], start_ns: int | None = None) -> None:
+        """Play all tracks to their ends, from now on, or from a later time of the history's clock.
+
+        Before that only faults happen, whose triggers count from the start.
 
         Raises:
             UnknownOutcome: a client died or did not answer, or a fault could not be injected.
         """
-        self._start_ns = start_ns = self._player.now_ns()
+        self._start_ns = start_ns = self._player.now_ns() if start_ns is None else start_ns
         try:
             async with asyncio.TaskGroup() as self._group:
                 tasks = {name: task_of(name, self._clients) for name in tracks}
@@ -134,18 +173,53 @@ class TrackPlayer:
                     if (task := tasks[name]) is None:
                         self._begin_environment(name, tracks[name], start_ns)
                     else:
-                        playing = self._begin(self._client(name, task, tracks[name], start_ns))
-                        self._of_client[task[0]].append(playing)
+                        self._begin_client(name, task, tracks[name], start_ns)
+                overs = [over for tracks_ in self._of_client.values() for over, _ in tracks_]
+                self._group.create_task(self._until_over(overs))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _begin_client(
+        self, track: str, task: tuple[str, int], actions: tuple[Timed, ...], start_ns: int
+    ) -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        work = self._until_client_ends(over, self._client(track, task, actions, start_ns))
         self._heard.going_on += 1
-        return self._group.create_task(self._ending(work))
+        loop = self._loops.get(task[0])
+        playing = self._group.create_task(work) if loop is None else loop.create_task(work)
+        self._of_client[task[0]].append((over, playing))
 
-    async def _ending(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _until_client_ends(self, over: asyncio.Future[None], work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
+        except NeverCame:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is ends the run
+            if not over.done():
+                over.set_exception(error)
+                self._heard.rests()
+        finally:
+            self._is_over(over)
+
+    def _is_over(self, over: asyncio.Future[None]) -> None:
+        """A client's track is over, or its client was killed."""
+        if not over.done():
+            over.set_result(None)
+            self._heard.rests()
+
+    async def _until_over(self, overs: list[asyncio.Future[None]]) -> None:
+        """Wait until the tracks of all clients are over. Raises what one of them raised."""
+        await asyncio.gather(*overs)
+        if self._on_clients_over is not None:
+            self._on_clients_over()
+
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *about: Any) -> asyncio.Task[None]:
+        self._heard.going_on += 1
+        return self._group.create_task(self._ending(work, about))
+
+    async def _ending(self, work: Callable[..., Coroutine[Any, Any, None]], about: tuple[Any, ...]) -> None:
+        try:
+            await work(*about)
         except NeverCame:
             return
         finally:
@@ -154,15 +228,35 @@ class TrackPlayer:
     async def _client(
         self, track: str, task: tuple[str, int], actions: tuple[Timed, ...], ended_ns: int
     ) -> None:
+        await self._until_ns(ended_ns)
         for timed in actions:
+            if self._is_left_out(track, timed.step):
+                await self._tell(track, timed.step.KEY, Outcome.SKIPPED)
+                continue
             await self._due(timed.at, ended_ns)
-            await self._act(track, timed, task)
+            if isinstance(timed.step, Operation):
+                await self._operate(track, *task, timed.step)
+            else:
+                acting = self._group.create_task(self._act(track, timed))
+                await asyncio.wait([acting])
             ended_ns = self._player.now_ns()
+
+    def _is_left_out(self, track: str, step: StepModel) -> bool:
+        """Whether it needs a lease, or a grant, that is not there."""
+        if not isinstance(step, Operation):
+            return False
+        if step.if_granted and track in self._refused:
+            return True
+        lease = track, step.key
+        if isinstance(step, Write) and step.if_checked and lease not in self._checked:
+            return True
+        missing = isinstance(step, OfLease) and lease not in self._leases
+        return missing and not (isinstance(step, Release) and step.again)
 
     def _begin_environment(self, track: str, actions: tuple[Timed, ...], start_ns: int) -> None:
         before: asyncio.Task[None] | None = None
         for timed in actions:
-            before = self._begin(self._strike(track, timed, start_ns, before))
+            before = self._begin(self._strike, track, timed, start_ns, before)
 
     async def _strike(
         self, track: str, timed: Timed, before_ns: int, before: asyncio.Task[None] | None
@@ -174,45 +268,50 @@ class TrackPlayer:
                 await asyncio.wait([before])
                 before_ns = self._player.now_ns()
             await self._due(timed.at, before_ns, struck if _at_once(timed.at) else None)
-            await self._act(track, timed, None, struck)
+            await self._act(track, timed, struck)
         finally:
             if not struck.done():
                 struck.set_result(None)
 
-    async def _act(
-        self,
-        track: str,
-        timed: Timed,
-        task: tuple[str, int] | None,
-        struck: asyncio.Future[None] | None = None,
-    ) -> None:
+    async def _act(self, track: str, timed: Timed, struck: asyncio.Future[None] | None = None) -> None:
+        """An action of the environment, or a fault in a client's track."""
         step = timed.step
         if isinstance(step, Operation):
-            client, number = task or (step.client or "", 1)
-            await self._operate(track, client, number, step)
+            await self._operate(track, step.client or "", 1, step)
             return
         await self._tell(track, step.KEY, "invoke")
-        begun_ns = self._player.now_ns()
-        if isinstance(step, Fault) and step.kills is not None:
-            self._killed.add(step.kills)
-        async with self._one_fault:
-            confirmed = await self._player.play_one(step)
-        if timed.until is not None and isinstance(step, Fault):
-            self._begin(self._end(track, step, timed.until, begun_ns))
+        if isinstance(step, Fault):
+            confirmed = await self._inject(track, step, timed.until)
+        else:
+            async with self._one_fault:
+                confirmed = await self._player.play_one(step)
         if struck is not None and not struck.done():
             struck.set_result(None)
         await self._tell(track, step.KEY, "ok" if confirmed else "fail")
         if isinstance(step, Fault) and step.kills is not None:
-            for playing in self._of_client[step.kills]:
+            for over, playing in self._of_client[step.kills]:
+                self._is_over(over)
                 playing.cancel()
 
-    async def _end(self, track: str, fault: Fault, until: Trigger, begun_ns: int) -> None:
-        ending = fault.ending()
-        if ending is None:
-            return
+    async def _inject(self, track: str, fault: Fault, until: Trigger | None) -> bool:
+        """Inject a fault, and let its end wait for its trigger; whether its receipt is there."""
+        begun_ns = self._player.now_ns()
+        if fault.kills is not None:
+            self._killed.add(fault.kills)
+        async with self._one_fault:
+            injected = await self._player.inject(fault)
+        if until is not None and (ending := fault.ending()) is not None:
+            self._begin(self._end, track, injected, ending, until, begun_ns)
+        return injected.receipt.confirmed
+
+    async def _end(
+        self, track: str, injected: Injected, ending: StepModel, until: Trigger, begun_ns: int
+    ) -> None:
         struck: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             await self._due(until, begun_ns, struck if _at_once(until) else None)
+            if not self._player.lasts(injected):
+                return  # something else has ended it
             await self._tell(track, ending.KEY, "invoke")
             async with self._one_fault:
                 confirmed = await self._player.play_one(ending)
@@ -235,13 +334,9 @@ class TrackPlayer:
         await self._tell(track, step.KEY, "invoke")
         cancelling = None
         if step.cancel is not None:
-            cancelling = self._begin(self._cancel(client, command, step.cancel))
+            cancelling = self._begin(self._cancel, client, command, step.cancel)
         try:
-            async with asyncio.timeout(ACTION_TIMEOUT_S):
-                answer = await self._player.order(track, client, command)
-        except TimeoutError as error:
-            seen = f"{client} did not finish its {step.KEY} within {ACTION_TIMEOUT_S:.0f} s"
-            raise UnknownOutcome(seen) from error
+            answer = await self._answer(track, client, command)
         except UnknownOutcome:
             if client in self._killed:
                 raise NeverCame from None  # what it was told to do has no end
@@ -249,17 +344,79 @@ class TrackPlayer:
         finally:
             if cancelling is not None:
                 cancelling.cancel()
+        self._note_lease((track, step.key), step, answer.outcome)
         if step.cancel is not None and not step.cancel.default and answer.outcome is not Outcome.INFO:
             self._player.miss(f"{track}: its {step.KEY} ended before it was cancelled")
         await self._tell(track, step.KEY, str(answer.outcome))
         return answer
 
+    async def _answer(self, track: str, client: str, command: Command) -> Answer:
+        """Give a command, and wait for its answer. Raises ``UnknownOutcome``."""
+        if self._within_s is None:
+            return await self._player.order(track, client, command)
+        try:
+            async with asyncio.timeout(self._within_s):
+                return await self._player.order(track, client, command)
+        except TimeoutError as error:
+            seen = f"{client} did not finish its {command.verb} within {self._within_s:.0f} s"
+            raise UnknownOutcome(seen) from error
+
+    def _note_lease(self, lease: tuple[str, str | None], step: Operation, outcome: Outcome) -> None:
+        if isinstance(step, Check | Read):
+            (self._checked.add if outcome is Outcome.OK else self._checked.discard)(lease)
+        if isinstance(step, Acquire):
+            self._checked.discard(lease)
+            if outcome is Outcome.OK:
+                self._leases.add(lease)
+            if step.key is None:
+                (self._refused.discard if outcome is Outcome.OK else self._refused.add)(lease[0])
+        elif isinstance(step, Release) or (outcome is Outcome.SKIPPED and not isinstance(step, Write)):
+            self._leases.discard(lease)
+
     async def _cancel(self, client: str, command: Command, when: Trigger) -> None:
         await self._due(when, self._player.now_ns())
         await self._player.cancel(client, command)
 
+    def take_apart(self) -> None:
+        """Refer to nothing any more: then it is gone at once, and no collector has to look for it."""
+        vars(self._heard).clear()
+        vars(self).clear()
+
+    def of_clients(self) -> Iterator[tuple[str, asyncio.Task[None]]]:
+        """The tasks that play tracks of clients, with these."""
+        for client, tracks in self._of_client.items():
+            yield from ((client, playing) for _, playing in tracks)
+
+    @staticmethod
+    def waits_for_sendings(tracks: Mapping[str, tuple[Timed, ...]]) -> set[str]:
+        """The clients of which something waits until they are about to send."""
+        triggers = (each for track in tracks.values() for timed in track for each in timed.triggers)
+        return {(each.track or "").partition("/")[0] for each in triggers if each.operation == SENDS}
+
+    def hear_sendings(self, client: str, sendings: Sendings) -> None:
+        """Hear when a client is about to send; if a fault waits for that, nothing leaves until it has struck.
+
+        What a client sends before the start does not count.
+        """
+
+        def begins() -> None:
+            now_ns = self._player.now_ns()
+            if now_ns >= self._start_ns and (due := self._heard.note(client, SENDS, "invoke", now_ns)):
+                sendings.hold()
+                self._group.create_task(self._strike_and_go_on(due, now_ns, sendings))
+
+        sendings.begins.append(begins)
+
+    async def _strike_and_go_on(self, due: list[_Waiting], now_ns: int, sendings: Sendings) -> None:
+        try:
+            await self._heard.wake(due, now_ns)
+        finally:
+            sendings.go_on()
+
     async def _tell(self, track: str, action: str, outcome: str) -> None:
-        await self._heard.tell(track, action, outcome, self._player.now_ns())
+        now_ns = self._player.now_ns()
+        if due := self._heard.note(track, action, outcome, now_ns):
+            await self._heard.wake(due, now_ns)
 
     async def _due(
         self, trigger: Trigger | None, before_ns: int, struck: asyncio.Future[None] | None = None
@@ -275,7 +432,10 @@ class TrackPlayer:
             if not await self._player.observed(trigger.anchor, before_ns):
                 raise NeverCame
             before_ns = self._player.now_ns()
-        left_ns = before_ns + trigger.after_ns - self._player.now_ns()
+        await self._until_ns(before_ns + trigger.after_ns)
+
+    async def _until_ns(self, time_ns: int) -> None:
+        left_ns = time_ns - self._player.now_ns()
         if left_ns > 0:
             await asyncio.sleep(left_ns / 1e9)
 

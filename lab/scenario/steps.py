@@ -96,6 +96,8 @@ class Operation(StepModel):
     """The lock's key, if it is not that of the scenario: a second lock of the same lock object."""
     cancel: Trigger | None = None
     """When the client cancels it. A time counts from the call and is a time-out: it may end before that."""
+    if_granted: Bool = False
+    """Leave it out at once if the last acquire of the scenario's key was not granted in this track."""
 
     def pack(self, fields: dict[str, Any]) -> Any:
         """The body without what is as usual."""
@@ -116,7 +118,11 @@ class Acquire(Operation):
     """How long it waits before it asks again; 800ms without it."""
 
 
-class Extend(Operation):
+class OfLease(Operation):
+    """An operation with the lease that its track's client holds; left out at once if there is none."""
+
+
+class Extend(OfLease):
     """Extend the lease."""
 
     KEY: ClassVar[str] = "extend"
@@ -126,7 +132,7 @@ class Extend(Operation):
     """The lease that it asks for, if it is not the scenario's."""
 
 
-class Release(Operation):
+class Release(OfLease):
     """Release the lease."""
 
     KEY: ClassVar[str] = "release"
@@ -136,21 +142,21 @@ class Release(Operation):
     """Release the lease that was released last, once more."""
 
 
-class Read(Operation):
+class Read(OfLease):
     """Read the resource, as every holder does before it writes."""
 
     KEY: ClassVar[str] = "read"
     EXAMPLE: ClassVar[str] = "{at: {bob: refused}}"
 
 
-class Check(Operation):
+class Check(OfLease):
     """Ask the lock whether the lease still lasts."""
 
     KEY: ClassVar[str] = "check"
     EXAMPLE: ClassVar[str] = "{at: {bob: refused}}"
 
 
-class Write(Operation):
+class Write(OfLease):
     """Write the resource."""
 
     KEY: ClassVar[str] = "write"

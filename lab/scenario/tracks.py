@@ -43,7 +43,7 @@ from lab.scenario.problems import Loc, choice, kind, nearest, problem, problems,
 from lab.scenario.registry import steps
 from lab.scenario.step_base import AllOrOne, Sole, StepModel
 from lab.scenario.steps import AnyStep, Do, Finish, Operation, Start, Until, Wait, references
-from lab.scenario.triggers import START, Trigger
+from lab.scenario.triggers import SENDS, START, Trigger
 from lab.scenario.types import CLIENT_NAME, Model
 
 EXAMPLE: Final = "{acquire: {at: {bob: refused}}}"
@@ -128,10 +128,15 @@ class Timed(Model):
         return None if word is None else steps()[word]
 
     @property
+    def triggers(self) -> Iterator[Trigger]:
+        """What its beginning, its end, or its cancellation waits for."""
+        own = self.step.cancel if isinstance(self.step, Operation) else None
+        yield from (each for each in (self.at, self.until, own) if each is not None)
+
+    @property
     def anchors(self) -> Iterator[Anchor]:
         """The anchors that its triggers wait for."""
-        own = self.step.cancel if isinstance(self.step, Operation) else None
-        yield from (each.anchor for each in (self.at, self.until, own) if each is not None and each.anchor)
+        yield from (each.anchor for each in self.triggers if each.anchor)
 
 
 def _trigger(value: Any, loc: Loc) -> Trigger:
@@ -243,9 +248,10 @@ def _comes(
     if trigger.track not in tracks:
         yield loc, unknown_word("track", trigger.track, tracks), trigger.track
         return
-    if trigger.lease is not None:
+    if trigger.lease is not None or trigger.operation == SENDS:
         if task_of(trigger.track, clients) is None:
-            yield loc, problem(f"{trigger.track} has no lease", "a client's track"), trigger.track
+            lacks = "sends nothing" if trigger.lease is None else "has no lease"
+            yield loc, problem(f"{trigger.track} {lacks}", "a client's track"), trigger.track
         return
     own = [one.step for one in tracks[trigger.track]]
     keys = list(dict.fromkeys(step.KEY for step in own))

@@ -3,9 +3,10 @@
 ``100ms`` is a time after the default event: the end of the action before, for an ``until`` the beginning of
 the fault, for a ``cancel`` the call. ``{bob: refused}`` is an event of another track, ``{bob: refused, nth:
 2}`` the second of its kind since the run's start, ``{alice: lease over}`` the instant from which her lease is
-certainly over. ``{nodes: [B], executed: SET}`` and the other anchors are observed on nodes, and count from
-the default event on, or from an event of a track that is named with them: ``{alice: acquire invoke, nodes:
-[B], executed: SET}``. ``after`` adds a time to each of them; ``{start: 1.5s}`` counts from the run's start.
+certainly over, ``{alice: sends}`` that she is about to send commands to nodes (seen in a simulation only).
+``{nodes: [B], executed: SET}`` and the other anchors are observed on nodes, and count from the default event
+on, or from an event of a track that is named with them: ``{alice: acquire invoke, nodes: [B], executed:
+SET}``. ``after`` adds a time to each of them; ``{start: 1.5s}`` counts from the run's start.
 
 An event of a track that came earlier has come: no order of tracks loses one. Faults that wait for an event
 without a delay have taken effect, receipts included, before any client goes on after that event.
@@ -35,6 +36,8 @@ OUTCOMES: Final = ("invoke", "ok", "fail", "info", "skipped")
 RETURNS: Final = "returns"
 """Any of the outcomes, as the end of an action."""
 ALIASES: Final = {"granted": "acquire ok", "refused": "acquire fail", "released": "release returns"}
+SENDS: Final = "sends"
+"""A client is about to send something to nodes: what it sends in one instant counts as one time."""
 START: Final = "start"
 """The start of the run, as if it were a track: `{start: 1.5s}`."""
 LEASE: Final = {"lease over": "over", "lease believed over": "believed over"}
@@ -128,6 +131,8 @@ class Trigger(Model):
         """The event of its track as a file says it."""
         if self.lease is not None:
             return f"lease {self.lease}"
+        if self.operation == SENDS:
+            return SENDS
         full = f"{self.operation} {self.outcome}"
         return next((short for short, long in ALIASES.items() if long == full), full)
 
@@ -141,11 +146,12 @@ def _event(text: Any) -> dict[str, str]:
     """The fields for ``granted``, ``extend ok``, ``lease over``."""
     if text in LEASE:
         return {"lease": LEASE[text]}
+    if text == SENDS:
+        return {"operation": SENDS, "outcome": "invoke"}
     words = ALIASES.get(text, text).split() if isinstance(text, str) else []
     if len(words) == 2 and words[1] in (*OUTCOMES, RETURNS):
         return {"operation": words[0], "outcome": words[1]}
-    expected = (
-        f"{choice([*ALIASES, *LEASE])}, or an action with {choice([*OUTCOMES, RETURNS])}, like extend ok"
-    )
-    hint = nearest(text, [*ALIASES, *LEASE]) if isinstance(text, str) else None
+    alone = [*ALIASES, *LEASE, SENDS]
+    expected = f"{choice(alone)}, or an action with {choice([*OUTCOMES, RETURNS])}, like extend ok"
+    hint = nearest(text, alone) if isinstance(text, str) else None
     raise problem(f"{kind(text)} is no event of a track", expected, hint)

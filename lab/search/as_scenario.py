@@ -23,11 +23,11 @@ from lab.faults.power_cut import PowerCut
 from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
 from lab.search.actor import unavailable_ns
+from lab.search.as_tracks import step_of, tracks_of
 from lab.search.guard import CANCELLED
 from lab.search.placing import Operation, Placed, operations_of, placed
 from lab.search.relevant import NotExpressible, Proven, Series, relevant
 from lab.search.runner import Event, run_trial
-from lab.search.schedule import step_of
 from lab.search.sentences import end_words, fault_words, outcome_words
 from lab.search.trial import KEY, Fault, Trial
 
@@ -319,6 +319,8 @@ def scenario_of(trial: Trial, finding: str, *, command: str) -> Scenario:
     Raises:
         NotExpressible: it does not show the finding, or that needs what only the simulation has.
     """
+    if trial.tracks:
+        return _as_it_is(trial, finding, command)
     outcome = run_trial(trial, "resp", watch=True)
     try:
         proven = relevant(outcome, finding)
@@ -344,19 +346,40 @@ def scenario_of(trial: Trial, finding: str, *, command: str) -> Scenario:
         elif operation.end is not None or operation.executed or operation.client in crashed:
             written.call(event, operation)
     written.end()
+    return _checked(_data(trial, finding, proven.property, written.tracks, written.sentences, command))
+
+
+def _as_it_is(trial: Trial, finding: str, command: str) -> Scenario:
+    """The scenario of a trial that says all in tracks: they are its tracks, and nothing is told anew."""
+    if trial.faults or any(trial.clients.values()):
+        raise NotExpressible("it says a part of what happens in rounds, and a part in tracks")
+    proven = relevant(run_trial(trial, watch=True), finding)
+    tracks = {
+        name: [timed.model_dump(mode="json", exclude_none=True) for timed in track]
+        for name, track in tracks_of(trial).items()
+    }
+    return _checked(_data(trial, finding, proven.property, tracks, [], command))
+
+
+def _checked(data: Body) -> Scenario:
     try:
-        return Scenario.model_validate(_data(trial, finding, proven, written, command))
+        return Scenario.model_validate(data)
     except ValidationError as error:
         raise NotExpressible("; ".join(str(each["msg"]) for each in error.errors())) from error
 
 
-def _data(trial: Trial, finding: str, proven: Proven, written: _Written, command: str) -> dict[str, Any]:
-    data: dict[str, Any] = {
+def _data(
+    trial: Trial,
+    finding: str,
+    violated: str,
+    tracks: dict[str, list[Body]],
+    sentences: list[str],
+    command: str,
+) -> Body:
+    data: Body = {
         "title": f"Found by search: {finding} in {trial.lock}",
         "source": f"found by `{command}` (trial seed {trial.seed})",
-        "why": " ".join(
-            ["A search came upon this by itself, and made it as small as it could.", *written.sentences]
-        ),
+        "why": " ".join(["A search came upon this by itself, and made it as small as it could.", *sentences]),
         "cluster": {
             "nodes": trial.nodes,
             "persistence": trial.persistence,
@@ -370,16 +393,16 @@ def _data(trial: Trial, finding: str, proven: Proven, written: _Written, command
         },
         "warm_up": False,  # as in the trial: what it is about may be how a client comes to its connections
         "store": {"fencing": trial.store_fences},
-        "clients": [name for name in trial.clients if name in str(written.tracks)],
+        "clients": [name for name in trial.clients if name in str(tracks)],
         **({"key": trial.key_name} if trial.key_name != KEY else {}),
-        "tracks": written.tracks,
+        "tracks": tracks,
         "expect": {
-            proven.property: "violated",
+            violated: "violated",
             "findings": [finding],
-            "either": [other for other in PROPERTIES if other != proven.property],
+            "either": [other for other in PROPERTIES if other != violated],
         },
     }
-    if trial.demand_ns and proven.property == "fault_tolerance":
+    if trial.demand_ns and violated == "fault_tolerance":
         data["unavailable_after"] = format_duration(unavailable_ns(trial.ttl_ns))
     return data
 

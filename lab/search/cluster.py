@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from lab.addresses import Address
+from lab.client_protocol import Answer, Command
 from lab.redis_model import RedisModel
 from lab.redis_model.keyspace import Hash
 from lab.redis_model.known import Missing
 from lab.redis_model.model import NEWEST, modelled
-from lab.search.sending import Sendings
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
 from lab.substrates.base import STORE, ClockReading, Life, Probe, Role
@@ -22,6 +22,10 @@ from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.machine import SimMachine
 from lab.substrates.sim.network import Connection, Network, Way
 from lab.substrates.sim.node import PORT, SimNode
+from lab.substrates.sim.sending import Sendings
+
+if TYPE_CHECKING:
+    from lab.search.actor import Actor
 
 ANSWERED: Final = Probe(reached=True, round_trip_ns=0)
 SILENT: Final = Probe(reached=False, round_trip_ns=0)
@@ -57,11 +61,27 @@ class TrialNode(TrialMachine, SimNode):
     log: CommandLog | None = None
     """Where the commands that it executes are noted, if that is wanted."""
 
+    heard: Callable[[Sequence[bytes]], None] | None = None
+    """Told of every command that it executes, if that is wanted."""
+
     def boot(self) -> None:
         """Start it, and note what it executes."""
         super().boot()
         if self.log is not None:
             self.log.begin(self.name, self.model)
+        if self.heard is not None:
+            self.hear(self.heard)
+
+    def hear(self, heard: Callable[[Sequence[bytes]], None]) -> None:
+        """Tell ``heard`` of every command that it executes from now on, also after a restart."""
+        self.heard, noted = heard, self.model.on_command
+
+        def note(words: Sequence[bytes], peer: str) -> None:
+            if noted is not None:
+                noted(words, peer)
+            heard(words)
+
+        self.model.on_command = note
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Execute what has come over a connection that speaks the protocol."""
@@ -139,7 +159,6 @@ class TrialLink(SimLink):
     def __init__(self, way: Way, client: str, node: SimNode, address: Address) -> None:
         super().__init__(way, client, node.name, address)
         self._node = node
-        self.requests = way.requests
 
     async def acting(self) -> None:
         """Take no time."""
@@ -183,15 +202,22 @@ class TrialClient(TrialMachine):
     def __init__(self, loop: HostLoop, network: Network) -> None:
         self.loop = loop
         self._network = network
-        self.sendings: Sendings | None = None
-        """What it sends to nodes, if anything waits for that."""
+        self.actor: Actor | None = None
+        """Carries out its commands."""
         super().__init__(self.loop.host, 0)
 
-    async def resume(self) -> None:
-        """Let it go on, with what it was about to send first."""
-        await super().resume()
-        if self.sendings is not None:
-            self.sendings.go_on()
+    async def order(self, command: Command) -> Answer:
+        """Let it carry out a command, in its own loop; of one that is killed there is no answer."""
+        assert self.actor is not None
+        return await self.actor.run(command)
+
+    async def send(self, command: Command) -> None:
+        """Let it cancel a command, after all else that happens at this instant; a dead one hears nothing."""
+        self.host.world.after(0, self._cancel, command.id)
+
+    def _cancel(self, command_id: int) -> None:
+        if self.actor is not None and not self.host.down:
+            self.loop.call_soon(self.actor.cancel, command_id)
 
     async def kill(self) -> None:
         """End it at once: its code runs no more, its machine closes its connections."""
@@ -271,6 +297,9 @@ class TrialCluster:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
         for client in self.clients.values():
             client.host.on_resume = None
+            if client.actor is not None:
+                vars(client.actor).clear()
+                client.actor = None
         for node in self.servers():
             node.take_apart()
         self._links.clear()

@@ -56,12 +56,12 @@ class DrivenLink(TrialLink):
         """Lose what is sent, or refuse connections."""
         await super().cut(direction, refused=refused)
         if refused:
-            self._door.close()
+            await self._door.closed()
 
     async def heal(self) -> None:
         """Undo everything."""
         await super().heal()
-        self._door.open()
+        await self._door.opened()
 
 
 class DrivenCluster(TrialCluster):

@@ -17,6 +17,8 @@ from lab.faults.down import DownFault
 from lab.faults.jump import Jump
 from lab.faults.links import LinkFault
 from lab.faults.pause import Pause
+from lab.search.as_tracks import every_fault
+from lab.search.plainer_tracks import fewer_actions, fits, plainer_tracks
 from lab.search.simplify import (
     plainer_cluster,
     plainer_faults,
@@ -44,7 +46,7 @@ def minimise(trial: Trial, violates: Violates, *, same_cluster: bool = False) ->
         same_cluster: whether the number of nodes, their persistence and the TTL must stay as they are.
     """
     ask = _once(violates)
-    plainer: list[Changes] = [shortenings, plainer_rounds, plainer_faults]
+    plainer: list[Changes] = [shortenings, plainer_rounds, plainer_faults, plainer_tracks]
     if not same_cluster:
         plainer.append(plainer_cluster)
     smaller = True
@@ -119,11 +121,15 @@ def deletions(trial: Trial) -> Iterator[Trial]:
         without = replace(trial, faults=trial.faults[:at] + trial.faults[at + 1 :])
         yield without
         yield from in_turns(without)
+    yield from fewer_actions(trial)
     if len(trial.clients) > 1:
         for name in trial.clients:
             clients = {other: rounds for other, rounds in trial.clients.items() if other != name}
             faults = tuple(f for f in trial.faults if name not in (f.client, f.when.client))
-            yield replace(trial, clients=clients, faults=faults)
+            tracks = {track: own for track, own in trial.tracks.items() if track.partition("/")[0] != name}
+            fewer = replace(trial, clients=clients, faults=faults, tracks=tracks)
+            if fits(fewer):
+                yield fewer
     for name, rounds in trial.clients.items():
         for at in range(len(rounds)):
             if len(rounds) > 1 or trial.demand_ns:
@@ -206,4 +212,4 @@ def raise_fault(fault: Fault, trial: Trial) -> Iterator[Fault]:
 
 def places(trial: Trial) -> int:
     """How many faults there are, counting each link and node on its own."""
-    return sum(max(1, len(fault.nodes)) for fault in trial.faults)
+    return sum(max(1, len(fault.nodes)) for fault in every_fault(trial))

@@ -100,6 +100,13 @@ class Origins:
         loop.create_task = made  # type: ignore[assignment,method-assign]
         self._loops.append(loop)
 
+    def note_message(self, client: str, node: str, arrives: Any, arguments: tuple[Any, ...]) -> None:
+        """A client sends a request: a connection and a command, or bytes that a connection is told of."""
+        if len(arguments) > 1:
+            self.note(client, node, *arguments)
+        else:
+            self.note(client, node, arrives.__self__, *arguments)
+
     def note(self, client: str, node: str, connection: Any, message: object) -> None:
         """A message leaves: a command as it is, or bytes of the protocol."""
         number = connection.number

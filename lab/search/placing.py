@@ -17,13 +17,15 @@ from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.scenario.anchors import NOT_SEEN
 from lab.search.runner import Event, Outcome
-from lab.search.trial import KEY, Fault
+from lab.search.trial import KEY, Fault, Moment, When
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 NEARLY_NS: Final = 20_000_000
 """What another client's links suffer so soon after a call can as well have happened before it."""
 SENT_WITHIN_NS: Final = 50_000_000
 """By then a client has sent what it was started on, and has not given up."""
+CALLS: Final[tuple[Moment, ...]] = ("asks", "extends", "releases")
+"""The moments in which a client calls its lock."""
 TELLING: Final = ("SET", "PEXPIRE")
 """Commands by which a scenario tells best how far an operation was, the later one last."""
 
@@ -120,7 +122,7 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
     ordered: list[Placed] = []
     under_way: list[Operation] = []
     stand_still: dict[str, Fault] = {}
-    for event in events:
+    for event in _as_calls_begin(events, faults):
         if event["process"] != "nemesis":
             operation = operations[id(event)]
             (under_way.append if event is operation.call else under_way.remove)(operation)
@@ -133,6 +135,22 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
         each = Placed(event, faults[begun], "heals" not in event)
         _put(each, ordered, under_way, stand_still, outcome)
     return ordered
+
+
+def _as_calls_begin(events: list[Event], faults: dict[str, Fault]) -> list[Event]:
+    """The events, where what strikes at a call comes after it: it strikes before anything has been sent."""
+    found: list[Event] = []
+    held: dict[str, list[Event]] = {}
+    for event in events:
+        fault = faults.get(event.get("fault_id", ""))
+        when = fault.when if fault is not None and not event.get("heals") else When()
+        if when.moment in CALLS and not when.after_ns:
+            held.setdefault(when.client, []).append(event)
+            continue
+        found.append(event)
+        if event["type"] == "invoke":
+            found += held.pop(event.get("client", ""), [])
+    return found + [event for late in held.values() for event in late]
 
 
 def _put(

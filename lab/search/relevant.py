@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lab.search.actor import DEMAND_PAUSE_NS
+from lab.search.as_tracks import DEMAND_PAUSE_NS
 from lab.search.runner import Event, Outcome
 from lab.search.suspicion import named
 

@@ -18,9 +18,11 @@ from lab.faults.hold import Hold
 from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
 from lab.locks import check_options
+from lab.scenario.problems import key_path
+from lab.scenario.tracks import misfits
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.space import must_run_in_virtual_time
-from lab.search.trial import START_NS, Fault, Round, Trial, When
+from lab.search.trial import START_NS, Fault, Round, Trial, When, decode
 
 MARK: Final = "# The trial that this tells:\n# "
 """What stands before a trial at the end of the scenario that was made of it."""
@@ -60,7 +62,7 @@ def trial_of(text: bytes | str, name: str) -> Trial:
     data = text if isinstance(text, bytes) else text.encode()
     _, mark, at_the_end = data.partition(MARK.encode())
     try:
-        trial = msgspec.json.decode(at_the_end if mark else data, type=Trial)
+        trial = decode(at_the_end if mark else data)
     except msgspec.ValidationError as error:
         seen, _, place = str(error).partition(" - at ")
         where = f"{name}, key {place.strip('`').removeprefix('$.')}" if place else name
@@ -128,6 +130,9 @@ def _wrong(trial: Trial) -> Iterator[Wrong]:
     for at, fault in enumerate(trial.faults):
         for where, seen, expected in _wrong_in(fault, trial):
             yield f"faults[{at}].{where}", seen, expected
+    for loc, error, _ in misfits(trial.tracks, tuple(trial.clients), trial.node_names):
+        context = error.context or {}
+        yield key_path(("tracks", *loc)), str(context.get("seen")), str(context.get("expected"))
 
 
 def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:

@@ -10,39 +10,46 @@ import asyncio
 import contextlib
 import gc
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 import msgspec
 
+from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import NotModelled, UnknownOutcome
-from lab.faults.base import Receipt
+from lab.faults.client_crash import ClientCrash
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
-from lab.search.actor import ClientContext, act, lock_of, store_client_class
+from lab.run.steps import Player
+from lab.run.tracks import TrackPlayer
+from lab.scenario.anchors import NodesExecuted
+from lab.search.actor import Actor, ClientContext, lock_of, store_client_class
+from lab.search.as_tracks import tracks_of
 from lab.search.branches import TAKEN
 from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import DrivenCluster, DrivenWorld
 from lab.search.guard import Failure
 from lab.search.origin import Origins, Place, Sent
-from lab.search.schedule import ScheduledFaults, step_of
-from lab.search.sending import Sendings
-from lab.search.trial import START_NS, Fault, Trial
+from lab.search.playing import Coverage, MemoryHistory, Shown, TrialNemesis
+from lab.search.trial import START_NS, Fault, Track, Trial
 from lab.search.watch import ClockRead, CommandLog, Executed, note_wall_clock
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
 from lab.substrates.base import STORE, Cluster
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 from lab.substrates.sim.errors import SimulationError
-from lab.substrates.sim.loop import HostLoop
+from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.network import Network
 from lab.substrates.sim.node import PORT
 from lab.substrates.sim.patches import simulating
+from lab.substrates.sim.sending import Sendings
+from lab.substrates.sim.simulate import LAB
 from lab.substrates.virtual.session import SESSION
 
 Wire = Literal["direct", "resp"]
@@ -146,17 +153,15 @@ class TrialRun:
         self._lock = lock_of(trial)
         self._made: list[Channel | StoreClient] = []
         """What clients talk by."""
-        self._struck: list[Fault] = []
         driven = is_driver(trial.lock)
         self._world = world = DrivenWorld(trial.seed) if driven else TrialWorld(trial.seed)
         self._network = Network(world)
         self._events: list[Event] = []
-        self._fault_ids: dict[int, str] = {}
         kind = DirectNode if wire == "direct" else TrialNode
         self._origins = Origins(trial.lock, self._now_ns) if watch else None
         self._log = CommandLog(self._now_ns, self._origins) if self._origins is not None else None
         self._missing: Missing | None = None
-        self._over: list[str] = []
+        self._over: list[object] = []
         make = DrivenCluster if driven else TrialCluster
         self._cluster = make(self._network, trial, kind, self._log, self._note_missing)
         self._failures: list[Failure] = []
@@ -170,28 +175,49 @@ class TrialRun:
             for name, client in self._cluster.clients.items():
                 note_wall_clock(client.host, self._wall_clock, self._origins)
                 self._origins.watch(client.loop)
-                self._sendings[name].origins = self._origins
+                self._sendings[name].on_request = partial(self._origins.note_message, name)
         self._loops = {name: client.loop for name, client in self._cluster.clients.items()}
-        self._faults = ScheduledFaults(world, trial, self._cluster, self._record)
+        self._coverage = Coverage(world, trial, self._cluster)
+        history = MemoryHistory(self._events, self._now_ns)
+        self._nemesis = TrialNemesis(self._cluster, history, self._coverage, trial)
+        self._tracks = tracks_of(trial)
+        self._shown = Shown(self._cluster, self._now_ns, notes=any(map(_watches, self._tracks.values())))
+        self._player = Player(
+            cast(Cluster, self._cluster),
+            self._shown,
+            self._nemesis,
+            history,
+            None,
+            ttl_ns=trial.ttl_ns,
+            slack_ns=round(RHO * trial.ttl_ns) + 2 * EPSILON_NS,
+        )
+        self._lab = host_with_loop(world, LAB, self._network)
+        self._playing: TrackPlayer | None = None
 
     def run(self) -> Outcome:
         """Run the whole trial; see ``run_trial`` for what it raises."""
         world, trial = self._world, self._trial
         TAKEN.clear()
-        busy, over = set(self._loops), self._over
-        tasks: list[asyncio.Task[Any]] = []
-        for name, loop in self._loops.items():
-            task = loop.create_task(loop.host.run(self._work, name, loop))
-            task.add_done_callback(partial(_ended, busy, over, name))
-            tasks.append(task)
+        over = self._over
+        self._playing = playing = TrackPlayer(
+            self._player,
+            tuple(trial.clients),
+            within_s=None,
+            on_clients_over=partial(over.append, "all clients"),
+            loops=self._loops,
+        )
+        self._listen_for_sendings(playing)
+        play = self._lab.create_task(playing.play(self._tracks, ZERO_NS))
+        play.add_done_callback(over.append)
+        actors = self._bring_clients_up()
         world.at(trial.horizon_ns, _nothing)
         try:
             world.run_until(over.__len__, trial.horizon_ns)  # asked often, and this costs little
-            raised = [error for task in tasks if task.done() and (error := task.exception()) is not None]
+            raised = _errors_of([*(actor.opening for actor in actors.values()), play])
             if self._origins is not None:
                 self._waiting = {
                     name: self._origins.waiting(task)
-                    for name, task in zip(self._loops, tasks, strict=True)
+                    for name, task in playing.of_clients()
                     if not task.done()
                 }
         finally:
@@ -212,6 +238,21 @@ class TrialRun:
         self._take_apart()
         return outcome
 
+    def _bring_clients_up(self) -> dict[str, Actor]:
+        """Let all clients open their locks."""
+        actors = {name: Actor(self._context(name, loop), loop) for name, loop in self._loops.items()}
+        for name, actor in actors.items():
+            self._cluster.clients[name].actor = actor
+        return actors
+
+    def _listen_for_sendings(self, playing: TrackPlayer) -> None:
+        """Tell the player when clients are about to send, if anything waits for that."""
+        for client in playing.waits_for_sendings(self._tracks):
+            playing.hear_sendings(client, self._cluster.sendings_of(client))
+        for timed in chain.from_iterable(self._tracks.values()):
+            if isinstance(timed.step, ClientCrash):
+                self._cluster.sendings_of(timed.step.client)  # by which it sends nothing any more
+
     def _note_missing(self, missing: Missing) -> None:
         """End the trial: a lock that was refused what real servers do has not failed by itself."""
         if self._missing is None:
@@ -221,7 +262,7 @@ class TrialRun:
     def _bury(self) -> None:
         """Nothing happens any more; what a lock raises when it is ended here is no failure of its own."""
         noted = len(self._failures)
-        for loop in self._loops.values():
+        for loop in (*self._loops.values(), self._lab):
             loop.bury()
         del self._failures[noted:]
         self._cluster.end()
@@ -229,13 +270,12 @@ class TrialRun:
 
     def _outcome(self) -> Outcome:
         """What came out so far."""
-        faults = self._faults
         return Outcome(
             self._trial,
             self._events,
-            frozenset(faults.covered),
-            tuple(self._struck),
-            faults.eroded,
+            frozenset(self._coverage.covered),
+            self._nemesis.struck,
+            self._coverage.eroded,
             tuple(self._failures),
             tuple(self._log.entries) if self._log is not None else (),
             self._sendings,
@@ -251,16 +291,18 @@ class TrialRun:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
         for loop in self._loops.values():
             loop.take_apart()
+        self._lab.take_apart()
+        self._over.clear()
         self._cluster.take_apart()
         self._network.take_apart()
-        vars(self._faults).clear()
+        for part in (self._nemesis, self._player, self._shown, self._coverage):
+            vars(part).clear()
+        if self._playing is not None:
+            self._playing.take_apart()
         if self._origins is not None:
             self._origins.clear()
         for each in self._made:
             vars(each).clear()
-
-    def _work(self, client: str, loop: HostLoop) -> Any:
-        return act(self._context(client, loop))
 
     def _context(self, client: str, loop: HostLoop) -> ClientContext:
         return ClientContext(
@@ -269,8 +311,7 @@ class TrialRun:
             client=client,
             nodes=[self._cluster.link(client, name).address for name in self._cluster.nodes],
             store=self._store_client(client),
-            sink=self._faults.listening(self._note if self._watch else self._keep),
-            passes=partial(self._faults.passes, client),
+            sink=self._coverage.listening(self._note if self._watch else self._keep),
             clock_ns=loop.host.clock.monotonic_ns,
             record_clock_ns=self._now_ns,
             entropy=loop.host.random,
@@ -305,7 +346,7 @@ class TrialRun:
 
     def _holds(self, node: TrialNode, token: str | None) -> bool:
         """Whether a node has the lock's key with this token, or another key with it: locks change names."""
-        value = node.keeps(self._faults.node_key)
+        value = node.keeps(self._coverage.node_key)
         if token is None:
             return value is not None
         return is_of(token, value) or 0 < node.keeps_for_ns(token) < NEVER
@@ -322,36 +363,21 @@ class TrialRun:
         self._events.append(event)
 
     def _know_key(self, node_key: str, ttl_step_ns: int) -> None:
-        self._faults.node_key = node_key.encode()
+        self._coverage.node_key, self._shown.node_key = node_key.encode(), node_key
         self._ttl_step_ns = ttl_step_ns
 
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns
 
-    def _record(self, fault: Fault, begins: bool, receipt: Receipt) -> None:
-        """Write an injection or a healing down as the nemesis does."""
-        if begins:
-            self._struck.append(fault)
-            self._fault_ids[id(fault)] = f"f{len(self._struck)}"
-        begun = self._fault_ids[id(fault)]
-        about: Event = {"time_ns": self._now_ns(), "process": "nemesis", "f": fault.kind, "fault_id": begun}
-        if self._watch:
-            about["target"] = step_of(fault).target(cast(Cluster, self._cluster)).words
-        near = [fault.client] if fault.client else []
-        about["targets"] = [*near, *fault.nodes]  # of a link fault both ends: others reach these nodes
-        if not begins:
-            about |= {"f": "heal", "fault_id": f"{begun}-end", "heals": begun}
-        self._events.append({**about, "type": "invoke"})
-        kind = "ok" if receipt.confirmed else "fail"
-        self._events.append({**about, "type": kind, "receipt": receipt.evidence})
-        if begins and receipt.confirmed and step_of(fault).PASSES:
-            self._record(fault, False, receipt)  # it is over as soon as it has happened
+
+def _watches(track: Track) -> bool:
+    """Whether something of a track waits for what nodes execute."""
+    return any(isinstance(anchor, NodesExecuted) for one in track for anchor in one.anchors)
 
 
-def _ended(busy: set[str], over: list[str], client: str, _: object) -> None:
-    busy.discard(client)
-    if not busy:
-        over.append(client)
+def _errors_of(tasks: Iterable[asyncio.Task[Any]]) -> list[BaseException]:
+    done = (task for task in tasks if task.done() and not task.cancelled())
+    return [error for task in done if (error := task.exception()) is not None]
 
 
 def _nothing() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from checker.words import listed
+from lab.search.as_tracks import by_machine, step_of
 from lab.search.runner import Event
-from lab.search.schedule import by_machine, step_of
 from lab.search.trial import Fault
 
 VERBS: Final = {

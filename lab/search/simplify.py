@@ -5,7 +5,7 @@ Each change lowers a measure of its own and raises none that comes before it, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from lab.durations import UNITS_NS
 from lab.faults.clock import ClockFault
 from lab.faults.drift import Drift
+from lab.scenario.tracks import Timed
+from lab.search.plainer_tracks import fits
 from lab.search.trial import CLIENTS, Fault, Moment, Round, Trial, When
 
 PLAIN_TTL_NS: Final = 10 * UNITS_NS["s"]
@@ -93,10 +95,12 @@ def plainer_cluster(trial: Trial) -> Iterator[Trial]:
     for nodes in PLAIN_NODES:
         if nodes < trial.nodes:
             for kept in combinations(trial.node_names, nodes):
-                yield with_nodes(trial, kept)
+                fewer = with_nodes(trial, kept)
+                if fits(fewer):
+                    yield fewer
     if trial.persistence != "aof-always":
         yield replace(trial, persistence="aof-always")
-    if trial.ttl_ns != PLAIN_TTL_NS:
+    if trial.ttl_ns != PLAIN_TTL_NS and not trial.tracks:  # whose times have their own scale
         horizon_ns = max(trial.horizon_ns, trial.horizon_ns * PLAIN_TTL_NS // trial.ttl_ns)
         yield _at_the_scale_of(trial, horizon_ns)
         yield replace(trial, ttl_ns=PLAIN_TTL_NS, horizon_ns=horizon_ns)
@@ -110,7 +114,22 @@ def with_nodes(trial: Trial, kept: tuple[str, ...]) -> Trial:
         for fault in trial.faults
         if not fault.nodes or not named.keys().isdisjoint(fault.nodes)
     )
-    return replace(trial, nodes=len(kept), faults=faults)
+    tracks = {name: tuple(_on_nodes(timed, named) for timed in track) for name, track in trial.tracks.items()}
+    return replace(trial, nodes=len(kept), faults=faults, tracks=tracks)
+
+
+def _on_nodes(timed: Timed, named: Mapping[str, str]) -> Timed:
+    """An action on the nodes that are left, by their new names; a fault of others alone stays as it is."""
+    step = timed.step
+    changed: dict[str, object] = {}
+    for field in ("node", "from_node"):
+        name = getattr(step, field, None)
+        if isinstance(name, str) and name in named:
+            changed[field] = named[name]
+    nodes = getattr(step, "nodes", None)
+    if isinstance(nodes, tuple):
+        changed["nodes"] = tuple(named[node] for node in nodes if node in named) or nodes
+    return timed.model_copy(update={"step": step.model_copy(update=changed)}) if changed else timed
 
 
 def _at_the_scale_of(trial: Trial, horizon_ns: int) -> Trial:

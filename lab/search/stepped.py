@@ -6,21 +6,21 @@ The same world, clients and faults as in ``lab.search.runner``; only who decides
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from lab.client.worker import Worker
-from lab.client_protocol import Answer, Command, Verb
+from lab.client_protocol import Answer, Verb
 from lab.client_protocol import Outcome as Ending
 from lab.errors import UnknownOutcome
-from lab.faults.base import Receipt
 from lab.faults.client_crash import ClientCrash
+from lab.faults.nemesis import Injected
 from lab.faults.pause import Pause
-from lab.search.actor import connect, equip, key_of, needs_no_connection
+from lab.search.actor import Actor, needs_no_connection
+from lab.search.as_tracks import by_machine, step_of
+from lab.search.cluster import TrialCluster
 from lab.search.runner import Outcome, TrialRun
 from lab.search.trial import START_NS, Fault, Trial
-from lab.substrates.sim.loop import HostLoop
 
 T = TypeVar("T")
 CRITICAL: Final[tuple[Verb, ...]] = ("read", "check", "write")
@@ -31,7 +31,7 @@ CRITICAL: Final[tuple[Verb, ...]] = ("read", "check", "write")
 class SteppedClient:
     """One client: what it acts with, and the operation that it is in."""
 
-    worker: Worker
+    actor: Actor
     task: asyncio.Task[Answer] | None = None
     crashed: bool = False
     paused: bool = False
@@ -49,15 +49,15 @@ class SteppedClient:
     @property
     def holds(self) -> bool:
         """Whether it has a lease, over or not."""
-        return self.worker.grant[0] is not None
+        return self.actor.worker().grant[0] is not None
 
 
 @dataclass
 class Lasting:
-    """A fault that goes on, and the evidence of its receipt."""
+    """A fault that goes on."""
 
     fault: Fault
-    evidence: dict[str, Any] = field(default_factory=dict)
+    injected: Injected
 
 
 class SteppedRun(TrialRun):
@@ -71,19 +71,20 @@ class SteppedRun(TrialRun):
         super().__init__(trial, "direct" if needs_no_connection(trial) else "resp")
         self.lasting: list[Lasting] = []
         """The faults that were injected and not ended, oldest first."""
-        self.clients_by_name: dict[str, SteppedClient] = {}
-        opening = {
-            name: loop.create_task(loop.host.run(self._open, name, loop))
-            for name, loop in self._loops.items()
-        }
+        actors = self._bring_clients_up()
         self.wait(START_NS)
-        for name, task in opening.items():
-            self.clients_by_name[name] = SteppedClient(_result(task, name, trial))
+        self.clients_by_name = {name: SteppedClient(actor) for name, actor in actors.items()}
+        for name, actor in actors.items():
+            _result(actor.opening, name, trial)
+
+    @property
+    def cluster(self) -> TrialCluster:
+        """What it consists of."""
+        return self._cluster
 
     def start(self, client: str, *verbs: Verb) -> None:
         """Let a client begin operations, one after the other while they succeed; it must be free."""
-        one, loop = self.clients_by_name[client], self._loops[client]
-        one.task = loop.create_task(loop.host.run(_each, one.worker, verbs))
+        self.clients_by_name[client].task = self._loops[client].create_task(self._each(client, verbs))
 
     def finish(self, client: str, within_ns: int) -> Answer | None:
         """Let time pass until a client's operation is over; None if it goes on after ``within_ns``."""
@@ -99,15 +100,18 @@ class SteppedRun(TrialRun):
 
     def strike(self, fault: Fault) -> None:
         """Inject a fault, which lasts until ``end``; nothing if it is so already."""
-        before = len(self.lasting)
-        self._faults.strike(fault)
-        if len(self.lasting) > before:
-            self._mark(fault, begins=True)
+        for each in by_machine(fault):
+            injected = self.at_once(self._player.inject(step_of(each)))
+            self._mark(each, begins=True)
+            if self._player.lasts(injected):
+                self.lasting.append(Lasting(each, injected))
 
     def end(self, lasting: Lasting) -> None:
         """End a fault."""
         self.lasting.remove(lasting)
-        self._faults.end(lasting.fault, lasting.evidence)
+        ending = step_of(lasting.fault).ending()
+        if ending is not None and self._player.lasts(lasting.injected):
+            self.at_once(self._player.play_one(ending))
         self._mark(lasting.fault, begins=False)
 
     def outcome(self) -> Outcome:
@@ -121,21 +125,24 @@ class SteppedRun(TrialRun):
         self._bury()
         self._take_apart()
 
-    async def _open(self, client: str, loop: HostLoop) -> Worker:
-        context = self._context(client, loop)
-        lock, worker_for, _ = equip(context)
-        await connect(lock, context.store)
-        return worker_for(key_of(self._trial, lock))
+    async def _each(self, client: str, verbs: tuple[Verb, ...]) -> Answer:
+        answer = Answer(0, Ending.SKIPPED)
+        for verb in verbs:
+            answer = await self._player.order(client, client, self._player.command(verb))
+            if answer.outcome is not Ending.OK:
+                break
+        return answer
+
+    def at_once(self, work: Coroutine[Any, Any, T]) -> T:
+        """What takes no time."""
+        task = self._lab.create_task(work)
+        self._world.run_until(task.done)
+        return task.result()
 
     def _until(self, done: Callable[[], object], within_ns: int) -> None:
         end_ns = self._world.now_ns + within_ns
         self._world.at(end_ns, _nothing)  # so that there is something to happen then
         self._world.run_until(done, end_ns)
-
-    def _record(self, fault: Fault, begins: bool, receipt: Receipt) -> None:
-        super()._record(fault, begins, receipt)
-        if begins:
-            self.lasting.append(Lasting(fault, dict(receipt.evidence)))
 
     def _mark(self, fault: Fault, *, begins: bool) -> None:
         one = self.clients_by_name.get(fault.client)
@@ -143,8 +150,6 @@ class SteppedRun(TrialRun):
             one.paused = begins
         elif one is not None and fault.is_a(ClientCrash):
             one.crashed = True
-        if begins and not fault.lasts:
-            self.lasting.pop()  # over at once, or never
 
 
 def _result(task: asyncio.Task[T], client: str, trial: Trial) -> T:
@@ -154,15 +159,6 @@ def _result(task: asyncio.Task[T], client: str, trial: Trial) -> T:
     if error is not None:
         raise UnknownOutcome(f"{client}'s own code failed: {error!r}", where=trial.lock)
     return task.result()
-
-
-async def _each(worker: Worker, verbs: tuple[Verb, ...]) -> Answer:
-    answer = Answer(0, Ending.SKIPPED)
-    for verb in verbs:
-        answer = await worker.run(Command(0, verb))
-        if answer.outcome is not Ending.OK:
-            break
-    return answer
 
 
 def _nothing() -> None:

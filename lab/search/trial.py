@@ -9,14 +9,17 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal, get_args
 
 import msgspec
+from pydantic import ValidationError
 
 from lab.durations import UNITS_NS
 from lab.redis_model.persistence import Persistence
 from lab.scenario.registry import fault_steps
 from lab.scenario.step_base import StepModel
+from lab.scenario.tracks import Timed
 from lab.scenario.types import NODE_NAMES
 
 OptionValue = str | int | float | bool
+Track = tuple[Timed, ...]
 
 Kind = Literal[
     "cut", "hold", "delay", "pause", "jump", "crash", "power_cut", "drift", "reset", "client_crash"
@@ -175,7 +178,8 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ``server`` is the product and version that nodes show, like ``redis@8.4``; the newest if it is empty.
     ``uses`` says how many of the nodes the lock uses for one key, where that depends on the key; 0: all.
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
-    ``other_key``.
+    ``other_key``. ``tracks`` are played beside what rounds and faults say, and say all that
+    scenarios can say.
     """
 
     lock: str
@@ -195,6 +199,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     uses: int = 0
     keys: str = ""
     key_name: str = KEY
+    tracks: dict[str, Track] = {}
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -225,7 +230,30 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""
         usual = {name: value for name, value in USUAL.items() if getattr(self, name) == value}
-        return msgspec.json.encode(msgspec.structs.replace(self, **usual) if usual else self)
+        return msgspec.json.encode(
+            msgspec.structs.replace(self, **usual) if usual else self, enc_hook=_as_in_a_file
+        )
+
+
+def _as_in_a_file(value: Any) -> Any:
+    """An action of a track as data. Raises ``NotImplementedError`` for anything else."""
+    if isinstance(value, Timed):
+        return value.model_dump(mode="json", exclude_none=True)
+    raise NotImplementedError
+
+
+def decode(text: bytes) -> Trial:
+    """The trial that ``Trial.key`` has written. Raises ``msgspec.DecodeError``."""
+    return msgspec.json.decode(text, type=Trial, dec_hook=_from_a_file)
+
+
+def _from_a_file(kind: type[Any], value: Any) -> Any:
+    if kind is not Timed:
+        raise NotImplementedError
+    try:
+        return Timed.model_validate(value)
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from error
 
 
 USUAL: Final = {

@@ -60,6 +60,7 @@ class Capability(StrEnum):
     REMOVE_KEYS = "remove keys from nodes"
     STALL_DISKS = "let the disk of a node stall"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
+    HEAR_SENDS = "tell that a client is about to send something to nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +348,21 @@ class Client(Machine, Protocol):
         ...
 
 
+class Sendings(Protocol):
+    """What one client is about to send to nodes."""
+
+    begins: list[Callable[[], None]]
+    """Called before the first message that the client sends in an instant; one of them may ``hold`` it."""
+
+    def hold(self) -> None:
+        """Let nothing of what is about to be sent leave until ``go_on``."""
+        ...
+
+    def go_on(self) -> None:
+        """Let it leave, as soon as the client does not stand still."""
+        ...
+
+
 class Cluster(Protocol):
     """Everything that runs during a run, and the only thing faults can touch."""
 
@@ -390,6 +406,10 @@ class Cluster(Protocol):
 
     def link(self, client: str, target: str) -> Link:
         """Return the link from a client to a node or to ``STORE``, or between two nodes."""
+        ...
+
+    def sendings_of(self, client: str) -> Sendings:
+        """Notice from now on what a client sends to nodes; with ``Capability.HEAR_SENDS`` only."""
         ...
 
     @property

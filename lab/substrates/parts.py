@@ -10,7 +10,7 @@ from lab.errors import UnknownOutcome
 from lab.servers import Server
 from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Capability, Client, Link, Node
+from lab.substrates.base import Capability, Client, Link, Node, Sendings
 from lab.substrates.plan import ClusterPlan
 
 READY_TIMEOUT_S = 15.0
@@ -38,6 +38,10 @@ class Parts(Generic[N, S, C, L]):
     def link(self, client: str, target: str) -> L:
         """Return the link from a client to a node or to the store, or between two nodes."""
         return self._links[client, target]
+
+    def sendings_of(self, client: str) -> Sendings:
+        """Refuse: what is about to be sent is seen in a simulated network only. Raises ``UnknownOutcome``."""
+        raise UnknownOutcome(f"nobody hears here when {client} is about to send")
 
     @property
     def replicas(self) -> Mapping[str, str]:

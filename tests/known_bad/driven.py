@@ -14,30 +14,19 @@ import msgspec
 from checker import History, check
 from checker.history.events import Event, Params
 from checker.verdict import Severity
-from lab.channel import Channel
-from lab.client.log import Recording
-from lab.client.worker import Worker
-from lab.client_protocol import Answer, Command, Outcome, Verb
-from lab.locks import lock_class
-from lab.locks.base import Lease, Lock, Surroundings
+from lab.client_protocol import Answer, Outcome, Verb
+from lab.locks.base import Lease
 from lab.search.actor import params_of
-from lab.search.cluster import TrialCluster, TrialNode
-from lab.search.direct import DIRECT, DirectNode
-from lab.search.instant import InstantLoop
+from lab.search.cluster import TrialNode
+from lab.search.stepped import SteppedRun
 from lab.search.trial import KEY, OptionValue, Round, Trial
-from lab.search.world import TrialWorld
-from lab.store import StoreClient
-from lab.substrates.base import STORE, Direction
-from lab.substrates.sim.clock import MONOTONIC_START_NS
-from lab.substrates.sim.network import Network
-from lab.substrates.sim.node import PORT
+from lab.substrates.base import Direction
 
 S_NS: Final = 1_000_000_000
 PATIENCE_S: Final = 120.0
 """An operation that takes longer than that has no end."""
 GLANCE_S: Final = 0.0001
 CLIENTS: Final = ("alice", "bob", "carol")
-CHANNEL: Final = partial(Channel, transport=DIRECT)
 
 
 class Ended(Exception):
@@ -54,52 +43,34 @@ class Client:
     def __init__(self, sim: Driven, name: str) -> None:
         self._sim, self.name = sim, name
         self._machine = sim.cluster.clients[name]
-        clock_ns = self._machine.host.clock.monotonic_ns
-        entropy = self._machine.host.random
-        around = Surroundings(clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, channel=CHANNEL)
-        addresses = [sim.cluster.link(name, node).address for node in sim.cluster.nodes]
-        trial = sim.trial
-        build = lock_class(trial.lock).build
-        self.lock: Lock = self._machine.host.run(build, addresses, trial.options, around, name)
-        store = StoreClient(
-            f"{name}-{STORE}", PORT, checks_fences=trial.store_fences, timeout_s=None, channel=CHANNEL
-        )
-        self.worker = Worker(
-            Recording(name, sim.events.append, sim.now_ns),
-            self.lock,
-            store,
-            key=KEY,
-            ttl_ns=trial.ttl_ns,
-            check_before_write=True,
-            clock_ns=clock_ns,
-        )
-        self._ids = 0
-        self.run(self.lock.open())
-        self.run(store.connect())
+        self._actor = sim.clients_by_name[name].actor
+        self.lock: Any = self._actor.lock
 
     @property
     def lease(self) -> Lease:
         """The lease that the worker holds now."""
-        lease = self.worker._lease
+        lease, _ = self._actor.worker().grant
         assert lease is not None
         return lease
 
     @property
     def believes(self) -> bool:
         """Whether the lock says that it is held."""
-        return self._machine.host.run(self.lock.believes, self.lease)
+        return bool(self._machine.host.run(self.lock.believes, self.lease))
 
     def does(self, *verbs: Verb) -> Outcome:
         """Do one thing after the other, recorded; how the last of them ended."""
         outcome = Outcome.SKIPPED
         for verb in verbs:
-            outcome = self._sim.finish(self.starts(verb)).outcome
+            outcome = self._sim.ended(self.starts(verb)).outcome
         return outcome
 
     def starts(self, verb: Verb) -> asyncio.Task[Answer]:
         """Begin to do something."""
-        self._ids += 1
-        return self.begin(self.worker.run(Command(self._ids, verb)))
+        self._sim.start(self.name, verb)
+        task = self._sim.clients_by_name[self.name].task
+        assert task is not None
+        return task
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Let something go on on the client's machine."""
@@ -107,7 +78,7 @@ class Client:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Let something happen on the client's machine, to its end."""
-        return self._sim.finish(self.begin(work))
+        return self._sim.ended(self.begin(work))
 
     def jumps(self, by_s: float) -> None:
         """Step the client's wall clock."""
@@ -124,10 +95,10 @@ class Client:
                 "delay": partial(link.delay, round(by_s * S_NS), 0, direction),
                 "heal": link.heal,
             }
-            self._sim.instant.run(steps[do]())
+            self._sim.at_once(steps[do]())
 
 
-class Driven:
+class Driven(SteppedRun):
     """A cluster of nodes A, B, C…, and clients alice, bob, carol with the same lock."""
 
     def __init__(
@@ -142,43 +113,32 @@ class Driven:
         rounds: dict[str, tuple[Round, ...]] = dict.fromkeys(CLIENTS, ())
         ttl_ns = round(ttl_s * S_NS)
         self.trial = Trial(lock, rounds, nodes=nodes, ttl_ns=ttl_ns, options=options, seed=seed)
-        self.world = TrialWorld(seed)
-        network = Network(self.world)
-        self.cluster = TrialCluster(network, self.trial, DirectNode)
-        self.instant = InstantLoop(self.world)
-        self.events: list[dict[str, Any]] = []
+        super().__init__(self.trial)
         self.alice, self.bob, self.carol = (Client(self, name) for name in CLIENTS)
 
-    def now_ns(self) -> int:
-        """The recorder's clock."""
-        return MONOTONIC_START_NS + self.world.now_ns
-
-    def finish(self, task: asyncio.Task[Any]) -> Any:
+    def ended(self, task: asyncio.Task[Any]) -> Any:
         """Wait until it is done; what came of it. Raises ``Ended``."""
-        self._until(task.done, PATIENCE_S)
+        self._until(task.done, round(PATIENCE_S * S_NS))
         if not task.done():
             raise Ended("hang", f"it has not ended after {PATIENCE_S:.0f} s")
+        if self._failures:
+            raise Ended("error", self._failures[0].sentence)
         error = task.exception()
         if error is not None:
             raise Ended("error", repr(error)) from error
         return task.result()
 
-    def wait(self, seconds: float) -> None:
+    def lets_pass(self, seconds: float) -> None:
         """Let time pass."""
-        self._until(lambda: False, seconds)
+        self.wait(round(seconds * S_NS))
 
     def until(self, node: str, key: str = KEY, *, there: bool) -> None:
         """Wait until a node has the key, or has it no more."""
         for _ in range(round(PATIENCE_S / GLANCE_S)):
             if (self.keeps(node, key) is not None) == there:
                 return
-            self.wait(GLANCE_S)
+            self.lets_pass(GLANCE_S)
         raise Ended("hang", f"{key} on {node} was waited for")
-
-    def _until(self, done: Callable[[], object], seconds: float) -> None:
-        end_ns = self.world.now_ns + round(seconds * S_NS)
-        self.world.at(end_ns, lambda: None)
-        self.world.run_until(done, end_ns)
 
     def node(self, name: str) -> TrialNode:
         """One of the nodes."""
@@ -190,8 +150,7 @@ class Driven:
 
     def pttl(self, node: str, key: str = KEY) -> Any:
         """For how many more milliseconds a node keeps the key; -1 for ever, -2 if it is not there."""
-        each = self.node(node)
-        return each.host.run(each.model.call, "PTTL", key)
+        return self.calls(node, "PTTL", key)
 
     def calls(self, node: str, *command: str) -> Any:
         """Call a node's server directly."""
@@ -200,7 +159,7 @@ class Driven:
 
     def restart(self, node: str) -> None:
         """Kill a server and start it again, with what its files keep."""
-        self.instant.run(self.node(node).kill())
+        self.at_once(self.node(node).kill())
         self.node(node).boot()
 
     def violations(self, unavailable_after_s: float | None = None) -> set[str]:
@@ -208,7 +167,7 @@ class Driven:
         params = params_of(self.trial)
         if unavailable_after_s is not None:
             params["unavailable_ns"] = round(unavailable_after_s * S_NS)
-        events = [msgspec.convert(event, Event) for event in self.events]
+        events = [msgspec.convert(event, Event) for event in self.outcome().events]
         verdict = check(History.from_events(events, msgspec.convert(params, Params)))
         return {each.name for each in verdict.findings if each.severity is Severity.VIOLATION}
 
@@ -217,19 +176,12 @@ class Driven:
         clients = (self.alice, self.bob, self.carol)
         for client in clients:
             client.link("heal", "".join(self.cluster.nodes))
-        self.wait(1)
+        self.lets_pass(1)
         for client in clients:
             client.does("release")
-        self.wait(self.trial.ttl_ns / S_NS + 2)
+        self.lets_pass(self.trial.ttl_ns / S_NS + 2)
         gone = all(self.keeps(node) is None for node in self.cluster.nodes)
         return gone and all(client.does("acquire", "release") is Outcome.OK for client in clients)
-
-    def end(self) -> None:
-        """Let nothing run any more."""
-        for machine in self.cluster.clients.values():
-            machine.loop.bury()
-        self.world.end()
-        self.cluster.take_apart()
 
 
 @contextmanager
@@ -239,7 +191,7 @@ def driven(lock: str, **more: Any) -> Iterator[Driven]:
     try:
         yield sim
     finally:
-        sim.end()
+        sim.close()
 
 
 @dataclass(frozen=True)
@@ -272,7 +224,7 @@ def keeps_trying(client: Client, sim: Driven, times: int = 12) -> int:
         if client.does("acquire") is Outcome.OK:
             got += 1
             client.does("release")
-        sim.wait(0.3)
+        sim.lets_pass(0.3)
     return got
 
 

@@ -111,7 +111,7 @@ def test_it_believes_in_no_lease_that_is_over(lock: str) -> None:
     with driven(lock, ttl_s=1) as sim:
         assert sim.alice.does("acquire", "check") is Outcome.OK
         sim.alice.link("cut", "ABCDE")
-        sim.wait(1.2)
+        sim.lets_pass(1.2)
         assert sim.alice.does("check") is Outcome.FAIL
 
 
@@ -138,16 +138,16 @@ def test_the_blocking_one_waits() -> None:
     with driven(f"{PLACE}unusual:Blocking") as sim:
         sim.bob.does("acquire")
         asked = sim.alice.starts("acquire")
-        sim.wait(2)
+        sim.lets_pass(2)
         sim.bob.does("release")
-        assert sim.finish(asked).outcome is Outcome.OK
+        assert sim.ended(asked).outcome is Outcome.OK
 
 
 @pytest.mark.usefixtures("_patched")
 def test_the_one_with_a_watchdog_holds_a_lease_for_longer_than_its_ttl_and_lets_go_of_it() -> None:
     with driven(f"{PLACE}watchdog:Watchdog", ttl_s=1) as sim:
         assert sim.alice.does("acquire") is Outcome.OK
-        sim.wait(3)
+        sim.lets_pass(3)
         assert sim.alice.believes
         assert sim.bob.does("acquire") is Outcome.FAIL
         sim.alice.does("release")

@@ -15,10 +15,10 @@ pytestmark = pytest.mark.usefixtures("_patched")
 @situation(ttl_s=1)
 def released_after_another_took_it(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(1.1)
+    sim.lets_pass(1.1)
     sim.bob.does("acquire")
     sim.alice.does("release")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.carol.does("acquire")
 
 
@@ -28,7 +28,7 @@ def an_outage_over_several_tries(sim: Driven) -> None:
     for _ in range(3):
         sim.alice.does("acquire")
     sim.alice.link("heal", "A")
-    sim.wait(11)
+    sim.lets_pass(11)
     keeps_trying(sim.alice, sim)
 
 
@@ -44,9 +44,9 @@ def refused_and_released(sim: Driven) -> None:
 def one_reply_is_lost(sim: Driven) -> None:
     sim.alice.link("cut", "A", "replies")
     asked = sim.alice.starts("acquire")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.alice.link("heal", "A")
-    sim.finish(asked)
+    sim.ended(asked)
     keeps_trying(sim.bob, sim)
 
 
@@ -55,7 +55,7 @@ def another_key_meanwhile(sim: Driven) -> None:
     sim.alice.does("acquire", "read")
     other = sim.alice.run(sim.alice.lock.acquire("another", S_NS))
     sim.alice.run(sim.alice.lock.release(other))
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     sim.bob.does("acquire", "read", "write")
     writes_if_held(sim.alice)
 
@@ -63,9 +63,9 @@ def another_key_meanwhile(sim: Driven) -> None:
 @situation(1.0, ttl_s=1, retry_count=1)
 def cancelled_while_it_is_asked(sim: Driven) -> None:
     asked = sim.alice.begin(sim.alice.lock.acquire(KEY, S_NS))
-    sim.wait(0.0001)
+    sim.lets_pass(0.0001)
     asked.cancel()
-    sim.wait(2)
+    sim.lets_pass(2)
     keeps_trying(sim.bob, sim)
 
 

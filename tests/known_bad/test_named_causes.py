@@ -297,7 +297,6 @@ def test_looking_changes_nothing() -> None:
             for event in events:
                 event.pop("_nodes", None)
                 event.pop("_others", None)
-                event.pop("target", None)
             assert events == run_trial(each).events
 
 

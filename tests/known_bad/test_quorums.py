@@ -50,7 +50,7 @@ def replies_are_lost(sim: Driven) -> None:
 @situation(ttl_s=2, node_timeout="250ms")
 def extended_at_two(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(1)
+    sim.lets_pass(1)
     sim.alice.link("cut", "CDE")
     sim.alice.does("extend")
     for node in "CDE":
@@ -64,9 +64,9 @@ def extended_and_one_clock_jumps(sim: Driven) -> None:
     sim.alice.link("delay", "DE", "replies", by_s=0.1)
     sim.alice.does("acquire")
     sim.alice.link("heal", "DE")
-    sim.wait(1)
+    sim.lets_pass(1)
     assert sim.alice.does("extend") is Outcome.OK
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     sim.node("C").host.clock.jump(3 * S_NS)
     sim.bob.link("cut", "AB")
     sim.bob.does("acquire")
@@ -77,7 +77,7 @@ def sets_that_come_late(sim: Driven) -> None:
     sim.alice.link("hold", "CDE", "requests")
     sim.alice.does("acquire")
     sim.alice.link("heal", "CDE")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     keeps_trying(sim.bob, sim)
 
 
@@ -96,7 +96,7 @@ def the_first_node_is_silent(sim: Driven) -> None:
 @situation(node_timeout="250ms", retry_count=1)
 def a_node_refuses_connections(sim: Driven) -> None:
     sim.alice.link("refuse", "A")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.alice.does("acquire")
 
 
@@ -114,7 +114,7 @@ def grants_by_two_majorities(sim: Driven) -> None:
         assert sim.alice.does("acquire", "release") is Outcome.OK
     sim.bob.link("cut", "AB")
     sim.bob.link("delay", "C", "replies", by_s=0.05)
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     assert sim.bob.does("acquire") is Outcome.OK
 
 
@@ -123,23 +123,23 @@ def refused_and_granted_later(sim: Driven) -> None:
     sim.carol.does("acquire")
     assert sim.alice.does("acquire") is Outcome.FAIL
     sim.carol.does("release")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     assert sim.bob.does("acquire", "release") is Outcome.OK
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     assert sim.alice.does("acquire") is Outcome.OK
 
 
 @situation(ttl_s=1)
 def twice_with_a_long_pause(sim: Driven) -> None:
     assert sim.alice.does("acquire", "release") is Outcome.OK
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     assert sim.alice.does("acquire") is Outcome.OK
 
 
 @situation(ttl_s=1)
 def never_released(sim: Driven) -> None:
     assert sim.alice.does("acquire") is Outcome.OK
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     assert sim.bob.does("acquire") is Outcome.OK
 
 
@@ -148,17 +148,17 @@ def many_rounds(sim: Driven) -> None:
     for _ in range(8):
         sim.alice.does("acquire")
         sim.bob.does("acquire")
-        sim.wait(0.5)
+        sim.lets_pass(0.5)
         sim.alice.does("release")
         sim.bob.does("release")
-        sim.wait(0.1)
+        sim.lets_pass(0.1)
 
 
 @situation(node_timeout="250ms", retry_count=1)
 def again_while_it_is_held(sim: Driven) -> None:
     assert sim.alice.does("acquire") is Outcome.OK
     assert sim.alice.does("acquire") is Outcome.FAIL
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.bob.does("acquire")
 
 

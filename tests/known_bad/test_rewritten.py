@@ -17,7 +17,7 @@ HANDMADE, EACH_ITS_OWN, WATCHED = (
 @situation(ttl_s=1)
 def extended_when_it_is_anothers(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(1.1)
+    sim.lets_pass(1.1)
     sim.bob.does("acquire")
     sim.alice.does("extend")
 
@@ -25,18 +25,18 @@ def extended_when_it_is_anothers(sim: Driven) -> None:
 @situation(ttl_s=1)
 def extended_after_anothers(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(1.1)
+    sim.lets_pass(1.1)
     sim.bob.does("acquire", "release")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.alice.does("extend")
 
 
 @situation(ttl_s=1)
 def extended_and_over_by_the_first_lease(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(0.5)
+    sim.lets_pass(0.5)
     sim.alice.does("extend")
-    sim.wait(0.7)
+    sim.lets_pass(0.7)
     sim.bob.does("acquire")
 
 
@@ -59,10 +59,10 @@ def an_extension_without_an_answer(sim: Driven) -> None:
 def a_set_that_comes_late(sim: Driven) -> None:
     sim.alice.link("delay", "A", "requests", by_s=0.35)
     asked = sim.alice.starts("acquire")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.alice.link("heal", "A")
-    sim.finish(asked)
-    sim.wait(0.5)
+    sim.ended(asked)
+    sim.lets_pass(0.5)
     keeps_trying(sim.bob, sim)
 
 
@@ -70,10 +70,10 @@ def a_set_that_comes_late(sim: Driven) -> None:
 def an_undo_that_comes_late(sim: Driven) -> None:
     sim.alice.link("delay", "A", "requests", by_s=0.9)
     asked = sim.alice.starts("acquire")
-    sim.wait(0.4)
+    sim.lets_pass(0.4)
     sim.alice.link("heal", "A")
-    sim.finish(asked)
-    sim.wait(0.6)
+    sim.ended(asked)
+    sim.lets_pass(0.6)
     sim.bob.does("acquire")
 
 
@@ -83,9 +83,9 @@ def a_release_that_comes_late(sim: Driven) -> None:
     sim.alice.link("delay", "A", "requests", by_s=1.5)
     sim.alice.does("release")
     sim.alice.link("heal", "A")
-    sim.wait(0.9)
+    sim.lets_pass(0.9)
     sim.alice.does("acquire")
-    sim.wait(0.5)
+    sim.lets_pass(0.5)
     sim.bob.does("acquire")
 
 
@@ -99,7 +99,7 @@ def a_clock_is_ahead(sim: Driven) -> None:
 @situation(ttl_s=1, retry_count=1)
 def released_and_wanted(sim: Driven) -> None:
     sim.alice.does("acquire", "release")
-    sim.wait(0.5)
+    sim.lets_pass(0.5)
     keeps_trying(sim.bob, sim)
 
 
@@ -107,19 +107,19 @@ def released_and_wanted(sim: Driven) -> None:
 def cut_off_until_it_is_over(sim: Driven) -> None:
     sim.alice.does("acquire", "read")
     sim.alice.link("cut", "A")
-    sim.wait(1.05)
+    sim.lets_pass(1.05)
     sim.bob.does("acquire", "read", "write")
     sim.alice.link("heal", "A")
-    sim.wait(0.4)
+    sim.lets_pass(0.4)
     writes_if_held(sim.alice)
 
 
 @situation(ttl_s=1)
 def taken_a_second_time(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(0.5)
+    sim.lets_pass(0.5)
     sim.alice.does("release", "acquire", "read")
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     sim.bob.does("acquire", "read", "write")
     writes_if_held(sim.alice)
 

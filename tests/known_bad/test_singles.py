@@ -16,7 +16,7 @@ S_NS = 1_000_000_000
 def both_at_once(sim: Driven) -> None:
     asked = [each.starts("acquire") for each in (sim.alice, sim.bob)]
     for each in asked:
-        sim.finish(each)
+        sim.ended(each)
 
 
 @situation(ttl_s=1, retry_count=1)
@@ -24,14 +24,14 @@ def cut_off_after_the_first_command(sim: Driven) -> None:
     asked = sim.alice.starts("acquire")
     sim.until("A", there=True)
     sim.alice.link("cut", "A")
-    sim.finish(asked)
+    sim.ended(asked)
     keeps_trying(sim.bob, sim)
 
 
 @situation(ttl_s=1.9)
 def in_the_last_part_of_a_second(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(1.4)
+    sim.lets_pass(1.4)
     sim.bob.does("acquire")
 
 
@@ -66,7 +66,7 @@ def a_slow_reply(sim: Driven) -> None:
 def over_and_asked_after_a_step_back(sim: Driven) -> None:
     sim.alice.does("acquire", "read")
     sim.alice.jumps(-5)
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     sim.bob.does("acquire", "read", "write")
     writes_if_held(sim.alice)
 
@@ -74,7 +74,7 @@ def over_and_asked_after_a_step_back(sim: Driven) -> None:
 @situation(ttl_s=1)
 def over_and_asked(sim: Driven) -> None:
     sim.alice.does("acquire", "read")
-    sim.wait(1.2)
+    sim.lets_pass(1.2)
     sim.bob.does("acquire", "read", "write")
     writes_if_held(sim.alice)
 
@@ -89,17 +89,17 @@ def a_slow_release(sim: Driven) -> None:
     sim.alice.does("acquire")
     sim.alice.link("hold", "A", "replies")
     released = sim.alice.starts("release")
-    sim.wait(1.1)
+    sim.lets_pass(1.1)
     sim.bob.does("acquire")
     sim.alice.link("heal", "A")
-    sim.finish(released)
+    sim.ended(released)
     sim.carol.does("acquire")
 
 
 @situation()
 def the_node_refuses_connections(sim: Driven) -> None:
     sim.alice.link("refuse", "A")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     sim.alice.does("acquire")
 
 
@@ -114,9 +114,9 @@ def two_keys(sim: Driven) -> None:
 @situation(ttl_s=1)
 def two_keys_one_of_them_over(sim: Driven) -> None:
     sim.alice.does("acquire", "read")
-    sim.wait(0.8)
+    sim.lets_pass(0.8)
     sim.alice.run(sim.alice.lock.acquire("another", S_NS))
-    sim.wait(0.4)
+    sim.lets_pass(0.4)
     sim.bob.does("acquire", "read", "write")
     writes_if_held(sim.alice)
 
@@ -131,7 +131,7 @@ def again_when_it_is_anothers(sim: Driven) -> None:
 @situation(ttl_s=1)
 def released_too_late(sim: Driven) -> None:
     sim.alice.does("acquire")
-    sim.wait(1.1)
+    sim.lets_pass(1.1)
     sim.bob.does("acquire")
     sim.alice.does("release")
     sim.carol.does("acquire")
@@ -150,7 +150,7 @@ def the_connection_breaks(sim: Driven) -> None:
 def the_node_restarts(sim: Driven) -> None:
     sim.alice.does("acquire", "release")
     sim.restart("A")
-    sim.wait(0.1)
+    sim.lets_pass(0.1)
     keeps_trying(sim.alice, sim)
 
 
@@ -180,9 +180,9 @@ def another_client_has_another_key(sim: Driven) -> None:
 def held_for_more_than_a_second(sim: Driven) -> None:
     sim.bob.does("acquire")
     asked = sim.alice.starts("acquire")
-    sim.wait(1.6)
+    sim.lets_pass(1.6)
     sim.bob.does("release")
-    if sim.finish(asked).outcome is not Outcome.OK:
+    if sim.ended(asked).outcome is not Outcome.OK:
         keeps_trying(sim.alice, sim)
 
 

@@ -106,7 +106,7 @@ async def test_servers_meet_in_toxiproxy_and_nowhere_else(service: Service, tmp_
         assert await foreign_guests({way.plan.behind.port for way in ways}, proxy.pid) == set()
 
         for other in ("B", "C"):
-            _, receipt = await nemesis.inject(step(cut={"node": "A", "from": other}))
+            receipt = (await nemesis.inject(step(cut={"node": "A", "from": other}))).receipt
             assert receipt.confirmed, receipt.evidence
             assert set(receipt.evidence[other]["ways"]) == {f"A→{other}", f"{other}→A"}
         await until_one_leads(cluster, "BC")
@@ -129,7 +129,7 @@ async def test_a_way_that_was_left_open_is_no_partition(
             """What a cut that does not take effect does."""
 
         monkeypatch.setattr(link._parts[1], "cut", nothing)
-        _, receipt = await nemesis.inject(step(cut={"node": "A", "from": "B"}))
+        receipt = (await nemesis.inject(step(cut={"node": "A", "from": "B"}))).receipt
         assert not receipt.confirmed
         ways = receipt.evidence["B"]["ways"]
         assert ways["A→B"]["probe_through_link"] == "no answer in 50 ms"

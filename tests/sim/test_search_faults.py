@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -13,14 +12,11 @@ from msgspec.structs import replace
 
 from lab.search.cluster import TrialClient, TrialNode
 from lab.search.draw import RandomDraw, Space, draw_trial
-from lab.search.instant import InstantLoop
 from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import named
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
-from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.machine import SimMachine
-from lab.substrates.sim.world import World
 
 pytestmark = pytest.mark.full  # hundreds of schedules; scenarios try the same faults in the first part
 
@@ -162,29 +158,6 @@ def test_only_what_changes_nothing_goes_without_a_receipt() -> None:
                     seen[event["f"], event["type"]] += 1
     assert {f for f, kind in seen if kind == "fail"} <= {"delay", "reset"}
     assert all(seen[kind, "ok"] for kind in (*KINDS, "heal"))
-
-
-def test_what_would_wait_is_an_error_and_not_left_undone() -> None:
-    async def two() -> list[int]:
-        return list(await asyncio.gather(one(1), one(2)))
-
-    async def one(number: int) -> int:
-        return number
-
-    async def waits() -> None:
-        await asyncio.sleep(1)
-
-    async def hears_nothing() -> None:
-        await asyncio.Future(loop=loop)  # type: ignore[arg-type]
-
-    loop = InstantLoop(World(0))
-    assert loop.run(two()) == [1, 2]
-    with pytest.raises(SimulationError, match="waits"):
-        loop.run(waits())
-    with pytest.raises(SimulationError, match="waits"):
-        loop.run(hears_nothing())
-    with pytest.raises(RuntimeError, match="no running event loop"):
-        asyncio.get_running_loop()
 
 
 @pytest.mark.parametrize("lock", ["redlock", "tests.sim.campaign_locks:OwnConnections"])

@@ -6,7 +6,7 @@ from typing import Final
 
 from lab.durations import format_duration
 from lab.faults.clock import ClockFault
-from lab.search.schedule import by_machine, step_of
+from lab.search.as_tracks import by_machine, step_of
 from lab.search.trial import Fault, Moment, Round, Trial, When
 
 MOMENTS: Final[dict[Moment, str]] = {

@@ -19,6 +19,7 @@ class _Docker:
         Capability.ONE_CONNECTION,
         Capability.ANSWER_ERRORS,
         Capability.STALL_DISKS,
+        Capability.HEAR_SENDS,
     }
 
     def missing_reason(self) -> str | None:

@@ -23,7 +23,7 @@ def servers_on_this_machine() -> str | None:
 class _Local:
     name = "local"
     what = "real processes on this machine"
-    capabilities = frozenset(Capability) - {Capability.ONE_CONNECTION}
+    capabilities = frozenset(Capability) - {Capability.ONE_CONNECTION, Capability.HEAR_SENDS}
 
     def missing_reason(self) -> str | None:
         if sys.platform != "linux":

@@ -18,6 +18,7 @@ from lab.substrates.sim.errors import SimulationError
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.loop import HostLoop, host_with_loop
 from lab.substrates.sim.node import PORT, SimNode
+from lab.substrates.sim.sending import Sendings
 
 FIRST_PROCESS_ID = 100
 
@@ -76,6 +77,13 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
         await self._learn_server()
         assert self.server is not None
         self.server = self.server._replace(simulated=True)
+
+    def sendings_of(self, client: str) -> Sendings:
+        """Notice from now on what a client sends to nodes."""
+        found = self.clients[client].sendings = Sendings(self.clients[client].host)
+        for name in self.nodes:
+            found.watch(self._links[client, name].requests, name)
+        return found
 
     async def down(self) -> None:
         """Let go of everything."""

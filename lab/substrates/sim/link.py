@@ -18,6 +18,11 @@ class SimLink(Acts):
         self._way = way
 
     @property
+    def requests(self) -> Pipe:
+        """What the near end sends."""
+        return self._way.requests
+
+    @property
     def answering(self) -> Answering | None:
         """What answers commands with errors at the far end of the link."""
         return self._way.answering

@@ -9,6 +9,7 @@ from typing import Final
 from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import reading
 from lab.substrates.sim.host import Host
+from lab.substrates.sim.sending import Sendings
 
 ACT_S: Final = 0.0002
 """How long it takes to do something to a machine or a link, or to look at it: never no time at all."""
@@ -30,6 +31,8 @@ class SimMachine(Acts):
         self.host = host
         self.process_id = process_id
         self._strobes = 0
+        self.sendings: Sendings | None = None
+        """What it sends to nodes, if anything waits for that."""
 
     @property
     def alive(self) -> bool:
@@ -42,9 +45,11 @@ class SimMachine(Acts):
         self.host.pause()
 
     async def resume(self) -> None:
-        """Step it again: what came in first, then the timers that are due."""
+        """Step it again: what came in is heard, then timers that are due; what it was sending leaves."""
         await self.acting()
         self.host.resume()
+        if self.sendings is not None:
+            self.sendings.go_on()
 
     def states(self) -> dict[int, str]:
         """Its one process, in the letters of /proc."""

@@ -33,7 +33,11 @@ def not_in_virtual_time() -> str | None:
 class _Virtual:
     name = "virtual"
     what = "real servers and drivers on this machine, in virtual time"
-    capabilities = frozenset(Capability) - {Capability.OTHER_SERVICES, Capability.CUT_PEERS}
+    capabilities = frozenset(Capability) - {
+        Capability.OTHER_SERVICES,
+        Capability.CUT_PEERS,
+        Capability.HEAR_SENDS,
+    }
 
     def missing_reason(self) -> str | None:
         if sys.platform != "linux":

@@ -11,9 +11,9 @@ from lab.api.strategies import words as of_strategies
 from lab.errors import LabError
 from lab.examine import schedule_words
 from lab.search import sentences
+from lab.search.as_tracks import step_of
 from lab.search.replay import trial_of
 from lab.search.runner import run_trial, trials
-from lab.search.schedule import step_of
 from lab.search.trial import FOR_GOOD, START_NS, Fault, Round, Trial, When
 
 pytestmark = pytest.mark.usefixtures("_patched")

@@ -126,7 +126,8 @@ def tell(seed: int) -> str:
         done = {(event["f"], event["type"]) for event in machine.history.events}
         assert {("acquire", "ok"), ("write", "ok"), ("extend", "ok"), ("release", "fail")} <= done
         kinds = {event["f"] for event in machine.history.events if event["process"] == "nemesis"}
-        assert kinds == {"cut", "heal", "pause", "crash", "hold", "reset", "jump", "client_crash"}
+        ends = {"heal", "resume", "restart"}
+        assert kinds == {"cut", "pause", "crash", "hold", "reset", "jump", "client_crash"} | ends
         assert not [e for e in machine.history.events if e["process"] == "nemesis" and e["type"] == "fail"]
         return machine.history.digest()
     finally:

@@ -16,6 +16,7 @@ from lab.api.strategies import SAFE_KINDS, Fault, Ran, Round, Trial, Violated, W
 from lab.errors import LabError
 from lab.examine.judge import labels, unfinished
 from lab.locks import margin_ns
+from lab.scenario.registry import fault_steps
 from lab.search.trial import KINDS
 from tests.fuzzing import examples
 from tests.unit.strategies.locks import Mine
@@ -174,7 +175,7 @@ def test_a_fault_of_several_nodes_hits_each_of_them(kind: Any, lasts_ns: int) ->
     schedule = Trial("redlock", {"alice": (Round(0, 2 * S_NS),)}, (fault,), ttl_ns=TTL_NS)
     events = [each for each in strategies.run(schedule).events if each["process"] == "nemesis"]
     assert [(each["f"], *each["targets"]) for each in events if each["type"] != "invoke"] == [
-        (f, node) for f in (kind, "heal")[: 2 if lasts_ns else 1] for node in "AB"
+        (f, node) for f in (kind, fault_steps()[kind].ENDED_BY)[: 2 if lasts_ns else 1] for node in "AB"
     ]
     assert {each["type"] for each in events} == {"invoke", "ok"}, "each has its receipt"
     words = strategies.describe(schedule)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.search.origin import Origins
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.network import Arrival, Lane, Pipe
 
@@ -26,15 +25,15 @@ class Sendings:
 
     host: Host
     begins: list[Callable[[], None]] = field(default_factory=list)
-    """Called before the first message of each sending."""
+    """Called before the first message of each sending, which one of them may ``hold``."""
     targets: list[list[str]] = field(default_factory=list)
     """To which nodes each sending went, in the order in which they were sent to."""
     times_ns: list[int] = field(default_factory=list)
     """When each of them was, by the world's time."""
-    origins: Origins | None = None
-    """Where it is noted what is sent, and from where, if that is wanted."""
-    _stopped_ns: int = -1
-    """When it was paused at a sending, if it was."""
+    on_request: Callable[[str, Arrival, tuple[Any, ...]], None] | None = None
+    """Told of each message and its node before it is sent, if that is wanted."""
+    _held: bool = False
+    """Whether nothing leaves until ``go_on``."""
     _kept: list[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=list)
 
     def watch(self, pipe: Pipe, node: str) -> None:
@@ -46,37 +45,33 @@ class Sendings:
                 carry(lane, size, arrives, arguments)
                 return
             now_ns = self.host.world.now_ns
-            if self.origins is not None:
-                self._note(node, arrives, arguments)
+            if self.on_request is not None:
+                self.on_request(node, arrives, arguments)
             if not self.times_ns or self.times_ns[-1] != now_ns:
                 self.times_ns.append(now_ns)
                 self.targets.append([])
-                stood_still = self.host.paused
                 for begins in self.begins:
                     begins()
-                if self.host.paused and not stood_still:
-                    self._stopped_ns = now_ns
             if node not in self.targets[-1]:
                 self.targets[-1].append(node)
             if self.host.down:
                 return
-            if self.host.paused and self._stopped_ns == now_ns:
+            if self._held:
                 self._kept.append((carry, (lane, size, arrives, arguments)))
                 return
             carry(lane, size, arrives, arguments)
 
         pipe.carry = noticed  # type: ignore[method-assign]
 
-    def _note(self, node: str, arrives: Arrival, arguments: tuple[Any, ...]) -> None:
-        """Note a request: a connection and a command, or bytes that a connection is told of."""
-        assert self.origins is not None
-        if len(arguments) > 1:
-            self.origins.note(self.host.name, node, *arguments)
-        else:
-            self.origins.note(self.host.name, node, arrives.__self__, *arguments)  # type: ignore[attr-defined]
+    def hold(self) -> None:
+        """Let nothing of this sending leave until ``go_on``."""
+        self._held = True
 
     def go_on(self) -> None:
-        """The client is no longer paused: what it was about to send leaves now."""
+        """What was held leaves now; if the client was paused meanwhile, when it goes on, or never."""
+        if self.host.paused and not self.host.down:
+            return
+        self._held = False
         kept, self._kept = self._kept, []
-        for carry, arguments in kept:
+        for carry, arguments in kept if not self.host.down else ():
             carry(*arguments)
