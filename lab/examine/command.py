@@ -18,7 +18,7 @@ from lab.examine.arrange import arranged
 from lab.examine.examination import Examination
 from lab.examine.executed import executed
 from lab.examine.kinds import Kind
-from lab.examine.plan import DRAWN, DRAWN_KINDS, Doubles, again, drawn, parts
+from lab.examine.plan import DRAWN, DRAWN_KINDS, LONG, Doubles, again, drawn, parts
 from lab.examine.profile import Profile, learn
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import Budget, OutOfTime, Progress
@@ -140,17 +140,23 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
         )
     if is_driver(setting.lock):
         profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
-    finite = parts(setting, profile.kind, programs, random)
+    finite = parts(setting, profile, programs, random, reentrant=reentrant)
     if reentrant:
         finite = chain([again(setting, counted=counts(setting))], finite)
     _try_situations(examination, setting, profile, programs)
-    if is_driver(setting.lock):  # a real process: the budget may end before any of them is through
-        examination.try_in_turn(list(finite))
-    else:
-        for part, found in finite:
-            examination.try_all(part, iter(found))
+    planned = list(finite)
+    # Of a driver, a real process, the budget may end before any part is through; the long ones share it, too.
+    at_once = planned if is_driver(setting.lock) else [each for each in planned if each[0].name in LONG]
+    for part, found in planned:
+        if not any(part is other for other, _ in at_once):
+            examination.try_all(part, found)
+    examination.try_in_turn(at_once)
     kept = [setting.trial(program) for program in programs]
-    kept += [each for each in examination.kept if {fault.kind for fault in each.faults} <= {*DRAWN_KINDS}]
+    kept += [
+        each
+        for each in examination.kept
+        if not each.tracks and {fault.kind for fault in each.faults} <= {*DRAWN_KINDS}
+    ]
     part = Part(DRAWN, "operations, faults and moments at random, guided by new states and branches")
     twos = [Doubles(setting.trial(program), program) for program in programs[:2]]
     examination.parts += [part, *(each.part for each in twos)]

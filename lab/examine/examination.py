@@ -16,7 +16,7 @@ import gc
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Final
@@ -168,7 +168,7 @@ class Examination:
             self._look_into(*each)
         self._shrinks_for_s = math.inf
 
-    def try_in_turn(self, parts: list[tuple[Part, list[Trial]]]) -> None:
+    def try_in_turn(self, parts: Sequence[tuple[Part, Iterable[Trial]]]) -> None:
         """Run these trials, one of each part after the other. Raises ``OutOfTime``."""
         self.parts += [part for part, _ in parts]
         in_turn = (

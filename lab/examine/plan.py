@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Final
 
 from msgspec.structs import replace
 
 from lab.drivers import is_driver
+from lab.examine.anchored import ANCHORED, anchored
 from lab.examine.beyond import beyond
 from lab.examine.boundaries import first_faults, second_faults, single_faults
 from lab.examine.kinds import Kind
 from lab.examine.names_of_keys import other_names
+from lab.examine.probes import Profile
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
 from lab.examine.reentrant import given_back_once, taken_again
 from lab.examine.result import Part
@@ -54,6 +57,9 @@ SINGLES = "one fault at each command boundary"
 BEYOND = "clocks, pauses and nodes that forget"
 DRAWN = "drawn schedules"
 PAIRS = "at most two faults at command boundaries"
+
+LONG: Final = (ANCHORED, SINGLES)
+"""The parts with thousands of schedules."""
 
 
 def plain(setting: Setting, programs: tuple[Program, ...]) -> list[Trial]:
@@ -204,9 +210,14 @@ def released_once(trial: Trial) -> Trial:
 
 
 def parts(
-    setting: Setting, kind: Kind, programs: tuple[Program, ...], random: Random
-) -> Iterator[tuple[Part, list[Trial]]]:
-    """The finite parts with all their trials, in order."""
+    setting: Setting,
+    profile: Profile,
+    programs: tuple[Program, ...],
+    random: Random,
+    *,
+    reentrant: bool = False,
+) -> Iterator[tuple[Part, Iterable[Trial]]]:
+    """The finite parts with all their trials, in order; the shorter ones first."""
     yield from (
         (Part(name, about, of=len(trials)), trials)
         for name, about, trials in (
@@ -218,7 +229,7 @@ def parts(
             (
                 SPLITS,
                 "2 to 7 nodes, all pairs of disjoint sets, once opened or before, silent or refusing",
-                splits(setting, kind),
+                splits(setting, profile.kind),
             ),
             (CANCELS, "at four moments", cancels(setting)),
             (NAMES, "the same client takes both, 40 other names", other_names(setting)),
@@ -226,6 +237,10 @@ def parts(
         )
         if trials
     )
+    if not is_driver(setting.lock):  # which can neither cancel nor have a second task
+        about = "what clients do, and the ends of faults, wait for what the other does"
+        part = Part(ANCHORED, about)
+        yield part, _counted(part, anchored(setting, profile, random, reentrant=reentrant))
     found = singles(setting, programs, random)
     again = {**setting.options, **TWO_TRIES} if "retry_count" in setting.options else None
     if again is not None:
@@ -233,6 +248,15 @@ def parts(
         found += singles(twice, tuple(each for each in programs if each.name in TRIED_TWICE), random)
         random.shuffle(found)
     yield Part(SINGLES, "lost, held or broken off before and after each command", of=len(found)), found
+
+
+def _counted(part: Part, trials: Iterator[Trial]) -> Iterator[Trial]:
+    """These trials; when there are no more, their part says how many there are."""
+    numbers = count()
+    for trial in trials:
+        next(numbers)
+        yield trial
+    part.of = next(numbers)
 
 
 __all__ = ["PROGRAMS", "Doubles", "drawn", "parts"]

@@ -10,7 +10,7 @@ from lab.errors import ExitCode
 from lab.examine.judge import labels
 from lab.search.as_tracks import every_fault
 from lab.search.origin import Place
-from lab.search.trial import Fault, Trial
+from lab.search.trial import Fault, Trial, as_in_a_file
 
 NO_TIME: Final = "the budget ended before it was looked into"
 """Why a finding is not decided that there was no time for."""
@@ -226,7 +226,7 @@ class Examined(msgspec.Struct, frozen=True):
 
     def to_json(self) -> bytes:
         """All of it, for programs."""
-        data: dict[str, Any] = msgspec.to_builtins(self)
+        data: dict[str, Any] = msgspec.to_builtins(self, enc_hook=as_in_a_file)
         for part, each in zip(data["parts"], self.parts, strict=True):
             part["exhausted"] = each.exhausted
         for defect, found in zip(data["defects"], self.defects, strict=True):

@@ -90,6 +90,8 @@ class Player:
         self._observer = observer
         self._nemesis = nemesis
         self._recorder = recorder
+        self.now_ns: Callable[[], int] = recorder.now_ns
+        """Returns the time on the history's clock."""
         self._reports = on_event is not None
         self._on_event: OnEvent = on_event or _unheard
         self._commands = 0
@@ -267,10 +269,6 @@ class Player:
         if believed and lease.believed_ns is not None:
             return lease.believed_ns
         return lease.latest_ns + self._slack_ns
-
-    def now_ns(self) -> int:
-        """The time on the history's clock."""
-        return self._recorder.now_ns()
 
     async def _finish(self, client: str) -> None:
         task = self._pending.pop(client, None)

@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from lab.client_protocol import Answer, Command, Outcome
@@ -55,11 +56,15 @@ class Heard:
 
     def __init__(self) -> None:
         self.going_on = 0
+        self.awaited: set[tuple[str, str]] = set()
+        """The tracks and actions of whose events something waits for one."""
         self._times_ns: defaultdict[Event, list[int]] = defaultdict(list)
         self._waiting: list[_Waiting] = []
 
     def note(self, track: str, action: str, outcome: str, now_ns: int) -> list[_Waiting]:
-        """Note an event; return what waits for it, which is to be woken."""
+        """Note an event that is waited for, now or later; return what waits for it, and is to be woken."""
+        if (track, action) not in self.awaited:
+            return []
         for word in (outcome,) if outcome == "invoke" else (outcome, RETURNS):
             self._times_ns[track, action, word].append(now_ns)
         if not self._waiting:
@@ -165,6 +170,7 @@ class TrackPlayer:
             UnknownOutcome: a client died or did not answer, or a fault could not be injected.
         """
         self._start_ns = start_ns = self._player.now_ns() if start_ns is None else start_ns
+        self._heard.awaited = set(_awaited(tracks))
         try:
             async with asyncio.TaskGroup() as self._group:
                 tasks = {name: task_of(name, self._clients) for name in tracks}
@@ -183,15 +189,22 @@ class TrackPlayer:
         self, track: str, task: tuple[str, int], actions: tuple[Timed, ...], start_ns: int
     ) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        work = self._until_client_ends(over, self._client(track, task, actions, start_ns))
+        work = self._until_client_ends(over, track, task, actions, start_ns)
         self._heard.going_on += 1
         loop = self._loops.get(task[0])
         playing = self._group.create_task(work) if loop is None else loop.create_task(work)
         self._of_client[task[0]].append((over, playing))
 
-    async def _until_client_ends(self, over: asyncio.Future[None], work: Coroutine[Any, Any, None]) -> None:
+    async def _until_client_ends(
+        self,
+        over: asyncio.Future[None],
+        track: str,
+        task: tuple[str, int],
+        actions: tuple[Timed, ...],
+        start_ns: int,
+    ) -> None:
         try:
-            await work
+            await self._client(track, task, actions, start_ns)
         except NeverCame:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is ends the run
@@ -234,8 +247,11 @@ class TrackPlayer:
                 await self._tell(track, timed.step.KEY, Outcome.SKIPPED)
                 continue
             await self._due(timed.at, ended_ns)
-            if isinstance(timed.step, Operation):
-                await self._operate(track, *task, timed.step)
+            step = timed.step
+            if isinstance(step, Acquire) and step.insist_ns:
+                await self._insist(track, *task, step)
+            elif isinstance(step, Operation):
+                await self._order(track, *task, step)
             else:
                 acting = self._group.create_task(self._act(track, timed))
                 await asyncio.wait([acting])
@@ -276,8 +292,11 @@ class TrackPlayer:
     async def _act(self, track: str, timed: Timed, struck: asyncio.Future[None] | None = None) -> None:
         """An action of the environment, or a fault in a client's track."""
         step = timed.step
+        if isinstance(step, Acquire) and step.insist_ns:
+            await self._insist(track, step.client or "", 1, step)
+            return
         if isinstance(step, Operation):
-            await self._operate(track, step.client or "", 1, step)
+            await self._order(track, step.client or "", 1, step)
             return
         await self._tell(track, step.KEY, "invoke")
         if isinstance(step, Fault):
@@ -319,24 +338,32 @@ class TrackPlayer:
             struck.set_result(None)
         await self._tell(track, ending.KEY, "ok" if confirmed else "fail")
 
-    async def _operate(self, track: str, client: str, task: int, step: Operation) -> None:
-        give_up_ns = self._player.now_ns() + (step.insist_ns or 0 if isinstance(step, Acquire) else 0)
+    async def _insist(self, track: str, client: str, task: int, step: Acquire) -> None:
+        """Ask again and again until the lock is granted, or for as long as the step says."""
+        give_up_ns = self._player.now_ns() + (step.insist_ns or 0)
         while True:
             answer = await self._order(track, client, task, step)
-            refused = isinstance(step, Acquire) and answer.outcome in (Outcome.FAIL, Outcome.INFO)
-            if not refused or self._player.now_ns() >= give_up_ns:
+            if answer.outcome not in (Outcome.FAIL, Outcome.INFO) or self._player.now_ns() >= give_up_ns:
                 return
-            pause_ns = step.pause_ns if isinstance(step, Acquire) else None
-            await asyncio.sleep((pause_ns or PAUSE_NS) / 1e9)
+            await asyncio.sleep((step.pause_ns or PAUSE_NS) / 1e9)
 
     async def _order(self, track: str, client: str, task: int, step: Operation) -> Answer:
-        command = self._player.command_for(step, task)
-        await self._tell(track, step.KEY, "invoke")
+        player, heard, key = self._player, self._heard, step.KEY
+        command = player.command_for(step, task)
+        if due := heard.note(track, key, "invoke", player.now_ns()):
+            await heard.wake(due, player.now_ns())
         cancelling = None
         if step.cancel is not None:
             cancelling = self._begin(self._cancel, client, command, step.cancel)
         try:
-            answer = await self._answer(track, client, command)
+            if self._within_s is None:
+                answer = await player.order(track, client, command)
+            else:
+                async with asyncio.timeout(self._within_s):
+                    answer = await player.order(track, client, command)
+        except TimeoutError as error:
+            seen = f"{client} did not finish its {key} within {self._within_s:.0f} s"
+            raise UnknownOutcome(seen) from error
         except UnknownOutcome:
             if client in self._killed:
                 raise NeverCame from None  # what it was told to do has no end
@@ -346,20 +373,10 @@ class TrackPlayer:
                 cancelling.cancel()
         self._note_lease((track, step.key), step, answer.outcome)
         if step.cancel is not None and not step.cancel.default and answer.outcome is not Outcome.INFO:
-            self._player.miss(f"{track}: its {step.KEY} ended before it was cancelled")
-        await self._tell(track, step.KEY, str(answer.outcome))
+            player.miss(f"{track}: its {key} ended before it was cancelled")
+        if due := heard.note(track, key, str(answer.outcome), player.now_ns()):
+            await heard.wake(due, player.now_ns())
         return answer
-
-    async def _answer(self, track: str, client: str, command: Command) -> Answer:
-        """Give a command, and wait for its answer. Raises ``UnknownOutcome``."""
-        if self._within_s is None:
-            return await self._player.order(track, client, command)
-        try:
-            async with asyncio.timeout(self._within_s):
-                return await self._player.order(track, client, command)
-        except TimeoutError as error:
-            seen = f"{client} did not finish its {command.verb} within {self._within_s:.0f} s"
-            raise UnknownOutcome(seen) from error
 
     def _note_lease(self, lease: tuple[str, str | None], step: Operation, outcome: Outcome) -> None:
         if isinstance(step, Check | Read):
@@ -454,6 +471,14 @@ class TrackPlayer:
             await self._player.lease_over(track, believed=trigger.lease == "believed over")
             return self._player.now_ns()
         return came_ns
+
+
+def _awaited(tracks: Mapping[str, tuple[Timed, ...]]) -> Iterator[tuple[str, str]]:
+    """The tracks and actions that the triggers of these tracks name."""
+    for timed in chain.from_iterable(tracks.values()):
+        for trigger in timed.triggers:
+            if trigger.track is not None:
+                yield trigger.track, trigger.operation if trigger.lease is None else Acquire.KEY
 
 
 def _at_once(trigger: Trigger | None) -> bool:

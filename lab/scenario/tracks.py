@@ -130,8 +130,12 @@ class Timed(Model):
     @property
     def triggers(self) -> Iterator[Trigger]:
         """What its beginning, its end, or its cancellation waits for."""
-        own = self.step.cancel if isinstance(self.step, Operation) else None
-        yield from (each for each in (self.at, self.until, own) if each is not None)
+        if self.at is not None:
+            yield self.at
+        if self.until is not None:
+            yield self.until
+        if isinstance(self.step, Operation) and self.step.cancel is not None:
+            yield self.step.cancel
 
     @property
     def anchors(self) -> Iterator[Anchor]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
+from pydantic_core import PydanticCustomError
 
 from lab.durations import UNITS_NS
 from lab.faults.base import Fault as FaultStep
@@ -18,9 +19,10 @@ from lab.faults.clock import ClockFault
 from lab.faults.down import DownFault
 from lab.faults.machine import MachineStep
 from lab.faults.pause import Pause
+from lab.scenario.problems import Loc
 from lab.scenario.registry import fault_steps
 from lab.scenario.steps import Acquire, Check, Extend, Operation, Read, Release, Write
-from lab.scenario.tracks import Timed
+from lab.scenario.tracks import Timed, misfits
 from lab.scenario.triggers import SENDS, START, Trigger
 from lab.search.trial import Fault, Kind, Moment, Round, Track, Trial, When
 
@@ -61,6 +63,16 @@ def tracks_of(trial: Trial) -> dict[str, Track]:
         if actions:
             found[client] = tuple(actions)
     return found | {track: own for track, own in trial.tracks.items() if track not in trial.clients}
+
+
+def unfit(trial: Trial) -> Iterator[tuple[Loc, PydanticCustomError]]:
+    """What the trial's own tracks name, or wait for, and is not there: where, and why not.
+
+    A fault of the short form may wait for what does not come.
+    """
+    for loc, error, _ in misfits(tracks_of(trial), tuple(trial.clients), trial.node_names):
+        if loc[0] in trial.tracks:
+            yield loc, error
 
 
 def in_machines(faults: tuple[Fault, ...]) -> Iterator[Fault]:

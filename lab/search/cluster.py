@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
@@ -203,13 +203,9 @@ class TrialClient(TrialMachine):
         self.loop = loop
         self._network = network
         self.actor: Actor | None = None
-        """Carries out its commands."""
+        self.order: Callable[[Command], Awaitable[Answer]]
+        """Carries out a command, in its own loop; of one that is killed there is no answer."""
         super().__init__(self.loop.host, 0)
-
-    async def order(self, command: Command) -> Answer:
-        """Let it carry out a command, in its own loop; of one that is killed there is no answer."""
-        assert self.actor is not None
-        return await self.actor.run(command)
 
     async def send(self, command: Command) -> None:
         """Let it cancel a command, after all else that happens at this instant; a dead one hears nothing."""
@@ -297,9 +293,12 @@ class TrialCluster:
         """Cut what refers to each other: then it is gone at once, and no collector has to look for it."""
         for client in self.clients.values():
             client.host.on_resume = None
+            if client.sendings is not None:
+                client.sendings.begins.clear()
             if client.actor is not None:
                 vars(client.actor).clear()
                 client.actor = None
+                del client.order
         for node in self.servers():
             node.take_apart()
         self._links.clear()

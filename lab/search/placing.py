@@ -140,17 +140,21 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
 def _as_calls_begin(events: list[Event], faults: dict[str, Fault]) -> list[Event]:
     """The events, where what strikes at a call comes after it: it strikes before anything has been sent."""
     found: list[Event] = []
-    held: dict[str, list[Event]] = {}
+    held: list[tuple[str, Event]] = []
     for event in events:
+        if held and held[0][1]["time_ns"] != event["time_ns"]:  # its call is not among these events
+            found += [late for _, late in held]
+            held = []
         fault = faults.get(event.get("fault_id", ""))
         when = fault.when if fault is not None and not event.get("heals") else When()
         if when.moment in CALLS and not when.after_ns:
-            held.setdefault(when.client, []).append(event)
+            held.append((when.client, event))
             continue
         found.append(event)
-        if event["type"] == "invoke":
-            found += held.pop(event.get("client", ""), [])
-    return found + [event for late in held.values() for event in late]
+        if event["type"] == "invoke" and "client" in event:
+            found += [late for client, late in held if client == event["client"]]
+            held = [each for each in held if each[0] != event["client"]]
+    return found + [late for _, late in held]
 
 
 def _put(

@@ -5,20 +5,28 @@ Each change leaves out something that an action says, or the action itself, so a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
+from lab.durations import UNITS_NS
 from lab.faults.base import Fault as FaultStep
-from lab.scenario.steps import Acquire, Operation
-from lab.scenario.tracks import Timed, misfits
-from lab.scenario.triggers import Trigger
+from lab.scenario.steps import Acquire, Extend, Operation, Release
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import RETURNS, SENDS, Trigger
+from lab.search.as_tracks import tracks_of, unfit
 from lab.search.trial import Track, Trial
+
+MS_NS: Final = UNITS_NS["ms"]
+SOON_NS: Final = 300_000
+"""When what was called at once is on its way to nodes, or on its way back."""
 
 
 def fits(trial: Trial) -> bool:
     """Whether all that tracks name, and wait for, is there."""
-    return next(misfits(trial.tracks, tuple(trial.clients), trial.node_names), None) is None
+    return next(unfit(trial), None) is None
 
 
 def fewer_actions(trial: Trial) -> Iterator[Trial]:
@@ -40,8 +48,41 @@ def plainer_tracks(trial: Trial) -> Iterator[Trial]:
     """The trial with one action said more plainly."""
     for name, track in trial.tracks.items():
         for at, timed in enumerate(track):
-            for plainer in _plainer(timed):
+            for plainer in (*_plainer(timed), *_heard_everywhere(timed, tracks_of(trial)), *_rounded(timed)):
                 yield from _with_action(trial, name, at, plainer)
+
+
+def _rounded(timed: Timed) -> Iterator[Timed]:
+    """The action with times to the millisecond, where they are longer than a few."""
+    for field in ("at", "until"):
+        trigger = getattr(timed, field)
+        if trigger is not None and trigger.after_ns > 10 * MS_NS and trigger.after_ns % MS_NS:
+            rounded = trigger.model_copy(update={"after_ns": round(trigger.after_ns / MS_NS) * MS_NS})
+            yield timed.model_copy(update={field: rounded})
+
+
+def _heard_everywhere(timed: Timed, tracks: Mapping[str, Track]) -> Iterator[Timed]:
+    """The action with a call in the place of a sending: that is heard on real servers, too."""
+    for field in ("at", "until"):
+        trigger = getattr(timed, field)
+        if trigger is not None and trigger.operation == SENDS:
+            yield from (timed.model_copy(update={field: call}) for call in _calls(trigger, tracks))
+    own = timed.step.cancel if isinstance(timed.step, Operation) else None
+    if own is not None and own.operation == SENDS:
+        times = {"track": None, "operation": "", "outcome": RETURNS, "nth": 1}
+        for after_ns in dict.fromkeys((own.after_ns or SOON_NS, SOON_NS)):
+            plain = own.model_copy(update={**times, "after_ns": after_ns})
+            yield timed.model_copy(update={"step": timed.step.model_copy(update={"cancel": plain})})
+
+
+def _calls(trigger: Trigger, tracks: Mapping[str, Track]) -> Iterator[Trigger]:
+    """Every call of the client whose sending is waited for."""
+    calls: Counter[str] = Counter()
+    for timed in tracks.get(trigger.track or "", ()):
+        if timed.step.KEY in (Acquire.KEY, Extend.KEY, Release.KEY):
+            calls[timed.step.KEY] += 1
+            call = {"operation": timed.step.KEY, "outcome": "invoke", "nth": calls[timed.step.KEY]}
+            yield trigger.model_copy(update=call)
 
 
 def _plainer(timed: Timed) -> Iterator[Timed]:

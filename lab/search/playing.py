@@ -41,19 +41,14 @@ class MemoryHistory:
     """
 
     def __init__(self, events: list[Event], now_ns: Callable[[], int]) -> None:
-        self._events, self._now_ns = events, now_ns
-
-    def now_ns(self) -> int:
-        """The time on the history's clock."""
-        return self._now_ns()
+        self._events = events
+        self.now_ns = now_ns
 
     def write(self, process: str, kind: str, f: str, **fields: Any) -> None:
         """Append an event of the nemesis; what never came to happen is no event of a trial."""
         if process == "nemesis":
             about = {name: value for name, value in fields.items() if value is not None}
-            self._events.append(
-                {"time_ns": self._now_ns(), "process": process, "f": f, **about, "type": kind}
-            )
+            self._events.append({"time_ns": self.now_ns(), "process": process, "f": f, **about, "type": kind})
 
 
 class Coverage:

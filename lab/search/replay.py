@@ -19,7 +19,7 @@ from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
 from lab.locks import check_options
 from lab.scenario.problems import key_path
-from lab.scenario.tracks import misfits
+from lab.search.as_tracks import unfit
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import START_NS, Fault, Round, Trial, When, decode
@@ -130,7 +130,7 @@ def _wrong(trial: Trial) -> Iterator[Wrong]:
     for at, fault in enumerate(trial.faults):
         for where, seen, expected in _wrong_in(fault, trial):
             yield f"faults[{at}].{where}", seen, expected
-    for loc, error, _ in misfits(trial.tracks, tuple(trial.clients), trial.node_names):
+    for loc, error in unfit(trial):
         context = error.context or {}
         yield key_path(("tracks", *loc)), str(context.get("seen")), str(context.get("expected"))
 

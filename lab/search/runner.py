@@ -181,7 +181,7 @@ class TrialRun:
         history = MemoryHistory(self._events, self._now_ns)
         self._nemesis = TrialNemesis(self._cluster, history, self._coverage, trial)
         self._tracks = tracks_of(trial)
-        self._shown = Shown(self._cluster, self._now_ns, notes=any(map(_watches, self._tracks.values())))
+        self._shown = Shown(self._cluster, self._now_ns, notes=any(map(_watches, trial.tracks.values())))
         self._player = Player(
             cast(Cluster, self._cluster),
             self._shown,
@@ -242,14 +242,17 @@ class TrialRun:
         """Let all clients open their locks."""
         actors = {name: Actor(self._context(name, loop), loop) for name, loop in self._loops.items()}
         for name, actor in actors.items():
-            self._cluster.clients[name].actor = actor
+            client = self._cluster.clients[name]
+            client.actor, client.order = actor, actor.run
         return actors
 
     def _listen_for_sendings(self, playing: TrackPlayer) -> None:
         """Tell the player when clients are about to send, if anything waits for that."""
-        for client in playing.waits_for_sendings(self._tracks):
+        rounds = self._trial.clients.keys() - self._trial.tracks.keys()  # which wait for nothing of the kind
+        others = {name: track for name, track in self._tracks.items() if name not in rounds}
+        for client in playing.waits_for_sendings(others):
             playing.hear_sendings(client, self._cluster.sendings_of(client))
-        for timed in chain.from_iterable(self._tracks.values()):
+        for timed in chain.from_iterable(others.values()):
             if isinstance(timed.step, ClientCrash):
                 self._cluster.sendings_of(timed.step.client)  # by which it sends nothing any more
 
@@ -292,6 +295,7 @@ class TrialRun:
         for loop in self._loops.values():
             loop.take_apart()
         self._lab.take_apart()
+        self._lab.host.on_resume = None
         self._over.clear()
         self._cluster.take_apart()
         self._network.take_apart()

@@ -220,7 +220,8 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def leases_ns(self) -> frozenset[int]:
         """The lengths of lease that clients may ask for."""
         others = (ns for rounds in self.clients.values() for each in rounds for ns in each.leases_ns)
-        return frozenset((self.ttl_ns, *filter(None, others)))
+        told = (getattr(timed.step, "ttl_ns", None) for track in self.tracks.values() for timed in track)
+        return frozenset((self.ttl_ns, *filter(None, others), *filter(None, told)))
 
     @property
     def longest_ttl_ns(self) -> int:
@@ -231,11 +232,11 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
         """The trial as bytes: equal for equal trials."""
         usual = {name: value for name, value in USUAL.items() if getattr(self, name) == value}
         return msgspec.json.encode(
-            msgspec.structs.replace(self, **usual) if usual else self, enc_hook=_as_in_a_file
+            msgspec.structs.replace(self, **usual) if usual else self, enc_hook=as_in_a_file
         )
 
 
-def _as_in_a_file(value: Any) -> Any:
+def as_in_a_file(value: Any) -> Any:
     """An action of a track as data. Raises ``NotImplementedError`` for anything else."""
     if isinstance(value, Timed):
         return value.model_dump(mode="json", exclude_none=True)

@@ -148,7 +148,7 @@ def test_what_is_searched_for_decides_what_clients_do() -> None:
     ],
 )
 def test_a_loss_that_is_no_overlap_is_found_and_replayed(lock: str, finding: str, tmp_path: Path) -> None:
-    asked = Asked(lock, finding, schedules=2_000, seed=1, out=tmp_path / "found.yaml")
+    asked = Asked(lock, finding, schedules=3_000, seed=1, out=tmp_path / "found.yaml")
     ended = search_of(asked).run()
     assert ended.found is not None
     saved = save(asked, ended.found)

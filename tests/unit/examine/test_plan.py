@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from lab.examine.anchored import ANCHORED
 from lab.examine.beyond import FAST_PPM, fast_clocks, late_writes
 from lab.examine.boundaries import (
     AHEAD_MAX,
@@ -34,6 +35,7 @@ from lab.examine.plan import (
     drawn,
     parts,
 )
+from lab.examine.profile import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
 from lab.examine.reentrant import counts, is_reentrant
 from lab.locks.base import Lease
@@ -139,13 +141,14 @@ def test_a_lock_that_sends_nothing_has_no_pairs() -> None:
 
 def test_the_parts_say_how_many_schedules_they_have() -> None:
     with trials():
-        found = {part.name: (part, made) for part, made in parts(REDLOCK, Kind(True), PROGRAMS, Random(1))}
-        alone = {
-            part.name for part, _ in parts(Setting("single", OPTIONS, 1), Kind(False), PROGRAMS, Random(1))
-        }
-    assert list(found) == [PLAIN, SPLITS, CANCELS, NAMES, BEYOND, SINGLES]
-    assert all(part.of == len(made) > 0 for part, made in found.values())
-    assert alone == {PLAIN, CANCELS, NAMES, BEYOND, SINGLES}
+        of_many, of_one = Profile(Kind(True), extends=True), Profile(Kind(False), extends=True)
+        made = [(part, list(some)) for part, some in parts(REDLOCK, of_many, PROGRAMS, Random(1))]
+        single = Setting("single", OPTIONS, 1)
+        alone = {part.name for part, _ in parts(single, of_one, PROGRAMS, Random(1))}
+    found = {part.name: (part, some) for part, some in made}
+    assert list(found) == [PLAIN, SPLITS, CANCELS, NAMES, BEYOND, ANCHORED, SINGLES]
+    assert all(part.of == len(some) > 0 for part, some in found.values())
+    assert alone == {PLAIN, CANCELS, NAMES, BEYOND, ANCHORED, SINGLES}
     assert {trial.nodes for trial in found[SPLITS][1]} == {2, 3, 4, 5, 7}
     assert {trial.ttl_ns for trial in found[PLAIN][1]} == {*TTLS_NS}
     cuts = {(cut.when.after_ns < 0, cut.refused) for trial in found[SPLITS][1] for cut in trial.faults}

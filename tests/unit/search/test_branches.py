@@ -171,7 +171,7 @@ def test_drawn_schedules_are_made_from_them(monkeypatch: pytest.MonkeyPatch) -> 
         yield finite[1]
         raise OutOfTime
 
-    monkeypatch.setattr(command, "parts", lambda *_: iter([(Part("a part", "of a test"), finite)]))
+    monkeypatch.setattr(command, "parts", lambda *_, **__: iter([(Part("a part", "of a test"), finite)]))
     monkeypatch.setattr(command, "PROGRAMS", ())
     monkeypatch.setattr(command, "drawn", draws)
     monkeypatch.setattr(command, "situations", lambda *_: iter(()))

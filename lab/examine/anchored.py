@@ -1,0 +1,358 @@
+"""Schedules whose actions wait for events: small ones, all of a size before any larger one.
+
+What Alice does is one of a few courses, what Bob does begins at one of her events: her call, her grant, her
+release, an extension, the end of her lease. First all pairs without a fault; then each pair that looked new
+to both clients with one fault at one of their sendings, which lasts until the other client was granted the
+lock or has released it. A fault's length is so never a guess: what is late is late for the one who waits.
+
+Sendings are sorted by who sends, and in which call: of each sort with each kind of fault there is one
+schedule before there is a second one. So it is of each course with each fault from the start on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from lab.errors import LabError
+from lab.examine.boundaries import SHORT_NS, Boundary, boundaries, faults_at, node_faults_at
+from lab.examine.probes import Profile
+from lab.examine.programs import ALICE, BOB, MS_NS, Setting
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.scenario.anchors import NOT_SEEN
+from lab.scenario.steps import Acquire, Check, Close, Extend, Open, Read, Release, Write
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, Trigger
+from lab.search.as_tracks import action, timed_fault
+from lab.search.plainer_tracks import fits
+from lab.search.runner import Event, Outcome, run_trial
+from lab.search.trial import FOR_GOOD, KEY, Fault, Track, Trial, When
+
+ANCHORED: Final = "schedules whose actions wait for events"
+"""What they are called as a part of an examination."""
+FAULTS: Final = "faults"
+SECOND_TASK: Final = f"{ALICE}/2"
+SENDINGS_MAX: Final = 8
+"""At how many of a client's sendings faults are placed."""
+ALIKE_MAX: Final = 3
+"""At how many sendings that come after the same events faults are placed."""
+SINGLES_MAX: Final = 2_000
+"""How many schedules with one fault there are at most."""
+OTHER_NODES: Final = (3, 4, 6, 7)
+TRIED_OFTEN: Final = 16
+"""How many courses are tried with locks that ask three times."""
+MOMENT_NS: Final = 200_000
+"""As long as a packet is on its way: after it, what was called is on the nodes."""
+OTHER: Final = "another-order"
+
+Course = dict[str, list[Timed]]
+"""Alice's tracks."""
+
+
+def on(track: str, event: str, after_ns: int = 0, nth: int = 1) -> Trigger:
+    """The ``nth`` such event of a track, and so much later."""
+    return Trigger.model_validate({track: event, **({"nth": nth} if nth > 1 else {})}).model_copy(
+        update={"after_ns": after_ns}
+    )
+
+
+def anchored(
+    setting: Setting, profile: Profile, random: Random, *, reentrant: bool = False
+) -> Iterator[Trial]:
+    """All of them, without faults first; only inside ``trials``.
+
+    ``reentrant``: whether a client may take the lock again while it holds it: then it does not.
+    """
+    kept: list[tuple[Trial, Outcome]] = []
+    seen: set[object] = set()
+    for base in bases(setting, profile, reentrant=reentrant):
+        yield base
+        try:
+            outcome = run_trial(base, watch=True)
+        except LabError:  # whoever runs it will say so
+            continue
+        if (looks := _as_seen(outcome.events)) not in seen:
+            seen.add(looks)
+            kept.append((base, outcome))
+    yield from _elsewhere(setting, [base for base, _ in kept if BOB in base.tracks])
+    yield from (trial for trial in _with_one_fault(setting, kept, random) if fits(trial))
+
+
+def bases(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Trial]:
+    """Every course of Alice's with everything that Bob may begin with, without faults; inside ``trials``.
+
+    Where a call is cancelled once nodes have executed its command, the network holds what they reply.
+    """
+    both = chain(courses(setting, profile, reentrant=reentrant), cancelled(setting, _taking(setting)))
+    for course in both:
+        if reentrant and not isinstance(course[ALICE][-1].step, Release):
+            continue
+        extends = any(isinstance(timed.step, Extend) for timed in course[ALICE])
+        waits = course[ALICE][0].at is not None  # for Bob, who so begins by himself
+        if not waits:
+            yield _trial(setting, course, reentrant=reentrant)
+        for track in bobs(setting.ttl_ns, extends=extends, first=waits):
+            trial = _trial(setting, {**course, BOB: track}, reentrant=reentrant)
+            if fits(trial):  # else he waits for what she does not do
+                yield trial
+
+
+def _trial(setting: Setting, tracks: dict[str, list[Timed]], *, reentrant: bool) -> Trial:
+    told: dict[str, Track] = {name: tuple(track) for name, track in tracks.items()}
+    base = setting.with_clients({ALICE: (), BOB: ()}, demand=not reentrant)
+    return replace(base, tracks=told, reentrant=reentrant)
+
+
+def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Course]:
+    """What Alice does, the shortest first."""
+    ttl_ns = setting.ttl_ns
+
+    def later(share: float) -> Trigger:
+        return Trigger.model_validate(f"{max(1, int(share * ttl_ns))}ns")
+
+    def take(at: Trigger | None = None, **more: Any) -> Timed:
+        return action(Acquire, at, **more)
+
+    def write(share: float) -> list[Timed]:
+        return [action(Read), action(Check, later(share)), action(Write, if_checked=True)]
+
+    give = action(Release)
+    over, believed = on(ALICE, "lease over", ttl_ns // 3), on(ALICE, "lease believed over", ttl_ns // 50)
+    yield {ALICE: [take(), action(Read)]}
+    yield {ALICE: [take(), *write(0.1), give]}
+    yield {ALICE: [take(), give, take(), *write(0.1), give]}
+    for share in (0.985, 0.997):  # within what clocks that drift a little leave of a lease, and beyond it
+        yield {ALICE: [take(), *write(share), give]}
+    late = [action(Read), action(Check, over), action(Write, if_checked=True)]
+    yield {ALICE: [take(), *late, give, take(), give]}
+    yield {ALICE: [take(), action(Read), action(Release, believed), take(), *write(0.1), give]}
+    if setting.fences or profile.kind.announces:
+        yield {ALICE: [take(), action(Read), action(Write, on(BOB, "write ok", MOMENT_NS)), give]}
+    if profile.extends:
+        yield {ALICE: [take(), action(Extend, later(0.6)), *write(0.6), give]}
+        yield {ALICE: [take(), action(Extend), *write(0.9), give]}
+        yield {ALICE: [take(), action(Extend, later(0.5)), action(Extend, later(0.5)), *write(0.7), give]}
+        yield {ALICE: [take(), action(Extend, later(0.3)), action(Extend, later(0.2))]}
+        yield {ALICE: [take(), action(Read), action(Extend, over), *write(0.01), give, take(), give]}
+        yield {ALICE: [take(), action(Extend, later(0.1), ttl_ns=2 * ttl_ns), *write(1.2), give]}
+    if not reentrant:
+        yield {ALICE: [take(), give, action(Release, later(0.15), again=True), take(), give]}
+    other = [take(later(0.05), key=OTHER), action(Release, later(0.05), key=OTHER)]
+    yield {ALICE: [take(), *other, *write(0.1), give]}
+    late_other = [take(later(0.8), key=OTHER), action(Release, later(0.5), key=OTHER)]
+    yield {ALICE: [take(), *late_other, *write(0.1), give]}
+    if not (profile.watchdog or reentrant):
+        second = [take(on(ALICE, "granted")), action(Release, later(0.05))]
+        yield {ALICE: [take(), *write(0.2), give, take(), give], SECOND_TASK: second}
+    yield {ALICE: [take(ttl_ns=ttl_ns // 2), *write(0.4), give]}
+    yield {ALICE: [take(ttl_ns=2 * ttl_ns), *write(1.5), give]}
+    yield {ALICE: [take(), action(Close), action(Open, later(0.1)), *write(0.1), give]}
+
+
+def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
+    """Alice's acquire is cancelled: when some nodes have executed its command, and while she sends it."""
+    names, ttl_ns = setting.names, setting.ttl_ns
+    held = {
+        "client": ALICE,
+        "nodes": list(names),
+        "direction": "replies",
+        "at": {ALICE: "acquire invoke"},
+        "until": {ALICE: "acquire info"},
+    }
+    hold = Timed.model_validate({"hold": held})
+    part = Trigger.model_validate(f"{ttl_ns // 10}ns")
+    again = [action(Acquire, part), action(Read), action(Check, part), action(Write, if_checked=True)]
+    for some in dict.fromkeys((len(names), len(names) // 2 + 1, 1)) if taking else ():
+        stop = Trigger.model_validate({"nodes": list(names[:some]), "executed": taking})
+        yield {ALICE: [action(Acquire, cancel=stop), *again, action(Release)], FAULTS: [hold]}
+    late = on(ALICE, "acquire invoke", ttl_ns // 10)
+    yield {ALICE: [action(Acquire, on(BOB, "granted", ttl_ns // 20), cancel=late), *again, action(Release)]}
+    for after_ns in (0, MOMENT_NS // 20, MOMENT_NS // 2, MOMENT_NS, 100 * MS_NS):
+        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, after_ns)), *again, action(Release)]}
+    yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, 0, 2)), *again, action(Release)]}
+
+
+def _taking(setting: Setting) -> str:
+    """The command by which the lock takes a key; nothing if it was not seen."""
+    try:
+        outcome = run_trial(_trial(setting, {ALICE: [action(Acquire)]}, reentrant=True), watch=True)
+    except LabError:  # whoever runs it will say so
+        return ""
+    sent = ""
+    for each in outcome.commands:
+        sent = sent if each.in_script else each.name.upper()
+        if each.changes() and any(KEY in word for word in each.words[1:]):
+            return "" if sent in NOT_SEEN else sent
+    return ""
+
+
+def bobs(ttl_ns: int, *, extends: bool, first: bool) -> Iterator[list[Timed]]:
+    """What Bob does, and when he begins; ``first``: by himself."""
+
+    def turn(asks: Timed, hold_ns: int) -> list[Timed]:
+        held = Trigger.model_validate(f"{hold_ns}ns")
+        return [asks, action(Read), action(Check, held), action(Write, if_checked=True), action(Release)]
+
+    if first:
+        yield turn(action(Acquire), ttl_ns // 2)
+        return
+    insists = action(Acquire, on(ALICE, "granted", ttl_ns // 10), insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 6)
+    yield turn(insists, ttl_ns * 7 // 10)
+    moments = [
+        on(ALICE, "acquire invoke"),
+        on(ALICE, "acquire invoke", MOMENT_NS // 3),
+        on(ALICE, "granted", ttl_ns // 10),
+        on(ALICE, "released", MOMENT_NS),
+        on(ALICE, "lease believed over", MOMENT_NS),
+        on(ALICE, "lease over", ttl_ns // 30),
+        on(ALICE, "granted", ttl_ns * 994 // 1000),
+        on(ALICE, "granted", ttl_ns * 105 // 100),
+        *([on(ALICE, "extend ok", MOMENT_NS)] if extends else []),
+    ]
+    again = action(Acquire, Trigger.model_validate(f"{ttl_ns // 50}ns"))
+    for moment in moments:
+        for hold_ns in (ttl_ns // 10, ttl_ns * 7 // 10):
+            yield [*turn(action(Acquire, moment), hold_ns), *turn(again, hold_ns)]
+
+
+def _as_seen(events: list[Event], until_ns: int = 1 << 62) -> tuple[object, ...]:
+    """What both clients saw, without times."""
+    theirs = (event for event in events if "client" in event and event["time_ns"] < until_ns)
+    return tuple((each["client"], each["f"], each["type"], each.get("value")) for each in theirs)
+
+
+def _elsewhere(setting: Setting, plainest: list[Trial]) -> Iterator[Trial]:
+    """The plainest courses with other numbers of nodes, of which each client reaches some, and more tries."""
+    for nodes in OTHER_NODES if setting.nodes > 1 else ():
+        names = setting.with_nodes(nodes).names
+        half = nodes // 2
+        for mine, his in dict.fromkeys(((half, half), (nodes - half, half), (2, 2))):
+            cuts = [timed_fault(Fault("cut", When(), ALICE, names[mine:]))]
+            cuts.append(timed_fault(Fault("cut", When(), BOB, names[: nodes - his])))
+            for base in plainest[:3]:
+                yield _hurt(replace(base, nodes=nodes), *cuts)
+    if "retry_count" in setting.options:
+        most = setting.names[: setting.nodes // 2 + 1]
+        lost = timed_fault(Fault("cut", When("sends", ALICE), ALICE, most, lasts_ns=SHORT_NS))
+        for base in plainest[:TRIED_OFTEN]:
+            often = replace(base, options={**base.options, "retry_count": 3})
+            yield often
+            yield _hurt(often, lost)
+
+
+def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random: Random) -> Iterator[Trial]:
+    """One fault at one sending, or from the start: of each sort one, then of each sort a second one."""
+    groups: dict[object, list[Trial]] = {}
+    alike: Counter[object] = Counter()
+    for base, outcome in kept:
+        if BOB not in base.tracks:
+            continue
+        for boundary in boundaries(base, SENDINGS_MAX):
+            at_ns = boundary.at_ns + _epoch_ns(outcome)
+            key = boundary.client, _as_seen(outcome.events, at_ns)
+            alike[key] += 1
+            if alike[key] > ALIKE_MAX:
+                continue
+            sort = _role(outcome, boundary, at_ns)
+            for number, fault in enumerate(_faults_at(boundary, base, setting)):
+                groups.setdefault((sort, number), []).append(_hurt(base, fault))
+        for number, faults in enumerate(_surroundings(setting)):
+            groups.setdefault((base.tracks[ALICE], number), []).append(_hurt(base, *faults))
+    yield from _in_turn(groups, random)
+
+
+def _epoch_ns(outcome: Outcome) -> int:
+    """What the history's clock shows when a trial's world begins."""
+    sendings = next(iter(outcome.sendings.values()))
+    first = next((each.time_ns for each in outcome.sent if each.client == sendings.host.name), None)
+    return 0 if first is None or not sendings.times_ns else first - sendings.times_ns[0]
+
+
+def _role(outcome: Outcome, boundary: Boundary, at_ns: int) -> object:
+    """What a sending is for: which call of its client."""
+    calls = [
+        event["f"]
+        for event in outcome.events
+        if event.get("client") == boundary.client and event["type"] == "invoke" and event["time_ns"] <= at_ns
+    ]
+    return boundary.client, calls[-1] if calls else "", calls.count(calls[-1]) if calls else 0
+
+
+def _faults_at(boundary: Boundary, base: Trial, setting: Setting) -> Iterator[Timed]:
+    """Every fault at a sending; those that last also until the other client is granted, or has released."""
+    when = When("sends", boundary.client, boundary.nth)
+    faults = [*faults_at(boundary, base), *node_faults_at(boundary, base)]
+    faults += [Fault("jump", when, boundary.client, by_ns=by * setting.ttl_ns) for by in (2, -2)]
+    few = (setting.nodes - 1) // 2
+    other = BOB if boundary.client == ALICE else ALICE
+    ends = [on(other, event, setting.ttl_ns // 1000) for event in ("granted", "released")]
+    for fault in faults:
+        timed = timed_fault(fault)
+        lasts = fault.is_a(Cut) and fault.lasts_ns == FOR_GOOD and len(fault.nodes) > few
+        if not (
+            lasts and fault.direction == "replies"
+        ):  # who hears nothing for good, and insists, is in the way
+            yield timed
+        for kind in ("cut", "hold") if lasts else ():
+            at = timed_fault(replace(fault, kind=kind))
+            yield from (at.model_copy(update={"until": end}) for end in ends)
+    stops = timed_fault(Fault("pause", when, boundary.client))
+    yield from (stops.model_copy(update={"until": end}) for end in ends)
+
+
+def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
+    """What is so from the start, or from Alice's grant on."""
+    names, ttl_ns, few = setting.names, setting.ttl_ns, (setting.nodes - 1) // 2
+    now, granted = When(), When("granted", ALICE)
+    found: list[tuple[Fault, ...]] = []
+    if few:
+        for when, mine, his in ((now, few, few), (now, few + 1, few), (granted, few + 1, few + 1)):
+            cuts = (ALICE, names[-mine:]), (BOB, names[:his])
+            found.append(tuple(Fault("cut", when, client, lost) for client, lost in cuts))
+        found.append((Fault("cut", now, ALICE, names[:few]),))
+        found.append(tuple(Fault("crash", granted, nodes=(name,)) for name in names[:few]))
+        found.append(tuple(Fault("jump", granted, nodes=(name,), by_ns=2 * ttl_ns) for name in names[:few]))
+    for by_ns in (ttl_ns // 80, ttl_ns // 12):
+        for way in ("requests", "replies"):
+            found.append((Fault(Delay.KEY, now, ALICE, names, by_ns, direction=way),))  # type: ignore[arg-type]
+    found += [tuple(Fault("drift", now, nodes=(name,), ppm=ppm) for name in names) for ppm in (8000, -8000)]
+    for client, when, by in ((ALICE, granted, 2), (ALICE, granted, -2), (BOB, now, 2)):
+        found.append((Fault("jump", when, client, by_ns=by * ttl_ns),))
+    restarts = names[: max(few, 1)]
+    found.append(tuple(Fault("crash", granted, nodes=(name,), lasts_ns=ttl_ns // 50) for name in restarts))
+    found.append((Fault("reset", granted, ALICE, names),))
+    found.append((Fault("client_crash", When("granted", ALICE, 1, ttl_ns // 5), ALICE),))
+    for faults in found:
+        yield tuple(map(timed_fault, faults))
+
+
+def _hurt(base: Trial, *faults: Timed) -> Trial:
+    """A schedule with these faults, each in a track of its own: none waits for another."""
+    first = 2 if FAULTS in base.tracks else 1
+    names = [f"{FAULTS}-{number}" if number > 1 else FAULTS for number in range(first, first + len(faults))]
+    return replace(
+        base, tracks={**base.tracks, **{name: (each,) for name, each in zip(names, faults, strict=True)}}
+    )
+
+
+def _in_turn(groups: dict[object, list[Trial]], random: Random) -> Iterator[Trial]:
+    """One of each group, in an order that is drawn; then a second one of each; so many at most."""
+    for group in groups.values():
+        random.shuffle(group)
+    given = 0
+    while groups and given < SINGLES_MAX:
+        order = list(groups)
+        random.shuffle(order)
+        for key in order:
+            yield groups[key].pop()
+            given += 1
+            if not groups[key]:
+                del groups[key]
+            if given == SINGLES_MAX:
+                return

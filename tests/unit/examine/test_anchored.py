@@ -1,0 +1,122 @@
+"""Schedules whose actions wait for events: what there is of them, and what they find alone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from random import Random
+
+import pytest
+
+from lab.examine.anchored import ANCHORED, anchored, bases
+from lab.examine.examination import Examination
+from lab.examine.judge import labels
+from lab.examine.own_findings import all_violations
+from lab.examine.profile import learn
+from lab.examine.programs import ALICE, Setting
+from lab.examine.progress import Budget
+from lab.examine.result import Defect, Part
+from lab.examine.tried import tried
+from lab.search.as_scenario import scenario_of
+from lab.search.command import OPTIONS
+from lab.search.plainer_tracks import fits
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Trial
+from lab.search.workers import Workers
+
+FIRST = 600
+"""All without faults, and some two hundred with one."""
+
+
+def schedules(lock: str, most: int = FIRST) -> list[Trial]:
+    with trials():
+        setting = Setting(lock, OPTIONS)
+        return list(islice(anchored(setting, learn(setting), Random(0)), most))
+
+
+def defect(lock: str, most: int) -> Defect | None:
+    """The first defect that these schedules show."""
+    with closing(Workers(tried, 1)) as workers, trials():
+        setting = Setting(lock, OPTIONS)
+        profile = learn(setting)
+        one = Examination(profile.kind, dict(OPTIONS), Budget(3600), workers=workers)
+        part = Part(ANCHORED, "")
+        one.parts.append(part)
+        for _ in one.try_each((part, each) for each in islice(anchored(setting, profile, Random(0)), most)):
+            if one.defects:
+                return one.defects[0]
+    return None
+
+
+def test_each_is_another_one_and_waits_for_what_can_come() -> None:
+    found = schedules("redlock")
+    assert len(found) == FIRST
+    assert len({each.key() for each in found}) == FIRST
+    assert all(map(fits, found))
+    assert not any(each.faults or any(each.clients.values()) for each in found)
+
+
+def test_those_without_faults_come_first_and_a_correct_lock_is_clean_in_them() -> None:
+    with trials():
+        setting = Setting("redlock", OPTIONS)
+        plain = list(bases(setting, learn(setting)))
+        outcomes = [run_trial(each) for each in plain]
+    assert schedules("redlock")[: len(plain)] == plain
+    assert {fault.kind for outcome in outcomes for fault in outcome.struck} == {"hold"}, "of cancelled calls"
+    assert [list(all_violations(outcome)) for outcome in outcomes if all_violations(outcome)] == []
+
+
+def test_of_each_sort_of_fault_there_is_one_before_there_is_a_second_one() -> None:
+    with trials():
+        setting = Setting("redlock", OPTIONS)
+        plain = sum(1 for _ in bases(setting, learn(setting)))
+    hurt = schedules("redlock", plain + 300)[plain:]
+    struck = [
+        timed
+        for each in hurt
+        for name, track in each.tracks.items()
+        for timed in track
+        if name.startswith("faults") and timed.at is not None
+    ]
+    kinds = {timed.step.KEY for timed in struck}
+    assert {"cut", "hold", "delay", "pause", "crash", "reset", "client_crash", "jump"} <= kinds
+    ends = [timed.until for timed in struck if timed.until is not None and not timed.until.default]
+    assert {(end.track, end.event) for end in ends} >= {("bob", "granted"), ("alice", "released")}
+    assert {each.nodes for each in hurt} == {3, 4, 5, 6, 7}
+    assert any(labels(each) for each in hurt)
+    assert any(not labels(each) for each in hurt)
+
+
+@pytest.mark.parametrize(
+    ("lock", "cause"),
+    [
+        ("mutant:bare-del", "deletes-others-key"),
+        ("mutant:counts-refusals", "too-few-votes"),
+        pytest.param("mutant:needs-all-nodes", "needs-all-nodes", marks=pytest.mark.full),
+        pytest.param("mutant:wall-clock", "wall-clock", marks=pytest.mark.full),
+    ],
+)
+def test_a_broken_lock_is_found_by_them_alone(lock: str, cause: str) -> None:
+    found = defect(lock, 2 * FIRST)
+    assert found is not None
+    assert (found.cause, found.reproduced >= 18) == (cause, True)
+
+
+def test_what_they_find_is_a_scenario_without_a_word_changed() -> None:
+    found = defect("mutant:bare-del", FIRST)
+    assert found is not None
+    with trials():
+        scenario = scenario_of(found.trial, found.findings[0], command="lab test")
+    assert {name for name in scenario.tracks if name in found.trial.tracks} == set(found.trial.tracks)
+    assert all(scenario.tracks[name][: len(track)] == track for name, track in found.trial.tracks.items())
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_of_a_lock_that_counts_its_holder_may_not_take_it_again(reentrant: bool) -> None:
+    with trials():
+        setting = Setting("redlock", OPTIONS)
+        plain = list(bases(setting, learn(setting), reentrant=reentrant))
+    assert any(f"{ALICE}/2" in each.tracks for each in plain) is not reentrant
+    kept = [each for each in plain if all(timed.step.KEY != "release" for timed in each.tracks[ALICE])]
+    assert bool(kept) is not reentrant
+    assert any(each.demand_ns for each in plain) is not reentrant
