@@ -5,8 +5,8 @@ release, an extension, the end of her lease. First all pairs without a fault; th
 to both clients with one fault at one of their sendings, which lasts until the other client was granted the
 lock or has released it. A fault's length is so never a guess: what is late is late for the one who waits.
 
-Sendings are sorted by who sends, and in which call: of each sort with each kind of fault there is one
-schedule before there is a second one. So it is of each course with each fault from the start on.
+Sendings are sorted by who sends, and in which call. Of each sort with each kind of fault, and of each course
+with each fault from the start on, there is one schedule before there is a second one of any.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from lab.search.as_tracks import action, timed_fault
 from lab.search.plainer_tracks import fits
 from lab.search.runner import Event, Outcome, run_trial
 from lab.search.trial import FOR_GOOD, KEY, Fault, Track, Trial, When
+from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 ANCHORED: Final = "schedules whose actions wait for events"
 """What they are called as a part of an examination."""
@@ -254,7 +255,7 @@ def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random:
         if BOB not in base.tracks:
             continue
         for boundary in boundaries(base, SENDINGS_MAX):
-            at_ns = boundary.at_ns + _epoch_ns(outcome)
+            at_ns = boundary.at_ns + MONOTONIC_START_NS
             key = boundary.client, _as_seen(outcome.events, at_ns)
             alike[key] += 1
             if alike[key] > ALIKE_MAX:
@@ -265,13 +266,6 @@ def _with_one_fault(setting: Setting, kept: list[tuple[Trial, Outcome]], random:
         for number, faults in enumerate(_surroundings(setting)):
             groups.setdefault((base.tracks[ALICE], number), []).append(_hurt(base, *faults))
     yield from _in_turn(groups, random)
-
-
-def _epoch_ns(outcome: Outcome) -> int:
-    """What the history's clock shows when a trial's world begins."""
-    sendings = next(iter(outcome.sendings.values()))
-    first = next((each.time_ns for each in outcome.sent if each.client == sendings.host.name), None)
-    return 0 if first is None or not sendings.times_ns else first - sendings.times_ns[0]
 
 
 def _role(outcome: Outcome, boundary: Boundary, at_ns: int) -> object:
@@ -295,9 +289,8 @@ def _faults_at(boundary: Boundary, base: Trial, setting: Setting) -> Iterator[Ti
     for fault in faults:
         timed = timed_fault(fault)
         lasts = fault.is_a(Cut) and fault.lasts_ns == FOR_GOOD and len(fault.nodes) > few
-        if not (
-            lasts and fault.direction == "replies"
-        ):  # who hears nothing for good, and insists, is in the way
+        deaf = lasts and fault.direction == "replies"
+        if not deaf:  # who hears nothing for good, and insists, keeps the lock from others
             yield timed
         for kind in ("cut", "hold") if lasts else ():
             at = timed_fault(replace(fault, kind=kind))
@@ -334,11 +327,11 @@ def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
 
 def _hurt(base: Trial, *faults: Timed) -> Trial:
     """A schedule with these faults, each in a track of its own: none waits for another."""
-    first = 2 if FAULTS in base.tracks else 1
-    names = [f"{FAULTS}-{number}" if number > 1 else FAULTS for number in range(first, first + len(faults))]
-    return replace(
-        base, tracks={**base.tracks, **{name: (each,) for name, each in zip(names, faults, strict=True)}}
-    )
+    hurt = dict(base.tracks)
+    for fault in faults:
+        number = 1 + sum(name.startswith(FAULTS) for name in hurt)
+        hurt[f"{FAULTS}-{number}" if number > 1 else FAULTS] = (fault,)
+    return replace(base, tracks=hurt)
 
 
 def _in_turn(groups: dict[object, list[Trial]], random: Random) -> Iterator[Trial]:
