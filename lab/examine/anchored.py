@@ -76,7 +76,7 @@ def anchored(
         yield base
         try:
             outcome = run_trial(base, watch=True)
-        except LabError:  # whoever runs it will say so
+        except LabError:  # reported by the examination, which runs it as well
             continue
         if (looks := _as_seen(outcome.events)) not in seen:
             seen.add(looks)
@@ -183,7 +183,7 @@ def _taking(setting: Setting) -> str:
     """The command by which the lock takes a key; nothing if it was not seen."""
     try:
         outcome = run_trial(_trial(setting, {ALICE: [action(Acquire)]}, reentrant=True), watch=True)
-    except LabError:  # whoever runs it will say so
+    except LabError:  # reported by the examination, which runs it as well
         return ""
     sent = ""
     for each in outcome.commands:

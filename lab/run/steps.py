@@ -70,7 +70,7 @@ class Player:
         ttl_ns: the lock's TTL, for the anchor that a lease is over.
         slack_ns: how much clock drift and stamping may add to it.
         key_of: a key that an operation names, as the lock's pattern of keys has it.
-        on_event: told what happens, if anybody reads along.
+        on_event: told what happens; None: nothing is reported.
     """
 
     def __init__(
@@ -311,7 +311,7 @@ class Player:
 
 
 def _unheard(event: RunEvent) -> None:
-    """Nobody reads along."""
+    """Report nothing."""
 
 
 def _is_checked_once(anchor: Anchor) -> bool:

@@ -203,6 +203,40 @@ def test_what_needs_nothing_is_left_out_of_tracks() -> None:
     assert smallest.nodes == 3
 
 
+def test_a_call_takes_the_place_of_a_sending_since_that_is_heard_everywhere() -> None:
+    """Alice gets the lock, and cannot give it back: what she sends second is lost."""
+    cut = {"client": "alice", "nodes": ["A", "B", "C"], "at": {"alice": "sends", "nth": 2}}
+    lost = trial({"alice": ["acquire", "release"], "faults": [{"cut": cut}]})
+
+    def keeps_it(one: Trial) -> bool:
+        done = [(each["f"], each["type"]) for each in run_trial(one).events]
+        return ("acquire", "ok") in done and ("release", "info") in done
+
+    with trials():
+        assert keeps_it(lost)
+        smallest = minimise(lost, keeps_it)
+    (struck,) = smallest.tracks["faults"]
+    assert struck.at is not None
+    assert (struck.at.track, struck.at.event) == ("alice", "release invoke")
+
+
+def test_a_killed_client_is_not_resumed_when_its_pause_would_end() -> None:
+    stops = {"client": "alice", "at": {"alice": "granted"}, "until": {"start": "1s"}}
+    dies = {"client": "alice", "at": {"start": "500ms"}}
+    tracks: dict[str, list[Any]] = {
+        "alice": ["acquire", "read"],
+        "bob": [{"acquire": {"at": {"start": "2s"}}}],
+        "faults": [{"pause": stops}],
+        "faults-2": [{"client_crash": dies}],
+    }
+    told = [(f, kind) for process, f, kind in ends(trial(tracks)) if process == "nemesis"]
+    assert told == [("pause", "ok"), ("client_crash", "ok")]
+
+
+def test_how_long_the_lock_may_be_refused_follows_the_leases_that_are_asked_for() -> None:
+    assert trial({"alice": [{"acquire": {"ttl": "70s"}}]}).longest_ttl_ns == 70_000_000_000
+
+
 def test_its_scenario_is_its_tracks_word_for_word_and_replays(tmp_path: Path) -> None:
     one = late_release()
     with trials():
