@@ -146,11 +146,11 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     _try_situations(examination, setting, profile, programs)
     planned = list(finite)
     # Of a driver, a real process, the budget may end before any part is through; the long ones share it, too.
-    at_once = planned if is_driver(setting.lock) else [each for each in planned if each[0].name in LONG]
+    in_turn = planned if is_driver(setting.lock) else [each for each in planned if each[0].name in LONG]
     for part, found in planned:
-        if not any(part is other for other, _ in at_once):
+        if not any(part is other for other, _ in in_turn):
             examination.try_all(part, found)
-    examination.try_in_turn(at_once)
+    examination.try_in_turn(in_turn)
     kept = [setting.trial(program) for program in programs]
     kept += [
         each

@@ -19,6 +19,7 @@ from lab.faults.clock import ClockFault
 from lab.faults.down import DownFault
 from lab.faults.machine import MachineStep
 from lab.faults.pause import Pause
+from lab.run.tracks import PAUSE_NS
 from lab.scenario.problems import Loc
 from lab.scenario.registry import fault_steps
 from lab.scenario.steps import Acquire, Check, Extend, Operation, Read, Release, Write
@@ -26,9 +27,6 @@ from lab.scenario.tracks import Timed, misfits
 from lab.scenario.triggers import SENDS, START, Trigger
 from lab.search.trial import Fault, Kind, Moment, Round, Track, Trial, When
 
-DEMAND_PAUSE_NS: Final = 800 * UNITS_NS["ms"]
-"""How long a client waits between two attempts when it asks for the lock again and again: less than the
-checker's grace."""
 DEMAND_HOLD_NS: Final = 20 * UNITS_NS["ms"]
 """How long it keeps the lock then: longer than stamps are uncertain."""
 OTHER_TRIES: Final = 5
@@ -100,7 +98,7 @@ def _of_round(each: Round, other_key: str, kept: bool) -> tuple[Timed, ...]:
         of_lease(Read),
     ]
     if each.other:
-        insist_ns = (OTHER_TRIES - 1) * DEMAND_PAUSE_NS
+        insist_ns = (OTHER_TRIES - 1) * PAUSE_NS
         found += [
             action(Acquire, later, key=other_key, insist_ns=insist_ns, if_granted=True),
             action(Release, later, key=other_key),
@@ -125,7 +123,7 @@ def _of_round(each: Round, other_key: str, kept: bool) -> tuple[Timed, ...]:
 def _of_demand(demand_ns: int, kept: bool) -> tuple[Timed, ...]:
     """Ask for the lock until it was granted once; work for a moment, and give it back."""
     return (
-        action(Acquire, insist_ns=demand_ns, pause_ns=DEMAND_PAUSE_NS),
+        action(Acquire, insist_ns=demand_ns),
         action(Read, if_granted=kept),
         action(Check, after(DEMAND_HOLD_NS), if_granted=kept),
         action(Write, if_checked=True, if_granted=kept),

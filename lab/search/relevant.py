@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lab.search.as_tracks import DEMAND_PAUSE_NS
+from lab.run.tracks import PAUSE_NS
 from lab.search.runner import Event, Outcome
 from lab.search.suspicion import named
 
@@ -172,7 +172,7 @@ def _insisting(outcome: Outcome, events: list[Event]) -> dict[str, Series]:
 def _soon_after(end: Event, call: Event) -> bool:
     """Whether a client asked again as soon as one does that insists."""
     waited_ns: int = call["time_ns"] - end["time_ns"]
-    return abs(waited_ns - DEMAND_PAUSE_NS) <= DEMAND_PAUSE_NS // 10
+    return abs(waited_ns - PAUSE_NS) <= PAUSE_NS // 10
 
 
 def _grant(event: Event) -> str:
