@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 NEEDED: Final = "Redis 6.2 or later, or Valkey"
 SERVERS_OF_REDIS: Final = ("redis", "valkey", "redict", "dragonfly")
 """Products that speak Redis's protocol. All but Redis name their own version beside `redis_version`."""
+IMAGE: Final = "image:"
+"""What stands before the name of a container image, where a server is asked for."""
 _SIMULATED = "simulated "
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _BANNER = re.compile(r"^(\w+) server v=(\d+(?:\.\d+)+)", re.MULTILINE)
@@ -36,6 +38,12 @@ class Server(NamedTuple):
         if not (product and at and version):
             raise ValueError(f"a server is PRODUCT@VERSION, not {text!r}")
         return cls(product, version, text.startswith(_SIMULATED))
+
+    @classmethod
+    def from_words(cls, words: str) -> Server | None:
+        """Read "Redis 7.0.15"; None if it is no product and version."""
+        product, space, version = words.partition(" ")
+        return cls(product.lower(), version) if space and version else None
 
     def __str__(self) -> str:
         return f"{_SIMULATED if self.simulated else ''}{self.product}@{self.version}"
@@ -85,6 +93,11 @@ def server_of(info: Mapping[str, str]) -> Server:
         if product and (version := info.get(f"{product}_version")):
             return Server(product, version)
     return Server("redis", info.get("redis_version", "?"))
+
+
+def is_image(wanted: str | None) -> bool:
+    """Whether the server that is wanted is a container image: ``image:NAME``."""
+    return wanted is not None and wanted.startswith(IMAGE)
 
 
 def server_in(banner: str) -> Server | None:

@@ -112,6 +112,7 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     rows = [Row("python", "ok", platform.python_version(), None, sys.executable, _ALLOWS["python"])]
     rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in _LOCAL]
     rows += _server_rows(found["redis-server"])
+    rows += _named_rows()
     rows.append(_compiler_row())
     for shim in _SHIMS:
         allows = ", ".join(fault.KEY for fault in all_faults() if shim in fault.TOOLS)
@@ -142,19 +143,26 @@ def _tools_of(fault: type[Fault]) -> tuple[str, ...]:
     return (*fault.TOOLS, _PRELOADED) if "sync-shim" in fault.TOOLS else fault.TOOLS
 
 
-def setup(progress: Progress) -> Diagnosis:
-    """Provide everything that local runs lack, then diagnose. What could not be provided is in `failures`.
+def setup(progress: Progress, servers: tuple[str, ...] = ()) -> Diagnosis:
+    """Provide everything that local runs lack, or these servers, then diagnose.
 
-    Raises LabError only if the cache cannot be written.
+    What could not be provided is in `failures`. Raises LabError only if the cache cannot be written, or there
+    is no source of such a server.
     """
     failures: list[str] = []
-    for name in tools.NAMES:
+    for server in servers:
+        tools.find(server)  # is there one of that name?
+    for name in servers or tools.NAMES:
         try:
             found = tools.provide(name, progress)
         except LabError as failure:
             failures.append(failure.render())
         else:
             progress(f"{name} {found.version} ({found.origin})")
+            if name in servers and found.static:
+                progress(f"{found.no_preload}: no clock faults, no power cuts, no virtual time")
+            elif name in servers and (reason := not_in_virtual_time(name)) is not None:
+                progress(f"{reason}: not in virtual time")
     return diagnose(tuple(dict.fromkeys(failures)))
 
 
@@ -214,6 +222,21 @@ def _server_rows(server: Found | Missing) -> list[Row]:
     if reason is None:
         return []
     return [Row(_IN_VIRTUAL_TIME, "missing", None, None, str(server.path), "virtual runs", reason)]
+
+
+def _named_rows() -> list[Row]:
+    """The servers that are here by name, and what each can't be used for."""
+    rows = []
+    for name in tools.SERVERS:
+        found = tools.find(name)
+        if isinstance(found, Missing):
+            continue
+        lacks = found.no_preload or not_in_virtual_time(name)
+        allows = f"--server {name}" if lacks is None else f"--server {name}, not on virtual"
+        if found.static:
+            allows = f"--server {name} on local, without clock faults and power cuts"
+        rows.append(Row(name, "ok", found.version, found.origin, str(found.path), allows, lacks))
+    return rows
 
 
 def _service_row(name: str, found: Found | Missing) -> Row:

@@ -7,15 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.batch.row import Row
+from lab.drivers.place import servers_of_trials
 from lab.search import confirm
 from lab.search.command import Asked, save, search_of, to_json
+from lab.search.confirm import versions_differ
 from lab.search.find import Ended, Search
 from lab.search.space import ANY, DRAWN, Drawn
 from lab.substrates import choose
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
 
-__all__ = ["ANY", "DRAWN", "Asked", "Drawn", "Interrupted", "begin", "replay", "save", "search", "to_json"]
+__all__ = [
+    "ANY",
+    "DRAWN",
+    "Asked",
+    "Drawn",
+    "Interrupted",
+    "begin",
+    "replay",
+    "save",
+    "search",
+    "servers_of_trials",
+    "to_json",
+    "versions_differ",
+]
 
 
 @dataclass(frozen=True)

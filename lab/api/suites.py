@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lab.batch import matrix_plan, suite_plan, tables
+from lab.batch.choose import served
 from lab.batch.engine import Batch
 from lab.batch.exit_code import worst
 from lab.batch.plan import Selection
 from lab.batch.reports import Reports
 from lab.batch.result import Result
 from lab.errors import LabError
+from lab.run.request import RunRequest
 from lab.substrates import AUTO, choose, substrate
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
@@ -34,19 +36,24 @@ class SelftestOptions:
 
 @dataclass
 class Suite:
-    """A suite that is ready to run; ``page`` makes its Markdown, if that is not the tables."""
+    """A suite that is ready to run; ``page`` makes its Markdown, if that is not the tables.
+
+    ``server`` is the one that was asked for.
+    """
 
     batch: Batch
     work: Callable[..., Coroutine[Any, Any, Result]]
     page: Callable[[Result], str] | None = None
+    server: str = ""
 
     @property
     def servers(self) -> str:
         """Product and version of the nodes on each substrate, where they are known before the runs."""
         names = dict.fromkeys(
-            choose(item.on)[0] if item.on == AUTO else item.on for item in self.batch.plan.items
+            choose(item.on, server=self.server or None)[0] if item.on == AUTO else item.on
+            for item in self.batch.plan.items
         )
-        known = {name: substrate(name).servers() for name in names}
+        known = {name: substrate(name).servers(self.server or None) for name in names}
         return ", ".join(f"{name}: {servers}" for name, servers in known.items() if servers)
 
     def run(self, **callbacks: Callable[..., None]) -> Result:
@@ -73,13 +80,14 @@ def begin(
     """Make the plan and its directory below ``out``; or open the directory ``resume``.
 
     ``like`` names the reference whose kind the lock of ``selection.for_lock`` is; by default it is found.
-    ``server`` is what simulated nodes show to that lock.
+    ``server`` is the server that all Redis nodes are, in place of the default.
 
     Raises:
         LabError: a file, a name or an option is wrong, or the directory cannot be written.
     """
-    if server and selection.for_lock is None:
-        raise LabError(f"--server {server} without --for", expected="--for LOCK --server redis@8.4")
+    if server and (selftest is not None or resume is not None):
+        other = "--selftest" if selftest is not None else "--resume"
+        raise LabError(f"--server {server} together with {other}", expected="either one or the other")
     if selection.for_lock is not None or like is not None:
         from lab.search.kind import with_kind  # imports the simulation
 
@@ -95,8 +103,14 @@ def begin(
     if resume is not None:
         batch = Batch.resume(resume, selection.only, selection.repeat)
     else:
-        batch = Batch.begin(selection.plan(), out)
-    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed))
+        plan = selection.plan()
+        if server and selection.for_lock is None:
+            plan = served(plan, server)
+        if server:  # refused before anything runs
+            for item in {item.on: item for item in plan.items}.values():
+                RunRequest(item.scenario, item.settings, substrate=item.on).plan()
+        batch = Batch.begin(plan, out)
+    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed), server=server)
 
 
 def suite(

@@ -14,6 +14,7 @@ from lab.batch.item import Item, Plan
 from lab.batch.journal import read_plan
 from lab.batch.result import Result
 from lab.errors import LabError
+from lab.scenario.load import load_scenario
 from lab.scenario.problems import nearest, shown
 from lab.substrates import choose
 
@@ -73,6 +74,18 @@ def moved(plan: Plan, on: str) -> Plan:
     choose(on)
     items = {item.id.removesuffix(f"/{item.on}"): item for item in plan.items}
     return replace(plan, items=tuple(replace(item, id=f"{name}/{on}", on=on) for name, item in items.items()))
+
+
+def served(plan: Plan, server: str) -> Plan:
+    """The plan with nodes of this server, where they are Redis's. Raises ``LabError``: there is none."""
+    settings = (f"cluster.server={server}",)
+    items = tuple(
+        replace(item, settings=(*item.settings, *settings))
+        if load_scenario(item.scenario, item.settings).scenario.cluster.service == "redis"
+        else item
+        for item in plan.items
+    )
+    return replace(plan, items=items)
 
 
 def since_failure(plan: Plan, out: Path) -> Plan:

@@ -18,7 +18,7 @@ Seed = Annotated[int | None, typer.Option(help="The seed of every random choice;
 Server = Annotated[
     str | None,
     typer.Option(
-        help="What simulated nodes are modelled after: redis@8.4, valkey@9.0; the newest Redis if absent."
+        help="Which server nodes are: redis@8.2, valkey@8.1; real ones also PATH, or image:NAME on docker."
     ),
 ]
 Set = Annotated[

@@ -174,4 +174,9 @@ def print_confirmation(console: Console, confirmation: Confirmation) -> None:
         between = f" (95 % interval {low:.0%} to {high:.0%})"
     unknown = f", {confirmation.unknown} without a verdict" if confirmation.unknown else ""
     of = f"{confirmation.reproduced} of {confirmation.judged}"
-    console.print(f"reproduced on {confirmation.on}: {of}{between}{unknown}", markup=False)
+    differ = searches.versions_differ(searches.servers_of_trials(), confirmation.servers)
+    console.print(
+        f"reproduced on {confirmation.on}: {of}{between}{unknown}" + (f" ({differ})" if differ else ""),
+        markup=False,
+        soft_wrap=True,
+    )

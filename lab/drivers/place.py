@@ -103,9 +103,16 @@ def virtual_time_of(lock: str) -> str:
     return "virtual" if is_driver(lock) else "sim"
 
 
-def servers_in_virtual_time(lock: str, wanted: str | None = None) -> str:
-    """Name product and version of the nodes on which a lock runs in virtual time; empty if not known."""
-    return substrate(virtual_time_of(lock)).servers(wanted) or ""
+def servers_of_trials(wanted: str = "") -> str:
+    """Name product and version of the nodes of trials, which are simulated for drivers as well."""
+    return substrate("sim").servers(wanted or None) or ""
+
+
+def check_servers_of_replays(lock: str, wanted: str) -> None:
+    """Raise ``LabError`` if what is found can't be replayed on this server: drivers need a real one."""
+    on = virtual_time_of(lock)
+    choose(on, server=wanted, where="--server")
+    substrate(on).servers(wanted)
 
 
 def why_not_in_virtual_time(lock: str) -> str | None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from lab.drivers import is_driver
-from lab.drivers.place import servers_in_virtual_time
+from lab.drivers.place import check_servers_of_replays, servers_of_trials
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, NotModelled, UnknownOutcome
 from lab.examine.arrange import arranged
@@ -85,6 +85,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     budget_s = asked.budget_s
     if asked.server:
         modelled(asked.server, "--server")
+        check_servers_of_replays(asked.lock, asked.server)
     must_run_in_virtual_time(asked.lock)
     lock_class(asked.lock)
     options = {**_options_for(asked.lock), **dict(asked.options)}
@@ -216,7 +217,7 @@ def _examined(
         tuple(examination.undecided.values()),
         executed(code, examination.progress.branches),
         examination.why_fewer,
-        servers_in_virtual_time(asked.lock, asked.server or None),
+        servers_of_trials(asked.server),
         examination.directed,
         examination.progress.grants,
         tuple(examination.failed),

@@ -7,12 +7,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from lab.drivers.place import servers_of_trials
 from lab.errors import LabError
 from lab.examine.command import Asked
 from lab.examine.keep import write
 from lab.examine.kept import Kept
 from lab.examine.result import Defect, OnReal
-from lab.search.confirm import Confirmation, confirm_all
+from lab.search.confirm import Confirmation, confirm_all, versions_differ
 from lab.substrates import choose
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
@@ -37,7 +38,7 @@ def run_on_real(kept: Kept, asked: Asked, limit_s: float) -> None:
         return
     if limit_s < SHORTEST_S:
         kept.examined = replace(
-            examined, defects=tuple(_noted(each, {}, LATE, asked.repeat) for each in examined.defects)
+            examined, defects=tuple(_noted(each, {}, LATE, asked) for each in examined.defects)
         )
         write(kept)
         return
@@ -51,16 +52,19 @@ def run_on_real(kept: Kept, asked: Asked, limit_s: float) -> None:
     except Interrupted:
         confirmed, why_not = {}, "it was interrupted"
         examined = replace(examined, interrupted=True)
-    defects = tuple(_noted(each, confirmed, why_not, asked.repeat) for each in examined.defects)
+    defects = tuple(_noted(each, confirmed, why_not, asked) for each in examined.defects)
     kept.examined = replace(examined, defects=defects)
     write(kept)
 
 
-def _noted(defect: Defect, confirmed: dict[Path, Confirmation], why_not: str, wanted: int) -> Defect:
+def _noted(defect: Defect, confirmed: dict[Path, Confirmation], why_not: str, asked: Asked) -> Defect:
     if defect.scenario is None:
         return replace(defect, real=OnReal(why_not=NO_SCENARIO))
     seen = confirmed.get(Path(defect.scenario))
     if seen is None:
         return replace(defect, real=OnReal(why_not=why_not))
-    late = "" if seen.runs == wanted else "there was no time for more" if seen.runs else LATE
-    return replace(defect, real=OnReal(seen.reproduced, seen.judged, seen.unknown, seen.reason or late))
+    late = "" if seen.runs == asked.repeat else "there was no time for more" if seen.runs else LATE
+    differ = versions_differ(servers_of_trials(asked.server), seen.servers)
+    return replace(
+        defect, real=OnReal(seen.reproduced, seen.judged, seen.unknown, seen.reason or late, differ)
+    )

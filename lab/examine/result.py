@@ -27,6 +27,8 @@ class OnReal(msgspec.Struct, frozen=True):
     judged: int = 0
     unknown: int = 0
     why_not: str = ""
+    differ: str = ""
+    """Of which version the simulated nodes were, and the real ones, if these are not the same."""
 
 
 class Defect(msgspec.Struct, frozen=True):

@@ -194,7 +194,7 @@ def _confirmed(real: OnReal | None) -> str:
     unknown = f", {real.unknown} without a verdict" if real.unknown else ""
     confirmed = "confirmed" if real.reproduced else "not confirmed"
     return f"{confirmed} on real Redis: {real.reproduced} of {counted(real.judged, 'run')}{unknown}" + (
-        f" ({real.why_not})" if real.why_not else ""
+        "".join(f" ({note})" for note in (real.why_not, real.differ) if note)
     )
 
 

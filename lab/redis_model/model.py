@@ -50,7 +50,7 @@ def modelled(text: str, where: str) -> Server:
         f"nodes can't be simulated as {text!r}",
         where=where,
         expected=" or ".join(ranges),
-        hint="real servers of other versions: --on local or --on virtual, with their redis-server on PATH",
+        hint="real servers of other versions: --on local or --on virtual",
     )
 
 

@@ -382,7 +382,7 @@ class Run:
                 expected=wanted,
                 hint=f"--set cluster.service={wanted}, or another lock",
             )
-        if service == "redis" and (lacking := chosen.lacks(service, needed)):
+        if service == "redis" and (lacking := chosen.lacks(service, needed, scenario.cluster.server)):
             raise LabError(lacking, where=self._loaded.name, hint="lab doctor shows what this machine allows")
 
     def _params(self) -> dict[str, Any]:

@@ -37,7 +37,6 @@ class RunRequest:
     def plan(self) -> Plan:
         """Load the scenario, choose the substrate, draw the seed. Raises ``LabError``: it cannot be run."""
         from lab.drivers.place import refusal
-        from lab.redis_model.model import modelled
         from lab.run.steps import needed_of, needs
         from lab.scenario.draw import schedule
         from lab.substrates import choose
@@ -51,18 +50,12 @@ class RunRequest:
         seed = secrets.randbelow(2**31) if self.seed is None else self.seed
         drawn = (step for fault in schedule(scenario, seed) for step in fault.every_step())
         needed = needs((*scenario.every_step, *drawn), scenario.every_anchor) | needed_of(scenario)
-        substrate, why = choose(self.substrate, needed, service=service, refuses=refuses)
-        if scenario.cluster.server is not None:
-            if substrate != "sim":
-                raise LabError(
-                    f"nodes as {scenario.cluster.server} on {substrate}",
-                    where="cluster.server",
-                    expected="the version of real nodes is that of the redis-server that is found",
-                    hint="--on sim; or --set cluster.server=null, and that redis-server on PATH",
-                )
-            modelled(scenario.cluster.server, "cluster.server")
+        wanted = scenario.cluster.server
+        if wanted is not None and service != "redis":
+            raise LabError(f"{wanted} for nodes of {service}", where="cluster.server", expected="Redis nodes")
+        substrate, why = choose(self.substrate, needed, service=service, refuses=refuses, server=wanted)
         chosen = chosen_substrate(substrate)
-        servers = chosen.servers(scenario.cluster.server) if service == "redis" else None
+        servers = chosen.servers(wanted) if service == "redis" else None
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)
         words = ["lab", "run", name, "--seed", str(seed), "--on", substrate]
         words += [word for override in overrides for word in ("--set", override)]

@@ -150,12 +150,13 @@ def _steps_or_workload(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": [word]} for word in ("steps", "tracks", "workload")]
 
 
-_SERVER: Final = r"^(redis|valkey)@[0-9]+\.[0-9]+(\.[0-9]+)?$"
+_SERVER: Final = r"^((redis|valkey)@[0-9]+\.[0-9]+(\.[0-9]+)?|image:\S+|.*/.*)$"
 
 
 def _server(text: str) -> str:
     if re.match(_SERVER, text) is None:
-        raise problem(f"{shown(text)} is no server and version", "redis@8.4 or valkey@9.0, for example")
+        expected = "redis@8.2 or valkey@8.1, for example, the path of a program, or image:NAME for docker"
+        raise problem(f"{shown(text)} is no server", expected)
     return text
 
 
@@ -173,7 +174,7 @@ class Cluster(Model):
     server: Annotated[str, AfterValidator(_server), Field(json_schema_extra={"pattern": _SERVER})] | None = (
         None
     )
-    """What simulated nodes are modelled after, `redis@8.4` or `valkey@9.0`; the newest Redis without it."""
+    """Which server they are: `redis@8.2`, `valkey@8.1`, a program's path, `image:NAME`; see `--server`."""
     replicas: Mapping[NodeLetter, NodeLetter] = Field(default_factory=dict, json_schema_extra=_closed)
     """Which nodes are asynchronous replicas, of which masters: `{B: A}`. Without it all are independent."""
 

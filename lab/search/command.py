@@ -167,6 +167,7 @@ def to_json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None
             "reproduced": confirmation.reproduced,
             "judged": confirmation.judged,
             "unknown": confirmation.unknown,
+            "servers": list(confirmation.servers),
             "wilson_95": [confirmation.interval.low, confirmation.interval.high],
         },
     }

@@ -19,6 +19,7 @@ from lab.drivers.place import virtual_time_of
 from lab.errors import ExitCode
 from lab.scenario.load import dump
 from lab.scenario.model import Scenario
+from lab.servers import Server
 
 AT_ONCE: Final = 2
 """How many runs in real time go side by side: most of the time they wait."""
@@ -38,6 +39,8 @@ class Confirmation:
     interval: Interval
     """Wilson's, 95 %."""
     reason: str = ""
+    servers: tuple[str, ...] = ()
+    """Product and version of the nodes, as they said themselves."""
 
     @property
     def runs(self) -> int:
@@ -105,6 +108,23 @@ def replayed(
     return Replay(tuple(seeds), of)
 
 
+def versions_differ(found_on: str, servers: Sequence[str]) -> str:
+    """Say that what was found on one server was run on another one; empty if it was the same minor version.
+
+    ``found_on`` and ``servers`` are products and versions for people, "simulated Redis 8.6.3".
+    """
+    found_on = found_on.removeprefix("simulated ")
+    simulated = Server.from_words(found_on)
+    others = [words for words in servers if not _same(simulated, Server.from_words(words))]
+    return f"found in simulation as {found_on}, run on {' and '.join(others)}" if others else ""
+
+
+def _same(one: Server | None, other: Server | None) -> bool:
+    if one is None or other is None:
+        return False
+    return (one.product, one.number[:2]) == (other.product, other.number[:2])
+
+
 async def confirm(
     scenario: Path, on: str, repeat: int, out: Path, on_end: Callable[[Row], None] = lambda run: None
 ) -> Confirmation:
@@ -149,4 +169,8 @@ def _counted(on: str, runs: Sequence[Row]) -> Confirmation:
     judged = reproduced + codes.count(ExitCode.UNEXPECTED)
     verdicts = (ExitCode.EXPECTED, ExitCode.UNEXPECTED)
     reason = next((run.reasons[0] for run in runs if run.exit_code not in verdicts and run.reasons), "")
-    return Confirmation(on, reproduced, judged, len(runs) - judged, wilson(reproduced, judged), reason)
+    told = dict.fromkeys(run.versions["server"] for run in runs if "server" in run.versions)
+    servers = tuple(Server.parse(server).words for server in told)
+    return Confirmation(
+        on, reproduced, judged, len(runs) - judged, wilson(reproduced, judged), reason, servers
+    )

@@ -173,13 +173,12 @@ def with_kind(selection: Selection, like: str | None, server: str = "") -> Selec
             expected="either one or the other",
             hint="--only chooses of the scenarios that apply",
         )
-    if server:
-        if selection.on != "sim":
-            raise LabError(
-                f"--server {server} without --on sim", expected="--on sim: real nodes are what is found"
-            )
+    if server and selection.on == "sim":
         modelled(server, "--server")
-    return replace(selection, kind=kind_of(selection.for_lock, like, server))
+        return replace(selection, kind=kind_of(selection.for_lock, like, server))
+    # Not every real server has a model: what the lock is, is asked on the default one.
+    kind = kind_of(selection.for_lock, like)
+    return replace(selection, kind=replace(kind, server=server))
 
 
 def _kind_of_driver(lock: str, given: Reference | None) -> Kind:

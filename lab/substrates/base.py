@@ -447,11 +447,17 @@ class Substrate(Protocol):
     def servers(self, wanted: str | None = None) -> str | None:
         """Name product and version of its Redis nodes, as far as known before they are started.
 
-        ``wanted`` is the server that simulated nodes are to be modelled after, such as ``redis@8.4``.
+        ``wanted`` is the server that they are to be, such as ``redis@8.2``, in place of the default. Raises
+        ``LabError``: they can't be that one here.
         """
         ...
 
-    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+    def lacks(
+        self,
+        service: Service,
+        needed: frozenset[Capability] = frozenset(),
+        wanted: str | None = None,
+    ) -> str | None:
         """Say what nodes of this kind lack for that, as far as it is known before they are started."""
         ...
 

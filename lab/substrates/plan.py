@@ -19,9 +19,9 @@ class ClusterPlan:
     ``client_logs`` is the directory into which clients write, ``code`` where the user's own lock is found: a
     substrate that shuts its clients in must let them see these; ``client_image`` is the container image that
     its clients run in, if the lock has one of its own. ``service`` is what kind of servers the nodes are;
-    Redis nodes know nothing of each other, those of another kind make one service. ``server`` is the product
-    and version that simulated nodes show, ``redis@8.4``; the newest if it is empty. ``lock_keys`` are the
-    names that the lock's keys have on the nodes.
+    Redis nodes know nothing of each other, those of another kind make one service. ``server`` is which
+    server they are, ``redis@8.2``, a program's path or ``image:NAME``; the substrate's default if it is
+    empty. ``lock_keys`` are the names that the lock's keys have on the nodes.
     """
 
     nodes: tuple[str, ...]

@@ -10,6 +10,8 @@ from pathlib import Path
 from lab.errors import LabError, did_you_mean
 from lab.tools import cache
 from lab.tools.model import Found, Missing, Origin, Progress, SourceFailed, Tool
+from lab.tools.named_servers import NAMES as SERVERS
+from lab.tools.named_servers import is_named, named
 from lab.tools.redis_server import RedisServer, monotonic_clock
 from lab.tools.services import ETCD, POSTGRES, ZOOKEEPER
 from lab.tools.shims import Shim
@@ -17,6 +19,7 @@ from lab.tools.toxiproxy_server import ToxiproxyServer
 
 __all__ = [
     "NAMES",
+    "SERVERS",
     "SERVICES",
     "Found",
     "Missing",
@@ -41,7 +44,7 @@ _TOOLS |= {tool.name: tool for tool in (ETCD, ZOOKEEPER, POSTGRES)}
 def find(tool: str) -> Found | Missing:
     """Look `tool` up: on PATH, then in the cache. Neither uses the network nor writes.
 
-    Raises LabError for a tool that is not in `NAMES`.
+    Besides those in `NAMES` it can be a server: `redis@8.2`, or the path of one. Raises LabError for others.
     """
     return _tool(tool).find()
 
@@ -94,6 +97,8 @@ def _provide(entry: Tool, missing: Missing, progress: Progress) -> Found:
 def _tool(name: str) -> Tool:
     if name in _TOOLS:
         return _TOOLS[name]
+    if is_named(name):
+        return named(name)
     near = did_you_mean(name, [*_TOOLS])
     raise LabError(
         f"the lab knows no tool called {name!r}",

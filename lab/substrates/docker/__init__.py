@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lab.servers import IMAGE, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -45,9 +46,16 @@ class _Docker:
     def servers(self, wanted: str | None = None) -> str | None:
         return None  # an image tells what is in it when it runs
 
-    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+    def lacks(
+        self,
+        service: Service,
+        needed: frozenset[Capability] = frozenset(),
+        wanted: str | None = None,
+    ) -> str | None:
+        if wanted and not is_image(wanted):
+            return f"docker runs images, and {wanted} is none: --server image:NAME"
         if service == "redis":
-            return None
+            return self._image_missing(wanted.removeprefix(IMAGE)) if wanted else None
         from lab.errors import LabError
         from lab.substrates.docker.engine import connect
         from lab.substrates.docker.images import service_missing_reason
@@ -61,6 +69,20 @@ class _Docker:
         except LabError as error:
             return error.seen
         return None if reason is None else f"{reason}: {BUILD_SERVICES} provides it"
+
+    def _image_missing(self, name: str) -> str | None:
+        from lab.errors import LabError
+        from lab.substrates.docker.engine import connect
+        from lab.substrates.docker.images import node_image_missing
+
+        try:
+            api = connect()
+            try:
+                return node_image_missing(api, name)
+            finally:
+                api.close()
+        except LabError as error:
+            return error.seen
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         from lab.substrates.docker.cluster import DockerCluster

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
-from lab.servers import Server
+from lab.servers import IMAGE, Server
 from lab.substrates.base import STORE, Capability
 from lab.substrates.docker import images, topology
 from lab.substrates.docker.cleanup import owner_labels, remove_run
@@ -147,7 +147,8 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         clock = None if is_store else ContainerClock(self._clocks / name, witness)
         disk = NodeDisk(self._scratch / f"node-{name}", recorded=records)
         mounts = topology.NodeMounts(disk.directory, self._clocks, None if is_store else name, records)
-        spec = topology.node_spec(name, self._plan.nodes, self._plan.persistence, mounts)
+        image = self._plan.server.removeprefix(IMAGE)
+        spec = topology.node_spec(name, self._plan.nodes, self._plan.persistence, mounts, image)
         container = await self._create(spec)
         address = Address(name, "", topology.port_of(name, self._plan.nodes))
         node = DockerNode(address, container, clock, disk)

@@ -192,6 +192,19 @@ def missing_reason(api: APIClient) -> str | None:
     return None
 
 
+def node_image_missing(api: APIClient, name: str) -> str | None:
+    """Say why nodes cannot be containers of this image, which is to have the lab's preload libraries."""
+    digest = digest_of(api, name)
+    if digest is None:
+        return f"the engine has no image {name}"
+    if digest != NODE.digest():
+        return (
+            f"{name} was not built by this version of the lab: lab images build --redis-image {name} builds "
+            f"{tag_of(name)} on it"
+        )
+    return None
+
+
 def service_missing_reason(api: APIClient, service: Service) -> str | None:
     """Say why nodes of this kind cannot run, or None if they can."""
     image = SERVICES[service]

@@ -75,8 +75,17 @@ def proxy_spec() -> Spec:
     return Spec(PROXY, images.TOXIPROXY.name, command)
 
 
-def node_spec(name: str, nodes: tuple[str, ...], persistence: Persistence, mounts: NodeMounts | None) -> Spec:
-    """A node, or the store. Without ``mounts`` (by hand) it keeps its files in the container."""
+def node_spec(
+    name: str,
+    nodes: tuple[str, ...],
+    persistence: Persistence,
+    mounts: NodeMounts | None,
+    image: str = "",
+) -> Spec:
+    """A node, or the store. Without ``mounts`` (by hand) it keeps its files in the container.
+
+    ``image`` is the one to use, in place of the default.
+    """
     port = port_of(name, nodes)
     directory = str(DATA) if mounts is not None else "/tmp"
     kept: Persistence = "none" if name == STORE else persistence
@@ -84,7 +93,7 @@ def node_spec(name: str, nodes: tuple[str, ...], persistence: Persistence, mount
     more = (f"{DATA}/{MORE}",) if mounts is not None else ()
     return Spec(
         name,
-        images.node_image() if mounts is not None else images.NODE.name,
+        image or (images.node_image() if mounts is not None else images.NODE.name),
         ("redis-server", *more, *arguments),
         mounts.environment() if mounts is not None else {},
         mounts.mounts() if mounts is not None else (),

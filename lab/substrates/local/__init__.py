@@ -7,14 +7,20 @@ import sys
 from pathlib import Path
 
 from lab import tools
+from lab.servers import is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
 
 
-def servers_on_this_machine() -> str | None:
-    """Name the server that is found on this machine, where it is, and what is passed over for it, and why."""
-    found = tools.find("redis-server")
+def servers_on_this_machine(wanted: str | None = None) -> str | None:
+    """Name the server that is found on this machine, where it is, and what is passed over for it, and why.
+
+    Raises ``LabError``: the one that is ``wanted`` is not here.
+    """
+    if wanted:
+        tools.require(wanted)
+    found = tools.find(wanted or "redis-server")
     if isinstance(found, Missing):
         return None
     return f"{found.version} ({found.passed_over})" if found.passed_over else found.version
@@ -33,13 +39,20 @@ class _Local:
         return None
 
     def servers(self, wanted: str | None = None) -> str | None:
-        return servers_on_this_machine()
+        return servers_on_this_machine(wanted)
 
-    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+    def lacks(
+        self,
+        service: Service,
+        needed: frozenset[Capability] = frozenset(),
+        wanted: str | None = None,
+    ) -> str | None:
+        if is_image(wanted):
+            return f"{wanted} is an image, for docker, and local runs programs of this machine"
         preloaded = sorted(needed & {Capability.NODE_CLOCKS, Capability.POWER_CUTS})
         if service != "redis" or not preloaded:
             return None
-        found = tools.find("redis-server")
+        found = tools.find(wanted or "redis-server")
         if isinstance(found, Missing) or not found.static:
             return None
         return f"{found.no_preload}, so local cannot {' or '.join(preloaded)}"

@@ -49,7 +49,7 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
     async def up(self) -> None:
         """Start everything, at once where nothing has to wait, and prove every link healthy."""
         self._run_file = RunFile(self._run_id, self._scratch)
-        self._redis_server = tools.require("redis-server")
+        self._redis_server = tools.require(self._plan.server or "redis-server")
         toxiproxy_server = tools.require("toxiproxy-server")
         self._clock_shim = tools.require("clock-shim")
         if SYNCS & self._plan.needs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from lab.servers import is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -29,7 +30,14 @@ class _Sim:
         server = NEWEST if wanted is None else modelled(wanted, "cluster.server")
         return server._replace(simulated=True).words
 
-    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+    def lacks(
+        self,
+        service: Service,
+        needed: frozenset[Capability] = frozenset(),
+        wanted: str | None = None,
+    ) -> str | None:
+        if wanted and ("/" in wanted or is_image(wanted)):
+            return f"sim has models of servers, of none by the name {wanted}"
         return None
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

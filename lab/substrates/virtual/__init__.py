@@ -11,15 +11,19 @@ import sys
 from pathlib import Path
 
 from lab import tools
+from lab.servers import is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.local import servers_on_this_machine
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
 
 
-def not_in_virtual_time() -> str | None:
-    """Say why the server that is found on this machine sees real time under a preload library, or None."""
-    found = tools.find("redis-server")
+def not_in_virtual_time(wanted: str | None = None) -> str | None:
+    """Say why the server that is found on this machine sees real time under a preload library, or None.
+
+    ``wanted`` is the one to look for, in place of the default.
+    """
+    found = tools.find(wanted or "redis-server")
     if isinstance(found, Missing):
         return None
     if found.static:
@@ -45,12 +49,19 @@ class _Virtual:
         return None
 
     def servers(self, wanted: str | None = None) -> str | None:
-        return servers_on_this_machine()
+        return servers_on_this_machine(wanted)
 
-    def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+    def lacks(
+        self,
+        service: Service,
+        needed: frozenset[Capability] = frozenset(),
+        wanted: str | None = None,
+    ) -> str | None:
         if service != "redis":
             return f"servers of {service} do not run in virtual time"
-        reason = not_in_virtual_time()
+        if is_image(wanted):
+            return f"{wanted} is an image, for docker, and virtual runs programs of this machine"
+        reason = not_in_virtual_time(wanted)
         return None if reason is None else f"{reason}, so it does not run in virtual time"
 
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:

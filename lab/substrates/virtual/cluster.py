@@ -57,7 +57,11 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         if self._session is None:
             self._run_file = RunFile(self._run_id, self._world.conductor.scratch)
         require = tools.require if self._session is None else self._session.tool
-        server = self._world.conductor.redis_server
+        found: list[Path] = []
+        conductor, wanted = self._world.conductor, self._plan.server
+        # Outside, because in a world no code of a host may start a process, to ask for its version.
+        await self._world.outside(lambda: found.append(conductor.redis_server(wanted)))
+        (server,) = found
         sync = require("sync-shim") if SYNCS & self._plan.needs else None
         for name in self._plan.clients:
             self.clients[name] = self._client(name)

@@ -157,7 +157,8 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         """Let others have copies of what stands still, if anybody shares it; else it goes on itself."""
         process = self._running
         self._stands = self._world.time.stands(process.number)
-        if self._session is not None and self._stands:
+        # Redis 8 and Valkey make a thread before they open their sockets: copies could not share one.
+        if self._session is not None and self._stands and self._socket.exists():
             self.machine.release(process)
             self._template = Template(process, self._disk, self._socket)
             self._session.add_template(self._program, self._template)

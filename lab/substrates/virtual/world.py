@@ -63,10 +63,8 @@ class Conductor:
 
     def __init__(self, wall_ns: int = WALL_START_NS) -> None:
         preload, library = tools.require("vtime-shim"), tools.require("conductor")
-        # Here, because in a world no code of a host may start a process, to ask for its version.
-        self.redis_server = tools.require("redis-server")
-        if (reason := not_in_virtual_time()) is not None:
-            raise LabError(f"{reason}, so it does not run in virtual time", hint=IN_REAL_TIME)
+        self._servers: dict[str, Path] = {}
+        """By what was asked for."""
         self.scratch = Path(tempfile.mkdtemp(prefix="lock-lab-", dir=_in_memory()))
         self.wall_ns = wall_ns
         """What the wall clock shows where monotonic time is ``MONOTONIC_START_NS``."""
@@ -79,6 +77,18 @@ class Conductor:
         )
         self.machines: dict[int, Attended] = {}
         """Whose process has which number."""
+
+    def redis_server(self, wanted: str) -> Path:
+        """The program of nodes, the default if ``wanted`` is empty; not for code of a host: it is started.
+
+        Raises ``LabError``: it is not here, or does not run in virtual time.
+        """
+        if wanted not in self._servers:
+            path = tools.require(wanted or "redis-server")
+            if (reason := not_in_virtual_time(wanted)) is not None:
+                raise LabError(f"{reason}, so it does not run in virtual time", hint=IN_REAL_TIME)
+            self._servers[wanted] = path
+        return self._servers[wanted]
 
     def close(self) -> None:
         """End every process."""

@@ -17,7 +17,7 @@ from lab.run.request import Plan
 from lab.run.steps import needed_of
 from lab.scenario.load import load_scenario
 from lab.substrates.base import Capability, Service
-from lab.substrates.docker import SUBSTRATE, images
+from lab.substrates.docker import SUBSTRATE, images, topology
 from lab.substrates.docker.services import Seat, spec_of
 from lab.substrates.docker.topology import DATA, PROXY
 from tests.unit.docker.test_images import FITTING, FakeApi
@@ -92,6 +92,23 @@ def test_without_its_image_a_service_is_refused_with_the_command_that_builds_it(
     assert SUBSTRATE.lacks(service) is None
 
 
+def test_nodes_are_of_an_image_that_the_lab_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {**FITTING, "mine": images.NODE.digest(), "theirs": ""}
+    monkeypatch.setattr("lab.substrates.docker.engine.connect", lambda *_: Api(**there))
+    monkeypatch.setattr("lab.substrates.docker.engine.no_engine_reason", lambda: None)
+    assert substrates.choose("docker", server="image:mine:8")[0] == "docker"
+    with pytest.raises(LabError, match="the engine has no image gone:8"):
+        substrates.choose("docker", server="image:gone:8")
+    with pytest.raises(
+        LabError, match="lab images build --redis-image theirs:8 builds lock-lab-node:theirs-8"
+    ):
+        substrates.choose("docker", server="image:theirs:8")
+    with pytest.raises(LabError, match=r"docker runs images, and redis@8\.2 is none: --server image:NAME"):
+        substrates.choose("docker", server="redis@8.2")
+    spec = topology.node_spec("A", ("A",), "none", None, "mine:8")
+    assert spec.image == "mine:8"
+
+
 class Api(FakeApi):
     """One that can be closed."""
 
@@ -127,7 +144,12 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
         def missing_reason(self) -> str | None:
             return None
 
-        def lacks(self, service: Service, needed: frozenset[Capability] = frozenset()) -> str | None:
+        def lacks(
+            self,
+            service: Service,
+            needed: frozenset[Capability] = frozenset(),
+            wanted: str | None = None,
+        ) -> str | None:
             return lacks if service != "redis" else None
 
     real = substrates.substrate

