@@ -1,6 +1,6 @@
 """Servers by name, `redis@8.2`, or by path: where each version comes from, and how it is kept in the cache.
 
-Every row of the table was fetched and run once. What a source holds may be newer by now: what counts is what
+What a source holds may be newer than its row by now: what counts is what
 the server says itself.
 """
 
