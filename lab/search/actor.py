@@ -45,6 +45,7 @@ class ClientContext:
         channel: makes the lock's connections.
         failures: where exceptions are noted that the lock must not raise.
         knows_key: told the name of the lock's key on the nodes, and of what its leases are multiples.
+        guard: makes what stands between the client and its lock, see ``Guarded``.
     """
 
     trial: Trial
@@ -59,6 +60,7 @@ class ClientContext:
     channel: Callable[..., Channel]
     failures: list[Failure]
     knows_key: Callable[[str, int], None]
+    guard: Callable[[Lock, str, Callable[[], int], list[Failure]], Guarded] = Guarded
 
 
 class Actor:
@@ -138,7 +140,7 @@ def equip(context: ClientContext) -> tuple[Lock, Callable[..., Worker]]:
         clock_ns, lambda: f"{entropy.getrandbits(160):040x}", entropy, points.at, channel=context.channel
     )
     own = context.lock.build(context.nodes, trial.options, around, context.client)
-    lock: Any = Guarded(own, context.client, context.record_clock_ns, context.failures)
+    lock: Any = context.guard(own, context.client, context.record_clock_ns, context.failures)
     recordings: dict[int, Recording] = {}
 
     def worker(key: str, task: int, grants_from: int) -> Worker:

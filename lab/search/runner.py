@@ -23,6 +23,7 @@ from lab.channel import Channel
 from lab.drivers import is_driver
 from lab.errors import NotModelled, UnknownOutcome
 from lab.faults.client_crash import ClientCrash
+from lab.locks.base import Lock
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
 from lab.run.steps import Player
@@ -34,7 +35,7 @@ from lab.search.branches import TAKEN
 from lab.search.cluster import NEVER, TrialCluster, TrialNode, is_of
 from lab.search.direct import DIRECT, DirectNode, NeedsConnection
 from lab.search.driven import DrivenCluster, DrivenWorld
-from lab.search.guard import Failure
+from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins, Place, Sent
 from lab.search.playing import Coverage, MemoryHistory, Shown, TrialNemesis
 from lab.search.trial import START_NS, Fault, Track, Trial
@@ -95,6 +96,8 @@ class Outcome:
     left_ns: dict[int, int] = field(default_factory=dict)
     """For how long yet as many nodes as make a grant kept its token when its client was told of it, or of an
     extension: by the event's place, where that is known."""
+    watched: bool = False
+    """Whether what nodes executed is known, and this is a history for the checker all the same."""
 
     def digest(self) -> str:
         """A hash of the whole history."""
@@ -131,12 +134,17 @@ def run_trial(trial: Trial, wire: Wire = "direct", *, watch: bool = False) -> Ou
         UnknownOutcome: a client ended with an exception: its lock could not be made, or failed outside of its
             operations.
     """
+    return on_either_wire(lambda chosen: TrialRun(trial, chosen, watch=watch).run(), wire)
+
+
+def on_either_wire(run: Callable[[Wire], T], wire: Wire = "direct") -> T:
+    """Run something over a wire, or over the other one where a lock needs real connections."""
     try:
-        return TrialRun(trial, wire, watch=watch).run()
+        return run(wire)
     except SimulationError as error:
         if not isinstance(error.__cause__, NeedsConnection):
             raise
-    return TrialRun(trial, "resp", watch=watch).run()
+    return run("resp")
 
 
 class TrialRun:
@@ -158,8 +166,8 @@ class TrialRun:
         self._network = Network(world)
         self._events: list[Event] = []
         kind = DirectNode if wire == "direct" else TrialNode
-        self._origins = Origins(trial.lock, self._now_ns) if watch else None
-        self._log = CommandLog(self._now_ns, self._origins) if self._origins is not None else None
+        self._origins = self._origins_of(trial.lock) if watch else None
+        self._log = self._command_log(self._origins) if self._origins is not None else None
         self._missing: Missing | None = None
         self._over: list[object] = []
         make = DrivenCluster if driven else TrialCluster
@@ -193,6 +201,18 @@ class TrialRun:
         )
         self._lab = host_with_loop(world, LAB, self._network)
         self._playing: TrackPlayer | None = None
+
+    def _origins_of(self, lock: str) -> Origins:
+        """Where what clients send comes from, in a trial that is watched."""
+        return Origins(lock, self._now_ns)
+
+    def _command_log(self, origins: Origins) -> CommandLog:
+        """What nodes execute, in a trial that is watched."""
+        return CommandLog(self._now_ns, origins)
+
+    def _guarded(self, own: Lock, client: str, now_ns: Callable[[], int], failures: list[Failure]) -> Guarded:
+        """A client's lock, as its client calls it."""
+        return Guarded(own, client, now_ns, failures)
 
     def run(self) -> Outcome:
         """Run the whole trial; see ``run_trial`` for what it raises."""
@@ -322,6 +342,7 @@ class TrialRun:
             channel=self._channel,
             failures=self._failures,
             knows_key=self._know_key,
+            guard=self._guarded,
         )
 
     def _channel(self, *arguments: Any, **options: Any) -> Channel:

@@ -71,19 +71,20 @@ class CommandLog:
     """Whose request is being executed."""
     message: object = None
     """What it came in."""
-    _request: Sent | None = None
+    request: Sent | None = None
+    """The request that is being executed."""
 
     def begin(self, node: str, model: RedisModel) -> None:
         """Note what this server executes from now on."""
 
         def note(words: Sequence[bytes], peer: str) -> None:
             self.end(node, model)
-            state = _state_of(model)
+            state = state_of(model)
             said = tuple(word.decode(errors="replace") for word in words)
             in_script = peer == "lua"
             if not in_script:
-                self._request = self.origins.arrived(self.asker, node, said, self.message)
-            entry = Executed(self.now_ns(), node, self.asker, said, in_script, state, state, self._request)
+                self.request = self.origins.arrived(self.asker, node, said, self.message)
+            entry = Executed(self.now_ns(), node, self.asker, said, in_script, state, state, self.request)
             self.entries.append(entry)
 
         def failed(words: Sequence[bytes], error: str) -> None:
@@ -101,10 +102,10 @@ class CommandLog:
     def end(self, node: str, model: RedisModel) -> None:
         """The command that was noted last is over, if it was one of this node's."""
         if self.entries and self.entries[-1].node == node and self.entries[-1].time_ns == self.now_ns():
-            self.entries[-1] = replace(self.entries[-1], after=_state_of(model))
+            self.entries[-1] = replace(self.entries[-1], after=state_of(model))
 
 
-def _state_of(model: RedisModel) -> State:
+def state_of(model: RedisModel) -> State:
     now_ms = model.wall_ns() // 1_000_000
     state: State = {}
     for key, value in model.keys.data.items():
