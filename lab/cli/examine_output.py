@@ -190,6 +190,7 @@ def _print_defect(printer: _Printer, number: int, defect: words.DefectWords) -> 
     printer.line(f"{number}. {defect.title}", 0, hanging=3, style="bold")
     for label, *texts in (
         ("seen", defect.seen),
+        ("rule", defect.rule),
         ("code", *defect.code),
         ("leads to", defect.leads_to, *defect.evidence),
         ("assumptions", defect.assumptions),

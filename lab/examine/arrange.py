@@ -12,27 +12,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from lab.examine.catalogue import UNKNOWN
 from lab.examine.judge import ERROR, HANG, RELEASE
+from lab.examine.ledger.breaches import OWN_KEYS
 from lab.examine.result import Defect
 
-ACTS: Final = frozenset(
-    {
-        "counts-twice",
-        "deletes-others-key",
-        "ends-lease-early",
-        "extends-others-key",
-        "goes-on",
-        "invalid-command",
-        "mistakes-reply",
-        "others-token",
-        "overwrites-key",
-        "recreates-key",
-        "renews-after-release",
-        "wrong-expiry",
-    }
-)
-"""Causes that are one command of the lock's, which is wrong wherever it is sent."""
-UNSURE: Final = "unknown"
 _MILD: Final = ({"false-validity"}, {ERROR, HANG, RELEASE}, {"leak"}, {"unavailable"})
 """Findings that harm less than two holders at once, the worst first."""
 
@@ -59,11 +43,11 @@ def arranged(defects: Sequence[Defect]) -> tuple[Defect, ...]:
 
 def is_one_bug(one: Defect, other: Defect) -> bool:
     """Whether two defects go back to the same act of the lock."""
-    if UNSURE in (one.cause, other.cause):
+    if UNKNOWN in (one.cause, other.cause):
         return False
     if one.cause in other.also_fits or other.cause in one.also_fits:
         return True
-    acts = {one.cause, other.cause} <= ACTS
+    acts = one.rule == OWN_KEYS == other.rule  # by one command, which is wrong wherever it is sent
     return acts and bool(one.places) and one.places[-1:] == other.places[-1:]
 
 
@@ -79,7 +63,7 @@ def _is_more_certain(defect: Defect, head: Defect) -> bool:
 
 def _rank(defect: Defect) -> tuple[bool, int, int, bool]:
     harm = min((_harm(name) for name in defect.findings), default=0)
-    return defect.cause == UNSURE, harm, -defect.reproduced, bool(defect.faults)
+    return defect.cause == UNKNOWN, harm, -defect.reproduced, bool(defect.faults)
 
 
 def _harm(finding: str) -> int:

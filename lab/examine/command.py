@@ -62,6 +62,8 @@ class Asked:
     """The product and version that nodes show, ``redis@8.4``; the newest if it is empty."""
     keys: str = ""
     """The pattern of keys, like ``order:{}``, in place of the lock's own."""
+    strict: bool = False
+    """Whether what is not decided is a failure, too."""
 
     @property
     def budget_s(self) -> float:
@@ -223,6 +225,7 @@ def _examined(
         tuple(examination.failed),
         budget.seconds,
         round(budget.spent_s, 1),
+        asked.strict,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from lab.examine.detector import Cause
 from lab.examine.judge import Violation
 from lab.examine.kinds import Kind
+from lab.examine.naming import Cause
 from lab.faults.client_crash import ClientCrash
 from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
@@ -22,7 +22,7 @@ RARE: Final = ("unavailable", "leak")
 """What a correct lock may come to by bad luck: clients that get into each other's way again and again."""
 OFTEN: Final = 5
 """In how many variants such a finding must be seen."""
-NO_CAUSE: Final = "what led to it is not in the catalogue of causes"
+NO_CAUSE: Final = "no rule was broken that led to it"
 KEPT_AWAY: Final = "a client was kept from undoing what it had done, which no lock can help"
 KEEP_AWAY: Final = (ConnectionsFault, Pause, ClientCrash)
 """Faults that keep a client from the nodes. What it has set stays there until its TTL is over."""

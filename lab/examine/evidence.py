@@ -9,14 +9,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from lab.search.origin import Sent
 from lab.search.relevant import is_unattended
-from lab.search.runner import ZERO_NS, Outcome
+from lab.search.runner import ZERO_NS, Outcome, run_trial
 from lab.search.watch import Executed, State
-from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 MS_NS: Final = 1_000_000
 NEVER: Final = 1 << 62
+
+
+def watched(outcome: Outcome) -> Outcome:
+    """The outcome with what nodes executed: itself, or that of the same trial again. Only inside ``trials``.
+
+    Raises what ``run_trial`` does.
+    """
+    return outcome if outcome.watched else run_trial(outcome.trial, watch=True)
 
 
 @dataclass(slots=True)
@@ -67,25 +73,11 @@ class Evidence:
         """What a client was doing, or did last, when it sent a command."""
         return self.operation_at(entry.client, entry.sent_ns)
 
-    def requests_of(self, operation: Operation) -> list[Sent]:
-        """What a client sent to nodes from an operation's call until it ended."""
-        first = bisect_left(self.outcome.sent, operation.called_ns, key=lambda one: one.time_ns)
-        last = bisect_right(self.outcome.sent, operation.ended_ns, key=lambda one: one.time_ns)
-        return [sent for sent in self.outcome.sent[first:last] if sent.client == operation.client]
-
     def executed_during(self, operation: Operation) -> list[Executed]:
         """What nodes executed for a client from an operation's call until it ended."""
         first = bisect_left(self.outcome.commands, operation.called_ns, key=lambda one: one.time_ns)
         last = bisect_right(self.outcome.commands, operation.ended_ns, key=lambda one: one.time_ns)
         return [entry for entry in self.outcome.commands[first:last] if entry.client == operation.client]
-
-    def fault_begins(self) -> dict[str, int]:
-        """When each fault struck, by its number in the history."""
-        return {
-            event["fault_id"]: event["time_ns"]
-            for event in self.outcome.events
-            if event["process"] == "nemesis" and not event.get("heals")
-        }
 
     def fault_ends(self) -> dict[str, int]:
         """When each fault was over, by its number in the history; without those that last."""
@@ -104,27 +96,6 @@ class Evidence:
                 if new is not None:
                     found[new].add(entry.client)
         return found
-
-    @cached_property
-    def tried(self) -> dict[str, set[str]]:
-        """Which clients sent this word as a value: by SET and its kin, or as an argument of a script."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for entry in self.outcome.commands:
-            if not entry.in_script:
-                for word in entry.words[2:]:
-                    found[word].add(entry.client)
-        return found
-
-    def sent_to(self, client: str, from_ns: int, until_ns: int) -> set[str]:
-        """The nodes that a client sent something to in this time."""
-        sendings = self.outcome.sendings[client]
-        pairs = zip(sendings.times_ns, sendings.targets, strict=True)
-        return {
-            node
-            for at_ns, targets in pairs
-            if from_ns <= at_ns + MONOTONIC_START_NS <= until_ns
-            for node in targets
-        }
 
     def of_node(self, node: str) -> list[Executed]:
         """What a node executed."""

@@ -24,13 +24,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.errors import LabError, NotModelled, UnknownOutcome, first_line
-from lab.examine.detector import Cause
+from lab.examine.catalogue import UNKNOWN
 from lab.examine.doubt import NO_CAUSE, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.left_behind import keys_there
-from lab.examine.naming import causes_of
+from lab.examine.naming import Cause, causes_of
 from lab.examine.progress import Budget, OutOfTime, Progress
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.situations import SITUATIONS
@@ -320,7 +320,7 @@ class Examination:
         """
         kinds = {cause.kind for cause in causes}
         for at, defect in enumerate(self.defects):
-            if not kinds and defect.cause == "unknown" and violation.finding in defect.findings:
+            if not kinds and defect.cause == UNKNOWN and violation.finding in defect.findings:
                 return at
             if defect.cause in kinds:
                 if violation.finding not in defect.findings:
@@ -390,16 +390,9 @@ class Examination:
         return smallest, to_the_end
 
     def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
-        """What caused a violation; if that is not known, that of another with the same last event."""
+        """What caused a violation, as far as that is known."""
         self._workers.go_on()
-        outcome = run_trial(trial, watch=True)
-        if (causes := causes_of(outcome, violation)) or not violation.witnesses:
-            return causes
-        last = max(violation.witnesses)
-        others = [
-            each for each in tried(trial).violations.values() if max(each.witnesses, default=-1) == last
-        ]
-        return next((found for each in others if (found := causes_of(outcome, each))), [])
+        return causes_of(trial, violation.finding)
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         return self._shows(finding, lambda: self._workers.here(trial))
@@ -434,15 +427,15 @@ class Examination:
         if doubt:
             self._leave_open(violation.finding, doubt, trial)
             return
-        cause = causes[0] if causes else Cause("unknown", violation.headline)
+        cause = causes[0] if causes else None
         taken = {
             seen.finding,
-            *(name for one in self.defects if one.cause == "unknown" for name in one.findings),
+            *(name for one in self.defects if one.cause == UNKNOWN for name in one.findings),
         }
         beside = () if causes else (name for name in all_seen if name not in taken)
         defect = Defect(
-            cause.kind,
-            cause.seen,
+            cause.kind if cause is not None else UNKNOWN,
+            cause.seen if cause is not None else violation.headline,
             (seen.finding, *beside),
             violation.headline,
             violation.evidence if causes else (*violation.evidence, *self._keys_there(trial, violation)),
@@ -454,8 +447,10 @@ class Examination:
             self.progress.schedules,
             round(time.process_time() - self._cpu_s + self._workers.helpers_cpu_s, 2),
             smallest=to_the_end,
-            places=cause.places,
+            places=cause.places if cause is not None else (),
             also_fits=tuple(each.kind for each in causes[1:]),
+            rule=cause.breach.rule if cause is not None else "",
+            by_intervention=cause is not None and cause.by_intervention,
         )
         if known is None:
             self.defects.append(defect)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lab.errors import UnknownOutcome
-from lab.examine.evidence import NEVER, Evidence, Operation
+from lab.examine.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.judge import Violation, labels
 from lab.faults.down import DownFault
 from lab.search.actor import unavailable_ns
-from lab.search.runner import Outcome, run_trial
+from lab.search.runner import Outcome
 
 LEAK: Final = "leak"
 UNAVAILABLE: Final = "unavailable"
@@ -26,7 +26,7 @@ def keys_that_stay(outcome: Outcome) -> Iterator[Violation]:
     if not _is_refused_for_long(outcome):
         return
     try:
-        evidence = Evidence(run_trial(outcome.trial, watch=True))
+        evidence = Evidence(watched(outcome))
     except UnknownOutcome:
         return
     for release, refused, nodes in left_at_release(evidence):

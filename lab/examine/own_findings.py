@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.errors import UnknownOutcome
-from lab.examine.evidence import Evidence, Operation
+from lab.examine.evidence import Evidence, Operation, watched
 from lab.examine.judge import RELEASE, Violation, labels, violations
 from lab.examine.keys_that_stay import LEAK, keys_that_stay, released_in_vain
 from lab.examine.kinds import CLOCKS
@@ -20,7 +20,7 @@ from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.search.as_tracks import every_fault
 from lab.search.relevant import is_unattended
-from lab.search.runner import Outcome, run_trial
+from lab.search.runner import Outcome
 
 FALSE_VALIDITY: Final = "false-validity"
 FENCE_ORDER: Final = "fence-order"
@@ -59,7 +59,7 @@ def _over_at_return(outcome: Outcome) -> Iterator[Violation]:
     if not any(_took_ns(outcome, event) > outcome.trial.longest_ttl_ns for event in outcome.events):
         return
     try:
-        evidence = Evidence(run_trial(outcome.trial, watch=True))
+        evidence = Evidence(watched(outcome))
     except UnknownOutcome:
         return
     for each in late_successes(evidence):
@@ -142,7 +142,7 @@ def _released_in_vain(outcome: Outcome) -> Iterator[Violation]:
     if every_fault(outcome.trial) or not _may_be_in_vain(outcome):
         return
     try:
-        evidence = Evidence(run_trial(outcome.trial, watch=True))
+        evidence = Evidence(watched(outcome))
     except UnknownOutcome:
         return
     for release, nodes, look_ns in released_in_vain(evidence):
@@ -240,7 +240,7 @@ def _fence_of_who_was_overtaken(outcome: Outcome) -> Iterator[Violation]:
     if not _went_back(outcome):
         return
     try:
-        evidence = Evidence(run_trial(outcome.trial, watch=True))
+        evidence = Evidence(watched(outcome))
     except UnknownOutcome:
         return
     for earlier, later in overtaken_grants(evidence):

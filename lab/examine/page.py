@@ -83,6 +83,7 @@ def _defect(kept: Kept, number: int) -> dict[str, Any]:
         "title": words.title,
         "key": words.key,
         "seen": clean(words.seen, WORDS_MAX),
+        "rule": words.rule,
         "code": [clean(line, WORDS_MAX) for line in words.code],
         "also_seen": [clean(line, 2 * WORDS_MAX) for line in words.also_seen],
         "leads_to": clean(words.leads_to, WORDS_MAX),

@@ -93,7 +93,7 @@ def _trial(path: Path) -> Replayed:
                 continue
             if replayed.count(found):
                 first = next(iter(found.values()))
-                causes = causes_of(run_trial(each, watch=True), first)
+                causes = causes_of(each, first.finding)
                 replayed.causes = tuple(dict.fromkeys(cause.seen for cause in causes))[:1]
     return replayed
 

@@ -34,7 +34,7 @@ class OnReal(msgspec.Struct, frozen=True):
 class Defect(msgspec.Struct, frozen=True):
     """One defect: its cause, what it leads to, and the smallest trial in which it does.
 
-    ``cause`` is a key of ``lab.examine.causes``, ``seen`` what was seen of it in the trial. ``findings``
+    ``cause`` is a name of ``lab.examine.catalogue``, ``seen`` what was seen of it in the trial. ``findings``
     are the checker's names for what it leads to, the first of them is that of ``headline`` and
     ``evidence``. ``reproduced`` of ``variants`` trials with other latencies showed it as well;
     ``reference_lost`` of them did with the reference. ``part`` is what was tried when it was found, after
@@ -47,7 +47,8 @@ class Defect(msgspec.Struct, frozen=True):
     ``places`` are the calls in the lock's code that led to the act that is the cause, the outermost first, as
     far as they are known. ``also_fits`` are other causes that the trial shows as well, less telling ones.
     ``consequence_of`` is the number of the defect, counted from 1, that goes back to the same act; 0: it is
-    one of its own.
+    one of its own. ``rule`` is the rule that the cause breaks (``lab.examine.ledger.breaches``);
+    ``by_intervention``: the violation goes away when that breach is repaired.
     """
 
     cause: str
@@ -71,6 +72,8 @@ class Defect(msgspec.Struct, frozen=True):
     places: tuple[Place, ...] = ()
     also_fits: tuple[str, ...] = ()
     consequence_of: int = 0
+    rule: str = ""
+    by_intervention: bool = False
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -166,7 +169,8 @@ class Examined(msgspec.Struct, frozen=True):
     ``seconds`` is the real time that it took, ``spent_s`` what of its budget of ``budget_s``. ``grants``:
     how often a client was granted the lock. ``failed``: why schedules could not be run, or findings not be
     looked into, for another reason than the budget. ``why_fewer`` says why fewer processes ran trials than
-    was asked for; nothing if all did. ``servers`` names product and version of the nodes.
+    was asked for; nothing if all did. ``servers`` names product and version of the nodes. ``strict``: what is
+    not decided is a failure, too.
     """
 
     lock: str
@@ -192,6 +196,7 @@ class Examined(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
     budget_s: float = 0.0
     spent_s: float = 0.0
+    strict: bool = False
 
     @property
     def bugs(self) -> tuple[Defect, ...]:
@@ -204,8 +209,11 @@ class Examined(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """1 with a defect, 0 if there is none and the directed part was run to its end, else 3."""
-        if self.defects:
+        """1 with a defect, 0 if there is none and the directed part was run to its end, else 3.
+
+        If it is to be strict, 1 also with a finding that is not certain to be a defect.
+        """
+        if self.defects or (self.strict and self.undecided):
             return ExitCode.UNEXPECTED
         return ExitCode.UNKNOWN if self.why_unknown else ExitCode.EXPECTED
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from checker.words import listed
-from lab.examine.causes import CAUSES, CauseKind
+from lab.examine.catalogue import CATALOGUE, CauseKind
 from lab.examine.judge import ERROR, HANG, RELEASE
 from lab.examine.kinds import LATE, SENTENCES
+from lab.examine.ledger.breaches import RULES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
 from lab.examine.result import Defect, Directed, Examined, Lines, OnReal, Part
 from lab.examine.schedule_words import schedule_words
@@ -50,6 +51,7 @@ class DefectWords:
     title: str
     key: str
     seen: str
+    rule: str
     code: tuple[str, ...]
     leads_to: str
     evidence: tuple[str, ...]
@@ -131,6 +133,7 @@ def defect_words(defect: Defect, reference: str, consequences: Sequence[Defect] 
         kind.what,
         defect.cause,
         _sentence(defect.seen),
+        _rule(defect),
         _code(defect),
         _sentence(defect.headline),
         defect.evidence,
@@ -160,6 +163,14 @@ def assumptions_of(defect: Defect) -> str:
     if not broken:
         return "within the assumptions of the lock's kind"
     return f"an assumption of the lock's kind is broken: {listed(broken)}"
+
+
+def _rule(defect: Defect) -> str:
+    """The rule that its cause breaks, and how that was shown."""
+    if not defect.rule:
+        return ""
+    shown = "with that undone, the schedule does not show the finding"
+    return f"{RULES[defect.rule]} ({shown if defect.by_intervention else 'it says what the finding says'})"
 
 
 def _code(defect: Defect) -> tuple[str, ...]:
@@ -200,7 +211,7 @@ def _confirmed(real: OnReal | None) -> str:
 
 def cause_of(defect: Defect) -> CauseKind:
     """What the catalogue says about its cause."""
-    return CAUSES.get(defect.cause, CAUSES["unknown"])
+    return CATALOGUE[defect.cause]
 
 
 def meaning(finding: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.causes import CAUSES
+from lab.examine.catalogue import CATALOGUE
 from lab.locks.broken import CAUSES as CAUSE_KEYS
 from lab.locks.broken import MUTANTS
 from tests.known_bad.examined import examined
@@ -52,6 +52,8 @@ OF_OTHER_LOCKS = (
     "invalid-command",
 )
 """Causes that no broken lock of the lab has: the tests of named and of mistakable causes show them."""
+OF_RULES = ("breaks-own-keys", "claims-too-much", "leaves-residue", "refuses-free-lock", "different-keys")
+"""What a breach is called that nothing more special fits, of whatever lock."""
 UNUSUAL = "tests.locks_to_test."
 CORRECT = (
     "redlock",
@@ -180,4 +182,4 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 def test_broken_locks_name_causes_that_there_are() -> None:
-    assert {*CAUSE_KEYS, *OF_OTHER_LOCKS, "unknown"} == set(CAUSES)
+    assert {*CAUSE_KEYS, *OF_OTHER_LOCKS, *OF_RULES, "unknown"} == set(CATALOGUE)

@@ -71,7 +71,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             TOO_SHORT,
             "unavailable",
             "invalid-command",
-            "sent SET with EX 0 for a lease of 700 ms, and A answered with an error: ERR invalid expire time",
+            "Alice's acquire of 0 ms failed at 2 ms although the lock was free; A answered SET NX EX "
+            "with \"ERR invalid expire time in 'set' command\"",
             '"EX", ttl_ns // S_NS)',
             id="an error is no mixture of keys",
         ),
@@ -79,7 +80,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             ADOPTED,
             "overlap",
             "late-deadline",
-            "Alice's acquire ended at 1001 ms and claims 9798 ms, 799 ms more than a majority of the nodes",
+            "Alice's acquire of 1000 ms claimed the lease until 10.80 s, but it can be sure of a "
+            "majority only until 10000 ms: A changed nothing by GET",
             'self._call("GET", key)',
             id="a key of its own is no reply of another request",
         ),
@@ -87,7 +89,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             NOT_UNDONE,
             "unavailable",
             "leaves-keys",
-            "set a key on B, and nothing was sent there to undo that; it kept Alice's acquire at",
+            "Alice's acquire of 0 ms, which had no certain end at 200 ms, left its key on B until "
+            "10.25 s: nothing was sent there to take it away",
             "._take(key, token, ttl_ns)",
             id="a node with an old key of the same client is no node that is needed",
         ),
@@ -95,7 +98,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             NOT_UNDONE_FOR_BOB,
             "unavailable",
             "leaves-keys",
-            "set a key on B and C, and nothing was sent there to undo that; it kept",
+            "Alice's acquire of 0 ms, which had no certain end at 200 ms, left its key on B and C "
+            "until 10000 ms: nothing was sent there to take it away",
             "._take(key, token, ttl_ns)",
             id="keys of the client that is refused are on their way out",
         ),
@@ -103,7 +107,9 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             REFUSED,
             "unavailable",
             "needs-all-nodes",
-            "failed with only C refusing, of 3 nodes",
+            "Bob's acquire of 300 ms failed at 303 ms although the lock was free; A and B did SET NX "
+            "PX (create), a script of GET and DEL (delete); C changed nothing by a script of GET (the"
+            " key of Alice's acquire of 0 ms lay there)",
             "._take(key, token, ttl_ns)",
             id="a node that refuses is not away",
         ),
@@ -111,7 +117,9 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             ANNOUNCED,
             "false-validity",
             "late-deadline",
-            "more than a majority of the nodes keeps its key",
+            "Alice's acquire of 0 ms claimed the lease until 10.20 s, but it can be sure of a "
+            "majority only until 10.00 s: the claim counts from the return of the call, 401 ms; the "
+            "first request left at 0 ms",
             '._call("SET", ',
             id="another key is not that of the lease",
         ),
@@ -119,7 +127,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             KEPT,
             "unavailable",
             "leaves-keys",
-            "which sent nothing to A and was a success, left the key of its acquire of",
+            "Alice's release of 1002 ms, which ended at 1002 ms, left its key on A until 10000 ms: "
+            "nothing was sent there to take it away",
             '"SET", key, token',
             id="a release that sends nothing",
         ),
@@ -127,7 +136,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             OTHER_KEY,
             "unavailable",
             "leaves-keys",
-            "which was cancelled at once, set a key that its EVAL of 0 ms did not delete on A",
+            "Alice's acquire of 0 ms, which had no certain end at 1 ms, left its key on A until 10000"
+            " ms: the script of GET sent there changed nothing",
             '"EVAL", GIVE_BACK, 1, token, key)',
             id="an attempt is undone under another key",
         ),
@@ -135,7 +145,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             LOOKED,
             "unavailable",
             "leaves-keys",
-            "which said that the lease was lost, left the key of its acquire of 0 ms on A",
+            "Alice's release of 1002 ms, which ended at 1202 ms, left its key on A until 10000 ms: "
+            "the GET sent there does not name its value",
             '"GET", lease.key)',
             id="a release that deletes nothing",
         ),
@@ -143,7 +154,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             SHORTER,
             "false-validity",
             "wrong-expiry",
-            "more than a majority of the nodes keeps its key: it asked A to keep it for less than the lease",
+            "Alice's acquire of 0 ms claimed the lease until 9799 ms, but it can be sure of a "
+            "majority only until 9000 ms: SET NX PX gave the key 9.00 s of the 10.00 s asked for",
             '"PX", ttl_ns // MS_NS * 9 // 10)',
             id="less time is not a late count",
         ),
@@ -151,7 +163,10 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             LOWERED,
             "fence-order",
             "fence-not-increasing",
-            "after Bob had got fence 3: Alice's SET at 1002 ms had lowered the counter on A",
+            "a grant at 1054 ms has fence 2 after bob's 2, which was granted before; …; Bob got 2 "
+            "(counted to 2 on A); Bob got 3 (counted to 3 on A); Alice got 2 (counted to 2 on A); "
+            "Alice got 3 (counted to 3 on A); Alice's SET had lowered the counter on A from 3 to 1 at"
+            " 1002 ms",
             '"SET", f"{key}:fence", fence)',
             id="a counter that was lowered",
         ),

@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from lab.examine.detector import Cause
 from lab.examine.judge import violations
-from lab.examine.naming import causes_of
+from lab.examine.naming import Cause, causes_of
 from lab.locks.base import Lease
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Fault, Round, Trial, When
@@ -29,7 +28,8 @@ def seen_in(trial: Trial) -> tuple[Outcome, dict[str, Cause]]:
     """What comes of a trial that is watched, and the first cause of each violation in it."""
     with trials():
         found, outcome = violations(run_trial(trial)), run_trial(trial, watch=True)
-    return outcome, {name: causes_of(outcome, each)[0] for name, each in found.items()}
+        causes = {name: causes_of(trial, name)[0] for name in found}
+    return outcome, causes
 
 
 def late(lock: str) -> Trial:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +11,6 @@ from lab.batch.item import Plan
 from lab.batch.scenario_task import ScenarioTask
 from lab.errors import ExitCode
 from lab.examine import about_nodes
-from lab.examine.detect_keys import own_refusals
-from lab.examine.evidence import Operation
 from lab.examine.kinds import Kind as LockKind
 from lab.examine.names_of_keys import other_names
 from lab.examine.probes import NotShown, Probes, Profile
@@ -23,7 +20,6 @@ from lab.scenario.load import load_scenario
 from lab.scenario.model import Scenario
 from lab.search.kind import kind_of
 from lab.search.runner import run_trial
-from lab.search.watch import Executed, State
 from tests.known_bad.examined import examined
 
 PLACE = "tests.locks_to_test.styles:"
@@ -175,31 +171,3 @@ def test_a_name_that_is_not_taken_at_all_is_not_in_anybodys_way() -> None:
         "order:resources",
     }
     assert outcome.failures == ()
-
-
-def test_a_client_name_in_hello_is_no_key() -> None:
-    """A value that is there may be a word of a command that opens a connection."""
-    words = ("HELLO", "3", "SETNAME", "alice")
-    acquire = Operation("alice", "acquire", "alice-1", 0, 9 * 10**9, "ok")
-    there: State = {"resource": ("alice", 5000)}
-    first = command(words, 1, {})
-    again = command(words, 2, there)
-    assert list(own_refusals(Shown([first, again], acquire))) == []  # type: ignore[arg-type]
-    sets = ("SET", "resource", "alice", "NX")
-    seen = [command(sets, 1, {}), command(sets, 2, there)]
-    assert len(list(own_refusals(Shown(seen, acquire)))) == 1  # type: ignore[arg-type]
-
-
-def command(words: tuple[str, ...], time_ns: int, before: State) -> Executed:
-    return Executed(time_ns, "A", "alice", words, False, before, before)
-
-
-class Shown:
-    """What ``own_refusals`` reads of an ``Evidence``: these commands, all of one operation."""
-
-    def __init__(self, commands: list[Executed], operation: Operation) -> None:
-        self.outcome = SimpleNamespace(commands=commands)
-        self._operation = operation
-
-    def operation_of(self, entry: Executed) -> Operation:
-        return self._operation

@@ -278,8 +278,10 @@ def test_an_interruption_while_scenarios_are_replayed_loses_no_defect(
 
 @pytest.mark.full
 def test_from_python_the_class_itself_can_be_named(tmp_path: Path) -> None:
-    examined = Lab(tmp_path / "kept").test(SetWithoutNx, budget="3s", seed=1)
+    examined = Lab(tmp_path / "kept").test(SetWithoutNx, budget="3s", seed=1, key="order:{}", strict=True)
     assert examined.defects[0].cause == "overwrites-key"
+    assert examined.defects[0].trial.keys == "order:{}"
+    assert examined.strict
     directory = tmp_path / "kept" / "test-lab.locks.broken.grants-SetWithoutNx-1"
     assert examined.defects[0].scenario == str(directory / "defect-1.yaml")
     assert (directory / "index.html").exists()

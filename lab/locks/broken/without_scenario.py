@@ -110,7 +110,11 @@ WITHOUT_SCENARIO: Final = (
     Mutant("remembers-refusal", "failures", "unavailable", "asks-nobody", _SINGLE),
     Mutant("library-repeats-set", "failures", "unavailable", "leaves-keys", _SINGLE),
     Mutant(
-        "one-watchdog-for-all-keys", "watchdogs", "lost-update", ("mixes-keys", "ignores-deadline"), _SINGLE
+        "one-watchdog-for-all-keys",
+        "watchdogs",
+        "lost-update",
+        ("mixes-keys", "ignores-deadline", "renews-after-release"),
+        _SINGLE,
     ),
     Mutant(
         "watchdog-of-cancelled", "watchdogs", "unavailable", ("renews-after-release", "leaves-keys"), _SINGLE

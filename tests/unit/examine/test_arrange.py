@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.arrange import arranged
-from lab.examine.causes import CAUSES
+from lab.examine.catalogue import CATALOGUE
 from lab.examine.junit import junit
 from lab.examine.kept import Kept
+from lab.examine.ledger.breaches import CLAIMS, OWN_KEYS, RESIDUE
 from lab.examine.page import to_html
 from lab.examine.result import Defect
 from lab.examine.words import explain, headline
@@ -40,13 +41,19 @@ def causes(*defects: Defect) -> list[tuple[str, int]]:
 def test_what_the_same_call_did_is_one_defect(
     one: tuple[Place, ...], other: tuple[Place, ...], follows: int
 ) -> None:
-    made = (defect("deletes-others-key", places=one), defect("ends-lease-early", places=other))
+    made = (
+        defect("deletes-others-key", places=one, rule=OWN_KEYS),
+        defect("ends-lease-early", places=other, rule=OWN_KEYS),
+    )
     assert causes(*made) == [("deletes-others-key", 0), ("ends-lease-early", follows)]
 
 
 def test_what_a_call_leaves_undone_is_a_defect_of_its_own() -> None:
     """The SET that takes the lock is right; the votes are counted wrongly, and the key is not deleted."""
-    made = (defect("too-few-votes", places=(SENDS,)), defect("leaves-keys", places=(SENDS,)))
+    made = (
+        defect("too-few-votes", places=(SENDS,), rule=CLAIMS),
+        defect("leaves-keys", places=(SENDS,), rule=RESIDUE),
+    )
     assert causes(*made) == [("too-few-votes", 0), ("leaves-keys", 0)]
 
 
@@ -82,8 +89,8 @@ def test_the_most_harmful_comes_first_and_the_unexplained_last() -> None:
 
 def test_consequences_come_after_all_defects_and_name_theirs() -> None:
     made = (
-        defect("overwrites-key", places=(SENDS,)),
-        defect("recreates-key", places=(SENDS,)),
+        defect("overwrites-key", places=(SENDS,), rule=OWN_KEYS),
+        defect("recreates-key", places=(SENDS,), rule=OWN_KEYS),
         defect("same-token"),
     )
     assert causes(*made) == [("overwrites-key", 0), ("same-token", 0), ("recreates-key", 1)]
@@ -118,7 +125,7 @@ def test_a_consequence_is_told_with_its_defect_and_not_counted() -> None:
     follows = defect("extension-not-kept", seen="the key had its old time", trial_file="out/defect-2.json")
     result = examined(defect(), replace(follows, consequence_of=1))
     assert headline(result) == "1 defect in my_lock:MyLock, compared with redlock"
-    told = f"{CAUSES['extension-not-kept'].what} The key had its old time."
+    told = f"{CATALOGUE['extension-not-kept'].what} The key had its old time."
     replayed = "lab test --replay out/defect-2.json"
     reported = " ".join(section(printed(result), "DEFECTS").split())
     assert f"also seen as {told}" in reported

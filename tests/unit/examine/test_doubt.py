@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lab.examine.detector import Cause
 from lab.examine.doubt import NO_CAUSE, OFTEN, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.judge import Violation
 from lab.examine.kinds import Kind
+from lab.examine.ledger.book import Breach
+from lab.examine.naming import Cause
 
-NAMED = (Cause("waits-too-long", "it waits"),)
+NAMED = (Cause("waits-too-long", "it waits", Breach("progress", "acquire", "is late")),)
 NOT_RUN = f" (of {VARIANTS}, the others were not run)"
 
 

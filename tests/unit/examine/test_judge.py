@@ -118,7 +118,7 @@ def test_an_acquire_that_waits_for_a_free_lock_without_faults_is_a_hang(
         assert found("unusual:Blocking") == set()
         for trial in cancels(Setting("tests.locks_to_test.on_several:OneAcquireAtATime", options))[:4]:
             violation = violations(run_trial(trial))[HANG]
-            assert [each.kind for each in causes_of(run_trial(trial, watch=True), violation)] == ["hangs"]
+            assert [each.kind for each in causes_of(trial, violation.finding)] == ["hangs"]
 
 
 def test_an_acquire_may_wait_as_long_as_a_kept_lock_is_renewed() -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.drivers.registry import rows
-from lab.examine.causes import CAUSES
+from lab.examine.catalogue import CATALOGUE
 from lab.examine.command import Asked
 from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
@@ -35,7 +35,7 @@ def test_what_it_is_known_by_exists() -> None:
     assert set(KNOWN.drivers) <= set(rows())
     for known in (each for some in KNOWN.drivers.values() for each in some):
         assert known.title
-        assert set(known.causes) <= set(CAUSES)
+        assert set(known.causes) <= set(CATALOGUE)
         assert set(known.findings) <= set(SOUGHT)
 
 

@@ -28,7 +28,7 @@ def causes_of_claims(trial: Trial) -> set[str]:
     violation = all_violations(run_trial(trial)).get("false-validity")
     if violation is None:
         return set()
-    return {cause.kind for cause in causes_of(run_trial(trial, watch=True), violation)}
+    return {cause.kind for cause in causes_of(trial, violation.finding)}
 
 
 class KeepsTheLonger(Plain):

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lab.cli.examine_output import print_examined, progress_line
 from lab.errors import ExitCode, LabError
-from lab.examine.causes import CAUSES
+from lab.examine.catalogue import CATALOGUE
 from lab.examine.junit import junit
 from lab.examine.keep import keep
 from lab.examine.kept import RESULT, Kept, directory_for
@@ -155,6 +155,14 @@ def test_the_answer_in_one_sentence_and_its_exit_code(result: Examined, words: s
     assert result.exit_code == code
 
 
+@pytest.mark.parametrize(
+    ("strict", "seen", "code"), [(False, True, 0), (True, True, 1), (True, False, 0), (False, False, 0)]
+)
+def test_what_is_not_decided_fails_if_it_is_to_be_strict(strict: bool, seen: bool, code: int) -> None:
+    undecided = (Undecided("leak", "only 3 of 20 variants show it", 1, TRIAL),) if seen else ()
+    assert examined(undecided=undecided, strict=strict).exit_code == code
+
+
 def test_what_is_not_finished_is_said_with_how_long_it_takes() -> None:
     cut_short = examined(directed=Directed(12, 171, 80.4, 160.0), failed=("the trial could not be run",))
     text = " ".join(printed(cut_short).split())
@@ -173,7 +181,7 @@ def test_nothing_is_said_to_be_not_found_where_nothing_was_tried() -> None:
 
 def test_a_defect_is_explained_from_its_cause_to_its_repair() -> None:
     reported = " ".join(section(printed(examined(defect(scenario="out/defect-1.yaml"))), "DEFECTS").split())
-    kind = CAUSES["deletes-others-key"]
+    kind = CATALOGUE["deletes-others-key"]
     for words in (
         f"1. {kind.what}",
         "Alice's release at 212 ms deleted bob's key on B: DEL without comparing the token",
@@ -317,7 +325,7 @@ def test_the_page_escapes_what_locks_say_and_asks_for_nothing() -> None:
 
 def test_the_page_says_what_the_terminal_says() -> None:
     html = to_html(Kept(examined(defect(scenario="out/defect-1.yaml")), Path("out")))
-    for words in ("1 defect in my_lock:MyLock", CAUSES["deletes-others-key"].what, "all 132", "not begun"):
+    for words in ("1 defect in my_lock:MyLock", CATALOGUE["deletes-others-key"].what, "all 132", "not begun"):
         assert words in html
     assert 'href="defect-1.yaml"' in html
 
@@ -326,7 +334,7 @@ def test_page_and_text_open_with_the_defects_and_fold_the_profile_away() -> None
     profile = {f"question {at}": f"answer {at}" for at in range(26)}
     result = examined(defect(scenario="out/defect-1.yaml", trial=TRIAL), profile=profile)
     page = to_html(Kept(result, Path("out"), {1: b"\x89PNG"}))
-    kind = CAUSES["deletes-others-key"]
+    kind = CATALOGUE["deletes-others-key"]
     parts = (kind.what, "<figure>", kind.right, "lab test --replay", "What it is", "<details>", "answer 0")
     assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
     assert page.index("answer 25") < page.index("</details>")
@@ -390,7 +398,7 @@ def test_directories_of_several_locks_and_seeds_do_not_collide() -> None:
 
 def test_the_message_of_a_failed_test_names_cause_repair_and_replay() -> None:
     text = explain(examined(defect(scenario="out/defect-1.yaml")))
-    for words in (CAUSES["deletes-others-key"].right, "lab test --replay out/defect-1.yaml", "1 defect"):
+    for words in (CATALOGUE["deletes-others-key"].right, "lab test --replay out/defect-1.yaml", "1 defect"):
         assert words in text
 
 

@@ -63,7 +63,7 @@ def test_a_lease_that_counts_from_too_late_is_found_with_its_cause(
     with trials():
         trial = make(lock)
         violation = all_violations(run_trial(trial))["false-validity"]
-        assert causes_of(run_trial(trial, watch=True), violation)[0].kind == "late-deadline"
+        assert causes_of(trial, violation.finding)[0].kind == "late-deadline"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_the_checker_leaves_open_is_found_with_its_cause(trial: Trial, find
         outcome = run_trial(trial)
         assert finding not in violations(outcome)
         violation = all_violations(outcome)[finding]
-        assert causes_of(run_trial(trial, watch=True), violation)[0].kind == cause
+        assert causes_of(trial, violation.finding)[0].kind == cause
 
 
 @pytest.mark.parametrize("trial", [late_replies("plain:Plain"), lost_release("watchdog:Watchdog")])
@@ -132,13 +132,13 @@ def test_an_acquire_that_sleeps_while_the_lock_is_free_is_named_so() -> None:
     trial = Setting(f"{LOCKS}.quietly_broken:SleepsOn", {}, 1).with_clients(clients)
     with trials():
         violation = all_violations(run_trial(trial))["unavailable"]
-        assert causes_of(run_trial(trial, watch=True), violation)[0].kind == "sleeps-on"
+        assert causes_of(trial, violation.finding)[0].kind == "sleeps-on"
 
 
 def kinds(trial: Trial, finding: str) -> set[str]:
     with trials():
         violation = all_violations(run_trial(trial))[finding]
-        return {each.kind for each in causes_of(run_trial(trial, watch=True), violation)}
+        return {each.kind for each in causes_of(trial, violation.finding)}
 
 
 def test_a_new_acquire_that_prolongs_an_old_key_is_no_watchdog() -> None:

@@ -8,11 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.beyond import forgetting
-from lab.examine.detect_service import scripts_lost
-from lab.examine.evidence import Evidence
+from lab.examine.catalogue import name_of
 from lab.examine.in_between import answers_too_late, in_between, late_extension, slow_requests
 from lab.examine.judge import violations
 from lab.examine.keys_that_stay import keys_that_stay
+from lab.examine.ledger.keeping import keep
+from lab.examine.ledger.rules import breaches
+from lab.examine.ledger.words import tell
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.plan import again
@@ -45,7 +47,7 @@ def found(some: Iterator[Trial] | list[Trial]) -> set[tuple[str, str]]:
     seen = set()
     for trial in some:
         for violation in all_violations(run_trial(trial)).values():
-            causes = [each.kind for each in causes_of(run_trial(trial, watch=True), violation)]
+            causes = [each.kind for each in causes_of(trial, violation.finding)]
             seen.add((violation.finding, causes[0] if causes else ""))
     return seen
 
@@ -271,11 +273,16 @@ class ForgetsItsScript(LoadsItsScriptOnce):
         self._digest = "0" * 40
 
 
-def test_a_script_that_no_restart_has_lost_is_none_that_was_lost() -> None:
+def test_a_script_that_was_never_loaded_was_lost_by_no_restart() -> None:
     alone: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
-    outcome = run_trial(on_one(f"{__name__}:ForgetsItsScript").with_clients(alone, ()), watch=True)
-    assert any("NOSCRIPT" in event.get("error", "") for event in outcome.events)
-    assert list(scripts_lost(Evidence(outcome))) == []
+    trial = on_one(f"{__name__}:ForgetsItsScript").with_clients(alone, ())
+    kept = keep(trial)
+    assert any("NOSCRIPT" in event.get("error", "") for event in kept.outcome.events)
+    told = [tell(kept, each) for each in breaches(kept)]
+    assert told
+    assert "does-not-recover" not in {
+        name_of(b.kind, t.facts) for b, t in zip(breaches(kept), told, strict=True)
+    }
 
 
 def test_who_waits_for_a_node_that_is_away_keeps_nobody_else_waiting() -> None:

@@ -1,0 +1,1 @@
+"""A ledger of one trial: which command of which call changed whose key, and which rule that breaks."""

@@ -1,0 +1,327 @@
+"""The ledger: per node and key who owns the key, until when, and which command of which call made it so.
+
+The owner of a key is the lease whose call created it last, whatever value lies there: a token that is used
+twice does not deceive the ledger. Of a hash each field has an owner; a list is nobody's, since what lies in
+it may be a place that nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from lab.search.origin import Sent
+from lab.search.relevant import is_unattended
+from lab.search.watch import Executed
+
+MS_NS: Final = 1_000_000
+NEVER: Final = 1 << 62
+ROUNDED_NS: Final = 3 * MS_NS
+"""Nodes keep keys for whole milliseconds."""
+GRACE_NS: Final = 30 * MS_NS
+"""How long after the end of a call its keys may still be on their way out."""
+LOCK_CALLS: Final = ("acquire", "extend", "release", "held")
+OTHERS, ANOTHER, OWN, OVER = "others", "another lease's", "own", " over"
+"""Whose key it was: another client's; the same client's of another lease; the lease's own. ``OVER`` follows
+where that lease was over already."""
+
+
+class Slot(NamedTuple):
+    """Where a value lies on a node: a key, and the field if it is a hash."""
+
+    key: str
+    field: str = ""
+
+
+class Lies(NamedTuple):
+    """A value that lies on a node: until when by the node's clock, in milliseconds, and by the history's."""
+
+    value: str
+    until_ms: int | None
+    until_ns: int
+
+
+State = dict[Slot, Lies]
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """One acquire of a client, and what comes of it.
+
+    ``state`` is asked, held, refused, unknown (also of a cancelled one), releasing or released. Until
+    ``until_ns`` its client was told to count on it; since ``over_ns`` nobody may.
+    """
+
+    client: str
+    grant_id: str
+    resource: str
+    ttl_ns: int
+    asked_ns: int
+    reentrant: bool = False
+    token: str | None = None
+    state: str = "asked"
+    until_ns: int = 0
+    over_ns: int = NEVER
+
+    def is_live(self, now_ns: int) -> bool:
+        """Whether its client may have it."""
+        return self.state == "asked" or (self.state == "held" and now_ns < self.until_ns)
+
+    def has(self, owner: Lease | None, now_ns: int) -> bool:
+        """Whether a key of this owner is this lease's: its own, or that of a lease that it renews."""
+        if owner is self or owner is None or (owner.client, owner.resource) != (self.client, self.resource):
+            return owner is self
+        if self.state == "asked":
+            return False
+        return owner.token == self.token is not None or (self.reentrant and owner.is_live(now_ns))
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One call of a client's: what was sent for it, and what nodes executed of that.
+
+    ``how`` is ok, fail, info, or open until it has ended.
+    """
+
+    client: str
+    f: str
+    lease: Lease
+    called_ns: int
+    ttl_ns: int
+    event: dict[str, Any]
+    ended_ns: int = NEVER
+    how: str = "open"
+    entries: list[Entry] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+
+
+CALL: ContextVar[Call | None] = ContextVar("call", default=None)
+"""The call that the running code belongs to. Tasks inherit it: a watchdog's commands belong to one, too."""
+
+
+@dataclass(slots=True)
+class Own:
+    """A value on a node: whose it is, and what made it so."""
+
+    lies: Lies
+    lease: Lease | None
+    made_by: Entry | None
+
+
+class Breach(NamedTuple):
+    """A kind of breach: the rule, the call that did it, what it did, and whose key that was."""
+
+    rule: str
+    call: str
+    effect: str
+    whose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a command did to a value: create, replace, prolong, shorten, delete or count it."""
+
+    what: str
+    slot: Slot
+    before: Own | None
+    after: Own | None
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """A command that a node executed: for which call, with which effects, and which rule each of them broke.
+
+    ``inner`` is what a script called. ``undone``: an intervention took its effects back.
+    """
+
+    time_ns: int
+    node: str
+    client: str
+    words: tuple[str, ...]
+    call: Call | None
+    sent: Sent | None
+    inner: tuple[Executed, ...] = ()
+    error: str = ""
+    effects: list[Effect] = field(default_factory=list)
+    breaches: list[Breach | None] = field(default_factory=list)
+    undone: bool = False
+
+    @property
+    def name(self) -> str:
+        """The command, in capitals."""
+        return self.words[0].upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a client was told when a call succeeded: until when, while a majority kept the key until when."""
+
+    call: Call
+    at_ns: int
+    until_ns: int
+    kept_ns: int
+    nodes: tuple[str, ...]
+
+
+class Ledger:
+    """All of a trial's calls, leases and commands, and who owns what now.
+
+    Args:
+        nodes: their names.
+        majority: how many of them make a grant.
+        reentrant: whether a client may have several grants of one lock.
+    """
+
+    def __init__(self, nodes: tuple[str, ...], majority: int, *, reentrant: bool = False) -> None:
+        self.nodes, self.majority, self.reentrant = nodes, majority, reentrant
+        self.calls: list[Call] = []
+        self.leases: dict[str, Lease] = {}
+        self.entries: list[Entry] = []
+        self.claims: list[Claim] = []
+        self.owned: dict[str, dict[Slot, Own]] = {node: {} for node in nodes}
+        self._last: dict[str, Call] = {}
+        self._open: dict[tuple[str, str], Call] = {}
+
+    def call_for(self, client: str, words: tuple[str, ...]) -> Call | None:
+        """The call that a command belongs to, if the code that sent it does not tell.
+
+        That is the last one of a lease whose token it names, or of the client at all.
+        """
+        last = self._last.get(client)
+        for call in reversed(self.calls):
+            if call.client == client and call.lease.token is not None and call.lease.token in words:
+                return last if last is not None and last.lease is call.lease else call
+        return last
+
+    def begun(self, client: str) -> Call | None:
+        """The call that a client has begun last."""
+        return self._last.get(client)
+
+    def hear(self, event: dict[str, Any]) -> Call | None:
+        """Take in an event of a client: a call begins or ends. Returns the call that ended, if one did."""
+        f, client = event["f"], event.get("client")
+        if client is None or f not in LOCK_CALLS or is_unattended(event):
+            return None
+        now_ns, grant_id = event["time_ns"], event.get("grant_id") or ""
+        if event["type"] == "invoke":
+            if f == "acquire" or grant_id not in self.leases:
+                self.leases[grant_id] = Lease(
+                    client, grant_id, event["key"], event.get("ttl_ns") or 0, now_ns, self.reentrant
+                )
+            lease = self.leases[grant_id]
+            call = Call(client, f, lease, now_ns, event.get("ttl_ns") or lease.ttl_ns, event)
+            self.calls.append(call)
+            self._open[grant_id, f] = self._last[client] = call
+            if f == "release":
+                lease.state, lease.over_ns = "releasing", now_ns
+            return None
+        ended = self._open.pop((grant_id, f), None)
+        if ended is not None:
+            ended.ended_ns, ended.how, ended.event = now_ns, event["type"], event
+            _end(ended, now_ns)
+        return ended
+
+    def look(self, node: str, now: State) -> None:
+        """Take in what a node has before a command: what is gone has expired, or was forgotten."""
+        owned = self.owned[node]
+        for slot in [slot for slot in owned if slot not in now]:
+            del owned[slot]
+        for slot, own in owned.items():
+            own.lies = own.lies._replace(until_ns=now[slot].until_ns)  # its clock may run at another rate now
+
+    def see(self, entry: Entry, now: State) -> None:
+        """Take in a command that a node executed, after which this is what it has."""
+        owned = self.owned[entry.node]
+        lease = entry.call.lease if entry.call is not None else None
+        for slot in {**owned, **now}:
+            before, lies = owned.get(slot), now.get(slot)
+            what = _effect(slot, before, lies)
+            if not what:
+                continue
+            own = None
+            if lies is None:
+                del owned[slot]
+            elif before is None or what in ("create", "replace"):
+                own = owned[slot] = Own(lies, lease, entry)
+            else:
+                own = owned[slot] = Own(lies, before.lease, before.made_by)
+            entry.effects.append(Effect(what, slot, before, own))
+        self.entries.append(entry)
+        if entry.call is not None:
+            entry.call.entries.append(entry)
+
+    def nodes_of(self, lease: Lease, now_ns: int) -> dict[str, int]:
+        """The nodes that keep a lease's key, and until when."""
+        return {
+            node: max(ends)
+            for node, owned in self.owned.items()
+            if (ends := [own.lies.until_ns for own in owned.values() if _keeps(own, lease, now_ns)])
+        }
+
+    def kept_until_ns(self, lease: Lease, now_ns: int) -> int:
+        """Until when a majority keeps the key of a lease, as it stands now; 0: no majority has it."""
+        ends = sorted(self.nodes_of(lease, now_ns).values(), reverse=True)
+        return ends[self.majority - 1] if len(ends) >= self.majority else 0
+
+    def at(self, time_ns: int) -> Iterator[tuple[str, Slot, Own]]:
+        """What lay on the nodes at a time, but for what counts something."""
+        there: dict[tuple[str, Slot], Own] = {}
+        for entry in self.entries:
+            if entry.time_ns > time_ns:
+                break
+            for effect in entry.effects if not entry.undone else ():
+                there.pop((entry.node, effect.slot), None)
+                if effect.after is not None:
+                    there[entry.node, effect.slot] = effect.after
+        for (node, slot), own in there.items():
+            if own.lies.until_ns > time_ns and not is_counter(own.lies):
+                yield node, slot, own
+
+
+def is_counter(lies: Lies) -> bool:
+    """Whether a value counts something, and is no lock: a number without an end."""
+    return lies.until_ms is None and lies.value.lstrip("-").isdigit()
+
+
+def _keeps(own: Own, lease: Lease, now_ns: int) -> bool:
+    """Whether a value is a lease's, or that of an earlier try of its client, which it has taken over."""
+    owner = own.lease
+    taken_over = (
+        owner is not None
+        and (owner.client, owner.state) == (lease.client, "unknown")
+        and own.lies.value == lease.token
+    )
+    return own.lies.until_ns > now_ns and (taken_over or lease.has(owner, now_ns))
+
+
+def _end(call: Call, now_ns: int) -> None:
+    """What the end of a call makes of its lease."""
+    lease, event = call.lease, call.event
+    if call.f == "acquire":
+        lease.token = event.get("token")
+        lease.state = {"ok": "held", "fail": "refused", "info": "unknown"}[call.how]
+        lease.over_ns = NEVER if call.how == "ok" else now_ns
+    elif call.f == "release":
+        lease.state, lease.over_ns = "released", now_ns
+    elif call.f == "extend" and call.how in ("fail", "info") and event.get("value") == "no":
+        lease.until_ns = min(lease.until_ns, now_ns)
+    if call.f in ("acquire", "extend") and call.how == "ok":
+        claimed_ns = event.get("claimed_ns")
+        lease.until_ns = call.called_ns + call.ttl_ns if claimed_ns is None else now_ns + claimed_ns
+
+
+def _effect(slot: Slot, before: Own | None, lies: Lies | None) -> str:
+    if lies is None:
+        return "" if before is None else "delete"
+    if is_counter(lies):
+        return "" if before is not None and before.lies.value == lies.value else "count"
+    if before is None:
+        return "create"
+    if before.lies.value != lies.value:
+        counts = slot.field and before.lies.value.isdigit() and lies.value.isdigit()
+        return "count" if counts else "replace"
+    if before.lies.until_ms == lies.until_ms:
+        return ""
+    return "prolong" if (lies.until_ms or NEVER) > (before.lies.until_ms or NEVER) else "shorten"

@@ -1,0 +1,144 @@
+"""What is judged when it happens: the effects of a command, and keys that stay when a call is over.
+
+A call changes keys of its own lease only, and in the way of its purpose: an acquire creates, an extension
+prolongs, a release deletes. What it sets lasts no longer than its lease, and is gone if it ends without one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lab.examine.ledger.book import (
+    ANOTHER,
+    GRACE_NS,
+    MS_NS,
+    NEVER,
+    OTHERS,
+    OVER,
+    OWN,
+    ROUNDED_NS,
+    Breach,
+    Call,
+    Effect,
+    Entry,
+    Lease,
+    Ledger,
+    Own,
+)
+
+OWN_KEYS: Final = "own keys"
+CLAIMS: Final = "claims"
+RESIDUE: Final = "residue"
+PROGRESS: Final = "progress"
+ORDER: Final = "order"
+RULES: Final = {
+    OWN_KEYS: "a call changes or deletes only what its own lease owns, and in the way of its purpose",
+    CLAIMS: "what a client is told it has is no more than a majority of the nodes keeps",
+    RESIDUE: "when a call and its bound are over, nothing stays that no live lease owns",
+    PROGRESS: "every call ends, within its bound and as calls may end, and a free lock is granted",
+    ORDER: "later grants have larger fences, and the store keeps the order of its writes",
+}
+"""The rules, the same for every lock."""
+
+SKIPS_NODES: Final = "skips nodes"
+KEPT_TOO_LONG: Final = "keeps too long"
+LEAVES: Final = "leaves"
+APART: Final = "apart from others'"
+PAST_CLAIM: Final = Breach(CLAIMS, "held", "claims")
+"""A client's lock says that its lease is held, when it is over and no majority keeps the key."""
+READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
+
+
+def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
+    """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
+    call, what, now_ns = entry.call, effect.what, entry.time_ns
+    if call is None or what == "count":
+        return None
+    lease, f = call.lease, call.f
+    owner = effect.before.lease if effect.before is not None else None
+    foreign = owner is not None and owner is not lease
+    takes_away = what == "delete" or (what == "shorten" and f == "release")
+    if foreign and owner is not None and (takes_away or not lease.has(owner, now_ns)):
+        if not (what in ("prolong", "shorten") and _shares(entry, effect, ledger)):
+            whose = OTHERS if owner.client != lease.client else ANOTHER
+            return Breach(OWN_KEYS, f, what, whose + ("" if owner.is_live(now_ns) else OVER))
+        if what == "prolong":
+            return None
+    sent_ns = entry.sent.time_ns if entry.sent is not None else now_ns
+    grows = what in ("create", "prolong", "replace")
+    if what == "create" and f == "acquire" and is_apart(lease, effect.slot.key, ledger, now_ns):
+        return Breach(OWN_KEYS, f, what, APART)
+    is_over = lease.state not in ("asked", "held") and lease.over_ns < sent_ns - GRACE_NS
+    if grows and f != "release" and is_over:
+        return Breach(RESIDUE, f, what, OWN + OVER)
+    if (grows and f in ("release", "held")) or (f == "extend" and what == "create"):
+        return Breach(OWN_KEYS, f, what, OWN)
+    if (
+        f != "release"
+        and lease.state == "held"
+        and lease.is_live(now_ns)
+        and _is_sooner(call, effect, now_ns)
+    ):
+        return Breach(OWN_KEYS, f, what, OWN)
+    return Breach(RESIDUE, f, KEPT_TOO_LONG) if _is_too_long(call, effect, now_ns) else None
+
+
+def _shares(entry: Entry, effect: Effect, ledger: Ledger) -> bool:
+    """Whether a key that several leases share also has a field of the one that did this."""
+    lease = entry.call.lease if entry.call is not None else None
+    owned = ledger.owned[entry.node]
+    return bool(effect.slot.field) and any(
+        slot.key == effect.slot.key and own.lease is lease for slot, own in owned.items()
+    )
+
+
+def _is_sooner(call: Call, effect: Effect, now_ns: int) -> bool:
+    """Whether a key is gone sooner than it was to be, and than this call asks for."""
+    ends_ns = 0 if effect.after is None else effect.after.lies.until_ns
+    asked_ns = now_ns + call.ttl_ns * 97 // 100 if call.f == "extend" else NEVER
+    return effect.before is not None and ends_ns < min(asked_ns, effect.before.lies.until_ns) - ROUNDED_NS
+
+
+def _is_too_long(call: Call, effect: Effect, now_ns: int) -> bool:
+    """Whether a key is there for longer than the lease that was asked for."""
+    due_ns = call.ttl_ns + call.ttl_ns // 50 + ROUNDED_NS
+    return effect.after is not None and effect.after.lies.until_ns - now_ns > due_ns
+
+
+def is_apart(lease: Lease, key: str, ledger: Ledger, now_ns: int) -> bool:
+    """Whether another client has the same lock, with its majority under other names and none under this."""
+    for other in ledger.leases.values():
+        if other.client != lease.client and other.resource == lease.resource and other.is_live(now_ns):
+            keys = {
+                slot.key
+                for owned in ledger.owned.values()
+                for slot, own in owned.items()
+                if own.lease is other
+            }
+            if keys and key not in keys and ledger.kept_until_ns(other, now_ns):
+                return True
+    return False
+
+
+def residue_of(own: Own, now_ns: int) -> Breach | None:
+    """Which breach a key is that is still there: its call is over, or takes too long, and nobody has it."""
+    lease = own.lease
+    if lease is None:
+        return None
+    if (
+        lease.state == "asked"
+        and own.made_by is not None
+        and own.made_by.time_ns < now_ns - lease.ttl_ns // 2
+    ):
+        return Breach(RESIDUE, "acquire", LEAVES, lease.state)
+    if lease.over_ns > now_ns - GRACE_NS:
+        return None
+    if lease.state not in ("refused", "unknown", "released"):
+        return None
+    return Breach(RESIDUE, "release" if lease.state == "released" else "acquire", LEAVES, lease.state)
+
+
+SOON_NS: Final = 300 * MS_NS
+"""How long after a call its undoing may take where nothing is in its way."""
+FOR_EVER_NS: Final = NEVER // 2
+"""What lasts longer has no end."""

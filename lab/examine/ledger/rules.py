@@ -1,0 +1,364 @@
+"""The breaches of a trial: what broke which rule, when, and by which command or claim.
+
+See ``lab.examine.ledger.breaches`` for the rules. By itself a breach is a candidate: it counts as a cause if
+a violation goes away when it is repaired, or says it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
+from lab.examine.ledger.breaches import (
+    CLAIMS,
+    LEAVES,
+    ORDER,
+    PAST_CLAIM,
+    PROGRESS,
+    RESIDUE,
+    SKIPS_NODES,
+    SOON_NS,
+    residue_of,
+)
+from lab.examine.ledger.keeping import Kept
+from lab.examine.seen import ABOUT_CONNECTIONS
+from lab.faults.client_crash import ClientCrash
+from lab.faults.clock import ClockFault
+from lab.faults.down import DownFault
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
+from lab.locks import lock_class
+from lab.search.guard import CANCELLED
+from lab.search.origin import Sent
+from lab.search.relevant import is_unattended
+from lab.search.runner import ZERO_NS, Outcome
+from lab.search.trial import START_NS
+
+RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"
+FENCE, STALE = "fence", "stale"
+NOT_SENT, NOT_ARRIVED, OVERTAKEN, ERROR_REPLY = (
+    "not sent",
+    "not arrived",
+    "overtaken",
+    "answered with an error",
+)
+OTHER_TOKEN, OTHER_VALUE, UNCHANGED = "other token", "other value", "changed nothing"
+AFTER_ITS_END, DID_SOMETHING = "renewed", "did something else"
+"""What became of the command that was to take a key away."""
+MS_NS: Final = 1_000_000
+LOOKS: Final = 20
+"""How often it is looked whether the lock was free while a call went on."""
+EXACT_NS: Final = 1_000
+"""How exactly a client may know until when its key is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One breach: its kind, when it happened, and what shows it.
+
+    ``excused``: a fault was in the way of doing better. ``text`` says more, where there is more to say.
+    """
+
+    kind: Breach
+    time_ns: int
+    entry: Entry | None = None
+    effect: Effect | None = None
+    claim: Claim | None = None
+    call: Call | None = None
+    own: Own | None = None
+    node: str = ""
+    text: str = ""
+    excused: bool = False
+
+
+def breaches(kept: Kept) -> list[Found]:
+    """All breaches of a trial, in the order of time."""
+    found = [*_of_entries(kept.ledger), *_of_claims(kept), *_of_residues(kept)]
+    found += [*_of_progress(kept), *_of_order(kept)]
+    return sorted(found, key=lambda each: each.time_ns)
+
+
+def _of_entries(ledger: Ledger) -> Iterator[Found]:
+    for entry in ledger.entries:
+        for effect, kind in zip(entry.effects, entry.breaches, strict=True):
+            if kind is not None:
+                yield Found(kind, entry.time_ns, entry, effect, call=entry.call, node=entry.node)
+
+
+def _of_claims(kept: Kept) -> Iterator[Found]:
+    ledger, uses = kept.ledger, kept.outcome.trial.uses or kept.outcome.trial.nodes
+    for claim in ledger.claims:
+        call, at_ns, until_ns = claim.call, claim.at_ns, claim.call.lease.until_ns
+        if call.f == "held":
+            late = at_ns > until_ns + ROUNDED_NS and claim.kept_ns < at_ns - ROUNDED_NS
+            if claim.until_ns >= at_ns and late and until_ns:
+                yield Found(PAST_CLAIM, at_ns, claim=claim, call=call)
+            continue
+        asked = {sent.node for sent in call.sent}
+        if asked and len(asked) < uses and claim.kept_ns and claim.until_ns > at_ns:
+            skipped = {*ledger.nodes} - asked
+            excused = skipped <= away_from(kept.outcome, call.client, 0, at_ns)
+            kind = Breach(CLAIMS, call.f, SKIPS_NODES)
+            names = ", ".join(sorted(skipped))
+            yield Found(kind, at_ns, claim=claim, call=call, text=names, excused=excused)
+        if claim.until_ns > max(claim.kept_ns, at_ns if claim.kept_ns else 0) + EXACT_NS:
+            yield Found(Breach(CLAIMS, call.f, "claims"), at_ns, claim=claim, call=call)
+
+
+def _of_residues(kept: Kept) -> Iterator[Found]:
+    """Keys that were there for long after the call that was to take them away, or that had failed."""
+    outcome, ledger = kept.outcome, kept.ledger
+    for lease in ledger.leases.values():
+        calls = [each for each in ledger.calls if each.lease is lease and each.f in ("acquire", "release")]
+        made_ns = [
+            entry.time_ns
+            for call in calls
+            for entry in call.entries
+            if any(effect.what == "create" for effect in entry.effects)
+        ]
+        ends_ns = min((call.ended_ns for call in calls if call.f == "acquire"), default=NEVER)
+        # What is sent early may be executed late; and a call that takes too long may leave something, too.
+        looks_ns = [max([lease.over_ns, *made_ns]) + SOON_NS] if lease.over_ns < NEVER else []
+        looks_ns += [
+            at_ns + lease.ttl_ns // 2 + 1 for at_ns in made_ns if at_ns + lease.ttl_ns // 2 < ends_ns
+        ]
+        for look_ns in looks_ns:
+            yield from _left_at(outcome, ledger, lease, calls[-1], look_ns, asked=look_ns < ends_ns)
+
+
+def _left_at(
+    outcome: Outcome, ledger: Ledger, lease: Lease, call: Call, look_ns: int, *, asked: bool
+) -> Iterator[Found]:
+    """The keys of a lease that nobody has, at a time; ``asked``: its acquire was still going on then."""
+    for node, _, own in ledger.at(look_ns):
+        if own.lease is not lease:
+            continue
+        kind = Breach(RESIDUE, "acquire", LEAVES, "asked") if asked else residue_of(own, NEVER)
+        if kind is not None:
+            since = min(lease.over_ns, look_ns)
+            excused = is_out(outcome, lease.client, since, look_ns) or _was_kept_from(
+                outcome, ledger, lease, own, node
+            )
+            since_ns = look_ns if asked else lease.over_ns + MS_NS
+            yield Found(kind, since_ns, own.made_by, call=call, own=own, node=node, excused=excused)
+
+
+def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str) -> bool:
+    """Whether a fault kept a client from taking a key away: what it sent was lost, or it could not."""
+    if own.made_by is None:
+        return True
+    fact, _, last = undoing(ledger, lease, own.made_by)
+    if fact == NOT_ARRIVED:
+        return True
+    if fact == OVERTAKEN:  # on another connection: no harm, where nobody was told that it has no key
+        return lease.state == "unknown" or len(ledger.nodes) > 1
+    # Where it was refused a connection, or its node was down, it could send nothing (more).
+    since_ns, until_ns = (last or own.made_by).time_ns, min(lease.over_ns, NEVER - SOON_NS) + SOON_NS
+    closed = away_from(outcome, lease.client, since_ns, until_ns, closed_only=True)
+    return fact in (NOT_SENT, ERROR_REPLY) and node in closed
+
+
+def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None, Entry | None]:
+    """What became of the command that was to take away what another one made: as a fact, and that command."""
+    calls = [call for call in ledger.calls if call.lease is lease and call.f in ("acquire", "release")]
+    sent_ns = lease.over_ns if made.sent is None else made.sent.time_ns
+    if made.call is not None and (made.call.f in ("release", "extend") or sent_ns > lease.over_ns):
+        return AFTER_ITS_END, made.sent, made
+    sent = [
+        each
+        for call in calls
+        for each in call.sent
+        if each.node == made.node and made.sent is not None and each is not made.sent
+        if each.time_ns >= made.sent.time_ns and each.words[0].upper() not in ABOUT_CONNECTIONS
+    ]
+    if not sent:
+        return NOT_SENT, None, None
+    value = made.effects[0].after.lies.value if made.effects and made.effects[0].after else ""
+    sent = [each for each in sent if value in each.words and each.words != made.words] or sent
+    entries = [entry for call in calls for entry in call.entries if entry.sent in sent]
+    if all(entry.sent is not sent[-1] for entry in entries):
+        return NOT_ARRIVED, sent[-1], None
+    last = entries[-1]
+    if last.time_ns < made.time_ns:
+        return OVERTAKEN, last.sent, last
+    if last.error:
+        return ERROR_REPLY, last.sent, last
+    if value not in last.words:
+        fact = OTHER_VALUE if named_by(ledger, last, lease) is None else OTHER_TOKEN
+        return fact, last.sent, last
+    return DID_SOMETHING if last.effects else UNCHANGED, last.sent, last
+
+
+def named_by(ledger: Ledger, entry: Entry, but: Lease) -> Lease | None:
+    """The lease whose token a command names, if that is another one."""
+    named = [
+        lease for lease in ledger.leases.values() if lease.token is not None and lease.token in entry.words
+    ]
+    return named[0] if named and but not in named else None
+
+
+def _of_progress(kept: Kept) -> Iterator[Found]:
+    outcome, ledger = kept.outcome, kept.ledger
+    for failure in outcome.failures:
+        of = [each for each in ledger.calls if (each.client, each.f) == (failure.client, failure.f)]
+        text = f"raised {failure.error} ({failure.where})"
+        call = of[-1] if of else None
+        yield Found(Breach(PROGRESS, failure.f, RAISES), failure.time_ns, call=call, text=text)
+    end_ns = max((event["time_ns"] for event in outcome.events), default=0)
+    if any(call.ended_ns == NEVER for call in ledger.calls):
+        end_ns = max(end_ns, ZERO_NS - START_NS + outcome.trial.horizon_ns)
+    for call in ledger.calls:
+        bound_ns = max(call.ttl_ns, outcome.trial.ttl_ns) // 2
+        if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
+            what = NEVER_ENDS if call.ended_ns == NEVER else IS_LATE
+            over_ns = min(call.ended_ns, end_ns)
+            away = away_from(outcome, call.client, call.called_ns, over_ns)
+            excused = len(ledger.nodes) - len(away) < ledger.majority
+            if call.f == "acquire":  # which may wait for as long as another client has the lock
+                excused = excused or _free_for_ns(ledger, call, over_ns) < bound_ns
+            kind = Breach(PROGRESS, call.f, what)
+            yield Found(kind, call.called_ns + bound_ns, call=call, excused=excused)
+        elif call.f == "acquire" and call.how in ("fail", "info"):
+            others = [own for own in refusing(ledger, call).values() if own.lease is not None]
+            strange = [own for own in others if own.lease and own.lease.resource != call.lease.resource]
+            if strange:
+                kind = Breach(PROGRESS, "acquire", MIXES)
+                yield Found(kind, call.ended_ns, call=call, own=strange[0])
+            elif _is_free_for(kept, call):
+                yield Found(Breach(PROGRESS, "acquire", FAILS), call.ended_ns, call=call)
+
+
+def _is_free_for(kept: Kept, call: Call) -> bool:
+    """Whether an acquire could have had the lock: nobody else had it or asked, and a majority was free."""
+    if str(call.event.get("error", "")).endswith(CANCELLED):
+        return False
+    ledger = kept.ledger
+    for lease in ledger.leases.values():
+        ends_ns = min(lease.over_ns, max(lease.until_ns, 0) or NEVER)
+        other = lease is not call.lease and lease.resource == call.lease.resource
+        if other and lease.asked_ns < call.ended_ns and ends_ns > call.called_ns - MS_NS:
+            return False
+    away = away_from(kept.outcome, call.client, call.called_ns - SOON_NS, call.ended_ns)
+    return len(ledger.nodes) - len(away | refusing(ledger, call).keys()) >= ledger.majority
+
+
+def _free_for_ns(ledger: Ledger, call: Call, over_ns: int) -> int:
+    """For how long at a stretch a majority was free while an acquire went on, to a twentieth of that."""
+    step_ns = max(1, (over_ns - call.called_ns) // LOOKS)
+    longest = stretch = 0
+    for at_ns in range(call.called_ns, over_ns, step_ns):
+        blocked = refusing(ledger, call, at_ns)
+        stretch = stretch + step_ns if len(ledger.nodes) - len(blocked) >= ledger.majority else 0
+        longest = max(longest, stretch)
+    return longest
+
+
+def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, Own]:
+    """The nodes with a key of another lease that a call asks for, when it is called or later; and the key."""
+    words = {word for sent in call.sent for word in sent.words[1:]}
+    return {
+        node: own
+        for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns)
+        if slot.key in words and own.lease is not call.lease
+    }
+
+
+def away_from(
+    outcome: Outcome, client: str, since_ns: int, until_ns: int, *, closed_only: bool = False
+) -> set[str]:
+    """The nodes that a fault kept from a client at some time in between.
+
+    ``closed_only``: those to which it could not even send, since they were down, or closed connections.
+    """
+    begins, ends = _times_of_faults(outcome)
+    return {
+        node
+        for number, fault in enumerate(outcome.struck, 1)
+        if not fault.is_a(ClockFault, Reset) and fault.client in ("", client)
+        if not closed_only or fault.refused or fault.is_a(DownFault)
+        if begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
+        for node in fault.nodes
+    }
+
+
+def is_out(outcome: Outcome, client: str, since_ns: int = 0, until_ns: int = NEVER) -> bool:
+    """Whether a client was paused at some time in between, or had died."""
+    begins, ends = _times_of_faults(outcome)
+    return any(
+        begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
+        for number, fault in enumerate(outcome.struck, 1)
+        if fault.client == client and fault.is_a(Pause, ClientCrash)
+    )
+
+
+def _times_of_faults(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
+    """When each fault began, and when it ended, by its number in the history."""
+    begins, ends = dict[str, int](), dict[str, int]()
+    for event in outcome.events:
+        if event["process"] == "nemesis":
+            times = ends if event.get("heals") else begins
+            times.setdefault(event.get("heals") or event["fault_id"], event["time_ns"])
+    return begins, ends
+
+
+def _of_order(kept: Kept) -> Iterator[Found]:
+    """What the history says of grants, reads and writes; a grant counts from when a majority had its key."""
+    outcome, ledger = kept.outcome, kept.ledger
+    set_ns: dict[str, int] = {}
+    for call in ledger.calls:
+        made = [
+            entry.time_ns
+            for entry in call.entries
+            if any(effect.what in ("create", "replace") for effect in entry.effects)
+        ]
+        if call.f == "acquire" and len(made) >= ledger.majority:
+            set_ns[call.lease.grant_id] = made[ledger.majority - 1]
+    announces = bool(getattr(lock_class(outcome.trial.lock), "announces_token", False))
+    granted: list[dict[str, Any]] = []
+    written: list[dict[str, Any]] = []
+    called: dict[tuple[str, str], int] = {}
+    for event in outcome.events:
+        f, at_ns = event["f"], event["time_ns"]
+        if "client" not in event or is_unattended(event):
+            continue
+        if event["type"] == "invoke":
+            called[event["client"], f] = at_ns
+        if event["type"] != "ok":
+            continue
+        since_ns: int = called.setdefault((event["client"], f), at_ns)
+        if f == "acquire":
+            since_ns = max(since_ns, set_ns.get(event["grant_id"], 0))
+            yield from _fence_too_small(event, [each for each in granted if each["time_ns"] < since_ns])
+            granted.append(event)
+        before = [each for each in written if each["time_ns"] < since_ns]
+        if f == "read":
+            newest = max((int(each["version_written"] or 0) for each in before), default=0)
+            if (version := event.get("version_read") or 0) < newest:
+                text = f"answered version {version}, though version {newest} was acknowledged before"
+                yield Found(Breach(ORDER, "read", STALE), at_ns, text=text)
+        elif f == "write":
+            newer = [each for each in before if (each.get("fence") or 0) > (event.get("fence") or 0)]
+            ids = [each["grant_id"] for each in granted]
+            later = granted[ids.index(event["grant_id"]) + 1 :] if event["grant_id"] in ids else []
+            replaced = later and later[-1]["time_ns"] < since_ns and later[-1]["client"] != event["client"]
+            if newer and outcome.trial.store_fences:
+                text = f"accepted fence {event.get('fence')} after {newer[0].get('fence')}"
+                yield Found(Breach(ORDER, "write", STALE), at_ns, text=text)
+            elif announces and replaced:
+                text = (
+                    f"accepted {event['client']}'s write under a token that {later[-1]['client']}'s replaced"
+                )
+                yield Found(Breach(ORDER, "write", STALE), at_ns, text=text)
+            written.append(event)
+
+
+def _fence_too_small(event: dict[str, Any], before: list[dict[str, Any]]) -> Iterator[Found]:
+    fence = event.get("fence")
+    if fence is None:
+        return
+    same_key = [each for each in before if each["key"] == event["key"] and each.get("fence") is not None]
+    if higher := [each for each in same_key if each["fence"] >= fence]:
+        text = f"{fence} after {higher[0]['client']}'s {higher[0]['fence']}, which was granted before"
+        yield Found(Breach(ORDER, "acquire", FENCE), event["time_ns"], text=text)

@@ -1,0 +1,217 @@
+"""The ledger of a trial: who owns what, which rule is broken, and whether repairing that is enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from lab.examine.catalogue import CATALOGUE, UNKNOWN, Pattern, name_of
+from lab.examine.ledger.book import OTHERS, Breach, Call, Entry, Lease, Ledger, Lies, Slot
+from lab.examine.ledger.breaches import (
+    CLAIMS,
+    LEAVES,
+    OWN_KEYS,
+    READS_WALL_CLOCK,
+    RESIDUE,
+    breach_of,
+)
+from lab.examine.ledger.cause import cause_of
+from lab.examine.ledger.keeping import keep
+from lab.examine.ledger.rules import breaches
+from lab.examine.naming import causes_of
+from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
+from lab.locks.base import Lease as Told
+from lab.search.command import OPTIONS
+from lab.search.runner import run_trial, trials
+from lab.search.trial import Fault, Round, Trial, When
+from tests.locks_to_test.plain import Plain
+
+pytestmark = pytest.mark.usefixtures("_patched")
+MS_NS = 10**6
+
+
+@pytest.fixture(autouse=True)
+def _trials() -> Iterator[None]:
+    with trials():
+        yield
+
+
+def late(lock: str) -> Trial:
+    """Alice gives the lock back when her lease is over and Bob holds it."""
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, 13 * S_NS),),
+        BOB: (Round(11 * S_NS, 3 * S_NS),),
+    }
+    return Setting(lock, OPTIONS, 1).with_clients(clients, ())
+
+
+def names(trial: Trial) -> dict[str, list[str]]:
+    """The causes of each finding of a trial."""
+    return {
+        finding: [cause.kind for cause in causes_of(trial, finding)] for finding in keep(trial).violations
+    }
+
+
+class RenewsLater(Plain):
+    """A task of its acquire prolongs whatever lies under the key, for as long as it runs."""
+
+    async def acquire(self, key: str, ttl_ns: int) -> Told:
+        lease = await super().acquire(key, ttl_ns)
+        self.task = asyncio.ensure_future(self._renew(lease))
+        return lease
+
+    async def _renew(self, lease: Told) -> None:
+        while True:
+            await asyncio.sleep(3)
+            await self._call("PEXPIRE", lease.key, lease.ttl_ns // MS_NS)
+
+
+def test_an_effect_on_another_clients_key_breaks_the_first_rule_and_repairing_it_is_enough() -> None:
+    trial = late("mutant:bare-del")
+    shown, kept = cause_of(trial, "overlap")
+    assert shown is not None
+    assert shown.by_intervention
+    assert shown.found.kind == Breach(OWN_KEYS, "release", "delete", OTHERS)
+    repaired = keep(trial, frozenset((shown.found.kind,)))
+    assert "overlap" in kept.violations
+    assert "overlap" not in repaired.violations
+    assert any(entry.undone for entry in repaired.ledger.entries)
+
+
+def test_a_repair_of_another_kind_changes_nothing() -> None:
+    trial = late("mutant:bare-del")
+    other = keep(trial, frozenset((Breach(OWN_KEYS, "extend", "delete", OTHERS),)))
+    assert other.violations.keys() == keep(trial).violations.keys()
+    assert other.outcome.digest() == keep(trial).outcome.digest()
+
+
+def test_keeping_a_ledger_changes_nothing() -> None:
+    for lock in ("redlock", "mutant:bare-del", "tests.locks_to_test.watchdog:Watchdog"):
+        for program in PROGRAMS[:4]:
+            trial = Setting(lock, OPTIONS, 3).trial(program)
+            assert keep(trial).outcome.events == run_trial(trial).events
+
+
+def test_a_finding_that_is_not_there_has_no_cause() -> None:
+    shown, _ = cause_of(late("single"), "overlap")
+    assert shown is None
+    assert causes_of(late("single"), "overlap") == []
+
+
+def test_the_owner_of_a_key_is_who_created_it_whatever_its_value_is() -> None:
+    found = names(late("mutant:token-reused"))
+    assert found
+    assert {causes[0] for causes in found.values()} == {"same-token"}, found
+
+
+def test_what_a_task_sends_belongs_to_the_call_that_made_it() -> None:
+    trial = late(f"{__name__}:RenewsLater")
+    kept = keep(trial)
+    renewing = [entry for entry in kept.ledger.entries if entry.name == "PEXPIRE" and entry.client == ALICE]
+    assert len(renewing) > 2
+    assert {entry.call.f for entry in renewing if entry.call is not None} == {"acquire"}
+    assert {entry.call.lease.grant_id for entry in renewing if entry.call is not None} == {"alice-1"}
+    assert all(entry.call is not None for entry in renewing)
+
+
+def test_what_is_undone_does_not_come_back_with_the_nodes_file() -> None:
+    """Bob's key that a repair has kept is there after a crash, too."""
+    trial = late("mutant:bare-del")
+    crash = Fault("crash", When("releases", ALICE, after_ns=100 * MS_NS), nodes=("A",), lasts_ns=100 * MS_NS)
+    trial = replace(trial, faults=(crash,))
+    kind = Breach(OWN_KEYS, "release", "delete", OTHERS)
+    before, after = (
+        [each for each in keep(trial, repairs).ledger.entries if each.client == BOB and each.effects]
+        for repairs in (frozenset[Breach](), frozenset((kind,)))
+    )
+    assert [effect.what for entry in before for effect in entry.effects][:2] == ["create", "create"]
+    assert [effect.what for entry in after for effect in entry.effects][:2] == ["create", "delete"]
+
+
+def test_a_wall_clock_is_to_blame_if_with_the_true_time_nothing_is_wrong() -> None:
+    jump = Fault("jump", When("granted", ALICE, 1, S_NS), ALICE, by_ns=-20 * S_NS)
+    trial = replace(late("mutant:believes-by-wall-clock"), faults=(jump,))
+    found = {finding: cause_of(trial, finding)[0] for finding in keep(trial).violations}
+    assert found
+    assert {shown and shown.found.kind for shown in found.values()} == {READS_WALL_CLOCK}
+
+
+def test_what_was_undone_too_early_is_no_excuse_and_what_could_not_arrive_is_one() -> None:
+    """A key stays: the undoing overtook the SET, or was lost on its way."""
+    slow = Fault(
+        "delay", When("asks", ALICE, 2), ALICE, ("A",), S_NS * 5 // 6, S_NS // 200, direction="requests"
+    )
+    lost = Fault("cut", When("asks", ALICE, 2, S_NS // 5000), ALICE, ("A",))
+    excused = {}
+    for name, fault in (("overtaken", slow), ("lost", lost)):
+        setting = Setting("mutant:undo-overtakes-set", OPTIONS, 1).with_ttl(20 * S_NS)
+        kept = keep(setting.with_clients({ALICE: (Round(0, S_NS),)}, (fault,)))
+        left = [each for each in breaches(kept) if each.kind[:3] == (RESIDUE, "acquire", LEAVES)]
+        excused[name] = {each.excused for each in left}
+    assert excused == {"overtaken": {False}, "lost": {True}}
+
+
+def lease(client: str, *, until_ns: int = 10 * S_NS) -> Lease:
+    return Lease(client, f"{client}-1", "r", 10 * S_NS, 0, token=client, state="held", until_ns=until_ns)
+
+
+def entry(ledger: Ledger, whose: Lease, f: str, time_ns: int, now: dict[Slot, Lies]) -> list[Breach | None]:
+    """What a command of a call does to a node, and which rules that breaks."""
+    call = Call(whose.client, f, whose, time_ns, 10 * S_NS, {})
+    made = Entry(time_ns, "A", whose.client, ("EVAL",), call, None)
+    ledger.see(made, now)
+    return [breach_of(made, effect, ledger) for effect in made.effects]
+
+
+def lies(value: str, until_ns: int) -> Lies:
+    return Lies(value, until_ns // MS_NS, until_ns)
+
+
+ALICES, BOBS = Slot("r", "alice"), Slot("r", "bob")
+
+
+def test_each_field_of_a_hash_has_an_owner() -> None:
+    """Two readers share a key: each may prolong it, and takes away its own field only."""
+    ledger, alice, bob = Ledger(("A",), 1), lease(ALICE), lease(BOB, until_ns=12 * S_NS)
+    assert entry(ledger, alice, "acquire", 0, {ALICES: lies("1", 10 * S_NS)}) == [None]
+    both = {ALICES: lies("1", 12 * S_NS), BOBS: lies("1", 12 * S_NS)}
+    assert entry(ledger, bob, "acquire", 2 * S_NS, both) == [None, None]
+    assert ledger.owned["A"][ALICES].lease is alice
+    assert entry(ledger, alice, "release", 3 * S_NS, {BOBS: lies("1", 12 * S_NS)}) == [None]
+    assert entry(ledger, alice, "release", 4 * S_NS, {}) == [Breach(OWN_KEYS, "release", "delete", OTHERS)]
+
+
+def test_who_has_no_field_of_its_own_may_not_prolong_the_key() -> None:
+    ledger, alice, bob = Ledger(("A",), 1), lease(ALICE), lease(BOB)
+    entry(ledger, alice, "acquire", 0, {ALICES: lies("1", 10 * S_NS)})
+    prolonged = entry(ledger, bob, "acquire", 2 * S_NS, {ALICES: lies("1", 12 * S_NS)})
+    assert prolonged == [Breach(OWN_KEYS, "acquire", "prolong", OTHERS)]
+
+
+def test_a_number_without_an_end_is_no_lock() -> None:
+    ledger, alice, bob = Ledger(("A",), 1), lease(ALICE), lease(BOB)
+    counter = Slot("r:fence")
+    assert entry(ledger, alice, "acquire", 0, {counter: Lies("1", None, 1 << 62)}) == [None]
+    assert entry(ledger, bob, "acquire", 1, {counter: Lies("2", None, 1 << 62)}) == [None]
+    assert ledger.kept_until_ns(alice, 2) == 0 or ledger.owned["A"][counter].lies.value == "2"
+
+
+def test_the_pattern_that_says_most_names_a_breach() -> None:
+    breach = Breach(OWN_KEYS, "release", "delete", OTHERS)
+    assert Pattern(rule=OWN_KEYS).fit(breach, frozenset()) == 1
+    assert Pattern(rule=OWN_KEYS, effect="delete").fit(breach, frozenset()) == 2
+    assert Pattern(rule=OWN_KEYS, facts=("same token",)).fit(breach, frozenset(("same token",))) == 3
+    assert Pattern(rule=OWN_KEYS, facts=("same token",)).fit(breach, frozenset()) == 0
+    assert Pattern(rule=CLAIMS).fit(breach, frozenset()) == 0
+    assert name_of(breach, ()) == "deletes-others-key"
+    assert name_of(breach, ("same token",)) == "same-token"
+    assert name_of(Breach("no such rule", "acquire", "x"), ()) == UNKNOWN
+    assert UNKNOWN in CATALOGUE
+
+
+def test_every_rule_has_a_name_for_what_nothing_else_fits() -> None:
+    for rule in (OWN_KEYS, CLAIMS, RESIDUE):
+        assert name_of(Breach(rule, "held", "something new"), ()) != UNKNOWN
