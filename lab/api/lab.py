@@ -205,6 +205,7 @@ class Lab:
         repeat: int = 3,
         jobs: int | None = None,
         key: str = "",
+        strict: bool = False,
         out: str | Path | None = None,
     ) -> Examined:
         """Examine a lock against the reference of its kind, as ``lab test`` does.
@@ -218,6 +219,7 @@ class Lab:
             repeat: how often a driver's defects are run on real Redis.
             jobs: how many processes run schedules; the number of cores if absent.
             key: the pattern of keys, like ``order:{}``, in place of the lock's own.
+            strict: whether the exit code is 1 also with a finding that is not certain to be a defect.
             out: where the page and the scenarios of defects are written; by default
                 ``test-LOCK-SEED`` below the lab's ``out``.
 
@@ -232,7 +234,7 @@ class Lab:
 
         name = name_of(lock)
         chosen = tuple((options or {}).items())
-        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, key)
+        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, keys=key, strict=strict)
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out
         command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])

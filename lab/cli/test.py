@@ -43,6 +43,9 @@ def examine_lock(
     replay: Annotated[
         Path | None, typer.Option(help="Run a defect-N.yaml, defect-N.json or undecided-N.json again, only.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail, with exit code 1, also on what is not decided.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Examine a lock against the reference of its kind: 0 no defect found, 1 defects, 3 not finished."""
@@ -71,6 +74,7 @@ def examine_lock(
         jobs,
         server=server or "",
         keys=key or "",
+        strict=strict,
     )
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)
