@@ -171,7 +171,9 @@ class LedgerRun(TrialRun):
             keys.expires.update(expires)
             del model._pending[pending:]  # what its file would be told of it
             self.ledger.owned[entry.node] = before
-            reply = 0 if isinstance(reply, int) else reply if isinstance(reply, list) else None
+            # A script that answers with a list says more than yes or no: to its lock the node has failed.
+            failed = ErrorReply("ERR the change was undone") if isinstance(reply, list) else None
+            reply = 0 if isinstance(reply, int) else failed
         state = state_of(model)
         log.entries[at:] = [replace(each, after=state) for each in log.entries[at:]]
         return reply

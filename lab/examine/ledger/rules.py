@@ -153,7 +153,7 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     if fact == NOT_ARRIVED:
         return True
     if fact == OVERTAKEN:  # on another connection: no harm, where nobody was told that it has no key
-        return lease.state == "unknown" or len(ledger.nodes) > 1
+        return lease.state == "unknown" or (lease.state == "refused" and len(ledger.nodes) > 1)
     # Where it was refused a connection, or its node was down, it could send nothing (more).
     since_ns, until_ns = (last or own.made_by).time_ns, min(lease.over_ns, NEVER - SOON_NS) + SOON_NS
     closed = away_from(outcome, lease.client, since_ns, until_ns, closed_only=True)

@@ -91,7 +91,7 @@ ASKED_NOBODY, SILENT, MINORITY_AWAY, ITS_OWN_KEY = (
 )
 REFUSED, SLEEPS, AFTER_FAULT, MIXED_LEASES = "refused", "sleeps", "after a fault", "mixed leases"
 NO_SCRIPT, SCRIPT_LOST = "NOSCRIPT", "script lost"
-MINORITY_REFUSES, MOVED = "minority refuses", "moved"
+MINORITY_REFUSES, MOVED, REPLACES = "minority refuses", "moved", "replaces"
 SENT_BEFORE, AGAIN, REPLY_OWED, TWICE = "sent before", "returned again", "reply owed", "counted twice"
 
 
@@ -208,6 +208,10 @@ class _Teller:
             for each in call.entries
             if each.node == entry.node and each.time_ns < entry.time_ns and each.name in LOOKS
         ]
+        if call.f == "acquire" and value in entry.words[1:] and before.lease is not None:
+            replaced = any(effect.before is before and effect.what == "replace" for effect in entry.effects)
+            if replaced and value != call.lease.token:
+                return "it names that very value, though its lease lasts", REPLACES
         if value in entry.words[1:]:
             sets_it = call.f == "acquire" and any(
                 value in sent.words for sent in call.sent if sent is not entry.sent
