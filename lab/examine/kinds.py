@@ -43,19 +43,21 @@ class Kind:
     """What a lock is, as far as its promise goes.
 
     ``quorum``: it asks several nodes. ``fenced``: its grants come with numbers. ``announces``: the resource
-    knows its token. ``sequential``: it asks one node after the other.
+    knows its token. ``sequential``: it asks one node after the other. ``observed``: its node lets no key
+    expire; who wants the lock watches its record for a lease.
     """
 
     quorum: bool
     fenced: bool = False
     announces: bool = False
     sequential: bool = False
+    observed: bool = False
 
     @property
     def reference(self) -> str:
         """The lock of the lab that is right for this kind."""
         if not self.quorum:
-            return "single"
+            return "observed-lease" if self.observed else "single"
         if self.fenced:
             return "redlock-fenced"
         if self.announces:
@@ -69,6 +71,7 @@ class Kind:
         extras = [
             *(["with fencing tokens"] if self.fenced else []),
             *(["whose token the resource checks"] if self.announces else []),
+            *(["whose lease the clients observe"] if self.observed else []),
         ]
         return " ".join([base, *extras])
 

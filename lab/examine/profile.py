@@ -14,9 +14,10 @@ from lab.examine import about_nodes as nodes
 from lab.examine import about_releases as releases
 from lab.examine.kinds import Kind
 from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
-from lab.examine.programs import ALICE, Setting
+from lab.examine.programs import ALICE, BOB, Setting
+from lab.examine.seen import Seen
 from lab.locks import lock_class
-from lab.search.trial import KEY
+from lab.search.trial import KEY, Round
 
 __all__ = ["Profile", "learn"]
 
@@ -51,6 +52,8 @@ FACTS: Final[tuple[tuple[str, Ask], ...]] = (
 """What is asked, in this order: some answers build on earlier ones, the last two on all trials."""
 
 
+ASKED_AGAIN: Final = 12
+"""How often a client asks for a lock whose holder is gone, four times in each lease."""
 KEY_NAMES: Final = (KEY, *(f"order-{number}" for number in range(1, 6)))
 """Keys by which a lock that spreads its keys over the nodes is seen to do so."""
 
@@ -131,4 +134,23 @@ def _kind(probes: Probes) -> Kind:
         sequential = nodes.is_sequential(seen, first(seen, ALICE, "acquire"))
     except NotShown:
         return Kind(False, fenced, announces)
-    return Kind(len(used) > 1, fenced, announces, sequential)
+    observed = len(used) == 1 and _is_observed(probes, seen)
+    return Kind(len(used) > 1, fenced, announces, sequential, observed)
+
+
+def _is_observed(probes: Probes, seen: Seen) -> bool:
+    """Whether the key of a grant never expires, and is replaced all the same when its holder is gone."""
+    grant = first(seen, ALICE, "acquire")
+    kept = [
+        left_ms
+        for node in seen.outcome.trial.node_names
+        for _, left_ms in seen.evidence.locks_at(node, grant.ended_ns).values()
+    ]
+    if not kept or any(left_ms is not None for left_ms in kept):
+        return False
+    ttl_ns = probes.setting.ttl_ns
+    asks = tuple(Round(ttl_ns // 4, 0) for _ in range(ASKED_AGAIN))
+    with contextlib.suppress(NotShown):
+        gone = probes.see({ALICE: (Round(0, 0, ends="keep"),), BOB: asks}, longer=2)
+        return any(each.how == "ok" for each in gone.of(BOB, "acquire"))
+    return False

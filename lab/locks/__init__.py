@@ -18,6 +18,7 @@ from lab.locks.base import Lock, OptionError, Options, OptionValue, Surroundings
 
 BUILT_IN = {
     "single": "lab.locks.single:Single",
+    "observed-lease": "lab.locks.observed:ObservedLease",
     "setnx-expire": "lab.locks.setnx_expire:SetnxExpire",
     "fixed-value": "lab.locks.careless:FixedValue",
     "plain-del": "lab.locks.careless:PlainDel",

@@ -25,8 +25,8 @@ FENCED = {"redlock-counter", "redlock-fenced"}
 ON_REDIS = [
     name
     for name in locks.BUILT_IN
-    # What a library promises less than these locks is tested in test_hyperf.py.
-    if locks.service_of(name) == "redis" and name != "redlock-hyperf"
+    # What a library promises less is tested in test_hyperf.py, and a record that never expires below.
+    if locks.service_of(name) == "redis" and name not in ("redlock-hyperf", "observed-lease")
 ]
 
 every_lock = pytest.mark.parametrize("name", ON_REDIS)
@@ -363,3 +363,27 @@ async def test_failover_loses_what_was_not_replicated(world: World) -> None:
     await bob.acquire("k", 60 * S)
     assert alice.believes(lease), "two of them believe now"
     assert [await node.get("k") for node in others] == [None] * 3
+
+
+async def test_an_observed_lease_is_replaced_when_it_was_seen_unchanged_for_its_length(world: World) -> None:
+    alice, bob = world.lock("observed-lease", HASTY), world.lock("observed-lease", HASTY)
+    held = await alice.acquire("k", 60 * S)
+    node = world.nodes[0].control
+    assert await node.call("PTTL", "k") == -1
+    for leap_s in (0, 50):  # he sees it; and a little later, once more
+        world.leap_ns += leap_s * S
+        with pytest.raises(NotAcquired):
+            await bob.acquire("k", 60 * S)
+    await alice.extend(held, 60 * S)
+    for leap_s in (0, 50):
+        world.leap_ns += leap_s * S
+        with pytest.raises(NotAcquired):
+            await bob.acquire("k", 60 * S)
+    world.leap_ns += 12 * S
+    lease = await bob.acquire("k", 60 * S)
+    assert not alice.believes(held)
+    assert bob.believes(lease)
+    with pytest.raises(LeaseLost, match="not-held"):
+        await alice.release(held)
+    await bob.release(lease)
+    assert await node.call("EXISTS", "k") == 0
