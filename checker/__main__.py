@@ -1,4 +1,6 @@
-"""`python -m checker FILE`: one verdict per property, why, and the events that prove it.
+"""`python -m checker FILE…`: one verdict per property, why, and the events that prove it.
+
+Several files are recordings of one application (`checker.formats.together`), and judged as one history.
 
 Exit codes: 0 everything ok (or no fence offered and none needed), 1 something violated, 2 bad input (also a
 file that cannot be read, or is too large), 3 something unknown and nothing violated.
@@ -29,7 +31,9 @@ _NOT_LIVE: Final = ("explain", "depth", "initial", "permits", "max_size", "save"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check one history and print the verdict; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given) if "--" in given else parser.parse_intermixed_args(given)
     if options.follow:
         return _followed(options)
     from checker.decide import check, properties
@@ -55,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BAD_INPUT
     except MemoryError:
         sys.stderr.write(
-            f"error: {options.file}: does not fit into memory\nhint: allow less with --max-size\n"
+            f"error: {_title(options.files)}: does not fit into memory\nhint: allow less with --max-size\n"
         )
         return EXIT_BAD_INPUT
     if options.json:
@@ -66,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             data["explanations"] = [reason.to_dict() for reason in reasons]
         sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     else:
-        blocks = [lines(options.file, verdict), *(reason.lines() for reason in reasons)]
+        blocks = [lines(_title(options.files), verdict), *(reason.lines() for reason in reasons)]
         sys.stdout.write("\n\n".join("\n".join(block) for block in blocks) + "\n")
     return EXIT[verdict.outcome]
 
@@ -84,12 +88,24 @@ def _followed(options: argparse.Namespace) -> int:
                 )
         if options.format not in (None, "jsonl"):
             raise HistoryError(f"saw {options.format!r}: only JSON lines can be followed", field="format")
-        reading = _reading(options)
+        reading, clock_error_ns = _reading(options), _clock_error_ns(options)
     except HistoryError as error:
         sys.stderr.write(f"error: {error}\n")
         return EXIT_BAD_INPUT
     only = None if options.only is None else _words(options.only)
-    return follow(options.file, as_json=options.json, model=options.model, only=only, reading=reading)
+    return follow(
+        options.files,
+        as_json=options.json,
+        model=options.model,
+        only=only,
+        reading=reading,
+        clock_error_ns=clock_error_ns,
+    )
+
+
+def _title(files: Sequence[str]) -> str:
+    """What the files are called together."""
+    return files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
 def _history(options: argparse.Namespace) -> History:
@@ -97,14 +113,32 @@ def _history(options: argparse.Namespace) -> History:
     from msgspec import structs
 
     from checker.formats import load
+    from checker.formats.foreign import require_foreign
     from checker.formats.text import size_of
+    from checker.formats.together import load_recordings
 
     max_size = None if options.max_size is None else size_of(options.max_size)
-    history = load(options.file, options.format, max_size=max_size, reading=_reading(options))
+    clock_error_ns, reading = _clock_error_ns(options), _reading(options)
+    history = None
+    if len(options.files) == 1:
+        history = load(options.files[0], options.format, max_size=max_size, reading=reading)
+    elif options.format not in (None, "jsonl"):
+        raise HistoryError(f"saw {options.format!r}: recordings are JSON lines", field="format")
+    if history is None or history.recorder is not None or clock_error_ns is not None:
+        require_foreign(reading)
+        history = load_recordings(options.files, clock_error_ns=clock_error_ns, max_size=max_size)
     given = {name: value for name in ("depth", "permits") if (value := getattr(options, name)) is not None}
     if options.initial is not None:
         given["initial"] = _value(options.initial)
     return history.with_params(structs.replace(history.params, **given)) if given else history
+
+
+def _clock_error_ns(options: argparse.Namespace) -> int | None:
+    """The bound on the error of the hosts' clocks, None if it is not given."""
+    given: float | None = options.clock_error_ms
+    if given is not None and not 0 <= given <= 1e9:
+        raise HistoryError(f"saw {given}, expected 0 to 1e9 milliseconds", field="clock_error_ms")
+    return None if given is None else round(given * 1e6)
 
 
 def _reading(options: argparse.Namespace) -> Reading:
@@ -137,7 +171,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m checker", description="Decide whether a distributed lock kept its promise."
     )
     read = "a recorded history (.jsonl, .json, .parquet, .edn, .log, Jepsen's history.txt; text also as .gz)"
-    parser.add_argument("file", metavar="FILE", help=read)
+    several = "; several of lab.record are judged as one"
+    parser.add_argument("files", metavar="FILE", nargs="+", help=read + several)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     why = "argue for each finding from the fewest operations that show it"
     parser.add_argument("--explain", action="store_true", help=why)
@@ -152,6 +187,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", metavar="PROPERTIES", help=some)
     initial = "first value of every register: an integer, a string, or nil"
     parser.add_argument("--initial", metavar="VALUE", help=initial)
+    clocks = (
+        "every host's wall clock was right within so many milliseconds (default: what its recording says)"
+    )
+    parser.add_argument("--clock-error-ms", metavar="MS", type=float, help=clocks)
     size = "read at most so much uncompressed text, such as 2GiB (default: 8GiB; compressed 1GiB; EDN 256MiB)"
     parser.add_argument("--max-size", metavar="SIZE", help=size)
     other = "convert instead: write the history to OTHER (.jsonl, .edn, .parquet) and judge nothing"

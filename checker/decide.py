@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
 from typing import Final, get_args
 
 import numpy as np
+from msgspec import structs
 
 from checker.errors import HistoryError
 from checker.history.completeness import Completeness
 from checker.history.events import Model
 from checker.history.evidence import Evidence
-from checker.history.history import History
+from checker.history.history import LONGEST_NS, Gap, History
 from checker.history.masks import count, positions, some
-from checker.history.operations import NONE, F, Status
+from checker.history.operations import NEVER, NONE, F, Status
 from checker.linearizability.custom import CustomModel, check_model, operations_of
 from checker.properties import (
     counting,
@@ -69,6 +71,11 @@ def check(
     if asked is not None:
         plan = {name: checks for name, checks in plan.items() if name in asked}
     verdicts = _judged(evidence, plan)
+    if history.gaps and evidence.model != "lease":
+        why = f"a recording is judged as a lease only: its gaps may matter to a {evidence.model}"
+        verdicts = [PropertyVerdict(verdict.property, Outcome.UNKNOWN, why) for verdict in verdicts]
+    if history.several_clocks:
+        verdicts = _by_clocks(evidence, plan, verdicts)
     if asked is not None:
         why = f"a {evidence.model} of this record promises nothing of the kind, so nothing was judged"
         verdicts += [PropertyVerdict(name, Outcome.UNKNOWN, why) for name in asked if name not in plan]
@@ -105,6 +112,34 @@ def _judged(evidence: Evidence, plan: dict[Property, tuple[Check, ...]]) -> list
     evidence.prepare()
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(partial(_guarded, evidence), plan, plan.values()))
+
+
+def _by_clocks(
+    evidence: Evidence, plan: dict[Property, tuple[Check, ...]], verdicts: list[PropertyVerdict]
+) -> list[PropertyVerdict]:
+    """The same verdicts, unknown where that something is violated depends on how much clocks err.
+
+    A violation holds for all errors within the bound. One that there is if all stamps are right, and is not
+    for all errors, is neither shown nor ruled out.
+    """
+    params = structs.replace(evidence.params, epsilon_ns=0)
+    exact = _judged(Evidence(evidence.history.with_params(params), evidence.model), plan)
+    seen = {verdict.property: verdict for verdict in exact if verdict.outcome is Outcome.VIOLATED}
+    return [
+        replace(verdict, outcome=Outcome.UNKNOWN, why=_depends(evidence, seen[verdict.property]))
+        if verdict.property in seen and verdict.outcome is not Outcome.VIOLATED
+        else verdict
+        for verdict in verdicts
+    ]
+
+
+def _depends(evidence: Evidence, exact: PropertyVerdict) -> str:
+    """What would be violated if all clocks were right."""
+    bound = "no bound on their errors is known"
+    if evidence.params.epsilon_ns < LONGEST_NS:
+        bound = f"they may err by {in_words(evidence.params.epsilon_ns)} each"
+    finding = exact.violations[0]
+    return f"violated if the clocks of all hosts are right, but {bound}: {finding.headline}"
 
 
 def _if_complete(verdict: PropertyVerdict) -> PropertyVerdict:
@@ -199,6 +234,12 @@ def unknown_reasons(evidence: Evidence) -> Iterator[str]:
     """Why this run proves less than it should: damage, faults without receipt, missed anchors, no grant."""
     history = evidence.history
     yield from history.problems
+    if history.several_clocks and evidence.params.epsilon_ns >= LONGEST_NS:
+        yield (
+            "no bound is known on how much the clocks of the hosts err, so nothing follows from what one did "
+            "before another: --clock-error-ms states one"
+        )
+    yield from _missing(evidence)
     for record in history.lab:
         if record.f == "abort" and record.value == "not simulated":
             yield record.error or "the lock used what simulated nodes lack"
@@ -224,6 +265,7 @@ def remarks(evidence: Evidence) -> Iterator[str]:
     """What a reader should know that is nobody's fault: a record that may not be all, processes that stood
     still unasked.
     """
+    yield from _of_clocks(evidence)
     if evidence.history.complete is Completeness.NOT_KNOWN:
         yield (
             "whether the record is complete is not known, since the file holds no count and digest of its "
@@ -245,6 +287,45 @@ def remarks(evidence: Evidence) -> Iterator[str]:
             f"{in_words(longest.end_ns - longest.start_ns)} ({longest.client} at "
             f"{evidence.at(longest.start_ns)}): "
             "the machine was busy, which is never the lock's fault"
+        )
+
+
+def _missing(evidence: Evidence) -> Iterator[str]:
+    """Which events recordings lack, by who recorded."""
+    gaps: dict[str, list[Gap]] = {}
+    for gap in evidence.history.gaps:
+        if gap.lost != 0:
+            gaps.setdefault("the recorder" if gap.clients is None else gap.clients[0], []).append(gap)
+    for who, theirs in gaps.items():
+        lost, last = [gap for gap in theirs if gap.end_ns < NEVER], theirs[-1]
+        if lost:
+            times = "once" if len(lost) == 1 else f"{len(lost)} times"
+            yield (
+                f"{who} lost events {times}, for the first time at {evidence.at(lost[0].start_ns)} "
+                f"({sum(gap.lost or 1 for gap in lost)} in all)"
+            )
+        if last.end_ns >= NEVER:
+            yield (
+                f"what {who} did after {evidence.at(last.start_ns)} is not recorded: it was killed, or its "
+                "file is still being written"
+            )
+
+
+def _of_clocks(evidence: Evidence) -> Iterator[str]:
+    """When time zero was, and by how much stamps may be wrong."""
+    clocks, history = evidence.history.clocks, evidence.history
+    if not clocks or type(clocks[0].value) is not int:
+        return
+    zero_s = (history.zero_ns + clocks[0].value) / 1e9
+    if not 0 <= zero_s < 2**33:
+        return
+    zero = datetime.fromtimestamp(zero_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    yield f"times count from {zero}"
+    if history.several_clocks and evidence.params.epsilon_ns < LONGEST_NS:
+        number = len({clock.target for clock in clocks})
+        yield (
+            f"stamps are of {number} clocks, each within {in_words(evidence.params.epsilon_ns)} of true time:"
+            " what depends on less than twice that is not seen"
         )
 
 

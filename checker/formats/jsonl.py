@@ -163,6 +163,7 @@ def _plain(text: Text, body: Body) -> History:
         has_header=body.header is not None,
         complete=complete,
         source=lambda: read_events(text),
+        recorder=body.header.recorder if body.header else None,
     )
     return history.with_others(others)
 

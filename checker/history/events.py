@@ -27,6 +27,14 @@ LAB: Final = "lab"
 NODE: Final = "node"
 RESERVED: Final = frozenset((NEMESIS, LAB, NODE))
 STALL: Final = "stall"
+CLOCK: Final = "clock"
+"""The event of a recording that says in `value` by how many ns the wall clock is ahead of `time_ns`, and in
+`duration_ns` how long it took to find out. In a history of several recordings `target` is the clock."""
+GAP: Final = "gap"
+"""The event of a recording that says that events are missing: from `start_ns` (`time_ns` if absent) on for
+`duration_ns`, or to the end if that is absent. `value` is how many were lost, 0 if recording ended then in
+good order, or if time passed that the clock did not count. `targets` are the clients whose grants may be over
+since; all if absent."""
 MISMATCH: Final = "mismatch"
 """The error of a compare-and-set that the store itself refused because the value was another one."""
 SUPPOSED_MISMATCH: Final = "mismatch, as it seems"
@@ -143,7 +151,22 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return None if self.nodes is None else self.nodes // 2 + 1
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Recorder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Who recorded a history in production: one process of an application.
+
+    `client` is its name; its processes are `client/1`, `client/2`, …, the grants that it acquires
+    `client.1`, `client.2`, … `clock` names the monotonic clock of its stamps, which processes of one host
+    share. `clock_error_ns` bounds by how much the wall clock of the host may be off; None if nobody said.
+    `parent` is the client from which it was forked, whose grants it may have inherited.
+    """
+
+    client: str
+    clock: str
+    clock_error_ns: int | None = None
+    parent: str | None = None
+
+
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The first line of a history of our own.
 
     `complete` is written where the history came from a file that could not prove to be whole.
@@ -152,6 +175,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     history: int
     params: Params = msgspec.field(default_factory=Params)
     complete: Completeness = Completeness.WHOLE
+    recorder: Recorder | None = None
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -60,9 +60,9 @@ class Evidence:
     def of_a_lock_alone(self) -> bool:
         """Whether the record is of a lock that protects nothing which is recorded.
 
-        A lease that was recorded here is expected to protect something: there it is a hole in the record.
+        A lease that the lab recorded is expected to protect something: there it is a hole in the record.
         """
-        if self.model == "lease" and self.history.has_header:
+        if self.model == "lease" and self.history.has_header and not self.history.clocks:
             return False
         f = self.ops.f
         return not some((f == F.READ) | (f == F.WRITE) | (f == F.CAS))
@@ -95,7 +95,21 @@ class Evidence:
     @property
     def open_ns(self) -> I64:
         """From when on each grant may be gone though its process did not release it; `NEVER` if never."""
-        return self._open[0]
+        return np.minimum(self._open[0], self.gap_ns)
+
+    @cached_property
+    def gap_ns(self) -> I64:
+        """From when on it is not recorded what was done under each grant; `NEVER` if all is."""
+        grants, ops = self.grants, self.ops
+        begins = np.full(len(grants), NEVER, np.int64)
+        for gap in self.history.gaps:
+            begun = np.where(grants.held, grants.acquired_ns, grants.called_ns)
+            theirs = begun <= (gap.start_ns if gap.end_ns >= NEVER else gap.end_ns)
+            if gap.clients is not None:
+                codes = [code for code, name in enumerate(ops.names.client) if name in gap.clients]
+                theirs &= np.isin(grants.client, codes)
+            begins[theirs] = np.minimum(begins[theirs], gap.start_ns)
+        return begins
 
     def open_why(self) -> str | None:
         """Why it is open when a grant ended, although the record seems to say it; None if it is not."""
@@ -145,7 +159,8 @@ class Evidence:
     @cached_property
     def believed(self) -> Segments:
         """The segments of B, cut where a client was killed."""
-        return believed(self.grants, self.params, self._deaths_ns, self._answers())
+        ends_ns = np.minimum(self._deaths_ns, self.gap_ns)
+        return believed(self.grants, self.params, ends_ns, self._answers())
 
     @cached_property
     def _deaths_ns(self) -> I64:

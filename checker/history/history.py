@@ -14,7 +14,19 @@ import msgspec
 
 from checker.errors import HistoryError
 from checker.history.completeness import Completeness
-from checker.history.events import LAB, NEMESIS, NODE, STALL, Event, EventType, Model, Params
+from checker.history.events import (
+    CLOCK,
+    GAP,
+    LAB,
+    NEMESIS,
+    NODE,
+    STALL,
+    Event,
+    EventType,
+    Model,
+    Params,
+    Recorder,
+)
 from checker.history.masks import positions, some
 from checker.history.operations import MISSING, NEVER, NONE, F, Names, Operations, Status
 from checker.history.pairing import TYPES, client_of, columns_of, is_client_event, pair
@@ -25,6 +37,7 @@ __all__ = [
     "Event",
     "F",
     "Fault",
+    "Gap",
     "History",
     "LabRecord",
     "Names",
@@ -34,6 +47,7 @@ __all__ = [
     "Status",
 ]
 
+_APART: Final = (STALL, CLOCK, GAP)
 PHASE: Final = "phase"
 STEPS: Final = "steps"
 """The phase that the lab records once the cluster is up."""
@@ -104,6 +118,21 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Events are missing from `start_ns` to `end_ns`, `NEVER` if to the end.
+
+    `clients` may have released grants meanwhile; None: anybody. `lost` is how many events are missing, 0
+    where recording ended in good order or a clock stood still, None where that is not known.
+    """
+
+    start_ns: int
+    end_ns: int
+    clients: tuple[str, ...] | None
+    lost: int | None
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class LabRecord:
     """What the lab itself saw or did: a final read, the store's log, an anchor, a phase, an abort."""
 
@@ -124,7 +153,8 @@ class History:
 
     `problems` are reasons why the record itself proves nothing (truncated, wrong count): they turn every
     `ok` into `unknown`. `complete` is what its file says of the record as a whole. `start_ns` is the time of
-    the first event. `notes` is what was assumed to read the file of another tool.
+    the first event. `notes` is what was assumed to read the file of another tool. `recorder` is who recorded
+    it, if that was one process in production.
     """
 
     ops: Operations
@@ -133,6 +163,7 @@ class History:
     stalls: tuple[Stall, ...] = ()
     lab: tuple[LabRecord, ...] = ()
     nodes: tuple[Event, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     problems: tuple[str, ...] = ()
     start_ns: int = 0
     end_ns: int = 0
@@ -141,6 +172,7 @@ class History:
     others: tuple[tuple[int, Event], ...] = ()
     source: Callable[[], Sequence[Event]] | None = None
     notes: tuple[str, ...] = ()
+    recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
         """Raises `HistoryError`: parameters with which nothing can be computed."""
@@ -217,6 +249,16 @@ class History:
         When the cluster was up and the steps began, if the record says so; else the time of the first event.
         """
         return next((record.time_ns for record in self.lab if steps_begin(record)), self.start_ns)
+
+    @cached_property
+    def clocks(self) -> tuple[Event, ...]:
+        """What compares the clocks of a recording with wall clocks; nothing where the lab's clock stamped."""
+        return tuple(event for _, event in self.others if event.process == LAB and event.f == CLOCK)
+
+    @cached_property
+    def several_clocks(self) -> bool:
+        """Whether stamps are of clocks that may err against each other."""
+        return len({event.target for event in self.clocks}) > 1
 
     def events(self) -> Sequence[Event]:
         """The raw events, read again from the file where they are not in memory (empty if nowhere)."""
@@ -315,7 +357,8 @@ def _reported(others: Sequence[tuple[int, Event]]) -> dict[str, Any]:
     return {
         "faults": tuple(_faults(others)),
         "stalls": tuple(_stalls(others)),
-        "lab": tuple(_lab_record(i, e) for i, e in others if e.process == LAB and e.f != STALL),
+        "lab": tuple(_lab_record(i, e) for i, e in others if e.process == LAB and e.f not in _APART),
+        "gaps": tuple(_gap(i, e) for i, e in others if e.process == LAB and e.f == GAP),
         "nodes": tuple(e for _, e in others if e.process == NODE),
         "others": tuple(others),
     }
@@ -329,6 +372,17 @@ def _stalls(others: Sequence[tuple[int, Event]]) -> Iterable[Stall]:
         start = event.start_ns if event.start_ns is not None else event.time_ns - duration
         who = LAB if event.process == LAB else client_of(event.process, event.client)
         yield Stall(who, start, max(start + duration, start), index)
+
+
+def _gap(index: int, event: Event) -> Gap:
+    start = event.time_ns if event.start_ns is None else event.start_ns
+    return Gap(
+        start,
+        NEVER if event.duration_ns is None else start + max(event.duration_ns, 0),
+        None if event.targets is None else tuple(event.targets),
+        event.value if type(event.value) is int else None,
+        index,
+    )
 
 
 def _lab_record(index: int, event: Event) -> LabRecord:

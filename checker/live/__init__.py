@@ -19,6 +19,9 @@ carry the same one; until then it is told as `so far` (`Judge.so_far`), and with
 without an id are named after the event of their acquire, and a release without one may be of any grant of its
 key.
 
+Several recordings (`checker.history.recordings`) are put in one order first, as far as it is certain
+(`several`).
+
 Sound: what is reported here is violated offline as well. What comes later changes nothing before its call: an
 extension that is under way counts as one of unknown outcome, which is the most that it may take away.
 

@@ -12,11 +12,12 @@ import msgspec
 
 from checker.decide import properties
 from checker.errors import HistoryError
-from checker.formats.foreign import AS_IT_IS, Reading
+from checker.formats.foreign import AS_IT_IS, Reading, require_foreign
 from checker.history.events import Event, Model, Params
 from checker.live.confirm import JUDGED
 from checker.live.judge import Judge
 from checker.live.lines import STANDARD_INPUT, Reader, lines_of
+from checker.live.several import Several, is_recording
 from checker.verdict import Finding, Outcome, Property, worst
 from checker.words import listed
 
@@ -42,21 +43,25 @@ class Ending:
 
 
 def follow(
-    name: str,
+    names: Sequence[str],
     *,
     as_json: bool = False,
     model: str | None = None,
     only: Sequence[str] | None = None,
     reading: Reading = AS_IT_IS,
+    clock_error_ns: int | None = None,
 ) -> int:
-    """Judge a file that grows, or standard input (`-`), until its footer; returns the exit code.
+    """Judge files that grow, or standard input (`-`), until their footers; returns the exit code.
 
-    `model` overrides that of the header, `only` are the properties that are judged, and `reading` says how
-    a history without a header is read.
+    Several files are recordings (`checker.history.recordings`). `model` overrides that of the header, `only`
+    are the properties that are judged, `reading` says how a history without a header is read, and
+    `clock_error_ns` bounds the error of the clocks of all hosts.
 
     0 nothing judged is violated and the record is whole, 1 violated, 2 bad input, 3 unknown, 130 interrupted.
     """
-    title = "standard input" if name == STANDARD_INPUT else name
+    title = "standard input" if names[0] == STANDARD_INPUT else names[0]
+    if len(names) > 1:
+        title = f"{title} and {len(names) - 1} more"
     reader = Reader(title, reading)
 
     def say(line: str) -> None:
@@ -66,7 +71,12 @@ def follow(
     try:
         judged = None if only is None else properties(only)
         require_judged(model, judged)
-        judge = _read(reader, lines_of(name), say, as_json, model, judged)
+        if len(names) > 1 or clock_error_ns is not None or is_recording(names[0]):
+            require_foreign(reading)
+            judge = _read_recordings(names, clock_error_ns, say, as_json, model, judged)
+        else:
+            judge = _read(reader, lines_of(names[0]), say, as_json, model, judged)
+            _look_at_end(judge, reader)
     except HistoryError as error:
         of_options = error.field in ("model", "only")
         sys.stderr.write(f"error: {error if of_options else error.at(file=title)}\n")
@@ -74,7 +84,7 @@ def follow(
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what was written later was not judged\n")
         return EXIT_INTERRUPTED
-    ending = ending_of(judge, reader)
+    ending = ending_of(judge)
     if as_json:
         say(json.dumps(_as_json(ending), ensure_ascii=False))
     else:
@@ -121,8 +131,7 @@ def _read(
         event = reader.read(line)
         if judge is None:
             assert reader.params is not None
-            judge = Judge(msgspec.structs.replace(reader.params, model=model or reader.params.model))
-            judge.judged = tuple(name for name in judge.judged if only is None or name in only)
+            judge = _judge_of(reader.params, model, only)
         if reader.footer is not None:
             break
         if event is None:
@@ -136,6 +145,50 @@ def _read(
     for finding in judge.end():
         say(_as_line(finding, judge, as_json))
     return judge
+
+
+def _judge_of(params: Params, model: str | None, only: Sequence[Property] | None) -> Judge:
+    judge = Judge(msgspec.structs.replace(params, model=model or params.model))
+    judge.judged = tuple(name for name in judge.judged if only is None or name in only)
+    return judge
+
+
+def _read_recordings(
+    names: Sequence[str],
+    clock_error_ns: int | None,
+    say: Say,
+    as_json: bool,
+    model: str | None,
+    only: Sequence[Property] | None,
+) -> Judge:
+    """Judge recordings in the order of their stamps until all have ended."""
+    files = Several(names, clock_error_ns)
+    judge: Judge | None = None
+    for event in files.events():
+        if judge is None:
+            judge = _judge_of(files.together.params, model, only)
+            if files.together.several_clocks:
+                judge.doubts.add(
+                    "what depends on how much the clocks of the hosts err is left to the offline check"
+                )
+        epsilon_ns = files.together.epsilon_ns
+        if epsilon_ns != judge.params.epsilon_ns:
+            judge.params = msgspec.structs.replace(judge.params, epsilon_ns=epsilon_ns)
+        _feed(judge, event, say, as_json)
+    assert judge is not None  # a recording begins with a comparison of clocks
+    for finding in judge.end():
+        say(_as_line(finding, judge, as_json))
+    return judge
+
+
+def _look_at_end(judge: Judge, reader: Reader) -> None:
+    """Doubts about the record as a whole, now that it has ended; a recording has its own events for that."""
+    if reader.foreign:
+        pass  # it has no footer, and `_print_ending` says that it may not be complete
+    elif reader.footer is None:
+        judge.doubts.add("the history is truncated: it has a header but no footer")
+    elif reader.footer.events != judge.events:
+        judge.doubts.add(f"the footer counts {reader.footer.events} events, there were {judge.events}")
 
 
 def _feed(judge: Judge, event: Event, say: Say, as_json: bool) -> None:
@@ -159,15 +212,9 @@ def _say_disorder(judge: Judge, say: Say, as_json: bool) -> None:
         say(f"event {judge.events - 1}: {why}; check the whole file when it is written, without --follow")
 
 
-def ending_of(judge: Judge, reader: Reader) -> Ending:
+def ending_of(judge: Judge) -> Ending:
     """The outcome of each property that was judged, and what stands against an ok."""
     reasons = list(judge.doubts.reasons())
-    if reader.foreign:
-        pass  # it has no footer, and `_print_ending` says that it may not be complete
-    elif reader.footer is None:
-        reasons.append("the history is truncated: it has a header but no footer")
-    elif reader.footer.events != judge.events:
-        reasons.append(f"the footer counts {reader.footer.events} events, there were {judge.events}")
     if not judge.granted:
         reasons.append("nothing was ever granted, so nothing was proved")
     reasons += [f"left to the offline check: {what}" for what in judge.doubts.left_out()]
@@ -184,6 +231,8 @@ def _otherwise(judge: Judge, property: Property) -> Outcome:
     if property is Property.FENCING and not judge.fences:
         return Outcome.UNKNOWN if judge.params.lock_fences else Outcome.ABSENT
     met = {Property.RESOURCE: judge.writes, Property.LEASE_HONESTY: judge.leases}.get(property, judge.granted)
+    if not met and judge.recorded and judge.granted:
+        return Outcome.ABSENT
     return Outcome.OK if met else Outcome.UNKNOWN
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from checker.history.events import LAB, NEMESIS, Event
+from checker.history.events import GAP, LAB, NEMESIS, Event
 
 LISTED_MAX: Final = 10
 
@@ -43,6 +43,11 @@ class Doubts:
         if event.process == LAB and event.f == "abort":
             own = f"{event.value or 'the harness'} failed: {event.error or 'no reason given'} (event {at})"
             self.add(event.error if event.value == "not simulated" and event.error else own)
+        elif event.process == LAB and event.f == GAP and event.value != 0:
+            who = event.targets[0] if event.targets else "the recorder"
+            self.add(
+                f"what {who} did is not recorded from event {at} on" + (" for a while" if event.value else "")
+            )
         elif event.process == LAB and event.f == "anchor" and event.type == "fail":
             self.add(f"an anchor never came: {event.error or event.value or '?'} (event {at})")
         elif event.process == NEMESIS:

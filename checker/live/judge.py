@@ -16,7 +16,7 @@ import msgspec
 
 from checker.decide import plan_of
 from checker.errors import HistoryError
-from checker.history.events import LAB, NEMESIS, Event, Params
+from checker.history.events import CLOCK, GAP, LAB, NEMESIS, Event, Params
 from checker.history.history import require_numbers, steps_begin
 from checker.history.operations import F_NAMES, NEVER
 from checker.history.pairing import client_of, is_client_event, unknown_kind
@@ -41,7 +41,8 @@ class Judge:
     """Takes the events of one history in order and answers each with the violations that it completes.
 
     Every finding is reported once per name and key. `judged` are the properties that can be judged at all
-    with this header. `granted`, `leases`, `fences` and `writes` count what there was to judge.
+    with this header. `granted`, `leases`, `fences` and `writes` count what there was to judge;
+    `recorded` tells whether an application recorded it, which need not write or have leases.
     """
 
     def __init__(self, params: Params) -> None:
@@ -50,6 +51,7 @@ class Judge:
         self.found: list[Finding] = []
         self.events = 0
         self.granted = self.leases = self.fences = self.writes = 0
+        self.recorded = False
         model = params.model or "lease"
         self.judged = tuple(
             p
@@ -93,6 +95,9 @@ class Judge:
         if not is_client_event(event):
             (self._others if event.process in (NEMESIS, LAB) else self._nodes).append((at, event))
             self.doubts.look(event, at)
+            if event.process == LAB and event.f == GAP:
+                self._missed(event)
+            self.recorded = self.recorded or (event.process == LAB and event.f == CLOCK)
             return []
         if event.f not in F_NAMES:
             raise unknown_kind(event.f, at)
@@ -153,6 +158,14 @@ class Judge:
                 self._forget(key.settle(grant))
             return found
         return []
+
+    def _missed(self, gap: Event) -> None:
+        """Events are missing: what clients held then, they may have released."""
+        start_ns = gap.time_ns if gap.start_ns is None else gap.start_ns
+        end_ns = start_ns + max(gap.duration_ns or 0, 0)
+        for grant in self._grants.values():
+            if grant.acquired_ns <= end_ns and (gap.targets is None or grant.client in gap.targets):
+                grant.closed_ns = min(grant.closed_ns, start_ns)
 
     def _unnamed(self, event: Event) -> list[Finding]:
         """A release or an extension that does not say of what: any grant of its key may be the one.

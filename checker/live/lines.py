@@ -18,7 +18,7 @@ from checker.formats.edn import event_of
 from checker.formats.explain import explained
 from checker.formats.foreign import AS_IT_IS, Reading, adapted_alone
 from checker.formats.jsonl import tupled
-from checker.history.events import Event, Footer, Params
+from checker.history.events import Event, Footer, Params, Recorder
 
 STANDARD_INPUT: Final = "-"
 POLL_S: Final = 0.05
@@ -33,17 +33,17 @@ _HEADER: Final = b'{"history"'
 _A_LINE: Final = b'{"time_ns":0,"process":"lab","type":"info","f":"phase"}\n'
 
 
-def lines_of(name: str) -> Iterator[bytes | None]:
+def lines_of(name: str, *, wait: bool = True) -> Iterator[bytes | None]:
     """Whole lines as they appear; a file is followed for ever, standard input until it is closed.
 
     What standard input holds after its last newline is a line as well. None says that nothing came for a
-    while.
+    while, or, of a file without `wait`, that there is nothing more now.
 
     Raises:
         HistoryError: no such file, one that became shorter or was written anew, or a line without an end.
     """
     buffer = b""
-    for data in _from_stdin() if name == STANDARD_INPUT else _from_file(Path(name)):
+    for data in _from_stdin() if name == STANDARD_INPUT else _from_file(Path(name), wait):
         if data is None:
             yield None
             continue
@@ -66,7 +66,7 @@ def _from_stdin() -> Iterator[bytes | None]:
         yield data
 
 
-def _from_file(path: Path) -> Iterator[bytes | None]:
+def _from_file(path: Path, wait: bool) -> Iterator[bytes | None]:
     if not path.is_file():
         raise HistoryError("no such file", file=str(path), hint="a run writes <run>/history.jsonl")
     with path.open("rb") as file:
@@ -84,9 +84,10 @@ def _from_file(path: Path) -> Iterator[bytes | None]:
             if now is not None and now.st_size > file.tell() and now.st_ino != os.fstat(file.fileno()).st_ino:
                 raise _written_anew(path, "the file was replaced by another while it was followed")
             quiet += 1
-            if quiet == QUIET_POLLS:
+            if quiet == QUIET_POLLS or not wait:
                 yield None
-            time.sleep(POLL_S)
+            if wait:
+                time.sleep(POLL_S)
 
 
 def _written_anew(path: Path, problem: str) -> HistoryError:
@@ -100,12 +101,13 @@ class Reader:
     """
 
     def __init__(self, name: str, reading: Reading = AS_IT_IS) -> None:
-        self._name = name
+        self.name = name
         self._reading = reading
         self.foreign = False
         self._header = b""
         self._decoder = msgspec.json.Decoder(Event)
         self.params: Params | None = None
+        self.recorder: Recorder | None = None
         self.footer: Footer | None = None
         self.line = 0
         self._events = 0
@@ -135,9 +137,7 @@ class Reader:
 
     def at(self, error: HistoryError) -> HistoryError:
         """The same error with file and line."""
-        return HistoryError(
-            error.problem, file=self._name, line=self.line, field=error.field, hint=error.hint
-        )
+        return HistoryError(error.problem, file=self.name, line=self.line, field=error.field, hint=error.hint)
 
     def _of_another_tool(self, line: bytes) -> Event | None:
         try:
@@ -165,6 +165,7 @@ class Reader:
             hint = "other formats can be checked when they are whole: leave out --follow"
             raise self.at(HistoryError(problem, hint=hint))
         self._header = line + b"\n"
+        self.recorder = history.recorder
         return history.params
 
     def _last(self, line: bytes, error: Exception) -> Footer:

@@ -132,8 +132,8 @@ def _not_had(evidence: Evidence, wait: Wait) -> str:
 def leaks(evidence: Evidence, tries: Tries) -> list[Finding]:
     """`leak`: refused for longer than TTL + grace though nobody can hold the key and a majority is up."""
     grants, params = evidence.grants, evidence.params
-    if not some(evidence.ops.status[tries.row] == Status.FAIL):
-        return []
+    if evidence.history.gaps or not some(evidence.ops.status[tries.row] == Status.FAIL):
+        return []  # in a gap anybody may have been granted it
     free = gaps(grants.key, grants.called_ns, hold_ends(evidence), evidence, params.grace_ns)
     availability, ttls = availability_of(evidence), _longest_ttls(evidence)
     findings = []
@@ -258,7 +258,7 @@ def _leak(evidence: Evidence, key: int, start: int, limit: int, rows: list[int],
 def unavailabilities(evidence: Evidence, tries: Tries, availability: Availability) -> list[Finding]:
     """`unavailable`: demand, a majority up, no certain holder, and no grant for longer than the bound."""
     bound = evidence.params.unavailable_ns
-    if bound is None or not tries.row.size:
+    if bound is None or not tries.row.size or evidence.history.gaps:
         return []
     grants = evidence.grants
     held = positions(grants.held)

@@ -23,7 +23,7 @@ import numpy as np
 from checker.history.arrays import grow_together, largest_before, longer, plus, which_before
 from checker.history.evidence import LISTED_MAX, Evidence, limited
 from checker.history.masks import count, every, positions, some
-from checker.history.operations import I64, MISSING, F, Index, Status
+from checker.history.operations import I64, MISSING, NEVER, F, Index, Status
 from checker.properties import grant_order as order
 from checker.verdict import Finding, Outcome, Property, PropertyVerdict, Severity, judge
 from checker.words import in_words
@@ -121,7 +121,8 @@ def _fence_order(evidence: Evidence, g: int, h: int) -> Finding:
 def resource_uses(evidence: Evidence) -> tuple[Index, I64]:
     """Reads and writes made under a grant (rows), and when its lease was over at the latest by their call.
 
-    An extension of unknown outcome that was called before makes that `NEVER`.
+    An extension of unknown outcome that was called before makes that `NEVER`, and so does one that may be
+    missing.
     """
     ops, grants, rho = evidence.ops, evidence.grants, evidence.params.rho
     rows = positions((ops.f == F.READ) | (ops.f == F.WRITE))
@@ -137,7 +138,8 @@ def resource_uses(evidence: Evidence) -> tuple[Index, I64]:
             extensions.grant[may], extensions.call_ns[may], until, grant, ops.call_ns[rows]
         )
         end = np.maximum(end, longest)
-    return rows, end
+    unseen = evidence.gap_ns[grant] <= ops.call_ns[rows]
+    return rows, np.where(unseen, NEVER, end)
 
 
 def stale_uses(evidence: Evidence, uses: Index, lease_end: I64, reported: set[int]) -> list[Finding]:

@@ -76,7 +76,7 @@ def check(evidence: Evidence) -> PropertyVerdict:
     findings = false_validities(evidence, claims)
     if not len(claims.row):
         why = "no grant had a TTL, so no lease was ever claimed"
-        if evidence.model != "lease":
+        if evidence.model != "lease" or evidence.history.clocks:
             why = f"not applicable: {why}"
             return judge(HONESTY, findings, otherwise=Outcome.ABSENT, why=why)
         return judge(HONESTY, findings, otherwise=Outcome.UNKNOWN, why=why)
@@ -178,7 +178,8 @@ def _over_by_then(evidence: Evidence, asked: Index, grant: Index, lease_ns: I64)
     lease = longer(extensions.ttl_ns, evidence.params.rho)
     done, under_way = latest(plus(extensions.return_ns, lease)), latest(lease)
     extended = np.minimum(done, plus(answered, under_way))  # `MISSING` where none was called
-    return np.maximum(over, extended) + ROUNDED_NS
+    unseen = evidence.gap_ns[grant] <= answered  # an extension may be missing
+    return np.where(unseen, NEVER, np.maximum(over, extended) + ROUNDED_NS)
 
 
 def _begun(ops: Operations, rows: Index) -> tuple[I64, Bools]:

@@ -152,7 +152,9 @@ def _until(evidence: Evidence, g: int) -> str:
         return "held until it released it, which it never did"
     called = end == evidence.grants.release_call_ns[g] - evidence.params.epsilon_ns
     why = "it called release then" if called else "its TTL ends then at the earliest"
-    if end == evidence.open_ns[g] - evidence.params.epsilon_ns:
+    if end == evidence.gap_ns[g] - evidence.params.epsilon_ns:
+        why = "what it did then is not recorded"
+    elif end == evidence.open_ns[g] - evidence.params.epsilon_ns:
         why = "a release or an extension then may have been of it"
     return f"guaranteed until {evidence.at(end)} ({why})"
 

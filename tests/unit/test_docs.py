@@ -18,7 +18,7 @@ from lab.scenario.load import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = (
-    *("selftest.md", "selftest-scenarios.md", "measurements.md", "mutation.md"),
+    *("selftest.md", "selftest-scenarios.md", "measurements.md", "mutation.md", "recording.md"),
     *("checker.md", "guide.md", "results.md", "glossary.md", "hypothesis.md"),
     *("testing-a-lock.md", "examined.md", "virtual-time.md", "README.md", "debate.md", "schedules.md"),
 )

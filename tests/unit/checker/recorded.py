@@ -163,7 +163,7 @@ def followed(text: bytes, *, as_json: bool) -> list[str]:
     with tempfile.TemporaryDirectory() as place, redirect_stdout(out), redirect_stderr(out):
         file = Path(place, "history.jsonl")
         file.write_bytes(text)
-        follow(str(file), as_json=as_json)
+        follow([str(file)], as_json=as_json)
         return out.getvalue().replace(str(file), "FILE").splitlines()
 
 

@@ -188,7 +188,7 @@ def test_a_claim_that_a_later_stall_may_explain_is_not_ok(
         .release("alice", "g1", 1_501, 1_502)
         .text()
     )
-    assert follow(str(path), as_json=True) == 3
+    assert follow([str(path)], as_json=True) == 3
     (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert ending["properties"]["lease_honesty"] == "unknown"
 
@@ -245,7 +245,7 @@ def test_events_that_contradict_each_other_are_an_error(wrong: str) -> None:
 def test_exit_codes(text: bytes, code: int, tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(text)
-    assert follow(str(path)) == code
+    assert follow([str(path)]) == code
 
 
 PRODUCTION = [
@@ -379,7 +379,7 @@ def test_times_that_go_back_are_told_at_once(
     lines[2] = lines[2].replace(b'"time_ns":', b'"time_ns":-')
     path = tmp_path / "history.jsonl"
     path.write_bytes(b"".join(lines))
-    assert follow(str(path), as_json=as_json) == 3
+    assert follow([str(path)], as_json=as_json) == 3
     first = capsys.readouterr().out.splitlines()[0]
     assert "the time goes back at event 1" in (json.loads(first)["not_judged"] if as_json else first)
 
@@ -387,7 +387,7 @@ def test_times_that_go_back_are_told_at_once(
 def test_an_error_names_file_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(b'{"history":1}\n{"time_ns":1,"process":"a","type":"ok","f":"x","fense":1}\n')
-    assert follow(str(path)) == 2
+    assert follow([str(path)]) == 2
     error = capsys.readouterr().err
     assert f"{path}:2: field 'fense'" in error
     assert "did you mean 'fence'?" in error
@@ -396,7 +396,7 @@ def test_an_error_names_file_line_and_field(tmp_path: Path, capsys: pytest.Captu
 def test_what_is_not_judged_is_named_and_never_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(correct().text())
-    assert follow(str(path), as_json=True) == 0
+    assert follow([str(path)], as_json=True) == 0
     (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert set(ending["properties"]) == {"mutual_exclusion", "lease_honesty", "fencing", "resource"}
     assert set(ending["not_judged"]) >= {"deadlock_freedom", "fault_tolerance", "linearizability", "cycles"}
@@ -405,7 +405,7 @@ def test_what_is_not_judged_is_named_and_never_ok(tmp_path: Path, capsys: pytest
 def test_a_run_without_any_grant_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.jsonl"
     path.write_bytes(HistoryBuilder().write("bob", None, 0, 1, 0, 1).text())
-    assert follow(str(path), as_json=True) == 3
+    assert follow([str(path)], as_json=True) == 3
     (ending,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert ending["properties"]["resource"] == "unknown"
     assert ending["unknown_reasons"] == ["nothing was ever granted, so nothing was proved"]
@@ -462,7 +462,7 @@ def test_an_interrupt_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = tmp_path / "history.jsonl"
     path.write_bytes(b'{"history":1}\n')
     monkeypatch.setattr("checker.live.lines.time.sleep", interrupted)
-    assert follow(str(path)) == 130
+    assert follow([str(path)]) == 130
 
 
 # -- memory -----------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_nothing_at_all_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(lines, "_from_stdin", lambda: iter(()))
-    assert follow("-") == 2
+    assert follow(["-"]) == 2
     assert capsys.readouterr().err == "error: standard input:1: saw nothing, expected a header\n"
 
 

@@ -88,7 +88,7 @@ def test_the_live_form_names_the_line_that_it_cannot_read(
     head, first, *_ = small().text().splitlines(keepends=True)
     file = tmp_path / "h.jsonl"
     file.write_bytes(head + first + line + line)
-    assert follow(str(file)) == 2
+    assert follow([str(file)]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -96,7 +96,7 @@ def test_blank_lines_are_no_events(tmp_path: Path, capsys: pytest.CaptureFixture
     head, *rest = small().text().splitlines(keepends=True)
     file = tmp_path / "h.jsonl"
     file.write_bytes(head + b"\n  \n".join(rest))
-    assert follow(str(file)) == 3
+    assert follow([str(file)]) == 3
     assert "judged live, 2 events" in capsys.readouterr().out
 
 
