@@ -20,7 +20,7 @@ from lab.examine.ledger.breaches import (
 )
 from lab.examine.ledger.cause import cause_of
 from lab.examine.ledger.keeping import keep
-from lab.examine.ledger.rules import breaches
+from lab.examine.ledger.rules import IS_LATE, breaches
 from lab.examine.naming import causes_of
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.locks.base import Lease as Told
@@ -96,9 +96,11 @@ def test_keeping_a_ledger_changes_nothing() -> None:
 
 
 def test_a_finding_that_is_not_there_has_no_cause() -> None:
-    shown, _ = cause_of(late("single"), "overlap")
-    assert shown is None
-    assert causes_of(late("single"), "overlap") == []
+    for lock in ("single", "mutant:bare-del"):
+        shown, kept = cause_of(late(lock), "leak")
+        assert "leak" not in kept.violations
+        assert shown is None
+        assert causes_of(late(lock), "leak") == []
 
 
 def test_the_owner_of_a_key_is_who_created_it_whatever_its_value_is() -> None:
@@ -189,6 +191,23 @@ def test_who_has_no_field_of_its_own_may_not_prolong_the_key() -> None:
     entry(ledger, alice, "acquire", 0, {ALICES: lies("1", 10 * S_NS)})
     prolonged = entry(ledger, bob, "acquire", 2 * S_NS, {ALICES: lies("1", 12 * S_NS)})
     assert prolonged == [Breach(OWN_KEYS, "acquire", "prolong", OTHERS)]
+
+
+def test_who_replaces_a_value_owns_it_and_who_prolongs_it_does_not() -> None:
+    ledger, alice, bob, key = Ledger(("A",), 1), lease(ALICE), lease(BOB), Slot("r")
+    entry(ledger, alice, "acquire", 0, {key: lies("alice", 10 * S_NS)})
+    entry(ledger, bob, "extend", S_NS, {key: lies("alice", 11 * S_NS)})
+    assert ledger.owned["A"][key].lease is alice
+    entry(ledger, bob, "acquire", 2 * S_NS, {key: lies("bob", 12 * S_NS)})
+    assert ledger.owned["A"][key].lease is bob
+
+
+def test_an_acquire_that_waits_for_a_lock_that_is_held_is_not_late() -> None:
+    """Blocking waits for Bob's lease, and is granted then."""
+    clients: dict[str, tuple[Round, ...]] = {BOB: (Round(0, 9 * S_NS),), ALICE: (Round(S_NS, S_NS),)}
+    kept = keep(Setting("tests.locks_to_test.unusual:Blocking", OPTIONS, 1).with_clients(clients, ()))
+    late_calls = [each for each in breaches(kept) if each.kind.effect == IS_LATE]
+    assert [each.excused for each in late_calls] == [True]
 
 
 def test_a_number_without_an_end_is_no_lock() -> None:
