@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any, ClassVar, Final, NamedTuple
 
-from lab.channel import NodeError
-from lab.locks.base import Lease
 from lab.locks.lease_options import NS_PER_MS
 from lab.locks.single import Single, SingleOptions
 
@@ -53,6 +50,8 @@ class ObservedLease(Single):
 
     name: ClassVar[str] = "observed-lease"
     OPTIONS = SingleOptions
+    extend_script: ClassVar[str] = RENEW_SCRIPT
+    unlock_script: ClassVar[str] = GIVE_BACK_SCRIPT
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -75,13 +74,3 @@ class ObservedLease(Single):
     def _over_ns(self, seen: Record) -> int:
         """When a record that has not changed may be replaced, by this client's clock."""
         return seen.since_ns + seen.lease_ns + self.options.drift_ns(seen.lease_ns)
-
-    async def _prolong(self, lease: Lease, ttl_ns: int) -> bool:
-        return bool(await self._call("EVAL", RENEW_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS))
-
-    async def _give_back(self, lease: Lease) -> bool:
-        return bool(await self._call("EVAL", GIVE_BACK_SCRIPT, 1, lease.key, lease.token))
-
-    async def _undo(self, key: str, token: str) -> None:
-        with contextlib.suppress(NodeError):
-            await self._call("EVAL", GIVE_BACK_SCRIPT, 1, key, token)

@@ -43,6 +43,8 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
     name: ClassVar[str] = "single"
     OPTIONS = SingleOptions
     nodes_used: ClassVar[int | None] = 1
+    extend_script: ClassVar[str] = EXTEND_SCRIPT
+    unlock_script: ClassVar[str] = UNLOCK_SCRIPT
 
     async def acquire(self, key: str, ttl_ns: int) -> Lease:
         """Try up to ``retry_count`` times, each time with a token of its own.
@@ -103,15 +105,17 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
         return await self._call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS) is not None
 
     async def _prolong(self, lease: Lease, ttl_ns: int) -> bool:
-        return bool(await self._call("EVAL", EXTEND_SCRIPT, 1, lease.key, lease.token, ttl_ns // NS_PER_MS))
+        return bool(
+            await self._call("EVAL", self.extend_script, 1, lease.key, lease.token, ttl_ns // NS_PER_MS)
+        )
 
     async def _give_back(self, lease: Lease) -> bool:
-        return bool(await self._call("EVAL", UNLOCK_SCRIPT, 1, lease.key, lease.token))
+        return bool(await self._call("EVAL", self.unlock_script, 1, lease.key, lease.token))
 
     async def _undo(self, key: str, token: str) -> None:
         """Undo a SET that may have been executed, or may still be: this follows it on the same connection."""
         with contextlib.suppress(NodeError):
-            await self._call("EVAL", UNLOCK_SCRIPT, 1, key, token)
+            await self._call("EVAL", self.unlock_script, 1, key, token)
 
     async def _node(self) -> Channel:
         """A connected channel to the node. Raises ``NotSent``."""
