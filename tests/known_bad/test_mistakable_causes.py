@@ -71,8 +71,8 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             TOO_SHORT,
             "unavailable",
             "invalid-command",
-            "Alice's acquire of 0 ms failed at 2 ms although the lock was free; A answered SET NX EX "
-            "with \"ERR invalid expire time in 'set' command\"",
+            "Alice's acquire of 6410 ms failed at 6411 ms although the lock was free; A answered SET "
+            "NX EX with \"ERR invalid expire time in 'set' command\"",
             '"EX", ttl_ns // S_NS)',
             id="an error is no mixture of keys",
         ),
@@ -107,9 +107,9 @@ SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=
             REFUSED,
             "unavailable",
             "needs-all-nodes",
-            "Bob's acquire of 300 ms failed at 303 ms although the lock was free; A and B did SET NX "
-            "PX (create), a script of GET and DEL (delete); C changed nothing by a script of GET (the"
-            " key of Alice's acquire of 0 ms lay there)",
+            "Bob's acquire of 9943 ms failed at 9946 ms although the lock was free; A and B did SET "
+            "NX PX (create), a script of GET and DEL (delete); C changed nothing by a script of GET "
+            "(the key of Alice's acquire of 0 ms lay there)",
             "._take(key, token, ttl_ns)",
             id="a node that refuses is not away",
         ),

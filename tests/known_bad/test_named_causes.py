@@ -231,8 +231,8 @@ def source(file: str) -> list[str]:
             "unavailable",
             "sleeps-on",
             "Bob's acquire of 3803 ms took 17.23 s; A did a script of SET NX PX (create), a script of"
-            " GET and DEL (delete) (the key of Alice's acquire of 0 ms lay there); it sent nothing "
-            "for 17.20 s after BLPOP to A from 3805 ms on",
+            " GET and DEL (delete), RPUSH (create) (the key of Alice's acquire of 0 ms lay there); it"
+            " sent nothing for 17.20 s after BLPOP to A from 3805 ms on",
             'misleading.py: await pushed.call("BLPOP", f"{key}:pushed", 0)',
             id="a wait that a short fault does not explain",
         ),

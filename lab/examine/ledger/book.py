@@ -1,8 +1,9 @@
 """The ledger: per node and key who owns the key, until when, and which command of which call made it so.
 
 The owner of a key is the lease whose call created it last, whatever value lies there: a token that is used
-twice does not deceive the ledger. Of a hash each field has an owner; a list is nobody's, since what lies in
-it may be a place that nobody has.
+twice does not deceive the ledger. Of a hash each field has an owner. What an acquire puts into a list, which
+may be a queue, it has to take away; what others take from a list is not judged, since it may be a place that
+nobody has.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ where that lease was over already."""
 
 
 class Slot(NamedTuple):
-    """Where a value lies on a node: a key, and the field if it is a hash."""
+    """Where a value lies on a node: a key, and the field if it is a hash, or the element if it is a list."""
 
     key: str
     field: str = ""
+    element: str = ""
 
 
 class Lies(NamedTuple):
@@ -244,7 +246,8 @@ class Ledger:
             if lies is None:
                 del owned[slot]
             elif before is None or what in ("create", "replace"):
-                own = owned[slot] = Own(lies, lease, entry)
+                is_own = not slot.element or (entry.call is not None and entry.call.f == "acquire")
+                own = owned[slot] = Own(lies, lease if is_own else None, entry)
             else:
                 own = owned[slot] = Own(lies, before.lease, before.made_by)
             entry.effects.append(Effect(what, slot, before, own))
@@ -257,7 +260,9 @@ class Ledger:
         return {
             node: max(ends)
             for node, owned in self.owned.items()
-            if (ends := [own.lies.until_ns for own in owned.values() if _keeps(own, lease, now_ns)])
+            if (
+                ends := [own.lies.until_ns for slot, own in owned.items() if _keeps(slot, own, lease, now_ns)]
+            )
         }
 
     def kept_until_ns(self, lease: Lease, now_ns: int) -> int:
@@ -285,7 +290,7 @@ def is_counter(lies: Lies) -> bool:
     return lies.until_ms is None and lies.value.lstrip("-").isdigit()
 
 
-def _keeps(own: Own, lease: Lease, now_ns: int) -> bool:
+def _keeps(slot: Slot, own: Own, lease: Lease, now_ns: int) -> bool:
     """Whether a value is a lease's, or that of an earlier try of its client, which it has taken over."""
     owner = own.lease
     taken_over = (
@@ -293,7 +298,8 @@ def _keeps(own: Own, lease: Lease, now_ns: int) -> bool:
         and (owner.client, owner.state) == (lease.client, "unknown")
         and own.lies.value == lease.token
     )
-    return own.lies.until_ns > now_ns and (taken_over or lease.has(owner, now_ns))
+    lasts = own.lies.until_ns > now_ns and not slot.element
+    return lasts and (taken_over or lease.has(owner, now_ns))
 
 
 def _end(call: Call, now_ns: int) -> None:

@@ -52,7 +52,7 @@ READS_WALL_CLOCK: Final = Breach(CLAIMS, "any", "reads the wall clock")
 def breach_of(entry: Entry, effect: Effect, ledger: Ledger) -> Breach | None:
     """Which rule an effect breaks, as a kind of breach; None if it breaks none."""
     call, what, now_ns = entry.call, effect.what, entry.time_ns
-    if call is None or what == "count":
+    if call is None or what == "count" or effect.slot.element:
         return None
     lease, f = call.lease, call.f
     owner = effect.before.lease if effect.before is not None else None

@@ -152,14 +152,14 @@ def _together(kinds: list[Breach], is_gone: Callable[[Repairs], bool]) -> tuple[
 
 
 def _direct(found: list[Found], finding: str) -> Found | None:
-    """The breach that says what a finding says; of calls that are late, the longest.
+    """The breach that says what a finding says: the longest call that is late, the last one that fails.
 
     A call that waits for a majority that is away, though it may never end, keeps no other client waiting.
     """
     for what in SAYS.get(finding, ()):
         says = [each for each in found if each.kind.effect == what and (finding == HANG or not each.excused)]
         if says:
-            return max(says, key=_took_ns) if what == IS_LATE else says[0]
+            return max(says, key=_took_ns) if what == IS_LATE else says[-1 if what == FAILS else 0]
     return None
 
 

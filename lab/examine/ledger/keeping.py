@@ -44,7 +44,7 @@ from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.locks.base import Belief, Indeterminate, LeaseLost, Lock, NotAcquired
 from lab.locks.base import Lease as Told
 from lab.redis_model import ErrorReply, RedisModel
-from lab.redis_model.keyspace import Hash
+from lab.redis_model.keyspace import Hash, List
 from lab.search.cluster import TrialNode
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins
@@ -184,7 +184,7 @@ class LedgerRun(TrialRun):
         entry.breaches = [breach_of(entry, effect, self.ledger) for effect in entry.effects]
 
     def _state(self, node: TrialNode) -> State:
-        """What a node has now; what has expired is left out, and so are lists."""
+        """What a node has now; what has expired is left out."""
         clock, keys, now_ns = node.host.clock, node.model.keys, self._now_ns()
         wall_ns = clock.wall_ns()
         state: State = {}
@@ -204,6 +204,9 @@ class LedgerRun(TrialRun):
                 for of, each in value.items():
                     ends = [ms for ms in (until_ms, value.ends.get(of)) if ms is not None]
                     add(Slot(name, of.decode(errors="replace")), each, min(ends, default=None))
+            elif isinstance(value, List):
+                for each in value:
+                    add(Slot(name, element=each.decode(errors="replace")), each, until_ms)
         return state
 
     def _sweep(self, node: TrialNode) -> None:
@@ -392,7 +395,10 @@ def _remove(model: RedisModel, slot: Slot) -> None:
     key, value = slot.key.encode(), model.keys.data.get(slot.key.encode())
     if isinstance(value, Hash):
         value.pop(slot.field.encode(), None)
-        if value:
-            return
+    elif isinstance(value, List):
+        with contextlib.suppress(ValueError):
+            value.remove(slot.element.encode())
+    if isinstance(value, Hash | List) and value:
+        return
     model.keys.data.pop(key, None)
     model.keys.expires.pop(key, None)

@@ -157,7 +157,18 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     # Where it was refused a connection, or its node was down, it could send nothing (more).
     since_ns, until_ns = (last or own.made_by).time_ns, min(lease.over_ns, NEVER - SOON_NS) + SOON_NS
     closed = away_from(outcome, lease.client, since_ns, until_ns, closed_only=True)
-    return fact in (NOT_SENT, ERROR_REPLY) and node in closed
+    if fact in (NOT_SENT, ERROR_REPLY) and node in closed:
+        return True
+    # A client library connects anew first, and may hear nothing.
+    connects = any(
+        sent.node == node
+        and sent.time_ns > own.made_by.time_ns
+        and sent.words[0].upper() in ABOUT_CONNECTIONS
+        for call in ledger.calls
+        if call.lease is lease
+        for sent in call.sent
+    )
+    return fact == NOT_SENT and connects and node in away_from(outcome, lease.client, since_ns, until_ns)
 
 
 def undoing(ledger: Ledger, lease: Lease, made: Entry) -> tuple[str, Sent | None, Entry | None]:
@@ -261,7 +272,7 @@ def refusing(ledger: Ledger, call: Call, at_ns: int | None = None) -> dict[str, 
     return {
         node: own
         for node, slot, own in ledger.at(call.called_ns if at_ns is None else at_ns)
-        if slot.key in words and own.lease is not call.lease
+        if slot.key in words and own.lease is not call.lease and not slot.element
     }
 
 

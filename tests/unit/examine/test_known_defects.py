@@ -46,14 +46,14 @@ def test_what_it_is_known_by_exists() -> None:
         ({"findings": ("leak", "unavailable")}, True),
         ({"cause": "hangs"}, False),
         ({"findings": ("overlap",)}, False),
-        ({"seen": "refused by another key"}, False),
+        ({"seen": "Alice's acquire of 0 ms failed"}, False),
     ],
 )
 def test_a_defect_is_the_known_one_by_cause_finding_and_what_was_seen(
     change: dict[str, object], is_it: bool
 ) -> None:
     (known,) = KNOWN.drivers["redis-py"]
-    one = defect("leaves-keys", findings=("leak",), seen="Alice's acquire is refused by its own key (NX)")
+    one = defect("leaves-keys", findings=("leak",), seen="Alice's acquire of 0 ms left its key on A")
     assert known.is_found(replace(one, **change)) is is_it
 
 
