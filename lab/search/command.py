@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from lab.errors import LabError
 from lab.scenario.model import Scenario
 from lab.search.as_scenario import scenario_of, text_of
 from lab.search.confirm import Confirmation, Replay, replayed
@@ -51,6 +52,13 @@ class Asked:
 
 def search_of(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError`` for one that cannot be."""
+    if asked.out is not None and asked.out.is_dir():
+        raise LabError(
+            f"{asked.out} is a directory",
+            where="--out",
+            expected="the path of a file, which is written if something is found",
+            hint=f"--out {asked.out / 'found.yaml'}",
+        )
     find = one_of("--find", asked.find, tuple(LOOKS))
     strategy, wire = asked.drawn.how()
     space = space_of(asked.lock, asked.drawn, OPTIONS)

@@ -156,3 +156,10 @@ def test_a_loss_that_is_no_overlap_is_found_and_replayed(lock: str, finding: str
     done = subprocess.run([sys.executable, "-m", "lab", "search", *words], cwd=tmp_path, check=False)
     assert done.returncode == ExitCode.UNEXPECTED
     assert "reproduced with each of 8 seeds" in " ".join(file.read_text().split())
+
+
+def test_what_is_found_is_written_to_a_file_and_not_to_a_directory(tmp_path: Path) -> None:
+    """That is said before the search, which may take long."""
+    with pytest.raises(LabError, match="is a directory"):
+        search_of(Asked("redlock", "overlap", out=tmp_path))
+    assert search_of(Asked("redlock", "overlap", out=tmp_path / "found.yaml")).space.lock == "redlock"
