@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lab.examine.kept import Kept
     from lab.examine.progress import Progress
     from lab.examine.replay import Replayed
+    from lab.examine.result import Examined
 
 WIDTH_MAX: Final = 100
 LABEL: Final = 13
@@ -115,7 +116,10 @@ def progress_line(at: Progress) -> str:
 
 
 def print_examined(console: Console, kept: Kept) -> None:
-    """Print the result: the kind of the lock, its defects, known limits, and what was tried."""
+    """Print the result: the defects, known limits of the kind, and what was tried.
+
+    Where there are defects, what else there is to say of the lock is left to the page.
+    """
     examined = kept.examined
     styles = {ExitCode.EXPECTED: "bold green", ExitCode.UNEXPECTED: "bold red"}
     answer = clean(words.headline(examined), 400)
@@ -129,28 +133,28 @@ def print_examined(console: Console, kept: Kept) -> None:
     for number, defect in enumerate(examined.bugs, 1):
         follow = examined.consequences(number)
         _print_defect(printer, number, words.defect_words(defect, examined.reference, follow))
-    limits = words.limit_words(examined)
-    if limits:
-        printer.title("KNOWN LIMITS", f"of the kind: {examined.reference} has them as well, no defects")
-    for assumption, why, seen in limits:
-        printer.line(f"- {assumption}: {why}" if why else f"- {assumption}", hanging=2)
-        for line in seen:
-            printer.line(line, 4, hanging=2)
+    _print_limits(printer, examined)
     printer.title("WHAT WAS TRIED")
     for name, tried, about in words.part_rows(examined):
         printer.row(f"{tried:>16}", f"{name} ({about})", width=18)
-    _print_kind(printer, kept)
+    if not examined.defects:
+        _print_kind(printer, kept)
     if examined.undecided:
         printer.title("NOT DECIDED", "seen, and not certain to be a defect of this lock")
     for each in words.undecided(examined):
         printer.line(f"- {clean(each.seen, 300)}", hanging=2)
         if each.replay:
             printer.line(each.replay, 4, hanging=2)
-    printer.listed("THE CODE OF THE LOCK", "", words.code_words(examined))
-    printer.listed("WHAT WAS NOT FOUND", "in any of these schedules", words.not_found(examined))
+    if not examined.defects:
+        printer.listed("THE CODE OF THE LOCK", "", words.code_words(examined))
+        printer.listed("WHAT WAS NOT FOUND", "in any of these schedules", words.not_found(examined))
     printer.listed("WHAT WAS NOT TRIED", "", words.not_tried(examined))
     console.print()
     console.print(f"page: {relative(kept.page)} ({RESULT} is beside it)", markup=False)
+    if examined.defects:
+        printer.line(
+            "The page also has pictures, the kind of the lock, its limits, and the code never executed."
+        )
 
 
 def print_replayed(console: Console, replayed: Replayed) -> None:
@@ -172,6 +176,21 @@ def print_replayed(console: Console, replayed: Replayed) -> None:
     printer.row("cause", *replayed.causes)
     printer.row("leads to", replayed.headline, *replayed.evidence)
     printer.row("schedule", *replayed.schedule)
+
+
+def _print_limits(printer: _Printer, examined: Examined) -> None:
+    """What the reference of the kind loses as well: in one line each, where there are defects."""
+    limits = words.limit_words(examined)
+    if limits:
+        printer.title("KNOWN LIMITS", f"of the kind: {examined.reference} has them as well, no defects")
+    for assumption, why, seen in limits:
+        if examined.defects:
+            findings = ", ".join(line.partition(":")[0] for line in seen)
+            printer.line(f"- {assumption}: {findings}", hanging=2)
+            continue
+        printer.line(f"- {assumption}: {why}" if why else f"- {assumption}", hanging=2)
+        for line in seen:
+            printer.line(line, 4, hanging=2)
 
 
 def _print_kind(printer: _Printer, kept: Kept) -> None:
