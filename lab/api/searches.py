@@ -13,7 +13,7 @@ from lab.search.command import Asked, save, search_of, to_json
 from lab.search.confirm import versions_differ
 from lab.search.find import Ended, Search
 from lab.search.space import ANY, DRAWN, Drawn
-from lab.substrates import choose
+from lab.substrates import choose, substrate
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
 
@@ -50,7 +50,9 @@ def begin(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError``: it, or its replay, is not possible."""
     found = search_of(asked)
     if asked.confirm is not None:
-        choose(asked.confirm, where="--confirm")
+        on, _ = choose(asked.confirm, server=asked.server or None, where="--confirm")
+        if asked.server:
+            substrate(on).servers(asked.server)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Clients, Faults, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
+from lab.cli.options import Clients, Faults, Json, Nodes, Persistence, Server, Set, Strategy, Ttl, Wire
 
 app = typer.Typer()
 
@@ -31,6 +31,7 @@ def search(
     persistence: Persistence = None,
     strategy: Strategy = None,
     wire: Wire = None,
+    server: Server = None,
     confirm: Annotated[
         str | None, typer.Option(help="Replay what was found on this substrate: local, docker or sim.")
     ] = None,
@@ -44,5 +45,5 @@ def search(
 
     drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire)
     command = shlex.join(["lab", *sys.argv[1:]])
-    asked = Asked(lock, find, budget, schedules, seed, drawn, confirm, repeat, out, command)
+    asked = Asked(lock, find, budget, schedules, seed, drawn, confirm, repeat, out, command, server or "")
     return search_command(asked, as_json=as_json)

@@ -56,7 +56,7 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
             except searches.Interrupted:
                 return ExitCode.INTERRUPTED
             if not as_json:
-                print_confirmation(data, confirmation)
+                print_confirmation(data, confirmation, asked.server)
     if as_json:
         sys.stdout.buffer.write(searches.to_json(ended, saved, confirmation))
     if ended.interrupted:
@@ -68,8 +68,9 @@ def search_command(asked: Asked, *, as_json: bool) -> int:
 def _space_line(asked: Asked, space: Space) -> str:
     """The space of schedules and how they are drawn, on one line."""
     strategy, wire = asked.drawn.how()
+    nodes = f"{searches.servers_of_trials(space.server)}, {space.persistence or searches.ANY}"
     return (
-        f"{strategy}, {wire} wire, {space.nodes} nodes ({space.persistence or searches.ANY}), "
+        f"{strategy}, {wire} wire, {space.nodes} nodes ({nodes}), "
         f"{space.clients} clients, TTL {format_duration(space.ttl_ns)}, faults {', '.join(space.kinds)}"
     )
 
@@ -166,15 +167,15 @@ def print_ended(console: Console, ended: Ended, finding: str, replay: Replay | N
         )
 
 
-def print_confirmation(console: Console, confirmation: Confirmation) -> None:
-    """Print how often it was reproduced."""
+def print_confirmation(console: Console, confirmation: Confirmation, server: str = "") -> None:
+    """Print how often it was reproduced; ``server`` is what the search was asked for."""
     between = ""
     if confirmation.judged:
         low, high = confirmation.interval.low, confirmation.interval.high
         between = f" (95 % interval {low:.0%} to {high:.0%})"
     unknown = f", {confirmation.unknown} without a verdict" if confirmation.unknown else ""
     of = f"{confirmation.reproduced} of {confirmation.judged}"
-    differ = searches.versions_differ(searches.servers_of_trials(), confirmation.servers)
+    differ = searches.versions_differ(searches.servers_of_trials(server), confirmation.servers)
     console.print(
         f"reproduced on {confirmation.on}: {of}{between}{unknown}" + (f" ({differ})" if differ else ""),
         markup=False,

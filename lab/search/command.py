@@ -10,7 +10,9 @@ from typing import Final
 
 import msgspec
 
+from lab.drivers.place import check_servers_of_replays
 from lab.errors import LabError
+from lab.redis_model.model import modelled
 from lab.scenario.model import Scenario
 from lab.search.as_scenario import scenario_of, text_of
 from lab.search.confirm import Confirmation, Replay, replayed
@@ -48,6 +50,8 @@ class Asked:
     repeat: int = 5
     out: Path | None = None
     command: str = ""
+    server: str = ""
+    """What nodes are, in the search and where it is confirmed; each substrate's default if it is empty."""
 
 
 def search_of(asked: Asked) -> Search:
@@ -62,6 +66,10 @@ def search_of(asked: Asked) -> Search:
     find = one_of("--find", asked.find, tuple(LOOKS))
     strategy, wire = asked.drawn.how()
     space = space_of(asked.lock, asked.drawn, OPTIONS)
+    if asked.server:
+        modelled(asked.server, "--server")
+        check_servers_of_replays(asked.lock, asked.server)
+        space = replace(space, server=asked.server)
     if find in OF_LEASES:
         space = replace(space, all_operations=True)
     if find in OF_DEMAND:

@@ -93,6 +93,7 @@ class Space:
     ``persistence`` None means that it is drawn. With ``all_operations`` clients also extend leases, keep
     locks until they expire, release twice, cancel an acquire (no driver's: it has no such command), and ask
     again at the end, for ``demand_ns``; faults may wait for what they send, and clocks of clients jump too.
+    ``server`` is the product and version that nodes show; the newest that is modelled if it is empty.
     """
 
     lock: str
@@ -106,6 +107,7 @@ class Space:
     horizon_ns: int = HORIZON_NS
     all_operations: bool = False
     demand_ns: int = 0
+    server: str = ""
 
     def only(self, kinds: Sequence[Kind]) -> Space:
         """The part of it with these kinds of faults."""
@@ -130,6 +132,7 @@ def draw_trial(draw: Draw, space: Space, strategy: Strategy) -> Trial:
         seed=draw.integer(0, 999),
         horizon_ns=space.horizon_ns,
         demand_ns=space.demand_ns,
+        server=space.server,
     )
     faults = tuple(draw_fault(draw, space, blank, strategy) for _ in range(draw.integer(2, FAULTS_MAX)))
     return msgspec.structs.replace(blank, faults=faults)
