@@ -50,6 +50,7 @@ OF_OTHER_LOCKS = (
     "counts-twice",
     "deadline-moves",
     "invalid-command",
+    "renews-unasked",
 )
 """Causes that no broken lock of the lab has: the tests of named and of mistakable causes show them."""
 OF_RULES = ("breaks-own-keys", "claims-too-much", "leaves-residue", "refuses-free-lock", "different-keys")

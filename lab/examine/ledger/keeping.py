@@ -222,7 +222,9 @@ class LedgerRun(TrialRun):
         for effect in entry.effects:
             if effect.after is not None and entry.call is not None:
                 until_ms = (node.host.clock.wall_ns() + entry.call.ttl_ns) // MS_NS
-                node.model.keys.expires[effect.slot.key.encode()] = until_ms
+                key = effect.slot.key.encode()
+                node.model.keys.expires[key] = until_ms
+                node.model._pending.append([b"pexpireat", key, b"%d" % until_ms])  # for its file
                 until_ns = entry.time_ns + entry.call.ttl_ns
                 effect.after.lies = effect.after.lies._replace(until_ms=until_ms, until_ns=until_ns)
 

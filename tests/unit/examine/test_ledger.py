@@ -12,6 +12,7 @@ from lab.examine.catalogue import CATALOGUE, UNKNOWN, Pattern, name_of
 from lab.examine.ledger.book import OTHERS, Breach, Call, Entry, Lease, Ledger, Lies, Slot
 from lab.examine.ledger.breaches import (
     CLAIMS,
+    KEPT_TOO_LONG,
     LEAVES,
     OWN_KEYS,
     READS_WALL_CLOCK,
@@ -131,6 +132,27 @@ def test_what_is_undone_does_not_come_back_with_the_nodes_file() -> None:
     )
     assert [effect.what for entry in before for effect in entry.effects][:2] == ["create", "create"]
     assert [effect.what for entry in after for effect in entry.effects][:2] == ["create", "delete"]
+
+
+def test_an_end_that_a_repair_gives_a_key_is_in_the_nodes_file_as_well() -> None:
+    """The key that never expires is there after a crash; with an end it expires all the same."""
+    crash = Fault("crash", When("granted", ALICE, after_ns=S_NS), nodes=("A",), lasts_ns=100 * MS_NS)
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, ends="keep"),)}
+    trial = Setting("mutant:set-without-expiry", OPTIONS, 1).with_clients(clients, (crash,))
+    shown, kept = cause_of(trial, "leak")
+    assert "leak" in kept.violations
+    assert shown is not None
+    assert shown.found.kind == Breach(RESIDUE, "acquire", KEPT_TOO_LONG)
+    assert shown.by_intervention
+
+
+def test_a_lease_that_is_renewed_when_it_is_over_is_named_so() -> None:
+    """Its client keeps it, and counts on it no more."""
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, ends="keep"),)}
+    trial = Setting(f"{__name__}:RenewsLater", OPTIONS, 1).with_clients(clients, ())
+    found = names(trial)
+    assert "unavailable" in found
+    assert found["unavailable"][0] == "renews-unasked"
 
 
 def test_a_wall_clock_is_to_blame_if_with_the_true_time_nothing_is_wrong() -> None:
