@@ -296,8 +296,8 @@ def _missing(evidence: Evidence) -> Iterator[str]:
     for gap in evidence.history.gaps:
         if gap.lost != 0:
             gaps.setdefault("the recorder" if gap.clients is None else gap.clients[0], []).append(gap)
-    for who, theirs in gaps.items():
-        lost, last = [gap for gap in theirs if gap.end_ns < NEVER], theirs[-1]
+    for who, found in gaps.items():
+        lost, last = [gap for gap in found if gap.end_ns < NEVER], found[-1]
         if lost:
             times = "once" if len(lost) == 1 else f"{len(lost)} times"
             yield (

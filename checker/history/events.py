@@ -156,7 +156,7 @@ class Recorder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     `client` is its name; its processes are `client/1`, `client/2`, …, the grants that it acquires
     `client.1`, `client.2`, … `clock` names the monotonic clock of its stamps, which processes of one host
-    share. `clock_error_ns` bounds by how much the wall clock of the host may be off; None if nobody said.
+    share. `clock_error_ns` bounds by how much the wall clock of the host may be off; None if it is not known.
     `parent` is the client from which it was forked, whose grants it may have inherited.
     """
 

@@ -104,11 +104,11 @@ class Evidence:
         begins = np.full(len(grants), NEVER, np.int64)
         for gap in self.history.gaps:
             begun = np.where(grants.held, grants.acquired_ns, grants.called_ns)
-            theirs = begun <= (gap.start_ns if gap.end_ns >= NEVER else gap.end_ns)
+            affected = begun <= (gap.start_ns if gap.end_ns >= NEVER else gap.end_ns)
             if gap.clients is not None:
                 codes = [code for code, name in enumerate(ops.names.client) if name in gap.clients]
-                theirs &= np.isin(grants.client, codes)
-            begins[theirs] = np.minimum(begins[theirs], gap.start_ns)
+                affected &= np.isin(grants.client, codes)
+            begins[affected] = np.minimum(begins[affected], gap.start_ns)
         return begins
 
     def open_why(self) -> str | None:

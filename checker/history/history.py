@@ -121,7 +121,7 @@ class Stall:
 class Gap:
     """Events are missing from `start_ns` to `end_ns`, `NEVER` if to the end.
 
-    `clients` may have released grants meanwhile; None: anybody. `lost` is how many events are missing, 0
+    `clients` may have released grants meanwhile; None: any client. `lost` is how many events are missing, 0
     where recording ended in good order or a clock stood still, None where that is not known.
     """
 

@@ -12,8 +12,8 @@ were measured. ε, by which a stamp may differ from true time, is for each clock
 The history has the largest ε of its clocks; none with one clock alone.
 
 Where a wall clock was set ahead between two comparisons, time may have passed that the monotonic clock did
-not count: a virtual machine stood still, say. Leases that began before may have ended by then, whatever the
-stamps say. So there is a gap in which nothing was lost, from the one comparison to the other.
+not count, as when a virtual machine is suspended. Leases that began before may have ended by then, although
+the stamps do not show it. So there is a gap in which nothing was lost, from the one comparison to the other.
 """
 
 from __future__ import annotations
