@@ -13,7 +13,7 @@ Dask = Annotated[
     str | None, typer.Option(help="The scheduler of a Dask cluster to run on, like tcp://host:8786.")
 ]
 Lock = Annotated[
-    str | None, typer.Option(help="The lock under test: a name, package.module:Class, or a driver.")
+    str | None, typer.Option(help="The lock under test: a name, package.module:name, or a driver.")
 ]
 
 

@@ -19,7 +19,7 @@ def run(
     settings: Set = None,
     lock: Annotated[
         str | None,
-        typer.Option(help="The lock under test: a name, package.module:Class, or a driver."),
+        typer.Option(help="The lock under test: a name, package.module:name, or a driver."),
     ] = None,
     seed: Seed = None,
     on: On = "auto",

@@ -16,9 +16,7 @@ app = typer.Typer()
 
 @app.command()
 def search(
-    lock: Annotated[
-        str, typer.Option(help="The lock under test: a name, package.module:Class, or a driver.")
-    ],
+    lock: Annotated[str, typer.Option(help="The lock under test: a name, package.module:name, or a driver.")],
     find: Annotated[str, typer.Option(help="The finding that is searched for.")] = "overlap",
     budget: Annotated[str, typer.Option(help="How long to search, like 60s.")] = "60s",
     schedules: Annotated[int | None, typer.Option(min=1, help="How many schedules at most.")] = None,

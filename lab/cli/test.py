@@ -18,7 +18,7 @@ app = typer.Typer()
 @app.command("test")
 def examine_lock(
     lock: Annotated[
-        str | None, typer.Argument(help="The lock under test: a name, or package.module:Class.")
+        str | None, typer.Argument(help="The lock under test: a name, package.module:name, or a driver.")
     ] = None,
     budget: Annotated[str, typer.Option(help="Processor time for all of it, like 120s.")] = "120s",
     seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
@@ -61,7 +61,7 @@ def examine_lock(
     if lock is None:
         raise LabError(
             "a lock is missing",
-            expected="a lock of the lab's, or package.module:Class",
+            expected="a lock of the lab's, or package.module:name",
             hint="lab test my_lock:MyLock, or lab test redlock",
         )
     asked = Asked(

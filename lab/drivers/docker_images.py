@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lab.drivers import PREFIX, is_driver
+from lab.drivers import PREFIX, is_driver, words_of
 from lab.drivers import environment as made_here
 from lab.drivers.greet import Question, Said
 from lab.drivers.messages import Hello
 from lab.drivers.process import READY_TIMEOUT_S, OptionValues
 from lab.drivers.registry import HERE, Row, row
+from lab.drivers.shapes import is_blocking
 from lab.errors import LabError
 from lab.substrates.docker import images
 from lab.substrates.docker.cleanup import owner_labels, remove_run
@@ -119,7 +120,7 @@ def image_of(lock: str) -> Image | None:
     """The image that this driver's clients run in, if it is not the client's own."""
     entry = _row(lock)
     if entry is None:
-        runtime = _runtime(made_here.words_of(lock)[0])
+        runtime = _runtime(words_of(lock)[0])
         return _image(runtime, runtime, dict) if runtime and not os.environ.get(CLIENT_VARIABLE) else None
     name = entry.shares or lock.removeprefix(PREFIX)
     runtimes = " ".join(sorted(filter(None, map(_runtime, entry.needs))))
@@ -218,7 +219,9 @@ def _code(lock: str) -> Path | None:
 def _words_inside(lock: str) -> tuple[str, ...]:
     """A command line, with the places that its files have in the container. Raises ``LabError``."""
     here = Path.cwd()
-    return tuple(_inside(word, here) for word in made_here.words_of(lock))
+    if is_blocking(lock):
+        return words_of(lock, "python3", [str(CODE)])
+    return tuple(_inside(word, here) for word in words_of(lock))
 
 
 def _inside(word: str, here: Path) -> str:

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from lab.drivers import PREFIX
+from lab.drivers import PREFIX, words_of
 from lab.drivers.registry import HERE, Row, row
 from lab.errors import LabError
 from lab.paths import cache_dir, writable_dir
@@ -87,21 +86,6 @@ def launch_of(name: str) -> tuple[str, ...]:
     if name.startswith(PREFIX):
         return launch(name.removeprefix(PREFIX))
     return words_of(name)
-
-
-def words_of(command: str) -> tuple[str, ...]:
-    """The words of a command line. Raises ``LabError``."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise LabError(
-            f"the command of a driver, {command!r}: {error}",
-            where="lock.name",
-            expected="words as in a shell",
-        ) from error
-    if not words:
-        raise LabError("the command of a driver is empty", where="lock.name", expected="./my-driver --option")
-    return tuple(words)
 
 
 def install(name: str, progress: Progress) -> Path:

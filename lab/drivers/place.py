@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -12,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from lab.drivers import PREFIX, is_driver
+from lab.drivers import PREFIX, is_driver, words_of
 from lab.substrates import AUTO, choose, substrate
 from lab.substrates.base import Capability
 
@@ -127,7 +126,7 @@ def why_not_in_virtual_time(lock: str) -> str | None:
         if row(lock.removeprefix(PREFIX)).language == "Go":
             return "a program in Go calls the kernel itself, past the preload library"
         return place_on("virtual").why_not(lock)
-    program = shlex.split(lock)[0]
+    program = words_of(lock)[0]
     if shutil.which(program):
         return None
     return f"{program} may not be executed" if Path(program).is_file() else f"there is no program {program}"

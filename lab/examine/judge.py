@@ -19,6 +19,7 @@ from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.locks import lock_class
 from lab.search.as_tracks import every_fault
 from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
@@ -87,11 +88,13 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     """The calls that had no end although there was time enough, some leases, and their client was well.
 
     An acquire of a lock that takes no number of tries may wait for the lock, for as long as it likes; that is
-    judged by who gets it. Any other may take so long for each node, since it may ask them one by one. No
+    judged by who gets it. Any other may take so long for each node, since it may ask them one by one. Where
+    faults struck, a client library that repeats what is not answered may take a time that nobody states. No
     acquire may wait for a lock that is free and that nobody else asks for, where no fault struck.
     """
     trial = outcome.trial
     may_wait = not limits_its_tries(trial.lock, trial.options)
+    repeats = bool(outcome.struck) and getattr(lock_class(trial.lock), "client_repeats", False)
     last_ns = max((event["time_ns"] for event in outcome.events), default=0)
     end_ns = max(last_ns, MONOTONIC_START_NS + trial.horizon_ns)
     still = _out_of_action(outcome)
@@ -106,6 +109,8 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     in_vain = len(pending) == 1 and end_ns - last_ns > LEASES * trial.longest_ttl_ns and _is_free(outcome)
 
     def may_take_ns(event: dict[str, Any]) -> int:
+        if repeats:
+            return FOR_EVER_NS
         if event["f"] != "acquire" or in_vain:
             return LEASES * trial.longest_ttl_ns
         return FOR_EVER_NS if may_wait else LEASES * trial.longest_ttl_ns * trial.nodes

@@ -27,7 +27,9 @@ def timeline_of(defect: Defect) -> Timeline:
         UnknownOutcome: a client ended with an exception.
     """
     outcome = run_trial(defect.trial, watch=True)
-    told = [{name: value for name, value in event.items() if name != "_nodes"} for event in outcome.events]
+    told = [
+        {name: value for name, value in event.items() if not name.startswith("_")} for event in outcome.events
+    ]
     history = history_of(replace(outcome, events=told))
     nodes = sorted(_node_events(outcome), key=lambda event: event.time_ns)
     drawn = history.with_others([*history.others, *enumerate(nodes, len(outcome.events) + 1)])

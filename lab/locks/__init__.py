@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import inspect
 from collections.abc import Iterator
 from random import Random
 from types import ModuleType
@@ -13,6 +12,7 @@ from typing import Any, Final, cast
 
 from lab.addresses import Address
 from lab.drivers import CLASS_IN_FILE, PREFIX, is_driver
+from lab.drivers.shapes import shape_of
 from lab.errors import LabError, did_you_mean
 from lab.locks.base import Lock, OptionError, Options, OptionValue, Surroundings
 
@@ -40,8 +40,6 @@ PARTS = (
     *("open", "close", "acquire", "extend", "release", "believes"),
 )
 """What a class needs to be a lock; a test holds this to ``lab.locks.base.Lock``."""
-ASYNC: Final = ("open", "close", "acquire", "extend", "release")
-"""Those of them that are awaited."""
 _NOWHERE: Final = tuple(Address(name, "127.0.0.1", 1) for name in "ABCDE")
 """Nodes of a lock that is made to see which options it takes, and is never opened."""
 
@@ -62,8 +60,8 @@ def _place(name: str) -> str:
 def lock_class(name: str) -> type[Lock]:
     """Return the class of a built-in lock, or of a user's own.
 
-    That is given as ``package.module:Class``, as ``driver:NAME``, or as the command line of a driver, which
-    contains a slash or a space.
+    That is given as ``package.module:Class``, as ``package.module:name`` of an ordinary lock, as
+    ``driver:NAME``, or as the command line of a driver, which contains a slash or a space.
 
     Raises:
         LabError: no such lock, module or driver, or a class that is no lock.
@@ -91,23 +89,19 @@ def lock_class(name: str) -> type[Lock]:
     found = getattr(module, attribute, None)
     if found is None:
         raise _no_such_class(name, module, attribute)
-    if missing := [part for part in PARTS if not hasattr(found, part)]:
+    missing = [part for part in PARTS if not hasattr(found, part)]
+    if not missing:
+        return cast("type[Lock]", found)
+    shape = shape_of(name)
+    if shape is None:
         raise _no_lock(name, found, missing)
-    return cast("type[Lock]", found)
+    from lab.locks.ordinary import ordinary_class
+
+    return ordinary_class(name, shape)
 
 
 def _no_lock(name: str, found: Any, missing: list[str]) -> LabError:
-    """The error of a class that lacks parts of a lock; one that blocks is no lock for this loop at all."""
-    methods = [part for part in ASYNC if inspect.isfunction(getattr(found, part, None))]
-    blocking = [part for part in methods if not inspect.iscoroutinefunction(getattr(found, part))]
-    if methods and blocking == methods:
-        return LabError(
-            seen=f"{name}, whose {' and '.join(blocking)} {'is' if len(blocking) == 1 else 'are'} not async",
-            where="lock.name",
-            expected="async methods, or a driver",
-            hint="put a synchronous lock behind a driver, some ten lines of Python: "
-            "docs/testing-a-lock.md, section 'A synchronous lock'",
-        )
+    """The error of a class that has some parts of the lab's interface, and lacks others."""
     return LabError(
         seen=f"{name}, which lacks {', '.join(missing)}",
         where="lock.name",

@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import shlex
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from lab.addresses import Address
-from lab.drivers import PREFIX
+from lab.drivers import PREFIX, words_of
 from lab.drivers.messages import DriverBroken, Failed, Hello
 from lab.drivers.process import DriverProcess
+from lab.drivers.shapes import is_blocking
 from lab.durations import DurationError, parse_duration_ns
 from lab.locks.base import (
     Belief,
@@ -42,17 +42,13 @@ T = TypeVar("T")
 
 def driver_class(command: str) -> type[DriverLock]:
     """The class of the lock behind the driver that this command line starts."""
-    return type("DriverLock", (DriverLock,), {"name": command})
+    return type("DriverLock", (DriverLock,), {"name": command, "client_repeats": is_blocking(command)})
 
 
-def words_of(name: str) -> tuple[str, ...]:
-    """How a driver is started: as its command line says, or in the environment that was made for it.
-
-    Raises:
-        LabError: it is not installed.
-    """
+def started_by(name: str) -> tuple[str, ...]:
+    """How a driver is started. Raises ``LabError``: it is not installed, or the name is no command line."""
     if not name.startswith(PREFIX):
-        return tuple(shlex.split(name))
+        return words_of(name)
     # By its name: a client in a container is given a command line, and has no environments.
     words: tuple[str, ...] = importlib.import_module("lab.drivers.environment").launch_of(name)
     return words
@@ -83,6 +79,8 @@ class DriverLock:
 
     name: ClassVar[str] = "driver"
     hands_out_fences: ClassVar[bool] = False
+    client_repeats: ClassVar[bool] = False
+    """Whether its client repeats commands by itself, for a time that nobody states."""
 
     def __init__(
         self, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
@@ -97,7 +95,7 @@ class DriverLock:
         self.on_lost: list[Callable[[], None]] = []
         """Called when the library has reported that a lease is lost."""
         self._hello: Hello | None = None
-        self._driver = DriverProcess(words_of(self.name), on_lost=self._note_loss)
+        self._driver = DriverProcess(started_by(self.name), on_lost=self._note_loss)
 
     @classmethod
     def build(

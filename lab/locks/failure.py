@@ -48,8 +48,8 @@ async def awaited(f: str, work: Awaitable[T]) -> T:
     """Await what the method ``f`` of a lock returned. Raises ``TypeError``: it is a blocking method."""
     if not inspect.isawaitable(work):
         raise TypeError(
-            f"{f} returned {work!r} and cannot be awaited: it is no async function (a synchronous lock needs "
-            "a driver: docs/testing-a-lock.md, section 'A synchronous lock')"
+            f"{f} returned {work!r} and cannot be awaited: it is no async function (a synchronous lock is "
+            "an ordinary class, without lab.locks.base: docs/ordinary-locks.md)"
         )
     return await work
 

@@ -53,6 +53,7 @@ def properties_of(name: str, ttl_ns: int, options: Options, place: Place) -> Loc
             name,
             margin_ns(name, ttl_ns, options),
             own.hands_out_fences,
+            node_key=str(getattr(own, "node_keys", "{key}")),
             extends=bool(getattr(own, "extends", True)),
             key=key_pattern(own),
         )

@@ -245,7 +245,7 @@ def must_run_in_virtual_time(lock: str) -> None:
             if is_driver(lock)
             else f"the lock {lock!r} cannot be simulated: {reason}",
             where="--lock",
-            expected="a lock of the lab's, package.module:Class, or a driver that is installed",
+            expected="a lock of the lab's, package.module:name, or a driver that is installed",
             hint=_in_file(lock) or "lab run SCENARIO --lock DRIVER --on local",
         )
 

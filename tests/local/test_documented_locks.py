@@ -16,6 +16,7 @@ from tests.lab_process import ROOT, Lab
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "lab" / "drivers" / "PROTOCOL.md")
 BLOCK = re.compile(r"```(\w+)\n(?:#|//) (\S+\.\w+)(.*?)```", re.DOTALL)
 LOCK = re.compile(r"^class (\w+)\((?:BaseLock|Redlock|Single)\):", re.MULTILINE)
+ORDINARY = re.compile(r"^class (\w+):\n.*def acquire\(self\)", re.MULTILINE | re.DOTALL)
 BROKEN = {"my_lock:Hasty": ("overlap", "two-minorities")}
 """Locks that are printed to be caught, by what, and the scenario that shows it."""
 
@@ -41,7 +42,7 @@ def printed() -> list[Printed]:
     for page in PAGES:
         for _, file, rest in BLOCK.findall(page.read_text(encoding="utf-8")):
             text = f"# {file}{rest}"
-            if lock := LOCK.search(text):
+            if (lock := LOCK.search(text)) or ("serve(" not in text and (lock := ORDINARY.search(text))):
                 name = f"{file.removesuffix('.py')}:{lock[1]}"
             elif "serve(" in text:
                 name = f"{sys.executable} {file}"
@@ -51,7 +52,9 @@ def printed() -> list[Printed]:
     return found
 
 
-LOCKS = printed()
+PRINTED = printed()
+LOCKS = [each for each in PRINTED if LOCK.search(each.text) or " " in each.name]
+CODE_AS_PEOPLE_HAVE_IT = [each for each in PRINTED if each not in LOCKS]
 PYTEST = """
 import pytest
 
@@ -73,10 +76,20 @@ def test_the_pages_print_the_locks_that_are_tried_here() -> None:
         for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         if "def acquire(" in block
     ]
-    assert all(any(block.startswith(f"# {each.file}") for each in LOCKS) for block in defined)
+    assert {each.file for each in CODE_AS_PEOPLE_HAVE_IT} == {"orders.py", "stock.py"}
+    assert all(any(block.startswith(f"# {each.file}") for each in PRINTED) for block in defined)
     (complete,) = (each for each in LOCKS if each.file == "one_node.py")
     code = [line for line in complete.text.splitlines() if line.strip() and not line.startswith("#")]
     assert len(code) <= 30, "a complete lock is short"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lock", CODE_AS_PEOPLE_HAVE_IT, ids=lambda lock: lock.file)
+def test_printed_code_is_caught_as_it_stands(lock: Printed, lab: Lab) -> None:
+    (lab.directory / lock.file).write_text(lock.text)
+    tested = lab("test", lock.name, "--budget", "15s", "--jobs", "1", "--repeat", "0")
+    assert tested.code == 1, tested.out + tested.err
+    assert "1. A release, or undoing an attempt, deletes the key of another client." in tested.out
 
 
 @pytest.mark.full

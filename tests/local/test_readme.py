@@ -46,7 +46,7 @@ def expected_code(arguments: list[str]) -> int:
 
 def my_lock(directory: Path) -> None:
     """Write the README's own locks where the commands look for them."""
-    for name in ("my_lock.py", "one_node.py"):
+    for name in ("my_lock.py", "one_node.py", "orders.py"):
         (code,) = (block for block in blocks("python") if block.startswith(f"# {name}"))
         (directory / name).write_text(code)
 

@@ -134,10 +134,9 @@ def test_options_are_those_that_the_client_takes(own: str) -> None:
     check_options(f"{own}:CannotBeMade", S, {})  # its client shows what it raises
 
 
-def test_a_class_that_blocks_is_told_where_to_go(own: str) -> None:
-    told = refused(f"{own}:Blocks")
-    assert "whose acquire and release are not async" in told
-    assert "docs/testing-a-lock.md, section 'A synchronous lock'" in told
+def test_an_ordinary_class_of_which_too_little_is_known(own: str) -> None:
+    reported = refused(f"{own}:Blocks")
+    assert "how long it keeps its key, as it takes no TTL; how it comes to its client" in reported
     assert "BaseLock" in refused(f"{own}:AsyncPart")
 
 

@@ -158,13 +158,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a client was told when a call succeeded: until when, while a majority kept the key until when."""
+    """What a client was told when a call succeeded: until when, while a majority kept the key until when.
+
+    ``stated``: the lock said until when; else that is a TTL after the call.
+    """
 
     call: Call
     at_ns: int
     until_ns: int
     kept_ns: int
     nodes: tuple[str, ...]
+    stated: bool = True
 
 
 class Ledger:

@@ -238,7 +238,8 @@ class LedgerRun(TrialRun):
                 until_ns = now_ns + (event.get("claimed_ns") or 0) if event.get("value") == "yes" else 0
             kept_ns = self.certain_ns(call)
             nodes = tuple(sorted(self.ledger.nodes_of(call.lease, now_ns)))
-            self.ledger.claims.append(Claim(call, now_ns, until_ns, kept_ns, nodes))
+            stated = event.get("claimed_ns") is not None
+            self.ledger.claims.append(Claim(call, now_ns, until_ns, kept_ns, nodes, stated))
         self._keep(event)
 
     def _complete(self, call: Call) -> None:

@@ -239,7 +239,8 @@ class _Teller:
             return Told(sentence, places, frozenset((SKIPS_NODES,)))
         if call.f == "held":
             return self._of_belief(claim)
-        begin = f"{self._subject(call)} claimed the lease until {self.at(claim.until_ns)}"
+        told = "claimed the lease" if claim.stated else "succeeded, for a lease"
+        begin = f"{self._subject(call)} {told} until {self.at(claim.until_ns)}"
         if not claim.kept_ns:
             rest = _together({node: _answer(call, node) for node in nodes if node not in claim.nodes})
             where = f"only on {listed(claim.nodes)} of" if claim.nodes else "on none of"

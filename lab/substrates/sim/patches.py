@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from lab.substrates.sim.capture import Replacement, refuse
@@ -74,7 +74,7 @@ def simulating() -> Iterator[None]:
         yield
         return
     _audit()
-    collects = gc.isenabled()
+    collects, hooks = gc.isenabled(), sys.get_asyncgen_hooks()
     replaced: list[Replacement] = []
     undos: list[Callable[[], None]] = []
     _state["depth"] = 1
@@ -103,8 +103,11 @@ def simulating() -> Iterator[None]:
         undos += numbered_hashes()
         undos += mend_subclasses()
         gc.disable()  # a finaliser that closes a connection must not run at a moment that chance chooses
+        # What a program was in the middle of when its process ended does not go on.
+        sys.set_asyncgen_hooks(finalizer=_end_with_the_process)
         yield
     finally:
+        sys.set_asyncgen_hooks(*hooks)
         vars(asyncio.tasks).pop("set", None)
         for undo in undos:
             undo()
@@ -113,6 +116,17 @@ def simulating() -> Iterator[None]:
         _state["depth"] = 0
         if collects:
             gc.enable()
+
+
+def _end_with_the_process(generator: Any) -> None:
+    """Run nothing more of an asynchronous generator that nobody goes on with.
+
+    What it awaits is ended here: by itself it would complain when it is freed.
+    """
+    awaited = generator.ag_await
+    if hasattr(awaited, "close"):
+        with suppress(Exception):  # it wanted to go on: it is dead either way
+            awaited.close()
 
 
 def _audit() -> None:

@@ -1,0 +1,425 @@
+"""The use of an ordinary lock as one client uses it: with its own client library, and nothing added.
+
+The code is async; a lock that blocks is used by ``now``, which runs it to its end, as nothing in it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+import inspect
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from lab.drivers.shapes import Parameter, Shape, Use, class_of_clients
+
+T = TypeVar("T")
+OPTIONS_OF_CLIENTS: Final = ("socket_timeout", "socket_connect_timeout", "retries")
+"""Options of redis-py and valkey-py that can be set as if they were the lock's."""
+MISTAKES: Final = (
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    SyntaxError,
+    TypeError,
+)
+"""Errors that no lock raises to say no."""
+TOKENS: Final = (
+    *("token", "identifier", "value", "uuid", "id", "lockid", "lockvalue", "uniqueid", "owner", "ownerid"),
+    *("nonce", "secret"),
+)
+"""What the attribute of a lock's object is called that holds the value of its key."""
+
+
+class Refused(Exception):
+    """The lock's clean no."""
+
+
+@dataclass(slots=True)
+class Held:
+    """What was acquired: the lock's object, what the call returned, and the token, if the lock shows it."""
+
+    lock: Any
+    given: dict[str, Any]
+    answer: Any = None
+    token: str = ""
+    routine: Routine | None = None
+
+
+class Session:
+    """One client's ordinary lock.
+
+    Args:
+        shape: how the lock is used.
+        nodes: the hosts and ports of the nodes.
+        options: those of the lock, and of its client.
+        owner: the client's name.
+    """
+
+    def __init__(
+        self, shape: Shape, nodes: Sequence[tuple[str, int]], options: Mapping[str, Any], owner: str
+    ) -> None:
+        self._shape, self._nodes, self._options, self._owner = shape, nodes, options, owner
+        make = client_maker(shape, options)
+        self.clients = [make(host, port) for host, port in nodes]
+        _CURRENT.set(self.clients)
+        _LAST[:] = [self.clients]
+        _stand_in(shape)
+        self._one: Any = None
+        """The object of a lock that is told the key when it is acquired."""
+
+    async def acquire(self, key: str, ttl_ms: int) -> Held:
+        """Take the lock. Raises ``Refused``, and what the lock raises otherwise."""
+        _CURRENT.set(self.clients)
+        shape = self._shape
+        given = {"key": key, "ttl_ms": ttl_ms, "token": uuid.uuid4().hex}
+        with _Noes(shape):
+            if shape.style == "two functions":
+                assert shape.made is not None
+                answer = _unless_no(await self._call(shape.target, shape.made, given), shape.made)
+                return Held(None, given, answer, _token(answer, None))
+            lock = self._lock(given)
+            held = Held(lock, given)
+            if shape.style == "decorator":
+                held.routine = (RoutineTask if shape.is_async else RoutineThread)()
+                await held.routine.begin(self._with_body(lock, held.routine.body, given))
+                return held
+            if shape.style == "context manager":
+                enter = lock.__aenter__ if shape.is_async else lock.__enter__
+                held.answer = await _result(enter())
+                if held.answer is False:  # any other value is what the routine gets
+                    await _result((lock.__aexit__ if shape.is_async else lock.__exit__)(None, None, None))
+                    raise Refused("it entered with False")
+            else:
+                assert shape.acquire is not None
+                answer = await self._call(getattr(lock, shape.acquire.name), shape.acquire, given)
+                held.answer = _unless_no(answer, shape.acquire)
+            held.token = _token(held.answer, lock)
+            return held
+
+    async def extend(self, held: Held, ttl_ms: int) -> None:
+        """Extend a lease. Raises ``Refused``, and what the lock raises otherwise."""
+        _CURRENT.set(self.clients)
+        shape, given = self._shape, {**held.given, "ttl_ms": ttl_ms}
+        assert shape.extend is not None
+        given["token"] = held.answer if held.lock is None else _own_token(held)
+        call = shape.extends or getattr(held.lock, shape.extend.name)
+        more = {"replace_ttl": True} if "replace_ttl" in shape.extend.options else {}
+        with _Noes(shape):
+            _unless_no(await self._call(call, shape.extend, given, more), shape.extend)
+
+    async def release(self, held: Held) -> None:
+        """Give it back. Raises ``Refused``, and what the lock raises otherwise."""
+        _CURRENT.set(self.clients)
+        shape, lock = self._shape, held.lock
+        with _Noes(shape):
+            if held.routine is not None:
+                await held.routine.end()
+            elif shape.style == "two functions":
+                assert shape.release is not None
+                given = {**held.given, "token": held.given["token"] if held.answer is True else held.answer}
+                _unless_no(await self._call(shape.releases, shape.release, given), shape.release)
+            elif shape.style == "context manager":
+                await _result((lock.__aexit__ if shape.is_async else lock.__exit__)(None, None, None))
+            else:
+                assert shape.release is not None
+                given = {**held.given, "token": _own_token(held)}
+                call = getattr(lock, shape.release.name)
+                _unless_no(await self._call(call, shape.release, given), shape.release)
+
+    async def owned(self, held: Held) -> bool:
+        """Whether the lock says that this client holds it."""
+        _CURRENT.set(self.clients)
+        found = getattr(held.lock, self._shape.owned)
+        with _Noes(self._shape):
+            return bool(await _result(found()))
+
+    async def close(self) -> None:
+        """Close the clients."""
+        for each in self.clients:
+            close = getattr(each, "aclose", None) or getattr(each, "close", None)
+            if close is not None:
+                await _result(close())
+
+    def _lock(self, given: Mapping[str, Any]) -> Any:
+        """The lock's object: a new one for each lease, or one for all if only its acquire gets the key."""
+        shape = self._shape
+        if shape.made is None:
+            return shape.target
+        if shape.style == "decorator" and "body" in shape.made.roles():
+            return None
+        if "key" in shape.made.roles():
+            return shape.target(**self._arguments(shape.made, given))
+        if self._one is None:
+            self._one = shape.target(**self._arguments(shape.made, given))
+        return self._one
+
+    def _with_body(
+        self, decorator: Any, body: Callable[..., Any], given: Mapping[str, Any]
+    ) -> Callable[[], Any]:
+        """What runs the body under the lock."""
+        shape = self._shape
+        if decorator is not None:
+            called: Callable[[], Any] = decorator(body)
+            return called
+        assert shape.made is not None
+        arguments = self._arguments(shape.made, {**given, "body": body})
+        return lambda: shape.target(**arguments)
+
+    async def _call(
+        self, call: Any, use: Use, given: Mapping[str, Any], more: Mapping[str, Any] | None = None
+    ) -> Any:
+        by_position = [self._value(each, given) for each in use.parameters if each.by_position]
+        return await _result(call(*by_position, **self._arguments(use, given), **(more or {})))
+
+    def _arguments(self, use: Use, given: Mapping[str, Any]) -> dict[str, Any]:
+        chosen = {name: self._options[name] for name in use.options if name in self._options}
+        filled = {each.name: self._value(each, given) for each in use.parameters if not each.by_position}
+        return {**chosen, **filled}
+
+    def _value(self, parameter: Parameter, given: Mapping[str, Any]) -> Any:
+        host, port = self._nodes[0]
+        match parameter.role:
+            case "client":
+                return self.clients[0]
+            case "clients":
+                return list(self.clients)
+            case "url":
+                return f"redis://{host}:{port}"
+            case "urls":
+                return [f"redis://{each}:{number}" for each, number in self._nodes]
+            case "host":
+                return host
+            case "port":
+                return port
+            case "ttl_s":
+                return given["ttl_ms"] // 1000
+            case "ttl_timedelta":
+                return timedelta(milliseconds=given["ttl_ms"])
+            case "owner":
+                return self._owner
+            case role:
+                return given[role]
+
+
+def client_maker(shape: Shape, options: Mapping[str, Any]) -> Callable[[str, int], Any]:
+    """What makes the lock's client: the user's function, or the library's class with its own defaults."""
+    if shape.settings.client:
+        module, _, name = shape.settings.client.partition(":")
+        own: Callable[[str, int], Any] = getattr(importlib.import_module(module), name)
+        return own
+    named = {name: options[name] for name in OPTIONS_OF_CLIENTS[:2] if name in options}
+    part = ".asyncio" if shape.is_async else ""
+    if "retries" in options:
+        retry = importlib.import_module(f"{shape.library}{part}.retry").Retry
+        backoff = importlib.import_module(f"{shape.library}.backoff").NoBackoff
+        named["retry"] = retry(backoff(), options["retries"])
+    kind = class_of_clients(shape.library, is_async=shape.is_async)
+    return lambda host, port: kind(host=host, port=port, decode_responses=shape.decodes, **named)
+
+
+def now(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing but what blocks."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise TypeError("it awaited something, though its lock blocks")
+
+
+class Routine:
+    """A routine that the lock calls; it lasts from the acquire to the release."""
+
+    def body(self, *_: Any, **__: Any) -> Any:
+        """What the lock calls once it is acquired."""
+        raise NotImplementedError
+
+    async def begin(self, run: Callable[[], Any]) -> None:
+        """Let the lock run the body; return when that has begun. Raises ``Refused``: it never did."""
+        raise NotImplementedError
+
+    async def end(self) -> None:
+        """Let the body end, and wait for the lock to end."""
+        raise NotImplementedError
+
+
+class RoutineThread(Routine):
+    """That of a lock that blocks: in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._changed, self._go_on = threading.Event(), threading.Event()
+        self._entered = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def body(self, *_: Any, **__: Any) -> Any:
+        self._entered = True
+        self._changed.set()
+        self._go_on.wait()
+        return True
+
+    async def begin(self, run: Callable[[], Any]) -> None:
+        self._thread = threading.Thread(target=self._run, args=(run,), daemon=True)
+        self._thread.start()
+        self._changed.wait()
+        if not self._entered:
+            if self._error is not None:
+                raise self._error
+            raise Refused("it returned without the routine")
+
+    async def end(self) -> None:
+        assert self._thread is not None
+        self._go_on.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, run: Callable[[], Any]) -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it
+            self._error = error
+        self._changed.set()
+
+
+class RoutineTask(Routine):
+    """That of an async lock: in a task of its own, which belongs to the release once that has begun."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._entered: asyncio.Future[None] = loop.create_future()
+        self._go_on: asyncio.Future[contextvars.Context] = loop.create_future()
+        self._task: asyncio.Task[Any] | None = None
+
+    async def body(self, *_: Any, **__: Any) -> Any:
+        self._entered.set_result(None)
+        context = await self._go_on
+        for variable, value in context.items():
+            variable.set(value)
+        return True
+
+    async def begin(self, run: Callable[[], Any]) -> None:
+        self._task = asyncio.ensure_future(run())
+        await asyncio.wait((self._task, self._entered), return_when=asyncio.FIRST_COMPLETED)
+        if not self._entered.done():
+            await self._task
+            raise Refused("it returned without the routine")
+
+    async def end(self) -> None:
+        assert self._task is not None
+        if not self._go_on.done():
+            self._go_on.set_result(contextvars.copy_context())
+        await self._task
+
+
+class _Noes:
+    """Turns what the lock raises to say no into ``Refused``; what else it raises goes through."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, Refused) and says_no(error):
+            raise Refused(f"{type(error).__name__}: {error}") from error
+
+
+def says_no(error: Exception) -> bool:
+    """Whether a lock's exception is a clean no, and not the end of a command whose effect is not known.
+
+    It is if the client library's lock raises it as such, or if the lock's own code raised it and none of the
+    errors that led to it is the client library's.
+    """
+    if any(each.__name__ == "LockError" for each in type(error).__mro__):
+        return True
+    if isinstance(error, MISTAKES):
+        return False
+    chain: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and each not in chain:
+        chain.append(each)
+        each = each.__cause__ or each.__context__
+    failed = [one for one in chain if isinstance(one, OSError) and not _is_own_time_out(one)]
+    return not failed and not any(map(is_of_client, chain))
+
+
+def _is_own_time_out(error: BaseException) -> bool:
+    """Whether code raised a ``TimeoutError`` by name; the system's has a number, asyncio's no text."""
+    return type(error) is TimeoutError and bool(error.args) and error.errno is None
+
+
+def is_of_client(error: BaseException) -> bool:
+    """Whether it is an error of the client library: a command failed, or nothing is known of it."""
+    return any(each.__module__ in ("redis.exceptions", "valkey.exceptions") for each in type(error).__mro__)
+
+
+async def _result(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _unless_no(answer: Any, use: Use) -> Any:
+    """The answer. Raises ``Refused``: it is a no."""
+    if answer is False or (type(answer) is int and answer == 0) or (answer is None and use.answers):
+        raise Refused(f"{use.name} returned {answer!r}")
+    return True if answer is None else answer
+
+
+def _own_token(held: Held) -> Any:
+    """What a method gets that is to know the token: what acquire returned, or what it was given."""
+    return held.given["token"] if held.answer is True else held.answer
+
+
+def _token(answer: Any, lock: Any) -> str:
+    """The value of the key, as far as the lock shows it."""
+    if isinstance(answer, str | bytes):
+        return _text(answer)
+    for holder in (answer, lock):
+        places = [holder, getattr(holder, "local", None)]
+        for place in places:
+            named = {name.replace("_", ""): one for name, one in getattr(place, "__dict__", {}).items()}
+            for name in TOKENS:
+                if isinstance(named.get(name), str | bytes | uuid.UUID):
+                    return _text(named[name])
+    return ""
+
+
+def _text(token: object) -> str:
+    return token.decode(errors="replace") if isinstance(token, bytes) else str(token)
+
+
+_CURRENT: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("_CURRENT")
+"""The clients of whoever uses the lock now. A lock's threads have none, and their process has one user."""
+_LAST: list[list[Any]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """Stands for a client that a module made for all its locks: for each user of the lock, its own."""
+
+    index: int
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_CURRENT.get(_LAST[0])[self.index], name)
+
+
+def _stand_in(shape: Shape) -> None:
+    """Put the lab's clients in the place of those that the module made."""
+    home = inspect.getmodule(shape.target) or sys.modules[shape.lock.partition(":")[0]]
+    for name in shape.shared_clients:
+        several = isinstance(getattr(home, name), list | tuple)
+        indices = range(len(_CURRENT.get())) if several else range(1)
+        made = [_Current(index) for index in indices]
+        setattr(home, name, made if several else made[0])

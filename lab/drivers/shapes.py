@@ -1,0 +1,781 @@
+"""The shapes of ordinary locks: code that knows nothing of the lab, and how it is used.
+
+A lock is recognised by what it offers (``acquire`` and ``release``, a context manager, two functions, a
+function that makes one of these, a decorator, a function that takes a function) and by what its parameters
+are called. What cannot be seen is never guessed: it is asked for, in one error, with the lines to add to
+``pyproject.toml``. docs/ordinary-locks.md has a template of each shape.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import textwrap
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import msgspec
+
+from lab.durations import DurationError, parse_duration_ns
+from lab.errors import LabError
+
+Role = Literal[
+    "client",
+    "clients",
+    "url",
+    "urls",
+    "host",
+    "port",
+    "key",
+    "ttl_s",
+    "ttl_ms",
+    "ttl_timedelta",
+    "owner",
+    "token",
+    "body",
+    "ttl",
+]
+"""What a parameter is given. ``ttl``: a TTL whose unit is not known."""
+ROLES: Final[tuple[Role, ...]] = tuple(each for each in get_args(Role) if each != "ttl")
+"""Those that can be said of a parameter."""
+Style = Literal["object", "context manager", "two functions", "function", "decorator"]
+Library = Literal["redis", "valkey"]
+
+NAMES: Final[Mapping[str, frozenset[str]]] = {
+    role: frozenset(names.split())
+    for role, names in {
+        "clients": "clients redisclients conns connections servers nodes instances masters redises "
+        "redislist connectionlist valkeys redisconnections redisinstances redisnodes lockservers",
+        "client": "client redis redisclient rediscli conn connection redisconn redisconnection r rdb rds rc "
+        "cache server node instance master valkey valkeyclient backend cli db redisinstance",
+        "urls": "urls redisurls uris",
+        "url": "url redisurl uri redisuri dsn connectionstring valkeyurl",
+        "host": "host hostname redishost",
+        "port": "port redisport",
+        "key": "key name resource lockname lockkey resourcename resourceid resourcekey keyname rediskey lock "
+        "job jobname task taskname entity lockid",
+        "owner": "owner ownerid holder holderid clientid workerid instanceid nodeid identity processid",
+        "token": "token identifier value lockvalue uuid uniqueid id nonce lockidentifier handle lease",
+        "body": "func fn function body callback work callable action",
+    }.items()
+}
+"""By which names parameters are known, in small letters and without underscores."""
+TTL: Final = frozenset(
+    [
+        "ttl",
+        "expire",
+        "expiry",
+        "expiration",
+        "expires",
+        "expirein",
+        "expiresin",
+        "expireafter",
+        "expiretime",
+        "lease",
+        "leasetime",
+        "leaseduration",
+        "lockttl",
+        "locktimeout",
+        "lockexpire",
+        "lockexpiry",
+        "ex",
+        "px",
+        "duration",
+        "autoreleasetime",
+        "validity",
+        "maxage",
+        "lifetime",
+        "holdtime",
+        "leaselength",
+        "lockduration",
+        "timetolive",
+        "leaseperiod",
+        "expirytime",
+        "timeouts",
+    ]
+)
+"""The names of a TTL, without a unit; ``timeout`` is one where nothing else is, except in a method."""
+IN_MS: Final = frozenset(("ms", "msec", "msecs", "millis", "milliseconds", "px"))
+IN_S: Final = frozenset(("s", "sec", "secs", "seconds", "ex"))
+S_MAX: Final = 600
+MS_MIN: Final = 1000
+"""A default of at most ``S_MAX`` counts seconds, one of at least ``MS_MIN`` milliseconds."""
+
+ACQUIRE: Final = ("acquire", "lock", "take", "obtain", "try_acquire", "try_lock", "acquire_lock", "get_lock")
+RELEASE: Final = ("release", "unlock", "free", "give_back", "release_lock")
+EXTEND: Final = ("extend", "renew", "refresh", "prolong", "extend_lock", "keep_alive")
+OWNED: Final = ("owned", "is_owned", "is_held", "held", "is_acquired", "acquired")
+"""Whether *this* client holds it; ``locked`` is not asked, as it says so of any client."""
+BEGINNINGS: Final = ("acquire", "lock", "take", "obtain", "try", "get", "grab")
+"""How the name of a function that takes a lock begins, if another one in its module gives it back."""
+ENDINGS: Final = ("release", "unlock", "free", "give_back", "drop", "return")
+BACKGROUND: Final = frozenset(("Thread", "Timer", "create_task", "ensure_future", "TaskGroup"))
+"""Calls by which a lock may renew its lease by itself."""
+NOWHERE: Final = ("127.0.0.1", 1)
+"""Nowhere: clients that are made to look at a lock connect with their first command, which is never sent."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ``[tool.lock-lab.locks."module:name"]`` in ``pyproject.toml`` says of a lock.
+
+    ``parameters``: what a parameter is given. ``ttl``: how long the lock keeps its key if it takes no TTL
+    ("30s", or "none": until the release). ``release``, ``extend``: the function for it, as ``module:name``.
+    ``client``: a function that makes a client of a host and a port. ``renews``: whether the lock renews its
+    lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
+    """
+
+    parameters: dict[str, str] = {}
+    ttl: str = ""
+    release: str = ""
+    extend: str = ""
+    client: str = ""
+    renews: bool | None = None
+    key: str = ""
+
+
+class Parameter(NamedTuple):
+    """A parameter that the lab fills in. ``by_position``: it cannot be given by its name."""
+
+    name: str
+    role: Role
+    by_position: bool = False
+
+
+class Use(NamedTuple):
+    """How a callable is called: what its parameters are given, and which of them are options of the lock.
+
+    ``answers``: it returns something, so that None is a no; one that never does says no by an exception.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    options: Mapping[str, str | int | float | bool]
+    answers: bool = True
+
+    def roles(self) -> set[str]:
+        """What it is given."""
+        return {each.role for each in self.parameters}
+
+
+class Shape(NamedTuple):
+    """How an ordinary lock is used.
+
+    ``made``: how ``target`` is called, before the lock is acquired, or as that; None: it is the lock itself.
+    ``lasts_ns``: how long it keeps its key if it takes no TTL; 0: until the release; None: it takes one.
+    """
+
+    lock: str
+    target: Any
+    style: Style
+    is_async: bool
+    made: Use | None
+    acquire: Use | None
+    release: Use | None
+    extend: Use | None
+    owned: str
+    releases: Any
+    extends: Any
+    library: Library
+    decodes: bool
+    shared_clients: tuple[str, ...]
+    node_key: str
+    lasts_ns: int | None
+    renews: bool
+    settings: Settings
+
+    @property
+    def options(self) -> dict[str, str | int | float | bool]:
+        """The options that it takes, with their defaults."""
+        taken: dict[str, str | int | float | bool] = {}
+        for use in (self.made, self.acquire):
+            taken.update({} if use is None else use.options)
+        return taken
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether its TTL is counted in whole seconds."""
+        uses = [use for use in (self.made, self.acquire, self.extend) if use is not None]
+        return any("ttl_s" in use.roles() for use in uses)
+
+    def words(self) -> str:
+        """How it is used, in one line."""
+        what = {"object": "an object", "function": "a function that makes a lock"}.get(self.style, self.style)
+        if self.style in ("object", "two functions"):
+            named = [use.name for use in (self.acquire, self.extend, self.release) if use is not None]
+            what = f"{what} ({', '.join(named)})"
+        given = [f"{each.name} = {each.role}" for use in self._uses() for each in use.parameters]
+        client = self.settings.client or f"{self.library}{'.asyncio' if self.is_async else ''} client"
+        replies = (
+            "" if self.settings.client else f" that {'decodes replies' if self.decodes else 'gives bytes'}"
+        )
+        return f"{what}; {', '.join(dict.fromkeys(given)) or 'no parameters'}; {client}{replies}"
+
+    def _uses(self) -> Iterator[Use]:
+        yield from (use for use in (self.made, self.acquire, self.extend, self.release) if use is not None)
+
+
+OF_THE_LAB: Final = ("build", "margin_ns", "believes")
+"""What classes have that offer ``lab.locks.base.Lock``, and ordinary locks have not."""
+_KNOWN: dict[str, tuple[Any, Shape | LabError]] = {}
+"""What was found by these names, and what came of the look at it."""
+
+
+def shape_of(name: str, settings: Settings | None = None) -> Shape | None:
+    """The shape of the ordinary lock with this name, ``module:attribute``; None if it means no such lock.
+
+    Args:
+        name: a lock's name; a class with the lab's own interface is no ordinary lock.
+        settings: what is said of it, by default that of the nearest ``pyproject.toml``.
+
+    Raises:
+        LabError: what is there has no shape that the lab knows, or more has to be said of it.
+    """
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not attribute.isidentifier() or not module_name.replace(".", "_").isidentifier():
+        return None
+    try:
+        module = importlib.import_module(module_name)
+    except Exception:  # noqa: BLE001 - whoever needs the lock says what is wrong with it
+        return None
+    found = getattr(module, attribute, None)
+    if found is None or any(hasattr(found, part) for part in OF_THE_LAB):
+        return None
+    known = _KNOWN.get(name)
+    if known is None or known[0] is not found:
+        try:
+            said = settings_of(name) if settings is None else settings
+            shape: Shape | LabError = _Look(name, module, found, said).shape()
+        except LabError as error:
+            shape = error
+        known = _KNOWN[name] = found, shape
+    if isinstance(known[1], LabError):
+        raise known[1]
+    return known[1]
+
+
+def is_blocking(name: str) -> bool:
+    """Whether a name means an ordinary lock that blocks, so that it needs a process of its own."""
+    try:
+        shape = shape_of(name)
+    except LabError:
+        return False
+    return shape is not None and not shape.is_async
+
+
+def settings_of(name: str) -> Settings:
+    """What the nearest ``pyproject.toml`` from here upwards says of a lock. Raises ``LabError``."""
+    for directory in (here := Path.cwd(), *here.parents):
+        path = directory / "pyproject.toml"
+        if path.is_file():
+            break
+    else:
+        return Settings()
+    try:
+        table = tomllib.loads(path.read_text())
+        said = table.get("tool", {}).get("lock-lab", {}).get("locks", {}).get(name, {})
+        return msgspec.convert(said, Settings)
+    except (ValueError, OSError, AttributeError) as error:  # tomllib's and msgspec's errors are ValueErrors
+        raise LabError(
+            f"what is said of {name}: {error}",
+            where=f"{path}, {_table(name)}",
+            expected="the keys " + ", ".join(Settings.__struct_fields__),
+            hint="docs/ordinary-locks.md says what they mean",
+        ) from error
+
+
+class _Look:
+    """One look at what a name means."""
+
+    def __init__(self, name: str, module: ModuleType, found: Any, settings: Settings) -> None:
+        self._name, self._module, self._found, self._settings = name, module, found, settings
+        self._home = inspect.getmodule(found) or module
+        """Where its code is: the name may only import it."""
+        self._key_names: set[str] = set()
+        """What parameters for the lock's name are called."""
+        self._missing: list[tuple[str, str]] = []
+        """What has to be said, and the line that says it."""
+
+    def shape(self) -> Shape:
+        """Its shape. Raises ``LabError``."""
+        found, settings = self._found, self._settings
+        partner = self._partner()
+        if inspect.isclass(found):
+            style = self._style_of(found)
+            made = self._use(_own_init(found), "its constructor", bound=True)
+        elif partner is not None:
+            style, made = "two functions", self._use(found, found.__name__)
+        elif inspect.isroutine(found):
+            style, made = "function", self._use(found, found.__name__)
+            if "body" in made.roles():
+                style = "decorator"
+            elif _is_manager(found):
+                style = "context manager"
+        else:
+            style, made = self._style_of(type(found)), None
+        is_async = self._is_async(partner)
+        shared = () if made is not None and made.roles() & _REACHES else self._shared_clients()
+        lock = type(found) if made is None else found
+        if style == "function":
+            assert made is not None
+            lock = type(self._made(made, is_async))
+            style = self._style_of(lock) if not _is_plain_callable(lock) else "decorator"
+        methods = {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND} if style == "object" else {}
+        uses = {part: self._method(lock, names) for part, names in methods.items()}
+        if style == "two functions":
+            uses = {"release": self._use(partner, partner.__name__, ends=True)}
+        extends = _object_at(settings.extend, "extend") if settings.extend else None
+        if extends is not None:
+            uses["extend"] = self._use(extends, extends.__name__, ends=True)
+        if (extend := uses.get("extend")) is not None and not _can_extend(extend):
+            uses["extend"] = None
+        owned = next((each for each in OWNED if callable(getattr(lock, each, None))), "") if methods else ""
+        before = [use for use in (made, uses.get("acquire")) if use is not None]
+        lasts_ns = self._lasts_ns(before)
+        if made is not None and not made.roles() & _REACHES and not shared:
+            self._missing.append(("how it comes to its client", 'parameters = {PARAMETER = "client"}'))
+        if before and not any("key" in use.roles() for use in before):
+            self._missing.append(("which parameter is the lock's name", 'parameters = {PARAMETER = "key"}'))
+        self._complain()
+        return Shape(
+            self._name,
+            found,
+            style,
+            is_async,
+            made,
+            uses.get("acquire"),
+            uses.get("release"),
+            uses.get("extend"),
+            owned,
+            partner,
+            extends,
+            self._library(),
+            self._decodes(),
+            shared,
+            self._node_key(),
+            lasts_ns,
+            self._renews(),
+            settings,
+        )
+
+    def _partner(self) -> Any:
+        """The function that gives back what this one takes, if it is one that takes a lock."""
+        if self._settings.release:
+            return _object_at(self._settings.release, "release")
+        name = getattr(self._found, "__name__", "")
+        if not inspect.isfunction(self._found) or _is_manager(self._found):
+            return None
+        begin = next((each for each in BEGINNINGS if name.startswith(each)), None)
+        if begin is None:
+            return None
+        functions = {
+            each: one
+            for each, one in vars(self._home).items()
+            if inspect.isfunction(one) and one is not self._found
+        }
+        rest = name.removeprefix(begin)
+        same = [each for each in functions if each in [f"{ending}{rest}" for ending in ENDINGS]]
+        others = [each for each in functions if each.startswith(ENDINGS)]
+        chosen = same or others
+        return functions[chosen[0]] if len(chosen) == 1 else None
+
+    def _style_of(self, lock: type) -> Style:
+        if _first(lock, ACQUIRE) and _first(lock, RELEASE):
+            return "object"
+        if hasattr(lock, "__enter__") or hasattr(lock, "__aenter__"):
+            return "context manager"
+        raise LabError(
+            f"{self._name}: {lock.__name__} is no lock that the lab knows how to use",
+            where=self._where(),
+            expected="acquire and release, a context manager, two functions, a function that makes one of "
+            "these, a decorator, or lab.locks.base.Lock",
+            hint="docs/ordinary-locks.md has a template of each; or derive it from lab.locks.base.BaseLock",
+        )
+
+    def _made(self, made: Use, is_async: bool) -> Any:
+        """What a function makes, to see what that is; its client is connected to nothing."""
+        self._complain(only_names=True)
+        try:
+            return _sample(self._found, made, self._library(), is_async)
+        except Exception as error:
+            raise LabError(
+                f"{self._name}, which was called to see what it makes: {type(error).__name__}: {error}",
+                where=self._where(),
+                expected="a function that makes a lock and sends nothing, or one that takes the lock, and "
+                "another that gives it back",
+                hint=self._lines([f'release = "{self._module.__name__}:FUNCTION"']),
+            ) from error
+
+    def _method(self, lock: type, names: Iterable[str]) -> Use | None:
+        name = _first(lock, names)
+        if not name:
+            return None
+        return self._use(getattr(lock, name), name, bound=True, ends=name not in ACQUIRE, is_method=True)
+
+    def _use(
+        self, call: Any, name: str, *, bound: bool = False, ends: bool = False, is_method: bool = False
+    ) -> Use:
+        """How a callable is called. ``bound``: it has ``self``; ``ends``: it gets what acquire returned."""
+        if call is None:
+            return Use(name, (), {})
+        try:
+            parameters = list(inspect.signature(call).parameters.values())
+        except (TypeError, ValueError):
+            return Use(name, (), {})
+        if bound and parameters and not inspect.ismethod(call):
+            parameters = parameters[1:]
+        taken = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        has_ttl = any(_plain(each.name) in TTL or _unit(each.name) is not None for each in taken)
+        given: list[Parameter] = []
+        options: dict[str, str | int | float | bool] = {}
+        for each in taken:
+            role = self._role(each, has_ttl=has_ttl, is_method=is_method, ends=ends)
+            required = each.default is each.empty
+            if role == "ttl":
+                self._missing.append(
+                    (f"the unit of {each.name} of {name}", f'parameters = {{{each.name} = "ttl_s"}}')
+                )
+            elif role in ("owner", "token", "body", "host", "port", "url") and not required and not ends:
+                continue  # it has a default of its own
+            elif role is not None:
+                self._key_names |= {each.name} if role == "key" else set()
+                given.append(Parameter(each.name, role, each.kind is each.POSITIONAL_ONLY))
+            elif required:
+                self._missing.append(
+                    (f"what {each.name} of {name} is given", f'parameters = {{{each.name} = "key"}}')
+                )
+            elif isinstance(each.default, str | int | float | bool):
+                options[each.name] = each.default
+        return Use(name, tuple(given), options, _answers(call))
+
+    def _role(
+        self, parameter: inspect.Parameter, *, has_ttl: bool, is_method: bool, ends: bool
+    ) -> Role | None:
+        """What a parameter is given; None if nothing says so."""
+        said = self._settings.parameters.get(parameter.name)
+        if said is not None:
+            if said not in ROLES:
+                raise LabError(
+                    f"the parameter {parameter.name} as {said!r}",
+                    where=f"pyproject.toml, {_table(self._name)}, key parameters.{parameter.name}",
+                    expected="one of " + ", ".join(ROLES),
+                )
+            return said
+        plain, unit = _plain(parameter.name), _unit(parameter.name)
+        optional = parameter.default is not parameter.empty
+        waits = plain == "timeout" and (has_ttl or (is_method and optional and not ends))
+        if unit is not None or plain in TTL or (plain in ("timeout", "additionaltime") and not waits):
+            return self._ttl(parameter, unit)
+        annotation = str(parameter.annotation)
+        if "Redis" in annotation or "Valkey" in annotation:
+            several = any(
+                word in annotation for word in ("list", "List", "Sequence", "Iterable", "tuple", "set")
+            )
+            return "clients" if several else "client"
+        if ends and plain in ("lock", "lease"):
+            return "token"  # what acquire returned
+        for role, names in NAMES.items():
+            if plain in names:
+                return role  # type: ignore[return-value]
+        return None
+
+    def _ttl(self, parameter: inspect.Parameter, unit: Role | None) -> Role:
+        default = parameter.default
+        if "timedelta" in str(parameter.annotation) or type(default).__name__ == "timedelta":
+            return "ttl_timedelta"
+        if unit is not None:
+            return unit
+        if isinstance(default, float) or "float" in str(parameter.annotation):
+            return "ttl_s"
+        if isinstance(default, int) and not isinstance(default, bool):
+            if 0 < default <= S_MAX:
+                return "ttl_s"
+            if default >= MS_MIN:
+                return "ttl_ms"
+        if self._home.__name__.partition(".")[0] in ("redis", "valkey") or self._is_of_client_library():
+            return "ttl_s"
+        return self._ttl_by_use(parameter.name)
+
+    def _is_of_client_library(self) -> bool:
+        """Whether it is a subclass of the client library's own lock, whose TTLs are seconds."""
+        bases = self._found.__mro__ if inspect.isclass(self._found) else ()
+        return any(each.__module__ in ("redis.lock", "redis.asyncio.lock", "valkey.lock") for each in bases)
+
+    def _ttl_by_use(self, name: str) -> Role:
+        """The unit by the argument that it becomes: ``px=ttl``, ``ex=ttl``, ``expire(key, ttl)``."""
+        for call in (each for each in ast.walk(self._tree()) if isinstance(each, ast.Call)):
+            by_name = {each.arg: each.value for each in call.keywords}
+            for argument, role in (("px", "ttl_ms"), ("ex", "ttl_s"), ("timeout", "ttl_s")):
+                if argument in by_name and _is_name(by_name[argument], name):
+                    return role  # type: ignore[return-value]
+            called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if called in ("expire", "pexpire", "setex", "psetex") and any(
+                _is_name(each, name) for each in call.args
+            ):
+                return "ttl_ms" if called.startswith("p") else "ttl_s"
+        return "ttl"
+
+    def _lasts_ns(self, uses: list[Use]) -> int | None:
+        """How long a lock without a TTL keeps its key."""
+        if any(each.role.startswith("ttl") for use in uses for each in use.parameters):
+            return None
+        said = self._settings.ttl
+        if not said:
+            if not any("unit" in what for what, _ in self._missing):
+                self._missing.append(("how long it keeps its key, as it takes no TTL", 'ttl = "30s"'))
+            return 0
+        if said == "none":
+            return 0
+        try:
+            return parse_duration_ns(said)
+        except DurationError as error:
+            raise LabError(
+                f"the TTL {said!r}",
+                where=f"pyproject.toml, {_table(self._name)}, key ttl",
+                expected='a duration with its unit, such as "30s", or "none"',
+            ) from error
+
+    def _shared_clients(self) -> tuple[str, ...]:
+        """Variables of its module that are clients, or lists of them, which the lab's take the place of."""
+        return tuple(
+            name
+            for name, one in vars(self._home).items()
+            if _is_client(one) or (isinstance(one, list | tuple) and one and all(map(_is_client, one)))
+        )
+
+    def _is_async(self, partner: Any) -> bool:
+        found = self._found
+        if inspect.isclass(found) or not inspect.isroutine(found):
+            acquire = getattr(found, _first(found, ACQUIRE), None)
+            return inspect.iscoroutinefunction(acquire) or (acquire is None and hasattr(found, "__aenter__"))
+        inner = inspect.unwrap(found)
+        if any(map(inspect.iscoroutinefunction, (found, inner, partner))) or inspect.isasyncgenfunction(
+            inner
+        ):
+            return True
+        if partner is not None or inspect.isgeneratorfunction(inner):
+            return False
+        waits = any(isinstance(each, ast.AsyncFunctionDef | ast.Await) for each in ast.walk(self._tree()))
+        return waits or (self._imports(".asyncio") and not self._imports(""))
+
+    def _imports(self, part: str) -> bool:
+        """Whether its module has the client library, or its part for asyncio, or classes of that."""
+        places = {f"{library}{part}" for library in ("redis", "valkey")}
+        for one in vars(self._home).values():
+            place = one.__name__ if isinstance(one, ModuleType) else getattr(one, "__module__", None) or ""
+            inside = str(place).removesuffix(".client").removesuffix(".lock")
+            if inside in places:
+                return True
+        return False
+
+    def _node_key(self) -> str:
+        """Under which name the key lies on the nodes: as said, or by what the code puts before its name."""
+        if self._settings.key:
+            return self._settings.key
+        found = {f"{prefix}{{key}}" for prefix in _prefixes(self._tree(), self._key_names)}
+        return found.pop() if len(found) == 1 else "{key}"
+
+    def _library(self) -> Library:
+        for one in vars(self._home).values():
+            place = one.__name__ if isinstance(one, ModuleType) else getattr(one, "__module__", None) or ""
+            if str(place).partition(".")[0] == "valkey":
+                return "valkey"
+        return "redis"
+
+    def _decodes(self) -> bool:
+        """Whether its client decodes replies: its module says so, or has no bytes to compare them with."""
+        source = _source_of(self._home)
+        if "decode_responses=True" in source.replace(" ", ""):
+            return True
+        if self._home.__name__.partition(".")[0] in ("redis", "valkey"):
+            return False
+        tree = ast.parse(source) if source else ast.Module([], [])
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Attribute) and each.attr in ("decode", "encode"):
+                return False
+            if isinstance(each, ast.Constant) and isinstance(each.value, bytes):
+                return False
+            if isinstance(each, ast.Name) and each.id == "bytes":
+                return False
+        return True
+
+    def _renews(self) -> bool:
+        if self._settings.renews is not None:
+            return self._settings.renews
+        for call in (each for each in ast.walk(self._tree()) if isinstance(each, ast.Call)):
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            if name in BACKGROUND:
+                self._missing.append(
+                    (f"whether it renews its lease by itself: it has a {name}", "renews = true")
+                )
+                self._complain()
+        return False
+
+    def _tree(self) -> ast.AST:
+        """The code of the target; of a library's own nothing is read."""
+        if self._home.__name__.partition(".")[0] in ("redis", "valkey"):
+            return ast.Module([], [])
+        try:
+            return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(self._found))))
+        except (OSError, TypeError, SyntaxError):
+            return ast.Module([], [])
+
+    def _complain(self, *, only_names: bool = False) -> None:
+        """Raise one error for all that has to be said."""
+        missing = [each for each in self._missing if not only_names or each[0].startswith("what ")]
+        if not missing:
+            return
+        raise LabError(
+            f"{self._name}: not known: {'; '.join(what for what, _ in missing)}",
+            where=self._where(),
+            expected="parameters with usual names (client, key, ttl_ms, timeout_s …), or what they mean",
+            hint=self._lines([line for _, line in missing]),
+        )
+
+    def _lines(self, lines: list[str]) -> str:
+        table, inside = _table(self._name), "parameters = {"
+        named = [each.removeprefix(inside).removesuffix("}") for each in lines if each.startswith(inside)]
+        others = [each for each in lines if not each.startswith(inside)]
+        joined = [f"{inside}{', '.join(named)}}}"] if named else []
+        roles = f"  # one of {', '.join(ROLES)}" if named else ""
+        return "\n".join(["add to pyproject.toml:", table, *[f"{each}{roles}" for each in joined], *others])
+
+    def _where(self) -> str:
+        try:
+            inner = inspect.unwrap(self._found)
+            return f"{inspect.getsourcefile(inner)}:{inspect.getsourcelines(inner)[1]}"
+        except (OSError, TypeError):
+            return self._name
+
+
+_REACHES: Final = frozenset(("client", "clients", "url", "urls", "host"))
+"""What a lock is given to reach its nodes."""
+
+
+def _table(name: str) -> str:
+    """The heading under which ``pyproject.toml`` says something of a lock."""
+    return f'[tool.lock-lab.locks."{name}"]'
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _unit(name: str) -> Role | None:
+    """The unit of a TTL, as its name says it: ``ttl_ms``, ``lease_seconds``, ``px``."""
+    *stem, last = name.lower().strip("_").split("_")
+    of_ttl = not stem or "".join(stem) in TTL or "".join(stem) in ("timeout", "lock", "ttl")
+    if last in IN_MS and of_ttl:
+        return "ttl_ms"
+    if last in IN_S and of_ttl and (stem or last in ("ex", "seconds")):
+        return "ttl_s"
+    return None
+
+
+def _first(lock: Any, names: Iterable[str]) -> str:
+    return next((each for each in names if callable(getattr(lock, each, None))), "")
+
+
+def _own_init(found: type) -> Any:
+    """Its constructor, if it has one of its own."""
+    return next((vars(each)["__init__"] for each in found.__mro__[:-1] if "__init__" in vars(each)), None)
+
+
+def _is_plain_callable(lock: type) -> bool:
+    return inspect.isroutine(lock) or lock.__name__ in ("function", "partial", "method")
+
+
+def _is_manager(found: Any) -> bool:
+    """Whether it was made by ``contextlib.contextmanager`` or ``asynccontextmanager``."""
+    inner = inspect.unwrap(found)
+    return inner is not found and (inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner))
+
+
+def _answers(call: Any) -> bool:
+    """Whether some ``return`` in it has a value; of code that cannot be read, yes."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(call))))
+    except (OSError, TypeError, SyntaxError):
+        return True
+    return any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(tree))
+
+
+def _can_extend(use: Use) -> bool:
+    """Whether it sets a lease to a length, and does not only add to what is left of it."""
+    adds = [each.name for each in use.parameters if _plain(each.name).startswith("additional")]
+    return not adds or "replace_ttl" in use.options
+
+
+def _is_client(one: Any) -> bool:
+    kinds = [each for each in type(one).__mro__ if each.__module__.partition(".")[0] in ("redis", "valkey")]
+    return any(each.__name__ in ("Redis", "Valkey") for each in kinds)
+
+
+def _prefixes(tree: ast.AST, names: set[str]) -> Iterator[str]:
+    """What is put before one of these variables, in ``"lock:" + name`` or ``f"lock:{name}"``."""
+
+    def is_key(node: ast.AST) -> bool:
+        return any(_is_name(node, name) for name in names)
+
+    for each in ast.walk(tree):
+        match each:
+            case ast.BinOp(left=ast.Constant(value=str(prefix)), op=ast.Add(), right=right) if is_key(right):
+                yield prefix
+            case ast.BinOp(left=ast.Constant(value=str(pattern)), op=ast.Mod(), right=right) if is_key(right):
+                yield pattern.removesuffix("%s")
+            case ast.JoinedStr(values=[ast.Constant(value=str(prefix)), ast.FormattedValue(value=name)]):
+                if is_key(name):
+                    yield prefix
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    """Whether it is this variable, or the attribute that a constructor keeps it in, as it stands."""
+    if isinstance(node, ast.Name):
+        return node.id == name
+    return isinstance(node, ast.Attribute) and node.attr.strip("_") == name.strip("_")
+
+
+def class_of_clients(library: Library, *, is_async: bool) -> Any:
+    """The class of the client library that speaks to one node."""
+    module = importlib.import_module(f"{library}.asyncio" if is_async else library)
+    return module.Redis if library == "redis" else module.Valkey
+
+
+def _sample(target: Any, made: Use, library: Library, is_async: bool) -> Any:
+    """What a function makes of a client that is connected to nothing: called once, to see what that is."""
+    host, port = NOWHERE
+    client = class_of_clients(library, is_async=is_async)(host=host, port=port)
+    url = f"{library}://{host}:{port}"
+    values: dict[str, Any] = dict.fromkeys(("key", "owner", "token"), "look")
+    values |= {"client": client, "clients": [client], "url": url, "urls": [url], "host": host, "port": port}
+    values |= {"ttl_s": 10, "ttl_ms": 10_000, "ttl_timedelta": timedelta(seconds=10)}
+    found = target(**{each.name: values[each.role] for each in made.parameters})
+    if inspect.isawaitable(found):
+        if inspect.iscoroutine(found):
+            found.close()
+        raise TypeError("it is async, and what it gives is not known before it is awaited")
+    return found
+
+
+@functools.cache
+def _source_of(module: ModuleType) -> str:
+    try:
+        return inspect.getsource(module)
+    except (OSError, TypeError):
+        return ""
+
+
+def _object_at(place: str, key: str) -> Any:
+    """What ``module:name`` means. Raises ``LabError``."""
+    module, _, attribute = place.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise LabError(
+            f"{place!r}: {error}", where=f"pyproject.toml, key {key}", expected="module:function"
+        ) from error

@@ -1,0 +1,168 @@
+"""An ordinary async lock as a lock under test, in its client's loop; nothing is added to what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from lab.addresses import Address
+from lab.drivers import ordinary
+from lab.drivers.shapes import Shape
+from lab.locks.base import (
+    Indeterminate,
+    Lease,
+    LeaseLost,
+    NotAcquired,
+    OptionError,
+    Options,
+    Surroundings,
+    usual_margin_ns,
+)
+from lab.locks.lease_options import NS_PER_MS, NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinaryLease(Lease):
+    """A lease of which the lock claims nothing.
+
+    ``deadline_ns`` is a TTL after the call, less the usual margin: when a careful client stops.
+    """
+
+    held: ordinary.Held | None = None
+
+    def claim(self, now_ns: int) -> dict[str, int | None]:
+        """Nothing is claimed."""
+        return {"claimed_ns": None}
+
+
+class OrdinaryLock:
+    """One client's ordinary lock. Its subclasses, made by ``ordinary_class``, have its shape."""
+
+    name: ClassVar[str] = "ordinary"
+    hands_out_fences: ClassVar[bool] = False
+    extends: ClassVar[bool] = False
+    client_repeats: ClassVar[bool] = True
+    """Whether its client repeats commands by itself, for a time that nobody states."""
+    shape: ClassVar[Shape]
+    node_keys: ClassVar[str] = "{key}"
+    """Under which names its keys lie on the nodes."""
+
+    def __init__(self, nodes: Sequence[Address], options: Options, around: Surroundings, owner: str) -> None:
+        self._nodes = [(node.host, node.port) for node in nodes]
+        self._options, self._owner, self._clock_ns = options, owner, around.clock_ns
+        self._session: ordinary.Session | None = None
+
+    @classmethod
+    def build(
+        cls, nodes: Sequence[Address], options: Options, surroundings: Surroundings, owner: str
+    ) -> OrdinaryLock:
+        """Make the lock. Raises ``OptionError``: an option that it does not take, or of another type."""
+        taken = cls.shape.options
+        for name, value in options.items():
+            if name in ordinary.OPTIONS_OF_CLIENTS:
+                continue
+            if name not in taken:
+                choices = (*taken, *ordinary.OPTIONS_OF_CLIENTS)
+                raise OptionError(name, "an unknown option", "one of " + ", ".join(choices), choices)
+            if isinstance(value, str) != isinstance(taken[name], str):
+                raise OptionError(name, repr(value), f"a value such as {taken[name]!r}")
+        return cls(nodes, options, surroundings, owner)
+
+    @classmethod
+    def margin_ns(cls, ttl_ns: int, options: Options) -> int:
+        """What a careful client leaves of a lease of which nothing is claimed."""
+        return usual_margin_ns(ttl_ns)
+
+    @property
+    def ttl_step_ns(self) -> int:
+        """Leases are multiples of this."""
+        return self.shape.lasts_ns or (NS_PER_S if self.shape.in_seconds else NS_PER_MS)
+
+    def node_key(self, key: str) -> str:
+        """Under which name the key lies on the nodes."""
+        return self.node_keys.replace("{key}", key)
+
+    async def open(self) -> None:
+        """Make its clients, which connect with their first command."""
+        self._session = ordinary.Session(self.shape, self._nodes, self._options, self._owner)
+
+    async def close(self) -> None:
+        """Close its clients."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def acquire(self, key: str, ttl_ns: int) -> OrdinaryLease:
+        """Take it. Raises ``NotAcquired`` or ``Indeterminate``."""
+        called_ns = self._clock_ns()
+        try:
+            held = await self._used().acquire(key, ttl_ns // NS_PER_MS)
+        except ordinary.Refused as no:
+            raise NotAcquired(str(no)) from no
+        except Exception as error:
+            raise _unknown(error) from error
+        deadline_ns = called_ns + ttl_ns - usual_margin_ns(ttl_ns)
+        return OrdinaryLease(key, held.token, ttl_ns, deadline_ns, held=held)
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> OrdinaryLease:
+        """Extend a lease. Raises ``LeaseLost`` or ``Indeterminate``."""
+        assert isinstance(lease, OrdinaryLease)
+        assert lease.held is not None
+        called_ns = self._clock_ns()
+        if self.shape.extend is None:
+            raise LeaseLost("this lock does not extend leases", no_effect=True)
+        try:
+            await self._used().extend(lease.held, ttl_ns // NS_PER_MS)
+        except ordinary.Refused as no:
+            raise LeaseLost(str(no), no_effect=True) from no
+        except Exception as error:
+            raise _unknown(error) from error
+        deadline_ns = called_ns + ttl_ns - usual_margin_ns(ttl_ns)
+        return OrdinaryLease(
+            lease.key, lease.token, ttl_ns, deadline_ns, extensions=lease.extensions + 1, held=lease.held
+        )
+
+    async def release(self, lease: Lease) -> None:
+        """Give it back. Raises ``LeaseLost`` or ``Indeterminate``."""
+        assert isinstance(lease, OrdinaryLease)
+        assert lease.held is not None
+        try:
+            await self._used().release(lease.held)
+        except ordinary.Refused as no:
+            raise LeaseLost(str(no)) from no
+        except Exception as error:
+            raise _unknown(error) from error
+
+    def believes(self, lease: Lease) -> bool:
+        """Whether its time is not over, or it renews itself."""
+        return self.shape.renews or self._clock_ns() < lease.deadline_ns
+
+    def _used(self) -> ordinary.Session:
+        assert self._session is not None, "it was not opened"
+        return self._session
+
+
+def ordinary_class(name: str, shape: Shape) -> type[OrdinaryLock]:
+    """The class of an ordinary async lock, in whose module it is, so that its code is found there."""
+    if name in _CLASSES and _CLASSES[name].shape is shape:
+        return _CLASSES[name]
+    place = getattr(shape.target, "__module__", None) or name.partition(":")[0]
+    parts: dict[str, Any] = {
+        "name": name.partition(":")[2],
+        "shape": shape,
+        "node_keys": shape.node_key,
+        "extends": shape.extend is not None,
+        "__module__": place,
+    }
+    _CLASSES[name] = type("Ordinary", (OrdinaryLock,), parts)
+    return _CLASSES[name]
+
+
+_CLASSES: Final[dict[str, type[OrdinaryLock]]] = {}
+
+
+def _unknown(error: Exception) -> Exception:
+    """The error as the lab knows it; a mistake of the lock's code stays what it is."""
+    if isinstance(error, ordinary.MISTAKES):
+        return error
+    return Indeterminate(f"{type(error).__name__}: {error}")

@@ -1,0 +1,280 @@
+"""How an ordinary lock's answers and exceptions are taken, and how it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from lab.drivers.ordinary import Held, Refused, Session, now, says_no
+from lab.drivers.python.ordinary_driver import Ordinary, Thread
+from lab.drivers.python.wire import Grant
+from lab.drivers.python.wire import Refused as RefusedOnTheWire
+from lab.drivers.shapes import shape_of
+
+NOWHERE = [("127.0.0.1", 1)]
+
+LOCKS = """
+import contextlib
+calls = []
+class Lock:
+    answer = True
+    def __init__(self, client, name, ttl_ms=1000, retries=3):
+        self.token = "t-" + name
+        calls.append(("made", name, ttl_ms, retries))
+    def acquire(self):
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+    def extend(self, ttl_ms):
+        calls.append(("extend", ttl_ms))
+    def release(self):
+        return self.answer
+class Quiet:
+    def __init__(self, client, name, ttl_ms=1000): pass
+    def acquire(self): calls.append("acquire")
+    def release(self): calls.append("release")
+class Locks:
+    def __init__(self, client): calls.append("made")
+    def acquire(self, key, ttl_ms): return ("handle", key)
+    def release(self, key, token): calls.append((key, token))
+def take(client, key, token, ttl_ms): return True
+def give_back(client, key, token): calls.append(token)
+@contextlib.contextmanager
+def manager(client, key, ttl_ms=1000):
+    calls.append("entered")
+    yield "the token"
+    calls.append("left")
+def decorator(client, key, ttl_ms=1000):
+    def decorate(function):
+        def wrapper():
+            if key == "taken":
+                return None
+            if key == "broken":
+                raise ValueError("broken")
+            calls.append("before")
+            function()
+            calls.append("after")
+        return wrapper
+    return decorate
+def with_lock(client, key, ttl_ms, func):
+    calls.append("before")
+    return func()
+"""
+
+IN_ASYNC = """
+calls = []
+def decorator(client, key, ttl_ms=1000):
+    def decorate(function):
+        async def wrapper():
+            if key == "taken":
+                return
+            await function()
+            calls.append(variable.get())
+        return wrapper
+    return decorate
+"""
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module with ordinary locks."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "ordinary_locks", raising=False)
+    (tmp_path / "ordinary_locks.py").write_text(LOCKS)
+    return __import__("ordinary_locks")
+
+
+def session(name: str, **options: Any) -> Session:
+    shape = shape_of(f"ordinary_locks:{name}")
+    assert shape is not None
+    return Session(shape, NOWHERE, options, "alice")
+
+
+def acquired(of: Session, key: str = "k") -> Held:
+    return now(of.acquire(key, 5000))
+
+
+def test_each_lease_has_an_object_of_its_own(locks: Any) -> None:
+    used = session("Lock", retries=5)
+    held = acquired(used)
+    acquired(used)
+    now(used.extend(held, 7000))
+    assert locks.calls == [("made", "k", 5000, 5)] * 2 + [("extend", 7000)]
+    assert held.token == "t-k"
+
+
+@pytest.mark.parametrize("answer", [False, 0, None])
+def test_an_answer_that_is_a_no(locks: Any, answer: object) -> None:
+    used = session("Lock")
+    held = acquired(used)
+    locks.Lock.answer = answer
+    with pytest.raises(Refused, match=rf"acquire returned {answer!r}"):
+        acquired(used)
+    with pytest.raises(Refused, match=rf"release returned {answer!r}"):
+        now(used.release(held))
+
+
+def test_a_lock_that_never_answers_says_yes_by_returning(locks: Any) -> None:
+    used = session("Quiet")
+    now(used.release(acquired(used)))
+    assert locks.calls == ["acquire", "release"]
+
+
+def test_one_object_for_all_keys_gets_back_what_it_returned(locks: Any) -> None:
+    used = session("Locks")
+    for key in ("one", "other"):
+        now(used.release(acquired(used, key)))
+    assert locks.calls == ["made", ("one", ("handle", "one")), ("other", ("handle", "other"))]
+
+
+def test_a_function_that_is_given_the_token_gets_the_same_one_back(locks: Any) -> None:
+    used = session("take")
+    held = acquired(used)
+    now(used.release(held))
+    assert locks.calls == [held.given["token"]]
+
+
+def test_a_manager_is_entered_and_left(locks: Any) -> None:
+    used = session("manager")
+    held = acquired(used)
+    assert (held.token, locks.calls) == ("the token", ["entered"])
+    now(used.release(held))
+    assert locks.calls == ["entered", "left"]
+
+
+def test_a_decorated_function_lasts_until_the_release(locks: Any) -> None:
+    used = session("decorator")
+    held = acquired(used)
+    assert locks.calls == ["before"]
+    now(used.release(held))
+    assert locks.calls == ["before", "after"]
+    with pytest.raises(Refused, match="it returned without the routine"):
+        acquired(used, "taken")
+    with pytest.raises(Refused, match="ValueError: broken"):
+        acquired(used, "broken")
+
+
+def test_a_function_that_takes_a_function(locks: Any) -> None:
+    used = session("with_lock")
+    held = acquired(used)
+    assert locks.calls == ["before"]
+    now(used.release(held))
+
+
+async def test_an_async_decorator_ends_in_the_context_of_the_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import contextvars
+
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "ordinary_async.py").write_text(IN_ASYNC)
+    module: Any = __import__("ordinary_async")
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+    module.variable = variable
+    shape = shape_of("ordinary_async:decorator")
+    assert shape is not None
+    assert shape.is_async
+    used = Session(shape, NOWHERE, {}, "alice")
+    variable.set("of the acquire")
+    held = await used.acquire("k", 1000)
+    variable.set("of the release")
+    await used.release(held)
+    assert module.calls == ["of the release"]
+    with pytest.raises(Refused):
+        await used.acquire("taken", 1000)
+    await used.close()
+
+
+def raised(error: BaseException, cause: BaseException | None = None) -> Exception:
+    try:
+        raise error from cause
+    except Exception as caught:  # noqa: BLE001 - whatever it is
+        return caught
+
+
+class Taken(Exception):
+    """An exception of a lock's own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_no"),
+    [
+        (raised(Taken("k")), True),
+        (raised(RuntimeError("k is taken")), True),
+        (raised(TimeoutError("could not get k")), True),
+        (raised(TimeoutError()), False),
+        (raised(ConnectionResetError(104, "reset")), False),
+        (raised(redis.exceptions.TimeoutError("no reply")), False),
+        (raised(redis.exceptions.LockError("not owned")), True),
+        (raised(redis.exceptions.LockNotOwnedError("not owned")), True),
+        (raised(Taken("k"), redis.exceptions.ConnectionError("closed")), False),
+        (raised(Taken("k"), KeyError("k")), True),
+        (raised(KeyError("k")), False),
+        (raised(AttributeError("k")), False),
+    ],
+)
+def test_which_exceptions_are_a_clean_no(error: Exception, is_no: bool) -> None:
+    assert says_no(error) is is_no
+
+
+def driver(name: str) -> Ordinary:
+    shape = shape_of(f"ordinary_locks:{name}")
+    assert shape is not None
+    made = Ordinary(shape)
+    made.open(NOWHERE, {})
+    return made
+
+
+@pytest.mark.usefixtures("locks")
+def test_a_driver_says_what_the_lock_can_do() -> None:
+    assert driver("Lock").caps == ("extend",)
+    assert driver("Quiet").caps == ()
+    assert driver("Lock").options[0] == "retries"
+
+
+def test_one_lease_is_used_in_one_thread(locks: Any) -> None:
+    threads: list[tuple[str, int]] = []
+
+    def note(name: str) -> Callable[[Any], bool]:
+        def call(_: Any) -> bool:
+            threads.append((name, threading.get_ident()))
+            return True
+
+        return call
+
+    locks.Lock.acquire, locks.Lock.release = note("acquire"), note("release")
+    made = driver("Lock")
+    first: Grant = made.acquire("a", 1000)
+    second: Grant = made.acquire("b", 1000)
+    made.release(second.lease)
+    made.release(first.lease)
+    third: Grant = made.acquire("c", 1000)
+    made.release(third.lease)
+    (_, of_first), (_, of_second), *rest = threads
+    assert of_first != of_second
+    assert [each for _, each in rest] == [of_second, of_first, of_first, of_first]
+    locks.Lock.acquire = lambda _: False
+    with pytest.raises(RefusedOnTheWire):
+        made.acquire("d", 1000)
+
+
+def test_an_exception_of_a_thread_reaches_who_asked_it() -> None:
+    def fail() -> None:
+        raise ValueError("here")
+
+    with pytest.raises(ValueError, match="here"):
+        Thread().do(fail)
+
+
+def test_a_lock_that_blocks_awaits_nothing() -> None:
+    async def waits() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(TypeError, match="it awaited something"):
+        now(waits())

@@ -1,0 +1,264 @@
+"""What an ordinary lock is recognised as, and what is asked where too little can be seen."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.drivers import is_driver, words_of
+from lab.drivers.shapes import Shape, shape_of
+from lab.errors import LabError
+from lab.locks import lock_class
+from tests.known_bad.ordinary import LOCKS, PLACE
+
+NUMBERS = itertools.count()
+OBJECT = """
+import redis
+class Lock:
+    def __init__(self, client, name{parameters}):
+        self.client = client
+    def acquire(self{acquire}):
+        {body}
+        return True
+    def release(self): pass
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Writes a module, and what pyproject.toml says of it; returns its name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def write(source: str, said: str = "") -> str:
+        name = f"ordinary_{next(NUMBERS)}"
+        (tmp_path / f"{name}.py").write_text(source)
+        (tmp_path / "pyproject.toml").write_text(said.replace("MODULE", name))
+        return name
+
+    return write
+
+
+def an_object(parameters: str = "", acquire: str = "", body: str = "pass") -> str:
+    return OBJECT.format(parameters=parameters, acquire=acquire, body=body)
+
+
+def seen(name: str) -> Shape:
+    shape = shape_of(name)
+    assert shape is not None
+    return shape
+
+
+def refused(name: str) -> LabError:
+    with pytest.raises(LabError) as caught:
+        shape_of(name)
+    return caught.value
+
+
+SHAPES = {
+    "classes:BareDelete": ("object", {"client": "client", "name": "key", "ttl": "ttl_s"}),
+    "classes:CompareThenDelete": (
+        "object",
+        {"redis_client": "client", "lock_name": "key", "expire_seconds": "ttl_s"},
+    ),
+    "classes:InScripts": ("object", {"client": "client", "name": "key", "ttl_ms": "ttl_ms"}),
+    "functions:acquire_lock": (
+        "two functions",
+        {"conn": "client", "lockname": "key", "lock_timeout": "ttl_s", "identifier": "token"},
+    ),
+    "managers:lock": ("context manager", {"client": "client", "name": "key", "ttl_ms": "ttl_ms"}),
+    "managers:Exclusive": ("context manager", {"redis": "client", "name": "key", "timeout": "ttl_s"}),
+    "library:order_lock": (
+        "object",
+        {"client": "client", "name": "key", "ttl": "ttl_s", "additional_time": "ttl_s"},
+    ),
+    "decorators:exclusive": ("decorator", {"client": "client", "name": "key", "ttl": "ttl_s"}),
+    "decorators:run_once": (
+        "decorator",
+        {"client": "client", "name": "key", "ttl_ms": "ttl_ms", "func": "body"},
+    ),
+    "module_client:CronLock": ("object", {"name": "key", "ttl_seconds": "ttl_s"}),
+    "many_nodes:OnMost": ("object", {"servers": "clients", "resource": "key", "ttl_ms": "ttl_ms"}),
+    "with_asyncio:exclusive": ("decorator", {"client": "client", "name": "key", "ttl": "ttl_s"}),
+}
+
+
+@pytest.mark.parametrize("lock", SHAPES)
+def test_a_shape_is_recognised(lock: str) -> None:
+    shape = seen(f"{PLACE}{lock}")
+    uses = [use for use in (shape.made, shape.acquire, shape.extend, shape.release) if use is not None]
+    given = {each.name: each.role for use in uses for each in use.parameters}
+    assert (shape.style, given) == SHAPES[lock]
+
+
+def test_what_waits_is_simulated_and_what_blocks_gets_a_process() -> None:
+    for lock in LOCKS:
+        name = f"{PLACE}{lock.lock}"
+        assert is_driver(name) == (not lock.lock.startswith("with_asyncio"))
+    _, *words = words_of(f"{PLACE}classes:InScripts")
+    assert words[:3] == ["-m", "lab.drivers.python.ordinary_driver", f"{PLACE}classes:InScripts"]
+    assert lock_class(f"{PLACE}with_asyncio:InScripts").__module__ == f"{PLACE}with_asyncio"
+
+
+@pytest.mark.parametrize(
+    ("lock", "node_key"),
+    [
+        ("classes:BareDelete", "lock:{key}"),
+        ("flags:try_lock", "running:{key}"),
+        ("library:order_lock", "order:{key}"),
+        ("classes:InScripts", "{key}"),
+    ],
+)
+def test_the_name_on_the_nodes(lock: str, node_key: str) -> None:
+    assert seen(f"{PLACE}{lock}").node_key == node_key
+
+
+@pytest.mark.parametrize(
+    ("parameters", "role"),
+    [
+        (", ttl_ms", "ttl_ms"),
+        (", lease_seconds", "ttl_s"),
+        (", px", "ttl_ms"),
+        (", ttl=30", "ttl_s"),
+        (", ttl=30_000", "ttl_ms"),
+        (", ttl: float = 30.0", "ttl_s"),
+        (", ttl: 'datetime.timedelta'", "ttl_timedelta"),
+        (", ttl=5, timeout=2", "ttl_s"),
+    ],
+)
+def test_the_unit_of_a_ttl(written: Callable[..., str], parameters: str, role: str) -> None:
+    made = seen(f"{written(an_object(parameters))}:Lock").made
+    assert made is not None
+    assert [each.role for each in made.parameters] == ["client", "key", role]
+
+
+def test_the_unit_by_the_argument_that_it_becomes(written: Callable[..., str]) -> None:
+    in_ms = an_object(", ttl", body="self.client.set('x', 1, px=self.ttl)")
+    made = seen(f"{written(in_ms)}:Lock").made
+    assert made is not None
+    assert made.parameters[-1].role == "ttl_ms"
+
+
+@pytest.mark.parametrize(
+    ("source", "what", "line"),
+    [
+        (an_object(", ttl"), "the unit of ttl", 'parameters = {ttl = "ttl_s"}'),
+        (an_object(), "how long it keeps its key, as it takes no TTL", 'ttl = "30s"'),
+        (
+            an_object(", mode, ttl=5"),
+            "what mode of its constructor is given",
+            'parameters = {mode = "key"}',
+        ),
+        (
+            an_object(", ttl=5", body="threading.Thread(target=print)"),
+            "whether it renews its lease by itself: it has a Thread",
+            "renews = true",
+        ),
+        (
+            an_object(", ttl=5").replace("client, name", "name"),
+            "how it comes to its client",
+            'parameters = {PARAMETER = "client"}',
+        ),
+    ],
+)
+def test_what_cannot_be_seen_is_asked_for(
+    written: Callable[..., str], source: str, what: str, line: str
+) -> None:
+    name = written(source)
+    error = refused(f"{name}:Lock")
+    assert what in error.seen
+    assert str(error.where).endswith(f"{name}.py:3")
+    assert error.hint is not None
+    assert f'[tool.lock-lab.locks."{name}:Lock"]\n{line}' in error.hint
+
+
+def test_what_is_asked_for_can_be_said(written: Callable[..., str]) -> None:
+    said = """
+        [tool.lock-lab.locks."MODULE:Lock"]
+        parameters = {window = "ttl_ms", who = "owner"}
+        renews = false
+        key = "k:{key}"
+    """
+    body = "threading.Thread(target=print)"
+    shape = seen(f"{written(an_object(', window, who', body=body), said)}:Lock")
+    assert shape.made is not None
+    assert [each.role for each in shape.made.parameters] == ["client", "key", "ttl_ms", "owner"]
+    assert shape.node_key == "k:{key}"
+    assert not shape.renews
+
+
+def test_a_lock_without_a_ttl_says_how_long_it_lasts(written: Callable[..., str]) -> None:
+    said = '[tool.lock-lab.locks."MODULE:Lock"]\nttl = "30s"\n'
+    assert seen(f"{written(an_object(), said)}:Lock").lasts_ns == 30_000_000_000
+    wrong = said.replace("30s", "soon")
+    assert refused(f"{written(an_object(), wrong)}:Lock").seen == "the TTL 'soon'"
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ('lease = "30s"', "unknown field `lease`"),
+        ("renews = 3", "Expected `bool | null`"),
+        ('parameters = {ttl = "ms"}', "the parameter ttl as 'ms'"),
+    ],
+)
+def test_bad_settings_are_named(written: Callable[..., str], said: str, what: str) -> None:
+    name = written(an_object(", ttl=5"), f'[tool.lock-lab.locks."MODULE:Lock"]\n{said}\n')
+    error = refused(f"{name}:Lock")
+    assert what in error.seen
+    assert "pyproject.toml" in str(error.where)
+
+
+def test_what_is_no_lock_is_refused(written: Callable[..., str]) -> None:
+    name = written("class Nothing: pass\ndef make(client, key, ttl=5): return 7\n")
+    assert "Nothing is no lock that the lab knows how to use" in refused(f"{name}:Nothing").seen
+    assert "int is no lock" in refused(f"{name}:make").seen
+    assert shape_of("lab.locks.single:Single") is None
+    assert shape_of("no_such_module:Lock") is None
+
+
+def test_a_function_that_sends_something_is_not_taken_for_one_that_makes_a_lock(
+    written: Callable[..., str],
+) -> None:
+    name = written("def make(client, key, ttl=5): return client.set(key, 1)\n")
+    error = refused(f"{name}:make")
+    assert "which was called to see what it makes: ConnectionError" in error.seen
+    assert f'release = "{name}:FUNCTION"' in str(error.hint)
+
+
+def test_a_client_decodes_replies_if_the_code_could_compare_nothing_else(
+    written: Callable[..., str],
+) -> None:
+    text = an_object(", ttl=5", body="self.client.get('x') == 'y'")
+    assert seen(f"{written(text)}:Lock").decodes
+    assert not seen(f"{written(text.replace(chr(39) + 'y', 'b' + chr(39) + 'y'))}:Lock").decodes
+    assert not seen(f"{written(text.replace('== ', '.decode() == '))}:Lock").decodes
+    assert not seen("redis.lock:Lock").decodes
+
+
+def test_a_module_that_is_written_anew_is_looked_at_anew(written: Callable[..., str]) -> None:
+    name = written(an_object(", ttl=5"))
+    first = seen(f"{name}:Lock")
+    assert seen(f"{name}:Lock") is first
+    del sys.modules[name]
+    assert seen(f"{name}:Lock") is not first
+
+
+def the_blocks(path: Path) -> list[dict[str, Any]]:
+    """The Python of a page, executed, each block by itself."""
+    found = []
+    for block in path.read_text().split("```python\n")[1:]:
+        names: dict[str, Any] = {}
+        exec(compile(block.split("```")[0], str(path), "exec"), names)
+        found.append(names)
+    return found
+
+
+def test_the_page_has_code_that_runs() -> None:
+    (first,) = the_blocks(Path(__file__).parents[3] / "docs" / "ordinary-locks.md")
+    assert {"acquire", "release"} <= set(vars(first["StockLock"]))
