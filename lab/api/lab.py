@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lab", "LiveCluster", "RunResult"]
 
-LockName = str | type
+LockName = str | Callable[..., Any]
 Settings = Mapping[str, Any] | Sequence[str]
 T = TypeVar("T")
 

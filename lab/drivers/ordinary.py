@@ -311,7 +311,11 @@ class RoutineTask(Routine):
 
     async def begin(self, run: Callable[[], Any]) -> None:
         self._task = asyncio.ensure_future(run())
-        await asyncio.wait((self._task, self._entered), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait((self._task, self._entered), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await _cancelled(self._task)
+            raise
         if not self._entered.done():
             await self._task
             raise Refused("it returned without the routine")
@@ -320,7 +324,13 @@ class RoutineTask(Routine):
         assert self._task is not None
         if not self._go_on.done():
             self._go_on.set_result(contextvars.copy_context())
-        await self._task
+        await self._task  # which is cancelled if this is
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task, and wait until it has ended, as whoever awaits its code does."""
+    task.cancel()
+    await asyncio.wait((task,))
 
 
 class _Noes:

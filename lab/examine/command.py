@@ -26,11 +26,11 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Examined, Part
 from lab.examine.situations import SITUATIONS, situations
 from lab.examine.tried import tried
-from lab.locks import check_options, lock_class, margin_ns
+from lab.locks import lock_class, margin_ns
 from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
-from lab.search.command import OPTIONS
+from lab.search.command import OPTIONS, options_for
 from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
@@ -90,7 +90,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         check_servers_of_replays(asked.lock, asked.server)
     must_run_in_virtual_time(asked.lock)
     lock_class(asked.lock)
-    options = {**_options_for(asked.lock), **dict(asked.options)}
+    options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)
     with notes() as code, closing(Workers(tried, asked.jobs, notes)) as workers, trials():
         budget = Budget(budget_s, workers.busiest_s)
@@ -247,17 +247,6 @@ def _learned(
             raise
     options = dict(asked.options)
     return learn(_setting(asked, options, asked.nodes), check), options
-
-
-def _options_for(lock: str) -> dict[str, OptionValue]:
-    """The plain options, if the lock has them; else its defaults, as a library has them of its own."""
-    if is_driver(lock):
-        return {}
-    try:
-        check_options(lock, 10 * S_NS, OPTIONS)
-    except LabError:
-        return {}
-    return dict(OPTIONS)
 
 
 def _seconds(text: str) -> float:

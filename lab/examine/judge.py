@@ -94,7 +94,7 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
     """
     trial = outcome.trial
     may_wait = not limits_its_tries(trial.lock, trial.options)
-    repeats = bool(outcome.struck) and getattr(lock_class(trial.lock), "client_repeats", False)
+    repeats = may_repeat(outcome)
     last_ns = max((event["time_ns"] for event in outcome.events), default=0)
     end_ns = max(last_ns, MONOTONIC_START_NS + trial.horizon_ns)
     still = _out_of_action(outcome)
@@ -120,6 +120,11 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
         for client, event in pending.items()
         if client not in still and end_ns - event["time_ns"] > may_take_ns(event)
     ]
+
+
+def may_repeat(outcome: Outcome) -> bool:
+    """Whether calls may take a time that nobody states: their client repeats what faults kept from it."""
+    return bool(outcome.struck) and bool(getattr(lock_class(outcome.trial.lock), "client_repeats", False))
 
 
 def _is_free(outcome: Outcome) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from types import ModuleType
 from typing import Any, Final, cast
@@ -163,19 +163,19 @@ def _no_such_class(name: str, module: ModuleType, attribute: str) -> LabError:
     )
 
 
-def name_of(lock: str | type) -> str:
-    """Return the name of a lock, which may be given as its class: ``module:Class``.
+def name_of(lock: str | Callable[..., Any]) -> str:
+    """Return the name of a lock, which may be given as its class or function: ``module:name``.
 
     Raises:
-        LabError: a class inside a function or another class, which no other run could find.
+        LabError: one inside a function or a class, which no other run could find.
     """
     if isinstance(lock, str):
         return lock
     if "." in lock.__qualname__:
         raise LabError(
-            seen=f"the class {lock.__module__}.{lock.__qualname__}",
+            seen=f"the lock {lock.__module__}.{lock.__qualname__}",
             where="lock",
-            expected="a class at the top level of its module",
+            expected="a class or a function at the top level of its module",
             hint="it is imported by its module and its name",
         )
     return f"{lock.__module__}:{lock.__qualname__}"

@@ -10,8 +10,10 @@ from typing import Final
 
 import msgspec
 
+from lab.drivers import is_driver
 from lab.drivers.place import check_servers_of_replays
 from lab.errors import LabError
+from lab.locks import check_options
 from lab.redis_model.model import modelled
 from lab.scenario.model import Scenario
 from lab.search.as_scenario import scenario_of, text_of
@@ -22,7 +24,7 @@ from lab.search.minimise import places
 from lab.search.relevant import NotExpressible
 from lab.search.replay import MARK
 from lab.search.runner import trials
-from lab.search.space import NOTHING_SAID, Drawn, one_of, parse_duration, space_of
+from lab.search.space import DEFAULT, NOTHING_SAID, Drawn, one_of, parse_duration, space_of
 from lab.search.suspicion import LOOKS
 from lab.search.trial import OptionValue, Trial
 
@@ -54,6 +56,17 @@ class Asked:
     """What nodes are, in the search and where it is confirmed; each substrate's default if it is empty."""
 
 
+def options_for(lock: str) -> dict[str, OptionValue]:
+    """The plain options, if the lock has them; else none: its defaults, as its users have them."""
+    if is_driver(lock):
+        return {}
+    try:
+        check_options(lock, DEFAULT.ttl_ns, OPTIONS)
+    except LabError:
+        return {}
+    return dict(OPTIONS)
+
+
 def search_of(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError`` for one that cannot be."""
     if asked.out is not None and asked.out.is_dir():
@@ -65,7 +78,7 @@ def search_of(asked: Asked) -> Search:
         )
     find = one_of("--find", asked.find, tuple(LOOKS))
     strategy, wire = asked.drawn.how()
-    space = space_of(asked.lock, asked.drawn, OPTIONS)
+    space = space_of(asked.lock, asked.drawn, options_for(asked.lock))
     if asked.server:
         modelled(asked.server, "--server")
         check_servers_of_replays(asked.lock, asked.server)

@@ -13,7 +13,6 @@ from itertools import islice
 from random import Random
 from typing import Final
 
-from lab.examine.command import _options_for
 from lab.examine.examination import Examination
 from lab.examine.plan import again as again_by_holder
 from lab.examine.plan import drawn
@@ -24,7 +23,7 @@ from lab.examine.reentrant import counts, is_reentrant
 from lab.examine.result import Part
 from lab.examine.situations import situations
 from lab.examine.tried import tried
-from lab.search.command import OPTIONS
+from lab.search.command import OPTIONS, options_for
 from lab.search.find import variant
 from lab.search.runner import trials
 from lab.search.workers import Workers
@@ -54,7 +53,7 @@ def table(locks: Iterable[str] = CORRECT) -> Iterator[str]:
 def row(lock: str) -> str:
     """What a lock came to with all seeds; defects and what is left open go to stderr."""
     with closing(Workers(tried, None)) as workers, trials():
-        options = _options_for(lock)
+        options = options_for(lock)
         profile = learn(Setting(lock, options, 5))
         kind = profile.kind
         setting = Setting(lock, options, 5 if kind.quorum else 1, fences=kind.fenced)

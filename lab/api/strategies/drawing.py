@@ -66,7 +66,7 @@ FAR_DRIFTS_PPM: Final = (*DRIFTS_PPM, 200_000, -200_000)
 
 
 def schedules(
-    lock: str | type = "redlock",
+    lock: str | Callable[..., Any] = "redlock",
     *,
     clients: int = 2,
     nodes: int = 5,

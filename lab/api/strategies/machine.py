@@ -53,7 +53,7 @@ class LockMachine(RuleBasedStateMachine):
         TestMyLock = MyLockMachine.TestCase
     """
 
-    lock: ClassVar[str | type] = "redlock"
+    lock: ClassVar[str | Callable[..., Any]] = "redlock"
     """The lock under test: a name, ``package.module:Class``, or the class itself."""
     clients: ClassVar[int] = 2
     nodes: ClassVar[int] = 5

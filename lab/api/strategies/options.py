@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Final, get_type_hints
 
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ SHARES: Final = (1.0, 0.5, 0.2)
 """How much smaller a duration may be as well, unless it is part of that margin."""
 
 
-def lock_options(lock: str | type = "redlock") -> SearchStrategy[dict[str, OptionValue]]:
+def lock_options(lock: str | Callable[..., Any] = "redlock") -> SearchStrategy[dict[str, OptionValue]]:
     """Options of a lock, those that differ from the defaults; the simplest: none.
 
     The options are the fields of the class's ``OPTIONS``, a dataclass as the lab's own locks have it; without

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lab.examine.judge import may_repeat
 from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
 from lab.examine.ledger.breaches import (
     CLAIMS,
@@ -223,7 +224,7 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
     for call in ledger.calls:
         bound_ns = max(call.ttl_ns, outcome.trial.ttl_ns) // 2
         if min(call.ended_ns, end_ns) - call.called_ns > bound_ns and not is_out(outcome, call.client):
-            what = NEVER_ENDS if call.ended_ns == NEVER else IS_LATE
+            what = NEVER_ENDS if call.ended_ns == NEVER and not may_repeat(outcome) else IS_LATE
             over_ns = min(call.ended_ns, end_ns)
             away = away_from(outcome, call.client, call.called_ns, over_ns)
             excused = len(ledger.nodes) - len(away) < ledger.majority

@@ -528,10 +528,13 @@ class _Teller:
         asked, facts, silent_after = self._asked(call)
         if what == IS_LATE and silent_after is not None:
             places = self._places(silent_after)
-        waiting = self.outcome.waiting.get(call.client, ()) if what == NEVER_ENDS else ()
+        waiting = self.outcome.waiting.get(call.client, ()) if call.ended_ns == NEVER else ()
         if waiting:
             asked, places = f"{asked}; it waits at {waiting[-1].text!r}", waiting
         took = f"took {_seconds(call.ended_ns - call.called_ns)}"
+        if call.ended_ns == NEVER:
+            last_ns = max(event["time_ns"] for event in self.outcome.events)
+            took = f"was not over after {_seconds(last_ns - call.called_ns)}"
         failed = f"failed at {self.at(call.ended_ns)} although the lock was free"
         did = {NEVER_ENDS: "never ended", IS_LATE: took}.get(what, failed)
         return Told(f"{subject} {did}; {asked}", places, frozenset(facts))

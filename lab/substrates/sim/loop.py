@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 SPINS_MAX: Final = 1_000_000
 """How often a loop may go round without any time passing before it counts as hung."""
-
-
+CLOSES: Final = 20
+"""How often a coroutine that awaits something whenever it is closed is closed again."""
 TASKS_KEPT: Final = 64
 """From so many tasks on, those that are done are forgotten now and then."""
 
@@ -269,9 +269,12 @@ class HostLoop(asyncio.AbstractEventLoop):
             before = _get_running_loop()
             _set_running_loop(self)
             try:
-                self.host.run(coroutine.close)
-            except Exception as error:  # noqa: BLE001 - it wanted to go on: it is dead either way
-                self.troubles.append(repr(error))
+                for _ in range(CLOSES):
+                    try:
+                        self.host.run(coroutine.close)
+                        break
+                    except Exception as error:  # noqa: BLE001 - it wanted to go on: it is dead either way
+                        self.troubles.append(repr(error))
             finally:
                 _set_running_loop(before)
         self.tasks.clear()

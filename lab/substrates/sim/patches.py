@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -105,7 +106,14 @@ def simulating() -> Iterator[None]:
         gc.disable()  # a finaliser that closes a connection must not run at a moment that chance chooses
         # What a program was in the middle of when its process ended does not go on.
         sys.set_asyncgen_hooks(finalizer=_end_with_the_process)
-        yield
+        with warnings.catch_warnings():
+            # What code wanted to await when its process ended is no mistake of its own.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            try:
+                yield
+            finally:
+                if collects:
+                    gc.collect(0)  # as the next allocation would, with that said
     finally:
         sys.set_asyncgen_hooks(*hooks)
         vars(asyncio.tasks).pop("set", None)

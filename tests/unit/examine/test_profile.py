@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 import pytest
 
-from lab.examine.command import _options_for
 from lab.examine.kinds import Kind
 from lab.examine.profile import FACTS, Profile, learn
 from lab.examine.programs import Setting
+from lab.search.command import options_for
 from lab.search.runner import trials
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -21,7 +21,7 @@ TRIALS_MAX = 60
 @functools.cache
 def profile_of(lock: str) -> Profile:
     with trials():
-        return learn(Setting(lock, _options_for(lock)))
+        return learn(Setting(lock, options_for(lock)))
 
 
 def facts_of(lock: str) -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_all_facts_of_redlock() -> None:
 
 def test_the_same_lock_gives_the_same_profile() -> None:
     with trials():
-        again = learn(Setting("redlock", _options_for("redlock")))
+        again = learn(Setting("redlock", options_for("redlock")))
     assert asdict(again) == asdict(profile_of("redlock"))
 
 
@@ -338,7 +338,7 @@ def test_what_programs_decide_by_shows_defects() -> None:
 @pytest.mark.parametrize(("nodes", "needs"), [(3, "2 of 3 and 2 of 2"), (1, "the one node that it uses")])
 def test_other_numbers_of_nodes(nodes: int, needs: str) -> None:
     with trials():
-        profile = learn(Setting("redlock", _options_for("redlock"), nodes))
+        profile = learn(Setting("redlock", options_for("redlock"), nodes))
     assert profile.facts["quorum"].startswith(f"An acquire needs {needs}")
     assert profile.nodes_used == tuple("ABC"[:nodes])
     assert profile.not_tried == []
