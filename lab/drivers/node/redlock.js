@@ -3,14 +3,15 @@
 // library's own and the client's: see below.
 //
 // `Refusal` is the error that says no, `failures` the event by which the library reports a node's error, and
-// `acquire` and `release` are its calls, which have changed names between versions.
+// `acquire` and `release` are its calls, which have changed names between versions. With the option `using` a lease is
+// a routine under the library's `using`, which renews it, and aborts a signal when that fails.
 
 const { Redis } = require("ioredis");
-const { serve, connect, Leases, Refused, CLIENT_OPTIONS } = require("./wire.js");
+const { serve, say, connect, Leases, Refused, CLIENT_OPTIONS } = require("./wire.js");
 
 const left = (lock) => lock.expiration - Date.now();
 
-module.exports = function drive({ lib, version, Redlock, Refusal, failures, acquire, release }) {
+module.exports = function drive({ lib, version, Redlock, Refusal, failures, acquire, release, using }) {
   const leases = new Leases();
   let redlock;
 
@@ -19,13 +20,36 @@ module.exports = function drive({ lib, version, Redlock, Refusal, failures, acqu
     throw error instanceof Refusal ? new Refused(error) : error;
   };
 
+  let inRoutines = false;
+  const own = ["drift_factor", "retry_count", "retry_delay_ms", "retry_jitter_ms", ...(using ? ["using"] : [])];
+
+  // The lease of a routine that has begun: `end` lets it return, and `ended` is settled when the library is done.
+  const begin = (key, ttl_ms) =>
+    new Promise((resolve, reject) => {
+      let lease;
+      const ended = using(
+        redlock,
+        key,
+        ttl_ms,
+        (signal) =>
+          new Promise((end) => {
+            lease = leases.add({ end, ended: () => ended });
+            signal.addEventListener("abort", () => say({ event: "lost", lease }));
+            resolve({ lease, token: null, claimed_ms: null, fence: null });
+          }),
+      );
+      ended.catch(reject); // before the routine, or unheard if it has begun: `release` hears of it then
+    });
+
   serve({
     lib,
     version,
-    options: ["drift_factor", "retry_count", "retry_delay_ms", "retry_jitter_ms", ...CLIENT_OPTIONS],
-    caps: ({ retry_count }) => ["extend", "validity", "held", ...(retry_count === 0 ? ["single-attempt"] : [])],
+    options: [...own, ...CLIENT_OPTIONS],
+    caps: ({ retry_count, using: renews }) =>
+      renews ? ["renews", "lost"] : ["extend", "validity", "held", ...(retry_count === 0 ? ["single-attempt"] : [])],
     operations: {
       async open({ nodes, options }) {
+        inRoutines = options.using ?? false;
         redlock = new Redlock(await connect(Redis, nodes, options), {
           driftFactor: options.drift_factor,
           retryCount: options.retry_count,
@@ -35,6 +59,7 @@ module.exports = function drive({ lib, version, Redlock, Refusal, failures, acqu
         redlock.on(failures, (error) => process.stderr.write(`${failures}: ${error.message}\n`));
       },
       async acquire({ key, ttl_ms }) {
+        if (inRoutines) return begin(key, ttl_ms).catch(refuse);
         const lock = await acquire(redlock, key, ttl_ms).catch(refuse);
         return { lease: leases.add(lock), token: lock.value, claimed_ms: left(lock), fence: null };
       },
@@ -44,6 +69,12 @@ module.exports = function drive({ lib, version, Redlock, Refusal, failures, acqu
         return { claimed_ms: left(extended) };
       },
       async release({ lease }) {
+        if (inRoutines) {
+          const { end, ended } = leases.get(lease);
+          end();
+          await ended().catch(refuse);
+          return;
+        }
         await release(leases.get(lease)).catch(refuse);
       },
       // What the library shows its user is `expiration`.

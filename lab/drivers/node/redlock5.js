@@ -12,4 +12,5 @@ module.exports = ({ lib, version, Redlock, ExecutionError }) =>
     failures: "error",
     acquire: (redlock, key, ttl_ms) => redlock.acquire([key], ttl_ms),
     release: (lock) => lock.release(),
+    using: (redlock, key, ttl_ms, routine) => redlock.using([key], ttl_ms, routine),
   });
