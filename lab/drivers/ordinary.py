@@ -44,6 +44,10 @@ class Refused(Exception):
     """The lock's clean no."""
 
 
+class OutOfBounds(AssertionError):
+    """The lock's code connects to something that the lab did not give it."""
+
+
 @dataclass(slots=True)
 class Held:
     """What was acquired: the lock's object, what the call returned, and the token, if the lock shows it."""
@@ -71,18 +75,16 @@ class Session:
         self._shape, self._nodes, self._options, self._owner = shape, nodes, options, owner
         make = client_maker(shape, options)
         self.clients = [make(host, port) for host, port in nodes]
-        _CURRENT.set(self.clients)
-        _LAST[:] = [self.clients]
-        _stand_in(shape)
+        _stand_in(shape, len(nodes))
+        _guard()
         self._one: Any = None
         """The object of a lock that is told the key when it is acquired."""
 
     async def acquire(self, key: str, ttl_ms: int) -> Held:
         """Take the lock. Raises ``Refused``, and what the lock raises otherwise."""
-        _CURRENT.set(self.clients)
         shape = self._shape
         given = {"key": key, "ttl_ms": ttl_ms, "token": uuid.uuid4().hex}
-        with _Noes(shape):
+        with _Use(self):
             if shape.style == "two functions":
                 assert shape.made is not None
                 answer = _unless_no(await self._call(shape.target, shape.made, given), shape.made)
@@ -94,6 +96,10 @@ class Session:
                 await held.routine.begin(self._with_body(lock, held.routine.body, given))
                 return held
             if shape.style == "context manager":
+                if shape.acquire is not None:  # a method that returns what is entered
+                    lock = held.lock = getattr(lock, shape.acquire.name)(
+                        **self._arguments(shape.acquire, given)
+                    )
                 enter = lock.__aenter__ if shape.is_async else lock.__enter__
                 held.answer = await _result(enter())
                 if held.answer is False:  # any other value is what the routine gets
@@ -108,20 +114,18 @@ class Session:
 
     async def extend(self, held: Held, ttl_ms: int) -> None:
         """Extend a lease. Raises ``Refused``, and what the lock raises otherwise."""
-        _CURRENT.set(self.clients)
         shape, given = self._shape, {**held.given, "ttl_ms": ttl_ms}
         assert shape.extend is not None
         given["token"] = held.answer if held.lock is None else _own_token(held)
         call = shape.extends or getattr(held.lock, shape.extend.name)
         more = {"replace_ttl": True} if "replace_ttl" in shape.extend.options else {}
-        with _Noes(shape):
+        with _Use(self):
             _unless_no(await self._call(call, shape.extend, given, more), shape.extend)
 
     async def release(self, held: Held) -> None:
         """Give it back. Raises ``Refused``, and what the lock raises otherwise."""
-        _CURRENT.set(self.clients)
         shape, lock = self._shape, held.lock
-        with _Noes(shape):
+        with _Use(self):
             if held.routine is not None:
                 await held.routine.end()
             elif shape.style == "two functions":
@@ -138,10 +142,14 @@ class Session:
 
     async def owned(self, held: Held) -> bool:
         """Whether the lock says that this client holds it."""
-        _CURRENT.set(self.clients)
         found = getattr(held.lock, self._shape.owned)
-        with _Noes(self._shape):
+        with _Use(self):
             return bool(await _result(found()))
+
+    def reaches(self, address: object) -> bool:
+        """Whether a socket may be connected there: to a node, or where a name of a node may lead."""
+        places = [address[:2]] if isinstance(address, tuple) else []
+        return any(place == node or not node[0][:1].isdigit() for place in places for node in self._nodes)
 
     async def close(self) -> None:
         """Close the clients."""
@@ -333,16 +341,17 @@ async def _cancelled(task: asyncio.Task[Any]) -> None:
     await asyncio.wait((task,))
 
 
-class _Noes:
-    """Turns what the lock raises to say no into ``Refused``; what else it raises goes through."""
+class _Use:
+    """While the lock's code runs: whose clients it uses, and what it raises to say no becomes ``Refused``."""
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def __enter__(self) -> None:
-        return None
+        self._token = _CURRENT.set(self._session)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        _CURRENT.reset(self._token)
         if isinstance(error, Exception) and not isinstance(error, Refused) and says_no(error):
             raise Refused(f"{type(error).__name__}: {error}") from error
 
@@ -410,26 +419,64 @@ def _text(token: object) -> str:
     return token.decode(errors="replace") if isinstance(token, bytes) else str(token)
 
 
-_CURRENT: contextvars.ContextVar[list[Any]] = contextvars.ContextVar("_CURRENT")
-"""The clients of whoever uses the lock now. A lock's threads have none, and their process has one user."""
-_LAST: list[list[Any]] = []
+_CURRENT: contextvars.ContextVar[Session] = contextvars.ContextVar("_CURRENT")
+"""Who uses the lock now."""
+_ALONE: list[Session] = []
+"""The only user in a process that is the lock's own: its threads have no context."""
+_guarded: list[Callable[[str, tuple[Any, ...]], None]] = []
+"""The audit hook, once it is there: it stays for as long as the process."""
+
+
+def belongs_to(session: Session) -> None:
+    """Say that the process is the lock's own: whatever thread runs in it works for this session."""
+    _ALONE[:] = [session]
+
+
+def _user() -> Session | None:
+    return _CURRENT.get(_ALONE[0] if _ALONE else None)
+
+
+def _guard() -> None:
+    """Let locks connect to the lab's nodes only: a client of the program's own may lead to real data."""
+    if not _guarded:
+        _guarded.append(_refuse_others)
+        sys.addaudithook(_refuse_others)
+
+
+def _refuse_others(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "socket.connect" or (user := _user()) is None:
+        return
+    address = arguments[1]
+    if not user.reaches(address):
+        raise OutOfBounds(
+            f"the lock connects to {address!r}, which is no node of the lab: which client is that? "
+            "docs/ordinary-locks.md, section 'What the lab cannot see'"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Current:
-    """Stands for a client that a module made for all its locks: for each user of the lock, its own."""
+    """Stands for a client that a program made for all its locks: for each user of the lock, its own."""
 
     index: int
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_CURRENT.get(_LAST[0])[self.index], name)
+        user = _user()
+        if user is None:
+            raise RuntimeError("a client of the lab was used outside of the lock's calls")
+        return getattr(user.clients[self.index], name)
 
 
-def _stand_in(shape: Shape) -> None:
-    """Put the lab's clients in the place of those that the module made."""
-    home = inspect.getmodule(shape.target) or sys.modules[shape.lock.partition(":")[0]]
-    for name in shape.shared_clients:
-        several = isinstance(getattr(home, name), list | tuple)
-        indices = range(len(_CURRENT.get())) if several else range(1)
-        made = [_Current(index) for index in indices]
-        setattr(home, name, made if several else made[0])
+def _stand_in(shape: Shape, nodes: int) -> None:
+    """Put clients of the lab in the place of those that the program made."""
+    for module, name in shape.shared_clients:
+        holder = sys.modules[module] if module else shape.target
+        several = isinstance(getattr(holder, name), list | tuple)
+        made = [_Current(index) for index in range(nodes if several else 1)]
+        setattr(holder, name, made if several else made[0])
+    for place in shape.settings.replace:
+        module, _, name = place.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        for each in list(sys.modules.values()):
+            if vars(each).get(name) is function:
+                setattr(each, name, lambda *_, **__: _Current(0))

@@ -12,6 +12,7 @@ import ast
 import functools
 import importlib
 import inspect
+import sys
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -126,8 +127,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``parameters``: what a parameter is given. ``ttl``: how long the lock keeps its key if it takes no TTL
     ("30s", or "none": until the release). ``release``, ``extend``: the function for it, as ``module:name``.
-    ``client``: a function that makes a client of a host and a port. ``renews``: whether the lock renews its
-    lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
+    ``client``: a function that makes a client of a host and a port. ``replace``: functions that return the
+    client, as ``module:name``; while the lab runs they return its own. ``renews``: whether the lock renews
+    its lease by itself. ``key``: under which name the key lies on the nodes, such as "lock:{key}".
     """
 
     parameters: dict[str, str] = {}
@@ -135,6 +137,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     release: str = ""
     extend: str = ""
     client: str = ""
+    replace: tuple[str, ...] = ()
     renews: bool | None = None
     key: str = ""
 
@@ -163,6 +166,14 @@ class Use(NamedTuple):
         return {each.role for each in self.parameters}
 
 
+class Shared(NamedTuple):
+    """A variable with a client, or several, which is not passed to the lock."""
+
+    module: str
+    """Empty: it is the object's."""
+    name: str
+
+
 class Shape(NamedTuple):
     """How an ordinary lock is used.
 
@@ -183,7 +194,7 @@ class Shape(NamedTuple):
     extends: Any
     library: Library
     decodes: bool
-    shared_clients: tuple[str, ...]
+    shared_clients: tuple[Shared, ...]
     node_key: str
     lasts_ns: int | None
     renews: bool
@@ -296,6 +307,9 @@ class _Look:
         self._name, self._module, self._found, self._settings = name, module, found, settings
         self._home = inspect.getmodule(found) or module
         """Where its code is: the name may only import it."""
+        is_code = inspect.isclass(found) or inspect.isroutine(found)
+        self._code: Any = inspect.unwrap(found) if is_code else type(found)
+        """What its source is that of."""
         self._key_names: set[str] = set()
         """What parameters for the lock's name are called."""
         self._missing: list[tuple[str, str]] = []
@@ -319,13 +333,15 @@ class _Look:
         else:
             style, made = self._style_of(type(found)), None
         is_async = self._is_async(partner)
-        shared = () if made is not None and made.roles() & _REACHES else self._shared_clients()
+        shared = () if made is not None and made.roles() & _REACHES else tuple(self._shared_clients())
         lock = type(found) if made is None else found
         if style == "function":
             assert made is not None
             lock = type(self._made(made, is_async))
             style = self._style_of(lock) if not _is_plain_callable(lock) else "decorator"
         methods = {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND} if style == "object" else {}
+        if style == "context manager" and _gives_manager(lock):
+            methods = {"acquire": ACQUIRE}  # a method, which returns what is entered
         uses = {part: self._method(lock, names) for part, names in methods.items()}
         if style == "two functions":
             uses = {"release": self._use(partner, partner.__name__, ends=True)}
@@ -334,11 +350,12 @@ class _Look:
             uses["extend"] = self._use(extends, extends.__name__, ends=True)
         if (extend := uses.get("extend")) is not None and not _can_extend(extend):
             uses["extend"] = None
-        owned = next((each for each in OWNED if callable(getattr(lock, each, None))), "") if methods else ""
+        owned = _first(lock, OWNED) if style == "object" else ""
         before = [use for use in (made, uses.get("acquire")) if use is not None]
         lasts_ns = self._lasts_ns(before)
-        if made is not None and not made.roles() & _REACHES and not shared:
-            self._missing.append(("how it comes to its client", 'parameters = {PARAMETER = "client"}'))
+        if not shared and not any(use.roles() & _REACHES for use in before) and not settings.replace:
+            line = f'replace = ["{self._module.__name__}:FUNCTION_THAT_RETURNS_IT"]'
+            self._missing.append(("how it comes to its client", line))
         if before and not any("key" in use.roles() for use in before):
             self._missing.append(("which parameter is the lock's name", 'parameters = {PARAMETER = "key"}'))
         self._complain()
@@ -385,6 +402,8 @@ class _Look:
         return functions[chosen[0]] if len(chosen) == 1 else None
 
     def _style_of(self, lock: type) -> Style:
+        if _gives_manager(lock):
+            return "context manager"
         if _first(lock, ACQUIRE) and _first(lock, RELEASE):
             return "object"
         if hasattr(lock, "__enter__") or hasattr(lock, "__aenter__"):
@@ -540,18 +559,25 @@ class _Look:
                 expected='a duration with its unit, such as "30s", or "none"',
             ) from error
 
-    def _shared_clients(self) -> tuple[str, ...]:
-        """Variables of its module that are clients, or lists of them, which the lab's take the place of."""
-        return tuple(
-            name
-            for name, one in vars(self._home).items()
-            if _is_client(one) or (isinstance(one, list | tuple) and one and all(map(_is_client, one)))
-        )
+    def _shared_clients(self) -> Iterator[Shared]:
+        """Clients in variables of the program's modules, and of the lock's object if that is named itself."""
+        root = Path(getattr(self._module, "__file__", None) or "/").parents[self._module.__name__.count(".")]
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if file and Path(file).is_relative_to(root) and "site-packages" not in file:
+                yield from (
+                    Shared(module.__name__, each) for each, one in vars(module).items() if _are_clients(one)
+                )
+        if not inspect.isclass(self._found) and not inspect.isroutine(self._found):
+            held = getattr(self._found, "__dict__", {})
+            yield from (Shared("", each) for each, one in held.items() if _are_clients(one))
 
     def _is_async(self, partner: Any) -> bool:
         found = self._found
         if inspect.isclass(found) or not inspect.isroutine(found):
             acquire = getattr(found, _first(found, ACQUIRE), None)
+            if acquire is not None and _is_manager(acquire):
+                return inspect.isasyncgenfunction(inspect.unwrap(acquire))
             return inspect.iscoroutinefunction(acquire) or (acquire is None and hasattr(found, "__aenter__"))
         inner = inspect.unwrap(found)
         if any(map(inspect.iscoroutinefunction, (found, inner, partner))) or inspect.isasyncgenfunction(
@@ -621,7 +647,7 @@ class _Look:
         if self._home.__name__.partition(".")[0] in ("redis", "valkey"):
             return ast.Module([], [])
         try:
-            return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(self._found))))
+            return ast.parse(textwrap.dedent(inspect.getsource(self._code)))
         except (OSError, TypeError, SyntaxError):
             return ast.Module([], [])
 
@@ -647,8 +673,7 @@ class _Look:
 
     def _where(self) -> str:
         try:
-            inner = inspect.unwrap(self._found)
-            return f"{inspect.getsourcefile(inner)}:{inspect.getsourcelines(inner)[1]}"
+            return f"{inspect.getsourcefile(self._code)}:{inspect.getsourcelines(self._code)[1]}"
         except (OSError, TypeError):
             return self._name
 
@@ -705,6 +730,12 @@ def _answers(call: Any) -> bool:
     return any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(tree))
 
 
+def _gives_manager(lock: Any) -> bool:
+    """Whether its method for acquiring returns a context manager."""
+    name = _first(lock, ACQUIRE)
+    return bool(name) and _is_manager(getattr(lock, name))
+
+
 def _can_extend(use: Use) -> bool:
     """Whether it sets a lease to a length, and does not only add to what is left of it."""
     adds = [each.name for each in use.parameters if _plain(each.name).startswith("additional")]
@@ -731,6 +762,10 @@ def _prefixes(tree: ast.AST, names: set[str]) -> Iterator[str]:
             case ast.JoinedStr(values=[ast.Constant(value=str(prefix)), ast.FormattedValue(value=name)]):
                 if is_key(name):
                     yield prefix
+
+
+def _are_clients(one: Any) -> bool:
+    return _is_client(one) or (isinstance(one, list | tuple) and bool(one) and all(map(_is_client, one)))
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 
 from lab.drivers.registry import rows
 from lab.errors import ExitCode, LabError
+from lab.report.analyses import NOTES, analyses
 from lab.report.arguments import claims_page, implementations_page, scenario_link
 from lab.report.meanings import FINDINGS, PROMISES
 from lab.report.record import matrix_sections, with_record
@@ -27,6 +28,8 @@ from lab.scenario.load import LoadedScenario, load_scenario
 
 NOTE: Final = "<!-- Written by `lab.report.docs` from the files themselves: change those, not this page. -->"
 GALLERY: Final = Path("reports", "gallery")
+ANALYSES: Final = "analyses"
+"""The directory of pages about libraries."""
 SCENARIOS: Final = """\
 A scenario is a file. Its `source` says who claims it and where, its `why` what a reader learns from it.
 `lab list NAME` prints it, `lab run NAME` runs it, `lab demo NAME --on sim` shows it step by step. Beside
@@ -44,10 +47,11 @@ GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
 """The groups of scenarios, each with what lists its names."""
 
 
-def pages(gallery: Path | None = None) -> dict[str, str]:
+def pages(gallery: Path | None = None, out: Path | None = None) -> dict[str, str]:
     """All pages, by their name in the directory of documents.
 
     Args:
+        out: that directory; the analyses of libraries are among them if their notes are there.
         gallery: a directory of runs; pages link to a run of their scenario there, relative to the repository.
 
     Raises:
@@ -57,12 +61,16 @@ def pages(gallery: Path | None = None) -> dict[str, str]:
     loaded = {name: load_scenario(name) for name in every}
     scenarios = {name: one for name, one in loaded.items() if not one.scenario.control_of}
     shown = {run.name for run in runs(gallery)} if gallery else set()
-    return {
+    found = {
         "scenarios.md": _scenarios(scenarios, shown),
         "findings.md": _findings(scenarios),
         "claims.md": claims_page(claim_rows(), NOTE),
         "implementations.md": implementations_page(rows(), scenarios, NOTE),
     }
+    if out is not None and (out / ANALYSES / NOTES).is_file():
+        of_libraries = analyses(out / ANALYSES, gallery, NOTE)
+        found |= {f"{ANALYSES}/{name}": text for name, text in of_libraries.items()}
+    return found
 
 
 def runs(gallery: Path) -> list[Path]:
@@ -147,7 +155,7 @@ def write_docs(out: Path, gallery: Path | None) -> list[Path]:
         LabError: a scenario can't be loaded, or a matrix in the gallery is damaged.
         OSError: a file cannot be written.
     """
-    found = {out / name: text for name, text in pages(gallery).items()}
+    found = {out / name: text for name, text in pages(gallery, out).items()}
     if gallery:
         found[gallery / "README.md"] = gallery_index(gallery)
         results = gallery.parents[1] / "docs" / "results.md"

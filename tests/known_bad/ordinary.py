@@ -49,6 +49,9 @@ LOCKS: Final = (
     Expected("managers:lock", ""),
     Expected("managers:careless", "deletes the key when it was refused", frozenset(("deletes-others-key",))),
     Expected("managers:Exclusive", ""),
+    Expected("managers:Locks", ""),
+    Expected("program:locks", ""),
+    Expected("program:lock_invoice", "deletes whatever key is there", frozenset(("deletes-others-key",))),
     Expected("library:order_lock", ""),
     Expected("library:JobLock", ""),
     Expected("decorators:exclusive", ""),
@@ -58,14 +61,18 @@ LOCKS: Final = (
         frozenset(("deletes-others-key",)),
     ),
     Expected(
-        "module_client:CronLock", "all processes of a host have one token", frozenset(("deletes-others-key",))
+        "module_client:CronLock",
+        "all processes of a host have one token",
+        frozenset(("same-token", "others-token")),
     ),
-    Expected("threads:Renewed", ""),
+    Expected("threads:Renewed", "tells nobody that it could not renew", frozenset(("ignores-deadline",))),
     Expected(
         "threads:Reentrant", "counts down, and deletes, what another has", frozenset(("deletes-others-key",))
     ),
-    Expected("many_nodes:OnMost", ""),
-    Expected("many_nodes:OnHalf", "two of five are enough", frozenset(("small-quorum",))),
+    Expected(
+        "many_nodes:OnMost", "waits for silent nodes, one after the other", frozenset(("waits-too-long",))
+    ),
+    Expected("many_nodes:OnHalf", "two of five are enough", frozenset(("too-few-votes",))),
     Expected("timestamps:SetnxGetset", "goes by the client's clock", frozenset(("wall-clock",))),
     Expected("with_asyncio:InScripts", ""),
     Expected("with_asyncio:bare_delete", "deletes whatever key is there", frozenset(("deletes-others-key",))),
@@ -74,7 +81,11 @@ LOCKS: Final = (
         "with_asyncio:take", "compares in one command, deletes in another", frozenset(("deletes-others-key",))
     ),
     Expected("with_asyncio:exclusive", ""),
-    Expected("with_asyncio:OnMost", "a try without a majority leaves its keys", frozenset(("leaves-keys",))),
+    Expected(
+        "with_asyncio:OnMost",
+        "waits for silent nodes; a try without a majority leaves its keys (found within 110 s)",
+        frozenset(("waits-too-long", "leaves-keys")),
+    ),
     Expected(
         "with_asyncio:KeepsAlive", "its task goes on after the release", frozenset(("extends-others-key",))
     ),

@@ -75,6 +75,7 @@ class Ordinary:
 
     def open(self, nodes: list[tuple[str, int]], options: dict[str, Any]) -> None:
         self._session = ordinary.Session(self._shape, nodes, options, self.client_name)
+        ordinary.belongs_to(self._session)
 
     def acquire(self, key: str, ttl_ms: int) -> Grant:
         thread = self._idle.pop() if self._idle else Thread()

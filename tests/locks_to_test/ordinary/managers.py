@@ -46,3 +46,20 @@ class Exclusive:
 
     def __exit__(self, *error):
         self.redis.eval(UNLOCK, 1, self.name, self.token)
+
+
+class Locks:
+    """Makes context managers, for all names."""
+
+    def __init__(self, client):
+        self.client = client
+
+    @contextlib.contextmanager
+    def lock(self, name, ttl_ms=10_000):
+        token = uuid.uuid4().hex
+        if not self.client.set(f"locks/{name}", token, nx=True, px=ttl_ms):
+            raise LockTaken(name)
+        try:
+            yield
+        finally:
+            self.client.eval(UNLOCK, 1, f"locks/{name}", token)

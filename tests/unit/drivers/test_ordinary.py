@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from lab.drivers.ordinary import Held, Refused, Session, now, says_no
+from lab.drivers.ordinary import Held, OutOfBounds, Refused, Session, now, says_no
 from lab.drivers.python.ordinary_driver import Ordinary, Thread
 from lab.drivers.python.wire import Grant
 from lab.drivers.python.wire import Refused as RefusedOnTheWire
@@ -189,6 +191,37 @@ async def test_an_async_decorator_ends_in_the_context_of_the_release(
     with pytest.raises(Refused):
         await used.acquire("taken", 1000)
     await used.close()
+
+
+def used_by(lock: str, monkeypatch: pytest.MonkeyPatch, port: int = 1) -> Session:
+    """A session of one of the printed locks; what it replaces is put back after the test."""
+    shape = shape_of(f"tests.locks_to_test.ordinary.{lock}")
+    assert shape is not None
+    for module, name in shape.shared_clients:
+        holder = sys.modules[module] if module else shape.target
+        monkeypatch.setattr(holder, name, getattr(holder, name))
+    for place in shape.settings.replace:
+        module, _, name = place.partition(":")
+        monkeypatch.setattr(sys.modules[module], name, getattr(sys.modules[module], name))
+    return Session(shape, [("127.0.0.1", port)], {"retries": 0}, "alice")
+
+
+@pytest.mark.parametrize("lock", ["module_client:CronLock", "program:locks", "program:lock_invoice"])
+def test_a_client_that_the_program_made_is_replaced(lock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = used_by(lock, monkeypatch)
+    with pytest.raises(redis.exceptions.ConnectionError, match=r"connecting to 127\.0\.0\.1:1"):
+        acquired(used)
+    now(used.close())
+
+
+def test_a_lock_reaches_nothing_but_the_nodes(locks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        port = elsewhere.getsockname()[1]
+        locks.Lock.acquire = lambda _: redis.Redis(host="127.0.0.1", port=port).get("x")
+        used = session("Lock")
+        with pytest.raises(OutOfBounds, match=rf"connects to \('127.0.0.1', {port}\), which is no node"):
+            acquired(used)
+        socket.create_connection(("127.0.0.1", port)).close()  # not the lock's: nothing forbids it
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> Exception:

@@ -73,6 +73,9 @@ SHAPES = {
     ),
     "managers:lock": ("context manager", {"client": "client", "name": "key", "ttl_ms": "ttl_ms"}),
     "managers:Exclusive": ("context manager", {"redis": "client", "name": "key", "timeout": "ttl_s"}),
+    "managers:Locks": ("context manager", {"client": "client", "name": "key", "ttl_ms": "ttl_ms"}),
+    "program:locks": ("object", {"name": "key", "ttl": "ttl_s", "token": "token"}),
+    "program:lock_invoice": ("two functions", {"number_name": "key", "ttl": "ttl_s"}),
     "library:order_lock": (
         "object",
         {"client": "client", "name": "key", "ttl": "ttl_s", "additional_time": "ttl_s"},
@@ -162,7 +165,7 @@ def test_the_unit_by_the_argument_that_it_becomes(written: Callable[..., str]) -
         (
             an_object(", ttl=5").replace("client, name", "name"),
             "how it comes to its client",
-            'parameters = {PARAMETER = "client"}',
+            'replace = ["',
         ),
     ],
 )
