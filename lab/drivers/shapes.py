@@ -331,14 +331,14 @@ class _Look:
             elif _is_manager(found):
                 style = "context manager"
         else:
-            style, made = self._style_of(type(found)), None
+            style, made = self._style_of(found), None
         is_async = self._is_async(partner)
         shared = () if made is not None and made.roles() & _REACHES else tuple(self._shared_clients())
-        lock = type(found) if made is None else found
+        lock = found
         if style == "function":
             assert made is not None
-            lock = type(self._made(made, is_async))
-            style = self._style_of(lock) if not _is_plain_callable(lock) else "decorator"
+            lock = self._made(made, is_async)
+            style = "decorator" if inspect.isroutine(lock) else self._style_of(lock)
         methods = {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND} if style == "object" else {}
         if style == "context manager" and _gives_manager(lock):
             methods = {"acquire": ACQUIRE}  # a method, which returns what is entered
@@ -401,15 +401,17 @@ class _Look:
         chosen = same or others
         return functions[chosen[0]] if len(chosen) == 1 else None
 
-    def _style_of(self, lock: type) -> Style:
+    def _style_of(self, lock: Any) -> Style:
+        """What is done with an object, or the objects of a class."""
         if _gives_manager(lock):
             return "context manager"
         if _first(lock, ACQUIRE) and _first(lock, RELEASE):
             return "object"
         if hasattr(lock, "__enter__") or hasattr(lock, "__aenter__"):
             return "context manager"
+        name = lock.__name__ if inspect.isclass(lock) else type(lock).__name__
         raise LabError(
-            f"{self._name}: {lock.__name__} is no lock that the lab knows how to use",
+            f"{self._name}: {name} is no lock that the lab knows how to use",
             where=self._where(),
             expected="acquire and release, a context manager, two functions, a function that makes one of "
             "these, a decorator, or lab.locks.base.Lock",
@@ -430,11 +432,12 @@ class _Look:
                 hint=self._lines([f'release = "{self._module.__name__}:FUNCTION"']),
             ) from error
 
-    def _method(self, lock: type, names: Iterable[str]) -> Use | None:
+    def _method(self, lock: Any, names: Iterable[str]) -> Use | None:
         name = _first(lock, names)
         if not name:
             return None
-        return self._use(getattr(lock, name), name, bound=True, ends=name not in ACQUIRE, is_method=True)
+        of_class = inspect.isclass(lock)
+        return self._use(getattr(lock, name), name, bound=of_class, ends=name not in ACQUIRE, is_method=True)
 
     def _use(
         self, call: Any, name: str, *, bound: bool = False, ends: bool = False, is_method: bool = False
@@ -709,10 +712,6 @@ def _first(lock: Any, names: Iterable[str]) -> str:
 def _own_init(found: type) -> Any:
     """Its constructor, if it has one of its own."""
     return next((vars(each)["__init__"] for each in found.__mro__[:-1] if "__init__" in vars(each)), None)
-
-
-def _is_plain_callable(lock: type) -> bool:
-    return inspect.isroutine(lock) or lock.__name__ in ("function", "partial", "method")
 
 
 def _is_manager(found: Any) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checker.verdict import Finding, Severity
-from lab.examine.kinds import limits_its_tries
+from lab.examine.kinds import client_repeats, limits_its_tries
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.delay import Delay
@@ -19,7 +19,6 @@ from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
-from lab.locks import lock_class
 from lab.search.as_tracks import every_fault
 from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
@@ -124,7 +123,7 @@ def unfinished(outcome: Outcome) -> list[dict[str, Any]]:
 
 def may_repeat(outcome: Outcome) -> bool:
     """Whether calls may take a time that nobody states: their client repeats what faults kept from it."""
-    return bool(outcome.struck) and bool(getattr(lock_class(outcome.trial.lock), "client_repeats", False))
+    return bool(outcome.struck) and client_repeats(outcome.trial.lock)
 
 
 def _is_free(outcome: Outcome) -> bool:

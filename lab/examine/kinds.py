@@ -13,7 +13,7 @@ from typing import Final
 
 from lab.errors import LabError
 from lab.examine.programs import S_NS
-from lab.locks import check_options
+from lab.locks import check_options, lock_class
 
 PAUSED: Final = "a client is paused"
 HELD: Final = "packets are held up for long"
@@ -108,6 +108,11 @@ LIMITS: Final[dict[str, frozenset[str]]] = {
 def limits_its_tries(lock: str, options: Mapping[str, object]) -> bool:
     """Whether a lock is told how often to try, and reads its options: it refuses one that there is not."""
     return "retry_count" in options and _refuses_options(lock)
+
+
+def client_repeats(lock: str) -> bool:
+    """Whether a lock's client repeats commands by itself, for a time that nobody states."""
+    return bool(getattr(lock_class(lock), "client_repeats", False))
 
 
 @functools.cache

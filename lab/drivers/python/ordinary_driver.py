@@ -55,12 +55,12 @@ class Thread:
 
 
 class Ordinary:
-    """The lock as a driver."""
+    """The lock as a driver; ``alone``: this process has nothing else to do."""
 
     ttl_step_ms = 1
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
+    def __init__(self, shape: Shape, *, alone: bool = False) -> None:
+        self._shape, self._alone = shape, alone
         self.distribution = shape.lock.partition(":")[0].partition(".")[0]
         self.options = (*shape.options, *ordinary.OPTIONS_OF_CLIENTS)
         self.node_key = shape.node_key
@@ -75,7 +75,8 @@ class Ordinary:
 
     def open(self, nodes: list[tuple[str, int]], options: dict[str, Any]) -> None:
         self._session = ordinary.Session(self._shape, nodes, options, self.client_name)
-        ordinary.belongs_to(self._session)
+        if self._alone:
+            ordinary.belongs_to(self._session)
 
     def acquire(self, key: str, ttl_ms: int) -> Grant:
         thread = self._idle.pop() if self._idle else Thread()
@@ -115,7 +116,7 @@ def main(name: str, settings: str, path: str) -> None:
     shape = shape_of(name, msgspec.json.decode(settings, type=Settings))
     if shape is None:
         raise SystemExit(f"{name}: there is no such lock")
-    serve(Ordinary(shape))
+    serve(Ordinary(shape, alone=True))
 
 
 if __name__ == "__main__":

@@ -91,6 +91,17 @@ def test_a_call_without_an_end_is_a_hang_only_if_there_was_time_for_it() -> None
         assert HANG not in violations(run_trial(short))
 
 
+def test_a_client_that_repeats_by_itself_is_slow_and_not_hung() -> None:
+    program = next(each for each in PROGRAMS if each.name == "contend")
+    lost = Fault("cut", When("releases", "alice"), "alice", ("A",))
+    ordinary = Setting("tests.locks_to_test.ordinary.with_asyncio:InScripts", {}, 1).trial(program)
+    with trials():
+        outcome = run_trial(replace(ordinary, faults=(lost,), ttl_ns=S_NS, horizon_ns=20 * S_NS))
+        calls = [event["type"] for event in outcome.events if event["f"] == "release"]
+        assert calls.count("invoke") > calls.count("ok") + calls.count("info")
+        assert HANG not in violations(outcome)
+
+
 def test_an_acquire_may_wait_for_ever_unless_it_was_told_how_often_to_try() -> None:
     program = next(each for each in PROGRAMS if each.name == "contend")
     gone = Fault("crash", When("sends", "alice"), nodes=("A",))
