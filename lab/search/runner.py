@@ -283,11 +283,12 @@ class TrialRun:
             self._over.append("missing")
 
     def _bury(self) -> None:
-        """Nothing happens any more; what a lock raises when it is ended here is no failure of its own."""
-        noted = len(self._failures)
+        """Nothing happens any more: what a lock says or raises when it is ended here, nobody hears."""
+        noted, heard = len(self._failures), len(self._events)
         for loop in (*self._loops.values(), self._lab):
             loop.bury()
         del self._failures[noted:]
+        del self._events[heard:]
         self._cluster.end()
         self._world.end()
 
