@@ -23,6 +23,8 @@ ROUNDED_NS: Final = 3 * MS_NS
 """Nodes keep keys for whole milliseconds."""
 GRACE_NS: Final = 30 * MS_NS
 """How long after the end of a call its keys may still be on their way out."""
+CREATE: Final = frozenset(("SET", "SETNX", "SETEX", "PSETEX", "HSET", "HSETNX"))
+"""Commands that create a key, so that they belong to an acquire if one is under way."""
 LOCK_CALLS: Final = ("acquire", "extend", "release", "held")
 OTHERS, ANOTHER, OWN, OVER = "others", "another lease's", "own", " over"
 """Whose key it was: another client's; the same client's of another lease; the lease's own. ``OVER`` follows
@@ -193,13 +195,21 @@ class Ledger:
     def call_for(self, client: str, words: tuple[str, ...]) -> Call | None:
         """The call that a command belongs to, if the code that sent it does not tell.
 
-        That is the last one of a lease whose token it names, or of the client at all.
+        That is the last one of the lease whose token it names, or of the client at all. A token that several
+        leases of the client have had names none of them; nor does one that a new acquire sets again.
         """
         last = self._last.get(client)
-        for call in reversed(self.calls):
-            if call.client == client and call.lease.token is not None and call.lease.token in words:
-                return last if last is not None and last.lease is call.lease else call
-        return last
+        named = [
+            each
+            for each in self.leases.values()
+            if each.client == client and each.token is not None and each.token in words
+        ]
+        if last is None or len(named) != 1 or last.lease is named[0]:
+            return last
+        takes = last.f == "acquire" and last.how == "open" and words[0].upper() in CREATE
+        if takes and named[0].state != "held":
+            return last
+        return next(each for each in reversed(self.calls) if each.lease is named[0])
 
     def begun(self, client: str) -> Call | None:
         """The call that a client has begun last."""

