@@ -76,6 +76,7 @@ LOCKS: Final = (
     Expected("timestamps:SetnxGetset", "goes by the client's clock", frozenset(("wall-clock",))),
     Expected("with_asyncio:InScripts", ""),
     Expected("with_asyncio:bare_delete", "deletes whatever key is there", frozenset(("deletes-others-key",))),
+    Expected("with_asyncio:WrongUnit", "sets milliseconds for seconds", frozenset(("wrong-expiry",))),
     Expected("with_asyncio:Manager", ""),
     Expected(
         "with_asyncio:take", "compares in one command, deletes in another", frozenset(("deletes-others-key",))

@@ -114,3 +114,10 @@ class KeepsAlive:
 
     async def release(self):
         await self.client.delete(self.name)
+
+
+class WrongUnit(InScripts):
+    """It is told seconds, and sets as many milliseconds."""
+
+    def __init__(self, client: redis.Redis, name: str, ttl_seconds: int = 10) -> None:
+        super().__init__(client, name, ttl_seconds)

@@ -256,3 +256,54 @@ def test_the_pattern_that_says_most_names_a_breach() -> None:
 def test_every_rule_has_a_name_for_what_nothing_else_fits() -> None:
     for rule in (OWN_KEYS, CLAIMS, RESIDUE):
         assert name_of(Breach(rule, "held", "something new"), ()) != UNKNOWN
+
+
+def calls(ledger: Ledger, *told: tuple[str, str, str]) -> None:
+    """Let a ledger hear of Alice's calls: the lease, what is called, and how it ends, with the token."""
+    for number, (grant, f, how) in enumerate(told):
+        about = {
+            "client": ALICE,
+            "process": ALICE,
+            "f": f,
+            "grant_id": grant,
+            "key": "k",
+            "ttl_ns": S_NS,
+            "time_ns": number,
+        }
+        ledger.hear({**about, "type": "invoke"})
+        if how:
+            ledger.hear({**about, "type": "ok", "token": how})
+
+
+def test_a_command_of_a_driver_belongs_to_the_lease_whose_token_it_names() -> None:
+    ledger = Ledger(("A",), 1)
+    calls(ledger, ("1", "acquire", "one"), ("1", "release", "one"), ("2", "acquire", "two"))
+    of_first, of_last = ledger.call_for(ALICE, ("DEL", "one")), ledger.call_for(ALICE, ("GET", "k"))
+    assert of_first is not None
+    assert of_last is not None
+    assert (of_first.f, of_first.lease.grant_id) == ("release", "1")
+    assert (of_last.f, of_last.lease.grant_id) == ("acquire", "2")
+
+
+def test_a_token_that_is_used_again_names_no_lease() -> None:
+    ledger = Ledger(("A",), 1)
+    calls(ledger, ("1", "acquire", "host"), ("1", "release", "host"), ("2", "acquire", ""))
+    takes, deletes = (
+        ledger.call_for(ALICE, ("SET", "k", "host")),
+        ledger.call_for(ALICE, ("DEL", "k", "host")),
+    )
+    assert takes is not None
+    assert deletes is not None
+    assert takes.lease.grant_id == "2"
+    assert deletes.lease.grant_id == "1"
+    again = Ledger(("A",), 1)
+    calls(again, ("1", "acquire", "host"), ("1", "release", "host"), ("2", "acquire", "host"))
+    later = again.call_for(ALICE, ("DEL", "k", "host"))
+    assert later is not None
+    assert later.lease.grant_id == "2"
+
+
+def test_a_key_that_is_kept_for_less_than_an_unstated_claim_is_the_cause() -> None:
+    program = next(each for each in PROGRAMS if each.name == "contend")
+    wrong = Setting("tests.locks_to_test.ordinary.with_asyncio:WrongUnit", {}, 1).trial(program)
+    assert causes_of(wrong, "overlap")[0].kind == "wrong-expiry"
