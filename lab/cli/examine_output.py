@@ -126,6 +126,8 @@ def print_examined(console: Console, kept: Kept) -> None:
     console.print(Text(answer, styles.get(examined.exit_code, "bold yellow")))
     printer = _Printer(console)
     printer.line(words.spent(examined))
+    if used_as := words.used_as(examined):
+        printer.line(used_as)
     for line in words.not_finished(examined):
         printer.line(clean(line, 600), hanging=2)
     if examined.defects:

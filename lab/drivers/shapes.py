@@ -225,7 +225,13 @@ class Shape(NamedTuple):
         replies = (
             "" if self.settings.client else f" that {'decodes replies' if self.decodes else 'gives bytes'}"
         )
-        return f"{what}; {', '.join(dict.fromkeys(given)) or 'no parameters'}; {client}{replies}"
+        lasts = {None: "", 0: "; no TTL"}.get(
+            self.lasts_ns, f"; a TTL of {(self.lasts_ns or 0) / 1e9:g} s of its own"
+        )
+        renews = "; renews itself" if self.renews else ""
+        key = f"; its key is {self.node_key}" if self.node_key != "{key}" else ""
+        parameters = ", ".join(dict.fromkeys(given)) or "no parameters"
+        return f"{what}; {parameters}; {client}{replies}{lasts}{renews}{key}"
 
     def _uses(self) -> Iterator[Use]:
         yield from (use for use in (self.made, self.acquire, self.extend, self.release) if use is not None)
@@ -342,7 +348,11 @@ class _Look:
         methods = {"acquire": ACQUIRE, "release": RELEASE, "extend": EXTEND} if style == "object" else {}
         if style == "context manager" and _gives_manager(lock):
             methods = {"acquire": ACQUIRE}  # a method, which returns what is entered
-        uses = {part: self._method(lock, names) for part, names in methods.items()}
+        inside = self._run_inside()
+        uses = {
+            part: self._method(lock, [each for each in names if each not in inside])
+            for part, names in methods.items()
+        }
         if style == "two functions":
             uses = {"release": self._use(partner, partner.__name__, ends=True)}
         extends = _object_at(settings.extend, "extend") if settings.extend else None
@@ -644,6 +654,17 @@ class _Look:
                 )
                 self._complain()
         return False
+
+    def _run_inside(self) -> set[str]:
+        """What the lock runs in threads or tasks itself: ``Thread(target=self.renew)`` is for it alone."""
+        found: set[str] = set()
+        for call in (each for each in ast.walk(self._tree()) if isinstance(each, ast.Call)):
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+            if name in BACKGROUND:
+                given = [*call.args, *(each.value for each in call.keywords)]
+                parts = [part for each in given for part in ast.walk(each)]
+                found |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
+        return found
 
     def _tree(self) -> ast.AST:
         """The code of the target; of a library's own nothing is read."""

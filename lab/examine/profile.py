@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lab.drivers import PREFIX, is_driver
+from lab.drivers.shapes import shape_of
 from lab.errors import UnknownOutcome
 from lab.examine import about_leases as leases
 from lab.examine import about_nodes as nodes
@@ -15,6 +16,7 @@ from lab.examine import about_releases as releases
 from lab.examine.kinds import Kind
 from lab.examine.probes import NOT_SHOWN, NotShown, Probes, Profile, first
 from lab.examine.programs import ALICE, BOB, Setting
+from lab.examine.result import USED_AS
 from lab.examine.seen import Seen
 from lab.locks import lock_class
 from lab.search.trial import KEY, Round
@@ -75,6 +77,8 @@ def learn(setting: Setting, check: Callable[[], None] = lambda: None) -> Profile
         step_ns = probes.alone().outcome.ttl_step_ns
         probes.setting = dataclasses.replace(probes.setting, ttl_step_ns=step_ns).with_ttl(setting.ttl_ns)
     profile = Profile(_kind(probes), ttl_step_ns=probes.setting.ttl_step_ns)
+    if (shape := shape_of(setting.lock)) is not None:
+        profile.facts[USED_AS] = shape.words()
     for about, ask in FACTS:
         try:
             profile.facts[about] = ask(probes, profile)

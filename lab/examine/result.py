@@ -31,6 +31,10 @@ class OnReal(msgspec.Struct, frozen=True):
     """Of which version the simulated nodes were, and the real ones, if these are not the same."""
 
 
+USED_AS: Final = "used as"
+"""The answer of a profile that says how an ordinary lock is used."""
+
+
 class Defect(msgspec.Struct, frozen=True):
     """One defect: its cause, what it leads to, and the smallest trial in which it does.
 

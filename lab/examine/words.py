@@ -14,7 +14,7 @@ from lab.examine.judge import ERROR, HANG, RELEASE
 from lab.examine.kinds import LATE, SENTENCES
 from lab.examine.ledger.breaches import RULES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
-from lab.examine.result import Defect, Directed, Examined, Lines, OnReal, Part
+from lab.examine.result import USED_AS, Defect, Directed, Examined, Lines, OnReal, Part
 from lab.examine.schedule_words import schedule_words
 from lab.examine.situations import SITUATIONS
 from lab.report.meanings import FINDINGS
@@ -97,6 +97,12 @@ def spent(examined: Examined) -> str:
         f"({examined.spent_s:.0f} s of a budget of {examined.budget_s:g} s), seed {examined.seed}, "
         f"{counted(examined.covered, 'pair')} of fault and lock state{fewer}"
     )
+
+
+def used_as(examined: Examined) -> str:
+    """How an ordinary lock was used; nothing of another one."""
+    shape = examined.profile.get(USED_AS)
+    return f"used as {shape}" if shape else ""
 
 
 def not_finished(examined: Examined) -> list[str]:

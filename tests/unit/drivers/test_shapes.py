@@ -109,6 +109,25 @@ def test_what_waits_is_simulated_and_what_blocks_gets_a_process() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lock", "words"),
+    [
+        (
+            "with_asyncio:bare_delete",
+            "context manager; client = client, name = key, ttl = ttl_s; redis.asyncio client that decodes "
+            "replies; its key is lock:{key}",
+        ),
+        (
+            "threads:Renewed",
+            "an object (acquire, release); client = client, name = key, ttl_ms = ttl_ms; redis client that "
+            "decodes replies; renews itself",
+        ),
+    ],
+)
+def test_what_was_seen_is_said(lock: str, words: str) -> None:
+    assert seen(f"{PLACE}{lock}").words() == words
+
+
+@pytest.mark.parametrize(
     ("lock", "node_key"),
     [
         ("classes:BareDelete", "lock:{key}"),
