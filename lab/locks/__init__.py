@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterator
 from random import Random
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from lab.addresses import Address
@@ -150,15 +150,15 @@ def _not_importable(name: str, module: str, error: Exception) -> LabError:
 
 
 def _no_such_class(name: str, module: ModuleType, attribute: str) -> LabError:
-    """The error of a module without this class, with the classes that it has."""
-    classes = [known for known, one in vars(module).items() if isinstance(one, type)]
-    own = [known for known in classes if vars(module)[known].__module__ == module.__name__]
-    near = did_you_mean(attribute, classes)
-    there = f"its classes are {', '.join(own)}" if own else "it defines no class"
+    """The error of a module without this class or function, with those that it has."""
+    known = {name: one for name, one in vars(module).items() if isinstance(one, type | FunctionType)}
+    own = [name for name, one in known.items() if one.__module__ == module.__name__]
+    near = did_you_mean(attribute, list(known))
+    there = f"it has {', '.join(own)}" if own else "it defines no class and no function"
     return LabError(
         seen=f"the lock {name!r}: the module {module.__name__} has no {attribute!r}",
         where="lock.name",
-        expected="package.module:Class, and a class that the module has",
+        expected="package.module:name, and a class or a function that the module has",
         hint=" ".join([*([f"did you mean {near!r}?"] if near else []), f"{there} ({module.__file__})"]),
     )
 
