@@ -24,6 +24,7 @@ FORGETS: Final = "a node forgets"
 CLOCKS: Final = frozenset((JUMPS, DRIFTS, FORGETS))
 LATE: Final = frozenset((PAUSED, HELD))
 
+FALSE_VALIDITY: Final = "false-validity"
 UNFENCED: Final = ("stale-write", "unfenced-write", "lost-update", "cycle")
 """What a fencing token would stop."""
 
@@ -44,7 +45,8 @@ class Kind:
 
     ``quorum``: it asks several nodes. ``fenced``: its grants come with numbers. ``announces``: the resource
     knows its token. ``sequential``: it asks one node after the other. ``observed``: its node lets no key
-    expire; who wants the lock watches its record for a lease.
+    expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
+    lease is good; else its user has to look at a clock.
     """
 
     quorum: bool
@@ -52,6 +54,7 @@ class Kind:
     announces: bool = False
     sequential: bool = False
     observed: bool = False
+    states_validity: bool = True
 
     @property
     def reference(self) -> str:
@@ -89,9 +92,15 @@ class Kind:
         return text
 
     def limits(self, finding: str) -> frozenset[str]:
-        """The broken assumptions under which the reference has this finding as well."""
+        """The broken assumptions under which the reference has this finding as well.
+
+        A lock on one node that claims nothing is not held to a look at the clock after the reply either: the
+        pattern of Redis's documentation has none. (Redlock's algorithm has.)
+        """
         if finding in UNFENCED and not (self.fenced or self.announces):
             return CLOCKS | LATE
+        if finding == FALSE_VALIDITY and not (self.states_validity or self.quorum):
+            return LATE
         return LIMITS.get(finding, frozenset())
 
 

@@ -135,11 +135,13 @@ def _kind(probes: Probes) -> Kind:
     try:
         seen = probes.alone()
         used = {request.node for request in seen.requests}
-        sequential = nodes.is_sequential(seen, first(seen, ALICE, "acquire"))
+        granted = first(seen, ALICE, "acquire")
+        states = granted.how != "ok" or granted.event.get("claimed_ns") is not None
+        sequential = nodes.is_sequential(seen, granted)
     except NotShown:
         return Kind(False, fenced, announces)
     observed = len(used) == 1 and _is_observed(probes, seen)
-    return Kind(len(used) > 1, fenced, announces, sequential, observed)
+    return Kind(len(used) > 1, fenced, announces, sequential, observed, states)
 
 
 def _is_observed(probes: Probes, seen: Seen) -> bool:

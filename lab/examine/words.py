@@ -11,7 +11,7 @@ from typing import Final
 from checker.words import listed
 from lab.examine.catalogue import CATALOGUE, CauseKind
 from lab.examine.judge import ERROR, HANG, RELEASE
-from lab.examine.kinds import LATE, SENTENCES
+from lab.examine.kinds import FALSE_VALIDITY, LATE, SENTENCES
 from lab.examine.ledger.breaches import RULES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
 from lab.examine.result import USED_AS, Defect, Directed, Examined, Lines, OnReal, Part
@@ -230,7 +230,8 @@ def limit_words(examined: Examined) -> list[tuple[str, str, list[str]]]:
     """The known limits: the assumption that is broken, why it matters, and what was seen how often."""
     found: dict[tuple[str, str], list[str]] = {}
     for limit in sorted(examined.limits, key=lambda limit: (limit.assumption, limit.finding)):
-        seen = f"{limit.finding}: {meaning(limit.finding)}, in {counted(limit.times, 'schedule')}"
+        alone = " (not of the reference, which looks at a clock)" if limit.finding == FALSE_VALIDITY else ""
+        seen = f"{limit.finding}{alone}: {meaning(limit.finding)}, in {counted(limit.times, 'schedule')}"
         found.setdefault((limit.assumption, _why(limit.assumption, limit.finding)), []).append(seen)
     return [(*key, seen) for key, seen in found.items()]
 

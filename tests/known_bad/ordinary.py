@@ -28,9 +28,9 @@ class Expected(NamedTuple):
     causes: frozenset[str] = frozenset()
 
 
-USUAL: Final = frozenset(("leaves-keys", "late-deadline", "late-extension-deadline"))
+USUAL: Final = frozenset(("leaves-keys",))
 """What is found of locks that are right otherwise: their client repeats a command whose reply was lost, and
-is refused by its own key; and a grant counts for them though its reply came when its time was over."""
+is refused by its own key."""
 LOCKS: Final = (
     Expected("classes:BareDelete", "deletes whatever key is there", frozenset(("deletes-others-key",))),
     Expected(

@@ -11,7 +11,7 @@ from checker.verdict import Severity
 from lab.examine.beyond import late_votes
 from lab.examine.evidence import Evidence
 from lab.examine.judge import HANG, labels, unfinished, violations
-from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.kinds import CLOCKS, LATE, Kind
 from lab.examine.naming import causes_of
 from lab.examine.plan import cancels
 from lab.examine.programs import PROGRAMS, Setting, split
@@ -194,3 +194,6 @@ def test_a_fence_takes_limits_away() -> None:
     assert Kind(True).limits("stale-write") > CLOCKS
     assert Kind(True, fenced=True).limits("stale-write") == CLOCKS
     assert not Kind(True).limits("false-validity")
+    assert not Kind(True, states_validity=False).limits("false-validity")
+    assert not Kind(False).limits("false-validity")
+    assert Kind(False, states_validity=False).limits("false-validity") == LATE
