@@ -111,9 +111,10 @@ class Recorder:
         self._lock = threading.RLock()  # a signal handler may record while its thread does
         self._awake = self._closing = False
         self._writer: threading.Thread | None = None
+        self._first, self._start = iter((True,)), iter((True,))
         self._numbers, self._grants = itertools.count(1), itertools.count(1)
         self._idle: list[int] = []
-        self._gap: tuple[int, int, int] | None = None
+        self._gap: tuple[int, int] | None = None
         self._file: int | None = None
 
     def acquire(self, key: str, *, ttl_ms: float | None = None) -> AcquireCall:
@@ -172,10 +173,7 @@ class Recorder:
                     self._lose()
                     return False
                 if self._writer is None:
-                    self._append(("lab", "info", "clock", _clocks()))
-                    writer = threading.Thread(target=self._run, name="lab.record", daemon=True)
-                    writer.start()
-                    self._writer = writer
+                    self._start_writer()
                 self._append(event)
                 if not self._awake:
                     self._awake = True
@@ -186,20 +184,37 @@ class Recorder:
                 self._lose()
             return False
 
+    def _start_writer(self) -> None:
+        """Compare the clocks, as every file begins, and start the writer: each once.
+
+        A signal handler may come here before its thread goes on: it takes from the same iterators, whose
+        items are taken in one call of C.
+        """
+        clocks = ("lab", "info", "clock", _clocks())
+        self._queue.extend(zip(_CLOCK, itertools.compress((clocks,), self._first), strict=False))
+        if next(self._start, False):
+            try:
+                writer = threading.Thread(target=self._run, name="lab.record", daemon=True)
+                writer.start()
+            except BaseException:
+                self._start = iter((True,))
+                raise
+            self._writer = writer
+
     def _lose(self) -> None:
-        now = _now_ns()
         self.lost += 1
-        first, _, count = self._gap or (now, now, 0)
-        self._gap = (first, now, count + 1)
+        first, count = self._gap or (_now_ns(), 0)
+        self._gap = (first, count + 1)
 
     def _append(self, event: tuple[str, str, str, _Fields]) -> None:
         """Stamp an event and queue it, behind the gap before it.
 
-        Stamp and place in the queue are taken in one call of C, so that not even a signal comes between.
+        Stamp and place in the queue are taken in one call of C, so that not even a signal comes between. A
+        gap reaches up to here: a signal handler may have lost something while its end was taken.
         """
         if self._gap is not None:
-            (first, last, count), self._gap = self._gap, None
-            fields = {"start_ns": first, "duration_ns": last - first, "value": count}
+            (first, count), self._gap = self._gap, None
+            fields = {"start_ns": first, "duration_ns": _now_ns() - first, "value": count}
             self._queue.append((first, ("lab", "info", "gap", fields)))
         self._queue.extend(zip(_CLOCK, (event,), strict=False))
 

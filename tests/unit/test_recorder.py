@@ -25,6 +25,7 @@ from checker.history.completeness import Completeness
 from checker.history.history import History
 from checker.verdict import Outcome, Property
 from lab.record import Recorder
+from lab.record import recorder as recorder_module
 from tests.lab_process import ROOT
 
 
@@ -369,6 +370,81 @@ def test_many_threads_and_a_signal_handler_record_at_once(tmp_path: Path) -> Non
     assert sum(history.ops.f == 0) >= 1_500
 
 
+def test_a_signal_handler_may_record_while_the_writer_is_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(tmp_path)
+    start, clocks, writers = threading.Thread.start, recorder_module._clocks, list[threading.Thread]()
+    signals = iter(range(1))
+
+    def handle() -> None:
+        with recorder.acquire("of the handler") as call:
+            call.fail()
+
+    def interrupted_start(thread: threading.Thread) -> None:
+        writers.append(thread)
+        handle()
+        start(thread)
+        handle()
+
+    def interrupted_clocks() -> dict[str, Any]:
+        seen = clocks()
+        if next(signals, None) is not None:
+            handle()
+        return seen
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted_start)
+        patched.setattr(recorder_module, "_clocks", interrupted_clocks)
+        with recorder.acquire("k") as call:
+            call.ok()
+    recorder.close()
+    assert len(writers) == 1
+    assert recorder.lost == 0
+    assert recorder.problem is None
+    (path,) = files(tmp_path)
+    assert [line["f"] for line in lines(path)[1:-1]].index("clock") == 0
+    history, _ = judged(tmp_path)
+    assert [history.ops.name("key", row) for row in range(len(history.ops.f))].count("k") == 1
+
+
+def test_a_loss_while_another_one_becomes_a_gap_is_within_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, now, lost = Recorder(tmp_path), recorder_module._now_ns, list[int]()
+    with recorder.acquire("k") as call:
+        call.fail()
+
+    def interrupted_now() -> int:
+        if recorder._gap is None and not lost:  # a handler, after the gap was taken and before it is queued
+            lost.append(now())
+            recorder._lose()
+        return now()
+
+    recorder._lose()
+    with monkeypatch.context() as patched:
+        patched.setattr(recorder_module, "_now_ns", interrupted_now)
+        with recorder.acquire("k") as call:
+            call.fail()
+    recorder.close()
+    (path,) = files(tmp_path)
+    gaps = [line for line in lines(path) if line.get("f") == "gap"]
+    assert any(g["start_ns"] <= lost[0] <= g["start_ns"] + g["duration_ns"] for g in gaps)
+    load_recordings([path])
+
+
+def test_what_is_lost_before_anything_else_leaves_a_file_that_can_be_read(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    with recorder.acquire("k", ttl_ms=math.inf) as call:
+        call.ok()
+    with recorder.acquire("k") as call:
+        call.fail()
+    recorder.close()
+    (path,) = files(tmp_path)
+    assert [line["f"] for line in lines(path)[1:4]] == ["clock", "gap", "acquire"]
+    load_recordings([path])
+
+
 def test_after_it_is_closed_nothing_is_recorded(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     with recorder.acquire("k") as call:
@@ -386,6 +462,7 @@ def test_a_program_that_ends_closes_its_file_and_one_that_records_nothing_makes_
     program = """
 import sys
 from lab.record import Recorder
+from lab.record import recorder as recorder_module
 recorder = Recorder(sys.argv[1], name="program")
 for _ in range(int(sys.argv[2])):
     with recorder.acquire("k") as call:
