@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cache
 from itertools import islice
 from random import Random
 
@@ -28,10 +29,20 @@ FIRST = 600
 """All without faults, and some two hundred with one."""
 
 
-def schedules(lock: str, most: int = FIRST) -> list[Trial]:
+@cache
+def plain() -> list[Trial]:
+    """Those of Redlock that have no faults."""
     with trials():
-        setting = Setting(lock, OPTIONS)
-        return list(islice(anchored(setting, learn(setting), Random(0)), most))
+        setting = Setting("redlock", OPTIONS)
+        return list(bases(setting, learn(setting)))
+
+
+@cache
+def first() -> list[Trial]:
+    """Of Redlock's, all without faults, and 300 with one."""
+    with trials():
+        setting = Setting("redlock", OPTIONS)
+        return list(islice(anchored(setting, learn(setting), Random(0)), len(plain()) + 300))
 
 
 def defect(lock: str, most: int) -> Defect | None:
@@ -49,28 +60,22 @@ def defect(lock: str, most: int) -> Defect | None:
 
 
 def test_each_is_another_one_and_waits_for_what_can_come() -> None:
-    found = schedules("redlock")
-    assert len(found) == FIRST
-    assert len({each.key() for each in found}) == FIRST
+    found = first()
+    assert len({each.key() for each in found}) == len(found) == len(plain()) + 300
     assert all(map(fits, found))
     assert not any(each.faults or any(each.clients.values()) for each in found)
 
 
 def test_those_without_faults_come_first_and_a_correct_lock_is_clean_in_them() -> None:
     with trials():
-        setting = Setting("redlock", OPTIONS)
-        plain = list(bases(setting, learn(setting)))
-        outcomes = [run_trial(each) for each in plain]
-    assert schedules("redlock")[: len(plain)] == plain
+        outcomes = [run_trial(each) for each in plain()]
+    assert first()[: len(plain())] == plain()
     assert {fault.kind for outcome in outcomes for fault in outcome.struck} == {"hold"}, "of cancelled calls"
     assert [list(all_violations(outcome)) for outcome in outcomes if all_violations(outcome)] == []
 
 
 def test_of_each_sort_of_fault_there_is_one_before_there_is_a_second_one() -> None:
-    with trials():
-        setting = Setting("redlock", OPTIONS)
-        plain = sum(1 for _ in bases(setting, learn(setting)))
-    hurt = schedules("redlock", plain + 300)[plain:]
+    hurt = first()[len(plain()) :]
     struck = [
         timed
         for each in hurt
@@ -115,8 +120,8 @@ def test_what_they_find_is_a_scenario_without_a_word_changed() -> None:
 def test_of_a_lock_that_counts_its_holder_may_not_take_it_again(reentrant: bool) -> None:
     with trials():
         setting = Setting("redlock", OPTIONS)
-        plain = list(bases(setting, learn(setting), reentrant=reentrant))
-    assert any(f"{ALICE}/2" in each.tracks for each in plain) is not reentrant
-    kept = [each for each in plain if all(timed.step.KEY != "release" for timed in each.tracks[ALICE])]
+        found = list(bases(setting, learn(setting), reentrant=reentrant))
+    assert any(f"{ALICE}/2" in each.tracks for each in found) is not reentrant
+    kept = [each for each in found if all(timed.step.KEY != "release" for timed in each.tracks[ALICE])]
     assert bool(kept) is not reentrant
-    assert any(each.demand_ns for each in plain) is not reentrant
+    assert any(each.demand_ns for each in found) is not reentrant
