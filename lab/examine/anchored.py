@@ -75,7 +75,7 @@ def anchored(
     for base in bases(setting, profile, reentrant=reentrant):
         yield base
         try:
-            outcome = run_trial(base, watch=True)
+            outcome = run_trial(base)
         except LabError:  # reported by the examination, which runs it as well
             continue
         if (looks := _as_seen(outcome.events)) not in seen:

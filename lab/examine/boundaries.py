@@ -94,7 +94,7 @@ def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Fault]:
 def node_faults_at(boundary: Boundary, trial: Trial) -> Iterator[Fault]:
     """Nodes that crash at this boundary and come back with what they had, or stay away."""
     when = When("sends", boundary.client, boundary.nth)
-    for name in {boundary.nodes[0], boundary.nodes[-1]}:
+    for name in dict.fromkeys((boundary.nodes[0], boundary.nodes[-1])):
         yield Fault("crash", when, nodes=(name,), lasts_ns=trial.ttl_ns // 100)
         yield Fault("crash", when, nodes=(name,))
 

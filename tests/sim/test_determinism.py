@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab.substrates.sim.simulate import simulate
+from tests.hash_seeds import HASH_SEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Path(__file__).with_name("everything.yaml")
@@ -28,11 +29,11 @@ DIRECTED = (
 )
 
 
-def start(hash_seed: int, jobs: list[str]) -> subprocess.Popen[str]:
+def start(hash_seed: str, jobs: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.sim.digests", *jobs],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -50,7 +51,7 @@ def answer(process: subprocess.Popen[str]) -> dict[tuple[str, str], str]:
 def test_the_same_seed_gives_the_same_bytes(seeds: int) -> None:
     forward = [f"{EVERYTHING}=1:{seeds}", *(f"{name}=1:2" for name in DIRECTED)]
     backward = [*(f"{name}=2:1" for name in reversed(DIRECTED)), f"{EVERYTHING}={seeds}:1"]
-    one, other = start(1, forward), start(2, backward)
+    one, other = map(start, HASH_SEEDS, (forward, backward))
     first, second = answer(one), answer(other)
     different = [run for run in first if first[run] != second[run]]
     assert not different
@@ -75,3 +76,51 @@ async def test_a_world_leaves_the_running_loop_as_it_was() -> None:
 
     assert simulate(outer, 1)
     assert asyncio.get_running_loop() is before
+
+
+PRINT_SCHEDULES = """
+import hashlib
+import sys
+from itertools import islice
+from random import Random
+
+from lab.examine.anchored import anchored
+from lab.examine.kinds import Kind
+from lab.examine.plan import drawn, singles
+from lab.examine.profile import Profile
+from lab.examine.programs import PROGRAMS, Setting
+from lab.examine.situations import situations
+from lab.search.runner import trials
+
+setting = Setting("redlock", {"node_timeout": "250ms", "retry_count": 1})
+profile = Profile(Kind(True), extends=True)
+with trials():
+    made = {
+        "directed": lambda: situations(setting, profile, PROGRAMS),
+        "singles": lambda: singles(setting, PROGRAMS, Random(1)),
+        "anchored": lambda: anchored(setting, profile, Random(1)),
+        "drawn": lambda: drawn(setting, Random(1), [], plain=False),
+    }
+    for name in sys.argv[1:]:
+        for trial in islice(made[name](), 1_000):
+            print(name, hashlib.sha256(repr(trial.key()).encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize(
+    "part", ["directed", "singles", "drawn", pytest.param("anchored", marks=pytest.mark.full)]
+)
+def test_lab_test_tries_the_same_schedules_in_the_same_order_in_any_process(part: str) -> None:
+    one, other = (
+        subprocess.run(
+            [sys.executable, "-c", PRINT_SCHEDULES, part],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        ).stdout.splitlines()
+        for seed in HASH_SEEDS
+    )
+    assert len(one) > 50
+    assert one == other

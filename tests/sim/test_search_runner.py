@@ -21,6 +21,7 @@ from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
 from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
 from lab.search.world import ORDERS, SHARES, TrialWorld
+from tests.hash_seeds import HASH_SEEDS
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -65,7 +66,7 @@ def test_the_same_trial_gives_the_same_history_in_another_process() -> None:
             check=True,
             env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
         ).stdout
-        for seed in ("1", "2")
+        for seed in HASH_SEEDS
     }
     assert len(reported) == 1
 
