@@ -111,7 +111,7 @@ class Recorder:
         self._lock = threading.RLock()  # a signal handler may record while its thread does
         self._awake = self._closing = False
         self._writer: threading.Thread | None = None
-        self._first, self._start = iter((True,)), iter((True,))
+        self._first, self._start = iter((True,)), iter((True,))  # once each
         self._numbers, self._grants = itertools.count(1), itertools.count(1)
         self._idle: list[int] = []
         self._gap: tuple[int, int] | None = None

@@ -26,7 +26,7 @@ from lab.search.trial import Trial
 from lab.search.workers import Workers
 
 FIRST = 600
-"""All without faults, and some two hundred with one."""
+"""As many schedules as are all without faults, and some with one."""
 
 
 @cache
