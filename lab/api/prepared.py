@@ -60,12 +60,17 @@ def is_prepared() -> bool:
 @functools.cache
 def _warm_up() -> None:
     """Run one trial with a violation, for imports and caches that happen at the first one."""
+    from lab.faults.jump import Jump
+    from lab.scenario.triggers import on
+    from lab.search.faults import timed_fault
     from lab.search.runner import run_trial
     from lab.search.suspicion import named
-    from lab.search.trial import Fault, Round, Trial, When
+    from lab.search.trial import Round, Trial
 
     half_ns, ttl_ns = 500_000_000, 1_000_000_000
-    jumps = tuple(Fault("jump", When("granted", "alice"), nodes=(node,), by_ns=2 * ttl_ns) for node in "ABC")
+    jumps = tuple(
+        timed_fault(Jump, on("alice", "granted"), nodes=(node,), by_ns=2 * ttl_ns) for node in "ABC"
+    )
     clients: dict[str, tuple[Round, ...]] = {
         "alice": (Round(0, half_ns),),
         "bob": (Round(half_ns // 2, half_ns),),

@@ -69,9 +69,10 @@ def _space_line(asked: Asked, space: Space) -> str:
     """The space of schedules and how they are drawn, on one line."""
     strategy, wire = asked.drawn.how()
     nodes = f"{searches.servers_of_trials(space.server)}, {space.persistence or searches.ANY}"
+    kinds = ", ".join(kind.KEY for kind in space.kinds)
     return (
         f"{strategy}, {wire} wire, {space.nodes} nodes ({nodes}), "
-        f"{space.clients} clients, TTL {format_duration(space.ttl_ns)}, faults {', '.join(space.kinds)}"
+        f"{space.clients} clients, TTL {format_duration(space.ttl_ns)}, faults {kinds}"
     )
 
 

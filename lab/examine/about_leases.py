@@ -159,9 +159,9 @@ def clocks(probes: Probes, profile: Profile) -> str:
     ttl_ns = probes.setting.ttl_ns
     moves = []
     usual = granted(probes.alone())
-    before = granted(probes.clock_jumps(-HOURS_NS, "asks"))
+    before = granted(probes.clock_jumps(-HOURS_NS, "acquire invoke"))
     moves += [f"the {each}" for each in ("token", "fence") if before.event.get(each) != usual.event.get(each)]
-    jumped = granted(probes.clock_jumps(-ttl_ns // 2, "asks", after_ns=MS_NS // 10))
+    jumped = granted(probes.clock_jumps(-ttl_ns // 2, "acquire invoke", after_ns=MS_NS // 10))
     if abs(_claimed_ns(jumped) - _claimed_ns(usual)) > NOISE_NS:
         moves.append("how long a lease is said to be valid")
     held = first(probes.clock_jumps(ttl_ns * 2, "granted"), ALICE, "held")

@@ -23,16 +23,25 @@ from lab.errors import LabError
 from lab.examine.boundaries import SHORT_NS, Boundary, boundaries, faults_at, node_faults_at
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
 from lab.faults.cut import Cut
 from lab.faults.delay import Delay
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.scenario.anchors import NOT_SEEN
 from lab.scenario.steps import Acquire, Check, Close, Extend, Open, Read, Release, Write
 from lab.scenario.tracks import Timed
-from lab.scenario.triggers import SENDS, Trigger
-from lab.search.as_tracks import action, timed_fault
+from lab.scenario.triggers import SENDS, Trigger, at_start, on
+from lab.search.as_tracks import action
+from lab.search.faults import nodes_of, timed_fault
 from lab.search.plainer_tracks import fits
 from lab.search.runner import Event, Outcome, run_trial
-from lab.search.trial import FOR_GOOD, KEY, Fault, Track, Trial, When
+from lab.search.trial import KEY, Track, Trial
+from lab.substrates.base import Direction
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 ANCHORED: Final = "schedules whose actions wait for events"
@@ -54,13 +63,6 @@ OTHER: Final = "another-order"
 
 Course = dict[str, list[Timed]]
 """Alice's tracks."""
-
-
-def on(track: str, event: str, after_ns: int = 0, nth: int = 1) -> Trigger:
-    """The ``nth`` such event of a track, and so much later."""
-    return Trigger.model_validate({track: event, **({"nth": nth} if nth > 1 else {})}).model_copy(
-        update={"after_ns": after_ns}
-    )
 
 
 def anchored(
@@ -124,7 +126,10 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
         return [action(Read), action(Check, later(share)), action(Write, if_checked=True)]
 
     give = action(Release)
-    over, believed = on(ALICE, "lease over", ttl_ns // 3), on(ALICE, "lease believed over", ttl_ns // 50)
+    over, believed = (
+        on(ALICE, "lease over", after_ns=ttl_ns // 3),
+        on(ALICE, "lease believed over", after_ns=ttl_ns // 50),
+    )
     yield {ALICE: [take(), action(Read)]}
     yield {ALICE: [take(), *write(0.1), give]}
     yield {ALICE: [take(), give, take(), *write(0.1), give]}
@@ -134,7 +139,7 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
     yield {ALICE: [take(), *late, give, take(), give]}
     yield {ALICE: [take(), action(Read), action(Release, believed), take(), *write(0.1), give]}
     if setting.fences or profile.kind.announces:
-        yield {ALICE: [take(), action(Read), action(Write, on(BOB, "write ok", MOMENT_NS)), give]}
+        yield {ALICE: [take(), action(Read), action(Write, on(BOB, "write ok", after_ns=MOMENT_NS)), give]}
     if profile.extends:
         yield {ALICE: [take(), action(Extend, later(0.6)), *write(0.6), give]}
         yield {ALICE: [take(), action(Extend), *write(0.9), give]}
@@ -172,11 +177,17 @@ def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
     for some in dict.fromkeys((len(names), len(names) // 2 + 1, 1)) if taking else ():
         stop = Trigger.model_validate({"nodes": list(names[:some]), "executed": taking})
         yield {ALICE: [action(Acquire, cancel=stop), *again, action(Release)], FAULTS: [hold]}
-    late = on(ALICE, "acquire invoke", ttl_ns // 10)
-    yield {ALICE: [action(Acquire, on(BOB, "granted", ttl_ns // 20), cancel=late), *again, action(Release)]}
+    late = on(ALICE, "acquire invoke", after_ns=ttl_ns // 10)
+    yield {
+        ALICE: [
+            action(Acquire, on(BOB, "granted", after_ns=ttl_ns // 20), cancel=late),
+            *again,
+            action(Release),
+        ]
+    }
     for after_ns in (0, MOMENT_NS // 20, MOMENT_NS // 2, MOMENT_NS, 100 * MS_NS):
-        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, after_ns)), *again, action(Release)]}
-    yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, 0, 2)), *again, action(Release)]}
+        yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, after_ns=after_ns)), *again, action(Release)]}
+    yield {ALICE: [action(Acquire, cancel=on(ALICE, SENDS, 2)), *again, action(Release)]}
 
 
 def _taking(setting: Setting) -> str:
@@ -203,18 +214,20 @@ def bobs(ttl_ns: int, *, extends: bool, first: bool) -> Iterator[list[Timed]]:
     if first:
         yield turn(action(Acquire), ttl_ns // 2)
         return
-    insists = action(Acquire, on(ALICE, "granted", ttl_ns // 10), insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 6)
+    insists = action(
+        Acquire, on(ALICE, "granted", after_ns=ttl_ns // 10), insist_ns=3 * ttl_ns, pause_ns=ttl_ns // 6
+    )
     yield turn(insists, ttl_ns * 7 // 10)
     moments = [
         on(ALICE, "acquire invoke"),
-        on(ALICE, "acquire invoke", MOMENT_NS // 3),
-        on(ALICE, "granted", ttl_ns // 10),
-        on(ALICE, "released", MOMENT_NS),
-        on(ALICE, "lease believed over", MOMENT_NS),
-        on(ALICE, "lease over", ttl_ns // 30),
-        on(ALICE, "granted", ttl_ns * 994 // 1000),
-        on(ALICE, "granted", ttl_ns * 105 // 100),
-        *([on(ALICE, "extend ok", MOMENT_NS)] if extends else []),
+        on(ALICE, "acquire invoke", after_ns=MOMENT_NS // 3),
+        on(ALICE, "granted", after_ns=ttl_ns // 10),
+        on(ALICE, "released", after_ns=MOMENT_NS),
+        on(ALICE, "lease believed over", after_ns=MOMENT_NS),
+        on(ALICE, "lease over", after_ns=ttl_ns // 30),
+        on(ALICE, "granted", after_ns=ttl_ns * 994 // 1000),
+        on(ALICE, "granted", after_ns=ttl_ns * 105 // 100),
+        *([on(ALICE, "extend ok", after_ns=MOMENT_NS)] if extends else []),
     ]
     again = action(Acquire, Trigger.model_validate(f"{ttl_ns // 50}ns"))
     for moment in moments:
@@ -234,13 +247,13 @@ def _elsewhere(setting: Setting, plainest: list[Trial]) -> Iterator[Trial]:
         names = setting.with_nodes(nodes).names
         half = nodes // 2
         for mine, his in dict.fromkeys(((half, half), (nodes - half, half), (2, 2))):
-            cuts = [timed_fault(Fault("cut", When(), ALICE, names[mine:]))]
-            cuts.append(timed_fault(Fault("cut", When(), BOB, names[: nodes - his])))
+            cuts = [timed_fault(Cut, at_start(), ALICE, names[mine:])]
+            cuts.append(timed_fault(Cut, at_start(), BOB, names[: nodes - his]))
             for base in plainest[:3]:
                 yield _hurt(replace(base, nodes=nodes), *cuts)
     if "retry_count" in setting.options:
         most = setting.names[: setting.nodes // 2 + 1]
-        lost = timed_fault(Fault("cut", When("sends", ALICE), ALICE, most, lasts_ns=SHORT_NS))
+        lost = timed_fault(Cut, on(ALICE, "sends"), ALICE, most, lasts_ns=SHORT_NS)
         for base in plainest[:TRIED_OFTEN]:
             often = replace(base, options={**base.options, "retry_count": 3})
             yield often
@@ -280,49 +293,56 @@ def _role(outcome: Outcome, boundary: Boundary, at_ns: int) -> object:
 
 def _faults_at(boundary: Boundary, base: Trial, setting: Setting) -> Iterator[Timed]:
     """Every fault at a sending; those that last also until the other client is granted, or has released."""
-    when = When("sends", boundary.client, boundary.nth)
+    when = on(boundary.client, "sends", boundary.nth)
     faults = [*faults_at(boundary, base), *node_faults_at(boundary, base)]
-    faults += [Fault("jump", when, boundary.client, by_ns=by * setting.ttl_ns) for by in (2, -2)]
+    faults += [timed_fault(Jump, when, boundary.client, by_ns=by * setting.ttl_ns) for by in (2, -2)]
     few = (setting.nodes - 1) // 2
     other = BOB if boundary.client == ALICE else ALICE
-    ends = [on(other, event, setting.ttl_ns // 1000) for event in ("granted", "released")]
+    ends = [on(other, event, after_ns=setting.ttl_ns // 1000) for event in ("granted", "released")]
     for fault in faults:
-        timed = timed_fault(fault)
-        lasts = fault.is_a(Cut) and fault.lasts_ns == FOR_GOOD and len(fault.nodes) > few
-        deaf = lasts and fault.direction == "replies"
-        if not deaf:  # who hears nothing for good, and insists, keeps the lock from others
-            yield timed
-        for kind in ("cut", "hold") if lasts else ():
-            at = timed_fault(replace(fault, kind=kind))
-            yield from (at.model_copy(update={"until": end}) for end in ends)
-    stops = timed_fault(Fault("pause", when, boundary.client))
+        cut, nodes = fault.step, nodes_of(fault)
+        if not isinstance(cut, Cut) or fault.lasts_ns or len(nodes) <= few:
+            yield fault
+            continue
+        if cut.direction != "replies":  # who hears nothing for good, and insists, keeps the lock from others
+            yield fault
+        for kind in (Cut, Hold):
+            lost = timed_fault(kind, when, boundary.client, nodes, direction=cut.direction)
+            yield from (lost.model_copy(update={"until": end}) for end in ends)
+    stops = timed_fault(Pause, when, boundary.client)
     yield from (stops.model_copy(update={"until": end}) for end in ends)
 
 
 def _surroundings(setting: Setting) -> Iterator[tuple[Timed, ...]]:
     """What is so from the start, or from Alice's grant on."""
     names, ttl_ns, few = setting.names, setting.ttl_ns, (setting.nodes - 1) // 2
-    now, granted = When(), When("granted", ALICE)
-    found: list[tuple[Fault, ...]] = []
+    now, granted = at_start(), on(ALICE, "granted")
+    found: list[tuple[Timed, ...]] = []
     if few:
         for when, mine, his in ((now, few, few), (now, few + 1, few), (granted, few + 1, few + 1)):
             cuts = (ALICE, names[-mine:]), (BOB, names[:his])
-            found.append(tuple(Fault("cut", when, client, lost) for client, lost in cuts))
-        found.append((Fault("cut", now, ALICE, names[:few]),))
-        found.append(tuple(Fault("crash", granted, nodes=(name,)) for name in names[:few]))
-        found.append(tuple(Fault("jump", granted, nodes=(name,), by_ns=2 * ttl_ns) for name in names[:few]))
+            found.append(tuple(timed_fault(Cut, when, client, lost) for client, lost in cuts))
+        found.append((timed_fault(Cut, now, ALICE, names[:few]),))
+        found.append(tuple(timed_fault(Crash, granted, nodes=(name,)) for name in names[:few]))
+        found.append(
+            tuple(timed_fault(Jump, granted, nodes=(name,), by_ns=2 * ttl_ns) for name in names[:few])
+        )
+    ways: tuple[Direction, ...] = ("requests", "replies")
     for by_ns in (ttl_ns // 80, ttl_ns // 12):
-        for way in ("requests", "replies"):
-            found.append((Fault(Delay.KEY, now, ALICE, names, by_ns, direction=way),))  # type: ignore[arg-type]
-    found += [tuple(Fault("drift", now, nodes=(name,), ppm=ppm) for name in names) for ppm in (8000, -8000)]
+        for way in ways:
+            found.append((timed_fault(Delay, now, ALICE, names, by_ns, direction=way),))
+    found += [
+        tuple(timed_fault(Drift, now, nodes=(name,), ppm=ppm) for name in names) for ppm in (8000, -8000)
+    ]
     for client, when, by in ((ALICE, granted, 2), (ALICE, granted, -2), (BOB, now, 2)):
-        found.append((Fault("jump", when, client, by_ns=by * ttl_ns),))
+        found.append((timed_fault(Jump, when, client, by_ns=by * ttl_ns),))
     restarts = names[: max(few, 1)]
-    found.append(tuple(Fault("crash", granted, nodes=(name,), lasts_ns=ttl_ns // 50) for name in restarts))
-    found.append((Fault("reset", granted, ALICE, names),))
-    found.append((Fault("client_crash", When("granted", ALICE, 1, ttl_ns // 5), ALICE),))
-    for faults in found:
-        yield tuple(map(timed_fault, faults))
+    found.append(
+        tuple(timed_fault(Crash, granted, nodes=(name,), lasts_ns=ttl_ns // 50) for name in restarts)
+    )
+    found.append((timed_fault(Reset, granted, ALICE, names),))
+    found.append((timed_fault(ClientCrash, on(ALICE, "granted", 1, ttl_ns // 5), ALICE),))
+    yield from found
 
 
 def _hurt(base: Trial, *faults: Timed) -> Trial:

@@ -13,13 +13,21 @@ from msgspec.structs import replace
 
 from lab.examine.in_between import watched
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Program, Setting
-from lab.search.trial import Fault, Moment, Round, Trial, When
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
+from lab.search.trial import Round, Trial
 
 LONG_TTL_NS: Final = 30 * S_NS
 """Long enough for a clock that runs 0.8 % too fast to be off by a quarter of a second."""
 SHORT_TTL_NS: Final = S_NS
 FAST_PPM: Final = 8_000
-MOMENTS: Final[tuple[Moment, ...]] = ("asks", "granted", "before-write", "extends", "releases")
+EVENTS: Final = ("acquire invoke", "granted", "write invoke", "extend invoke", "release invoke")
 
 
 def beyond(setting: Setting, programs: tuple[Program, ...]) -> Iterator[Trial]:
@@ -48,12 +56,12 @@ def fast_clocks(setting: Setting, lasts_ns: int = LONG_TTL_NS) -> Iterator[Trial
         BOB: (Round(lasts_ns * 9925 // 10_000, lasts_ns // 100),),
     }
     cuts = tuple(
-        Fault("cut", When(), client, tuple(name for name in names if name not in reached))
+        timed_fault(Cut, at_start(), client, tuple(name for name in names if name not in reached))
         for client, reached in ((ALICE, first), (BOB, last))
         if len(reached) < len(names)
     )
     for drifting in (shared, names):
-        faults = tuple(Fault("drift", When(), nodes=(name,), ppm=FAST_PPM) for name in drifting)
+        faults = tuple(timed_fault(Drift, at_start(), nodes=(name,), ppm=FAST_PPM) for name in drifting)
         yield long.with_clients(clients, (*cuts, *faults), demand=False)
     if cuts:  # one that waits for silent nodes answers too late
         yield long.with_clients(clients, faults, demand=False)
@@ -76,16 +84,16 @@ def client_clocks(setting: Setting, programs: tuple[Program, ...]) -> Iterator[T
     past_ns = setting.ttl_ns + S_NS
     for program in programs:
         trial = setting.trial(program)
-        for moment in MOMENTS:
-            if moment == "extends" and not program.extends:
+        for event in EVENTS:
+            if event == "extend invoke" and not program.extends:
                 continue
             for client in (ALICE, BOB):
-                when = When(moment, client)
+                when = on(client, event)
                 for by_ns in (-past_ns, past_ns):
-                    yield replace(trial, faults=(Fault("jump", when, client, by_ns=by_ns),))
-                yield replace(trial, faults=(Fault("drift", when, client, ppm=-500_000),))
-        slow = Fault("hold", When("sends", ALICE, 1), ALICE, trial.node_names, 0, S_NS // 10, "replies")
-        back = Fault("jump", When("asks", ALICE, after_ns=S_NS // 20), ALICE, by_ns=-past_ns)
+                    yield replace(trial, faults=(timed_fault(Jump, when, client, by_ns=by_ns),))
+                yield replace(trial, faults=(timed_fault(Drift, when, client, ppm=-500_000),))
+        slow = timed_fault(Hold, on(ALICE, "sends", 1), ALICE, trial.node_names, 0, S_NS // 10, "replies")
+        back = timed_fault(Jump, on(ALICE, "acquire invoke", after_ns=S_NS // 20), ALICE, by_ns=-past_ns)
         yield replace(trial, faults=(slow, back))
 
 
@@ -99,7 +107,7 @@ def late_writes(setting: Setting) -> Iterator[Trial]:
             ALICE: (*quick, Round(0, ttl_ns // 5)),
             BOB: (Round(ttl_ns * (13 + 11 * before) // 10, ttl_ns // 5),),
         }
-        pause = Fault("pause", When("before-write", ALICE), ALICE, lasts_ns=2 * ttl_ns)
+        pause = timed_fault(Pause, on(ALICE, "write invoke"), ALICE, lasts_ns=2 * ttl_ns)
         yield setting.with_clients(clients, (pause,), demand=False)
 
 
@@ -112,9 +120,9 @@ def late_votes(setting: Setting) -> Iterator[Trial]:
     minority = (setting.nodes - 1) // 2
     trial = setting.trial(_named("extended"))
     for late, jumping in ((names[-minority:], names[0]), (names[:minority], names[-1])) if minority else ():
-        slow = Fault("hold", When("asks", ALICE), ALICE, late, 0, setting.ttl_ns // 40, "replies")
-        when = When("extends", ALICE, after_ns=setting.ttl_ns // 10)
-        jump = Fault("jump", when, nodes=(jumping,), by_ns=setting.ttl_ns + S_NS)
+        slow = timed_fault(Hold, on(ALICE, "acquire invoke"), ALICE, late, 0, setting.ttl_ns // 40, "replies")
+        when = on(ALICE, "extend invoke", after_ns=setting.ttl_ns // 10)
+        jump = timed_fault(Jump, when, nodes=(jumping,), by_ns=setting.ttl_ns + S_NS)
         yield replace(trial, faults=(slow, jump))
 
 
@@ -127,7 +135,7 @@ def node_clocks(setting: Setting) -> Iterator[Trial]:
         trial = setting.trial(_named(program))
         for hit in dict.fromkeys((names[:1], names[-1:], names[:minority], names[-minority:])):
             for by_ns in (past_ns, -past_ns):
-                faults = tuple(Fault("jump", When("granted", ALICE), nodes=(n,), by_ns=by_ns) for n in hit)
+                faults = tuple(timed_fault(Jump, on(ALICE, "granted"), nodes=(n,), by_ns=by_ns) for n in hit)
                 yield replace(trial, faults=faults)
 
 
@@ -142,13 +150,13 @@ def forgetting(setting: Setting) -> Iterator[Trial]:
         trial = setting.trial(_named(program))
         for hit in dict.fromkeys((names[:1], names[-1:], names[:minority])):
             faults = tuple(
-                Fault("crash", When("granted", ALICE), nodes=(n,), lasts_ns=S_NS // 10) for n in hit
+                timed_fault(Crash, on(ALICE, "granted"), nodes=(n,), lasts_ns=S_NS // 10) for n in hit
             )
             yield replace(trial, faults=faults, persistence="none")
         yield replace(
             trial,
             faults=tuple(
-                Fault("crash", When("granted", ALICE), nodes=(n,), lasts_ns=S_NS // 10) for n in names
+                timed_fault(Crash, on(ALICE, "granted"), nodes=(n,), lasts_ns=S_NS // 10) for n in names
             ),
         )
 

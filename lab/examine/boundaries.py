@@ -11,15 +11,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec.structs import replace
-
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import on
+from lab.search.faults import lasting, nodes_of, timed_fault
 from lab.search.runner import run_trial
-from lab.search.trial import START_NS, Fault, Trial, When
+from lab.search.trial import START_NS, Trial
+from lab.substrates.base import Direction
 
 SHORT_NS: Final = 5_000_000
 """As long as an answer takes: a cut of this length loses one exchange, and ends its connection."""
 AHEAD_MAX: Final = 12
 """At how many of a client's first sendings faults are placed: what comes later repeats what came before."""
+
+
+WAYS: Final[tuple[Direction, ...]] = ("requests", "replies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,42 +76,42 @@ def targets_of(boundary: Boundary, of: int) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(chosen))
 
 
-def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Fault]:
+def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:
     """Every fault at this boundary that leaves clocks and nodes alone.
 
     Requests or replies that are lost (just these, or all from now on) or held past the end of a lease, an
     outage for most of a lease, requests that those which are sent after them overtake on other connections, a
     client that stops before it sends (for longer than a lease), one that dies there, and a broken connection.
     """
-    when = When("sends", boundary.client, boundary.nth)
+    when = on(boundary.client, "sends", boundary.nth)
     past_ns = _past_ns(trial)
     for nodes in targets_of(boundary, trial.nodes):
-        for way in ("requests", "replies"):
-            lost = Fault("cut", when, boundary.client, nodes, direction=way)
-            yield replace(lost, lasts_ns=SHORT_NS)
+        for way in WAYS:
+            lost = timed_fault(Cut, when, boundary.client, nodes, direction=way)
+            yield lasting(lost, SHORT_NS)
             yield lost
-            held = Fault("hold", when, boundary.client, nodes, direction=way)
-            yield replace(held, lasts_ns=past_ns)
-            yield replace(held, lasts_ns=trial.ttl_ns // 40)
-            yield replace(held, lasts_ns=trial.ttl_ns // 12)
-        yield Fault("cut", when, boundary.client, nodes, lasts_ns=trial.ttl_ns * 3 // 4)
+            held = timed_fault(Hold, when, boundary.client, nodes, direction=way)
+            yield lasting(held, past_ns)
+            yield lasting(held, trial.ttl_ns // 40)
+            yield lasting(held, trial.ttl_ns // 12)
+        yield timed_fault(Cut, when, boundary.client, nodes, lasts_ns=trial.ttl_ns * 3 // 4)
         for by_ns in (trial.ttl_ns // 12, trial.ttl_ns // 3):
-            yield Fault("delay", when, boundary.client, nodes, by_ns, SHORT_NS, "requests")
-        yield Fault("reset", when, boundary.client, nodes)
+            yield timed_fault(Delay, when, boundary.client, nodes, by_ns, SHORT_NS, "requests")
+        yield timed_fault(Reset, when, boundary.client, nodes)
     for lasts_ns in (past_ns, trial.ttl_ns * 3 // 10):
-        yield Fault("pause", when, client=boundary.client, lasts_ns=lasts_ns)
-    yield Fault("client_crash", when, client=boundary.client)
+        yield timed_fault(Pause, when, client=boundary.client, lasts_ns=lasts_ns)
+    yield timed_fault(ClientCrash, when, client=boundary.client)
 
 
-def node_faults_at(boundary: Boundary, trial: Trial) -> Iterator[Fault]:
+def node_faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:
     """Nodes that crash at this boundary and come back with what they had, or stay away."""
-    when = When("sends", boundary.client, boundary.nth)
+    when = on(boundary.client, "sends", boundary.nth)
     for name in dict.fromkeys((boundary.nodes[0], boundary.nodes[-1])):
-        yield Fault("crash", when, nodes=(name,), lasts_ns=trial.ttl_ns // 100)
-        yield Fault("crash", when, nodes=(name,))
+        yield timed_fault(Crash, when, nodes=(name,), lasts_ns=trial.ttl_ns // 100)
+        yield timed_fault(Crash, when, nodes=(name,))
 
 
-def single_faults(trial: Trial) -> list[Fault]:
+def single_faults(trial: Trial) -> list[Timed]:
     """All faults of one at the command boundaries of this trial."""
     return [
         fault
@@ -109,14 +121,14 @@ def single_faults(trial: Trial) -> list[Fault]:
     ]
 
 
-def small_faults(boundary: Boundary, trial: Trial, hit: tuple[str, ...] = ()) -> list[list[Fault]]:
+def small_faults(boundary: Boundary, trial: Trial, hit: tuple[str, ...] = ()) -> list[list[Timed]]:
     """What a space of faults is exhausted with, by kind, each on every set of nodes of the boundary.
 
     Replies of this exchange that are lost, requests that are held past the end of a lease, and a client that
     stops before it sends, for as long. Nodes that are not in ``hit`` are equal, and so are those that are: of
     sets that differ only by the names of equal nodes there is one.
     """
-    when, past_ns = When("sends", boundary.client, boundary.nth), _past_ns(trial)
+    when, past_ns = on(boundary.client, "sends", boundary.nth), _past_ns(trial)
     inside = [name for name in boundary.nodes if name in hit]
     outside = [name for name in boundary.nodes if name not in hit]
     sets = [
@@ -126,13 +138,13 @@ def small_faults(boundary: Boundary, trial: Trial, hit: tuple[str, ...] = ()) ->
         if some + others
     ]
     return [
-        [Fault("cut", when, boundary.client, nodes, 0, SHORT_NS, "replies") for nodes in sets],
-        [Fault("hold", when, boundary.client, nodes, 0, past_ns, "requests") for nodes in sets],
-        [Fault("pause", when, boundary.client, lasts_ns=past_ns)],
+        [timed_fault(Cut, when, boundary.client, nodes, 0, SHORT_NS, "replies") for nodes in sets],
+        [timed_fault(Hold, when, boundary.client, nodes, 0, past_ns, "requests") for nodes in sets],
+        [timed_fault(Pause, when, boundary.client, lasts_ns=past_ns)],
     ]
 
 
-def first_faults(base: Trial) -> list[Fault]:
+def first_faults(base: Trial) -> list[Timed]:
     """All small faults at the boundaries of a trial without faults."""
     return [
         fault
@@ -142,7 +154,7 @@ def first_faults(base: Trial) -> list[Fault]:
     ]
 
 
-def second_faults(trial: Trial) -> list[Fault]:
+def second_faults(trial: Trial) -> list[Timed]:
     """All small faults that may follow that of a trial, at the boundaries of a run in which that one struck.
 
     Until the second of two faults strikes, a run is that with the first one alone: so the first faults of a
@@ -154,9 +166,9 @@ def second_faults(trial: Trial) -> list[Fault]:
     struck = next(each for each in there if _is_at(first, each))
     found = []
     for boundary in there:
-        kinds = small_faults(boundary, trial, first.nodes)
+        kinds = small_faults(boundary, trial, nodes_of(first))
         if (boundary.at_ns, boundary.client) == (struck.at_ns, struck.client):
-            own = [kind[0].kind for kind in kinds].index(first.kind)
+            own = [type(kind[0].step) for kind in kinds].index(type(first.step))
             kinds = kinds[own + 1 :]
         elif (boundary.at_ns, boundary.client) < (struck.at_ns, struck.client):
             continue
@@ -164,8 +176,8 @@ def second_faults(trial: Trial) -> list[Fault]:
     return found
 
 
-def _is_at(fault: Fault, boundary: Boundary) -> bool:
-    return (fault.when.client, fault.when.nth) == (boundary.client, boundary.nth)
+def _is_at(fault: Timed, boundary: Boundary) -> bool:
+    return fault.at is not None and (fault.at.track, fault.at.nth) == (boundary.client, boundary.nth)
 
 
 def _past_ns(trial: Trial) -> int:

@@ -14,7 +14,11 @@ from msgspec.structs import replace
 
 from lab.examine.in_between import CAROL, SENDINGS_MAX, sent_ns, watched
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
-from lab.search.trial import Fault, Round, Trial, When
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
+from lab.search.trial import Round, Trial
 
 TTL_NS: Final = 10 * S_NS
 """Carol waits for most of it: for longer than a free lock may be refused."""
@@ -52,8 +56,8 @@ def _trial(setting: Setting, some: int, cancel_ns: int = 0) -> Trial:
         CAROL: (Round(ttl_ns // 4, ttl_ns // 50),),
     }
     faults = (
-        Fault("cut", When(), BOB, names[len(names) - some :]),
-        Fault("cut", When(), CAROL, names[:some]),
-        Fault("delay", When("asks", ALICE), ALICE, names, SLOWER_NS, ttl_ns // 10, "requests"),
+        timed_fault(Cut, at_start(), BOB, names[len(names) - some :]),
+        timed_fault(Cut, at_start(), CAROL, names[:some]),
+        timed_fault(Delay, on(ALICE, "acquire invoke"), ALICE, names, SLOWER_NS, ttl_ns // 10, "requests"),
     )
     return setting.with_clients(clients, faults)

@@ -31,6 +31,7 @@ from lab.locks.base import OptionError
 from lab.redis_model.model import modelled
 from lab.search.branches import LockCode, noted
 from lab.search.command import OPTIONS, options_for
+from lab.search.faults import is_a
 from lab.search.runner import trials
 from lab.search.space import must_run_in_virtual_time
 from lab.search.trial import OptionValue, Trial
@@ -158,7 +159,7 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     kept += [
         each
         for each in examination.kept
-        if not each.tracks and {fault.kind for fault in each.faults} <= {*DRAWN_KINDS}
+        if not each.tracks and all(is_a(fault, *DRAWN_KINDS) for fault in each.faults)
     ]
     part = Part(DRAWN, "operations, faults and moments at random, guided by new states and branches")
     twos = [Doubles(setting.trial(program), program) for program in programs[:2]]

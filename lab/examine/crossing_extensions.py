@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lab.examine.programs import ALICE, BOB, Setting
-from lab.search.trial import Fault, Round, Trial, When
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
+from lab.search.trial import Round, Trial
 
 
 def crossing_extensions(setting: Setting) -> Iterator[Trial]:
@@ -29,8 +33,10 @@ def crossing_extensions(setting: Setting) -> Iterator[Trial]:
     }
     away_ns = ttl_ns // 10
     missed = (names[len(names) - some :], names[:some])
-    moments = [(When("extends", ALICE, nth), nodes) for nth, nodes in enumerate(missed, 1)]
-    refused = (Fault("cut", when, ALICE, nodes, lasts_ns=away_ns, refused=True) for when, nodes in moments)
+    moments = [(on(ALICE, "extend invoke", nth), nodes) for nth, nodes in enumerate(missed, 1)]
+    refused = (
+        timed_fault(Cut, when, ALICE, nodes, lasts_ns=away_ns, refused=True) for when, nodes in moments
+    )
     yield setting.with_clients(clients, tuple(refused), demand=False)
-    down = (Fault("crash", when, nodes=(n,), lasts_ns=away_ns) for when, nodes in moments for n in nodes)
+    down = (timed_fault(Crash, when, nodes=(n,), lasts_ns=away_ns) for when, nodes in moments for n in nodes)
     yield setting.with_clients(clients, tuple(down), demand=False)

@@ -11,7 +11,7 @@ from lab.examine.naming import Cause
 from lab.faults.client_crash import ClientCrash
 from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
-from lab.search.trial import is_a
+from lab.search.faults import Kind as FaultKind
 
 VARIANTS: Final = 20
 """How many trials like the smallest one, with other latencies and pauses, are tried."""
@@ -36,7 +36,7 @@ def why_uncertain(
     lost: int,
     *,
     beyond: bool,
-    faults: Collection[str] = (),
+    faults: Collection[FaultKind] = (),
 ) -> str:
     """Why a violation is not certain to be a defect of the lock; nothing if it is.
 
@@ -55,7 +55,7 @@ def why_uncertain(
         return f"{kind.reference} has it as well in {lost} of {variants} variants"
     if beyond and not causes:
         return NO_CAUSE
-    if rare and not causes and any(is_a(fault, *KEEP_AWAY) for fault in faults):
+    if rare and not causes and any(issubclass(fault, KEEP_AWAY) for fault in faults):
         return f"{NO_CAUSE}, and {KEPT_AWAY}"
     if reproduced < (SURE if beyond or (rare and not causes) else OFTEN if rare else 0):
         ended = "" if variants == VARIANTS else f" (of {VARIANTS}, the others were not run)"

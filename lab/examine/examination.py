@@ -35,7 +35,7 @@ from lab.examine.progress import Budget, OutOfTime, Progress
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.situations import SITUATIONS
 from lab.examine.tried import Tried, tried
-from lab.search.as_tracks import every_fault
+from lab.search.faults import every_fault, fault_of
 from lab.search.find import COLLECT_EVERY, variant
 from lab.search.minimise import minimise
 from lab.search.runner import run_trial
@@ -289,7 +289,7 @@ class Examination:
     def _why_not_sure(self, trial: Trial, violation: Violation) -> str:
         """Why not nearly all variants of a trial show a finding that has no cause; nothing if they do."""
         of, shown, lost = self._confirm(trial, violation.finding, SURE)
-        faults = {fault.kind for fault in every_fault(trial)}
+        faults = {type(fault_of(fault)) for fault in every_fault(trial)}
         return why_uncertain(self.kind, violation, (), (shown, of), lost, beyond=False, faults=faults)
 
     def _reference_survives(self, trial: Trial, violation: Violation) -> bool:
@@ -420,7 +420,7 @@ class Examination:
         if lost and labels(trial):
             self._note_limit(violation, sorted(labels(trial))[0], trial)
             return
-        faults = {fault.kind for fault in every_fault(trial)}
+        faults = {type(fault_of(fault)) for fault in every_fault(trial)}
         doubt = why_uncertain(
             self.kind, violation, causes, (reproduced, variants), lost, beyond=beyond, faults=faults
         )

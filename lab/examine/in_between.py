@@ -14,8 +14,12 @@ from lab.errors import UnknownOutcome
 from lab.examine.evidence import NEVER, Operation
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.examine.seen import Seen
+from lab.faults.hold import Hold
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import on
+from lab.search.faults import lasting, timed_fault
 from lab.search.runner import run_trial
-from lab.search.trial import CLIENTS, START_NS, Fault, Round, Trial, When
+from lab.search.trial import CLIENTS, START_NS, Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 CAROL: Final = CLIENTS[2]
@@ -49,7 +53,7 @@ def slow_requests(setting: Setting) -> Iterator[Trial]:
     think_ns = asked[0].called_ns + TURN_NS - given_back[0].ended_ns
     for nth in sendings_in(seen, asked[0].called_ns, asked[0].ended_ns):
         for lasts_ns in BRIEF_NS:
-            slow = Fault("hold", When("sends", ALICE, nth), ALICE, setting.names, 0, lasts_ns, "requests")
+            slow = timed_fault(Hold, on(ALICE, "sends", nth), ALICE, setting.names, 0, lasts_ns, "requests")
             clients: dict[str, tuple[Round, ...]] = {
                 ALICE: mine,
                 BOB: (theirs, Round(think_ns, TURN_NS)),
@@ -70,7 +74,7 @@ def late_extension(setting: Setting) -> Iterator[Trial]:
     over_ns = asked[0].called_ns + ttl_ns
     for nth in sendings_in(seen, made[0].called_ns, made[0].ended_ns):
         lasts_ns = over_ns - made[0].called_ns + ttl_ns * 8 // 10
-        late = Fault("hold", When("sends", ALICE, nth), ALICE, setting.names, 0, lasts_ns, "requests")
+        late = timed_fault(Hold, on(ALICE, "sends", nth), ALICE, setting.names, 0, lasts_ns, "requests")
         theirs = Round(over_ns + ttl_ns // 20 - since_ns, ttl_ns // 10, ends="keep")
         asks = Round(over_ns + ttl_ns * 17 // 10 - since_ns, TURN_NS)
         clients = {ALICE: mine, BOB: (theirs,), CAROL: (asks,)}
@@ -101,10 +105,10 @@ def after_a_look(setting: Setting) -> Iterator[Trial]:
             yield setting.with_clients({ALICE: mine, BOB: (meanwhile,)}, slow)
 
 
-def _slow_after_the_first(seen: Seen, operation: Operation, lasts_ns: int) -> Iterator[tuple[Fault, ...]]:
+def _slow_after_the_first(seen: Seen, operation: Operation, lasts_ns: int) -> Iterator[tuple[Timed, ...]]:
     """For the second request of an operation to each node, the third and so on: all these are held up."""
     asked: dict[str, int] = {}
-    slow: dict[int, list[Fault]] = {}
+    slow: dict[int, list[Timed]] = {}
     for nth, (at_ns, targets) in enumerate(_sent(seen), 1):
         if not operation.called_ns <= at_ns <= operation.ended_ns < NEVER:
             continue
@@ -113,7 +117,7 @@ def _slow_after_the_first(seen: Seen, operation: Operation, lasts_ns: int) -> It
             asked[node] = asked.get(node, 0) + 1
             again.setdefault(asked[node], []).append(node)
         for times, nodes in again.items():
-            held = Fault("hold", When("sends", ALICE, nth), ALICE, tuple(nodes), 0, lasts_ns, "requests")
+            held = timed_fault(Hold, on(ALICE, "sends", nth), ALICE, tuple(nodes), 0, lasts_ns, "requests")
             slow.setdefault(times, []).append(held)
     for times, faults in slow.items():
         if times > 1:
@@ -130,10 +134,10 @@ def answers_too_late(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         made = seen.of(ALICE, f)[1:2] if seen is not None else []
         sendings = sendings_in(seen, made[0].called_ns, made[0].ended_ns) if seen is not None and made else []
         for nth in sendings:
-            silent = Fault("hold", When("sends", ALICE, nth), ALICE, setting.names, direction="replies")
+            silent = timed_fault(Hold, on(ALICE, "sends", nth), ALICE, setting.names, direction="replies")
             waits_ns = _until_next_sending_ns(watched(replace(bare, faults=(silent,), demand_ns=0)), nth)
             if TURN_NS < waits_ns < ttl_ns // 2:
-                yield replace(bare, faults=(replace(silent, lasts_ns=waits_ns + TURN_NS),))
+                yield replace(bare, faults=(lasting(silent, waits_ns + TURN_NS),))
 
 
 def _until_next_sending_ns(seen: Seen | None, nth: int) -> int:

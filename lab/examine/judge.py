@@ -19,7 +19,7 @@ from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
-from lab.search.as_tracks import every_fault
+from lab.search.faults import client_of, every_fault, is_a
 from lab.search.relevant import is_unattended
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.suspicion import named, suspected
@@ -145,9 +145,9 @@ def _is_free(outcome: Outcome) -> bool:
 def _out_of_action(outcome: Outcome) -> set[str]:
     """The clients that were killed, or paused for good."""
     return {
-        fault.client
+        client_of(fault)
         for fault in outcome.struck
-        if fault.is_a(ClientCrash) or (fault.is_a(Pause) and not fault.lasts_ns)
+        if is_a(fault, ClientCrash) or (is_a(fault, Pause) and not fault.lasts_ns)
     }
 
 
@@ -163,21 +163,22 @@ def labels(trial: Trial) -> frozenset[str]:
     """What of this trial leaves the assumptions that a lock may make, in words that limits are listed by."""
     found: set[str] = set()
     for fault in every_fault(trial):
-        if fault.is_a(Jump):
-            found.add("a client's clock jumps" if fault.client else "a node's clock jumps")
-        elif fault.is_a(Drift) and abs(fault.ppm) > DRIFT_BORNE_PPM:
-            found.add("a client's clock drifts" if fault.client else "a node's clock drifts")
-        elif fault.is_a(Pause):
+        step = fault.step
+        if isinstance(step, Jump):
+            found.add("a client's clock jumps" if step.client else "a node's clock jumps")
+        elif isinstance(step, Drift) and abs(step.ppm) > DRIFT_BORNE_PPM:
+            found.add("a client's clock drifts" if step.client else "a node's clock drifts")
+        elif is_a(fault, Pause):
             found.add("a client is paused")
-        elif fault.is_a(ClientCrash):
+        elif is_a(fault, ClientCrash):
             found.add("a client dies")
         elif (
-            fault.is_a(Hold, Delay)
-            and max(fault.by_ns, fault.lasts_ns or FOR_EVER_NS) > min(trial.leases_ns) // 10
+            isinstance(step, Hold | Delay)
+            and max(getattr(step, "by_ns", 0), fault.lasts_ns or FOR_EVER_NS) > min(trial.leases_ns) // 10
         ):
             found.add("packets are held up for long")
-        elif (fault.is_a(Crash) and trial.persistence == "none") or (
-            fault.is_a(PowerCut) and trial.persistence != "aof-always"
+        elif (is_a(fault, Crash) and trial.persistence == "none") or (
+            is_a(fault, PowerCut) and trial.persistence != "aof-always"
         ):
             found.add("a node forgets")
     return frozenset(found)

@@ -15,6 +15,7 @@ from lab.examine.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.judge import Violation, labels
 from lab.faults.down import DownFault
 from lab.search.actor import unavailable_ns
+from lab.search.faults import is_a, nodes_of
 from lab.search.runner import Outcome
 
 LEAK: Final = "leak"
@@ -99,8 +100,8 @@ def _well(evidence: Evidence, release: Operation) -> list[str]:
     answered = {entry.node for entry in evidence.executed_during(release)}
     hit: set[str] = set()
     for number, fault in enumerate(evidence.outcome.struck, 1):
-        was_restarted = fault.is_a(DownFault) and ends.get(f"f{number}", NEVER) < release.called_ns
-        hit |= set(fault.nodes) - (answered if was_restarted else set())
+        was_restarted = is_a(fault, DownFault) and ends.get(f"f{number}", NEVER) < release.called_ns
+        hit |= set(nodes_of(fault)) - (answered if was_restarted else set())
     return [node for node in evidence.outcome.trial.node_names if node not in hit]
 
 
@@ -157,8 +158,8 @@ def _is_refused_for_long(outcome: Outcome) -> bool:
 def _others_are_well(outcome: Outcome) -> bool:
     """Whether no fault but a restart hit a majority of several nodes, and no assumption was broken."""
     trial = outcome.trial
-    restarts = [fault for fault in outcome.struck if fault.is_a(DownFault) and fault.lasts_ns]
-    hit = {node for fault in outcome.struck if fault not in restarts for node in fault.nodes}
+    restarts = [fault for fault in outcome.struck if is_a(fault, DownFault) and fault.lasts_ns]
+    hit = {node for fault in outcome.struck if fault not in restarts for node in nodes_of(fault)}
     several = trial.nodes > 1 or bool(restarts)
     return several and len(hit) <= trial.minority and not labels(trial)
 

@@ -12,7 +12,10 @@ from typing import Final
 from lab.examine.evidence import NEVER
 from lab.examine.in_between import sendings_in, sent_ns, watched
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
-from lab.search.trial import START_NS, Fault, Round, Trial, When
+from lab.faults.hold import Hold
+from lab.scenario.triggers import Trigger, on
+from lab.search.faults import timed_fault
+from lab.search.trial import START_NS, Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 TURN_NS: Final = 10 * MS_NS
@@ -29,13 +32,13 @@ def late_answers(setting: Setting, *, extends: bool) -> Iterator[Trial]:
         made = seen.of(ALICE, f)[1:2] if seen is not None else []
         sendings = sendings_in(seen, made[0].called_ns, made[0].ended_ns) if seen is not None and made else []
         if sendings:
-            when = When("sends", ALICE, sendings[0])
+            when = on(ALICE, "sends", sendings[0])
             yield from _in_the_next_turn(setting, mine, when)
 
 
-def _in_the_next_turn(setting: Setting, mine: tuple[Round, ...], when: When) -> Iterator[Trial]:
+def _in_the_next_turn(setting: Setting, mine: tuple[Round, ...], when: Trigger) -> Iterator[Trial]:
     """Answers from this sending on come when Bob holds the lock, and Alice has asked for it once more."""
-    silent = Fault("hold", when, ALICE, setting.names, direction="replies")
+    silent = timed_fault(Hold, when, ALICE, setting.names, direction="replies")
     seen = watched(setting.with_clients({ALICE: mine}, (silent,), demand=False))
     if seen is None:
         return
@@ -53,5 +56,5 @@ def _in_the_next_turn(setting: Setting, mine: tuple[Round, ...], when: When) -> 
         ALICE: (*mine, Round(again_ns - max(ended), setting.ttl_ns // 10)),
         BOB: (Round(asks_ns - MONOTONIC_START_NS - START_NS, setting.ttl_ns * 8 // 10),),
     }
-    late = Fault("hold", when, ALICE, setting.names, 0, arrive_ns - struck_ns, "replies")
+    late = timed_fault(Hold, when, ALICE, setting.names, 0, arrive_ns - struck_ns, "replies")
     yield setting.with_clients(clients, (late,))

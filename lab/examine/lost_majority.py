@@ -14,8 +14,13 @@ from lab.errors import UnknownOutcome
 from lab.examine.evidence import Operation
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
 from lab.examine.seen import Seen
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import Trigger, at_start, on
+from lab.search.faults import FOR_GOOD, timed_fault
 from lab.search.runner import run_trial
-from lab.search.trial import FOR_GOOD, START_NS, Fault, Round, Trial, When
+from lab.search.trial import START_NS, Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 BEFORE_NS: Final = S_NS // 10
@@ -30,16 +35,16 @@ def lost_majority(setting: Setting) -> Iterator[Trial]:
         yield from _away_by(setting, go)
 
 
-def _away_by(setting: Setting, go: Callable[..., tuple[Fault, ...]]) -> Iterator[Trial]:
+def _away_by(setting: Setting, go: Callable[..., tuple[Timed, ...]]) -> Iterator[Trial]:
     names = setting.names
     some = (len(names) - 1) // 2
     first, second = names[len(names) - some :], names[len(names) - some - 1 : len(names) - some]
-    later = When("granted", ALICE, after_ns=TURN_NS // 4)
+    later = on(ALICE, "granted", after_ns=TURN_NS // 4)
     lasts_ns = FOR_GOOD
     for _ in range(2):  # first it is seen how long she takes to be granted the lock
         alone = setting.with_clients(
             {ALICE: (Round(BEFORE_NS, 2 * TURN_NS, 1),)},
-            (*go(first, When(), lasts_ns), *go(second, later)),
+            (*go(first, at_start(), lasts_ns), *go(second, later)),
             demand=False,
         )
         try:
@@ -56,7 +61,7 @@ def _away_by(setting: Setting, go: Callable[..., tuple[Fault, ...]]) -> Iterator
     if not bob_ns:
         return
     faults = (
-        *go(first, When(), lasts_ns),
+        *go(first, at_start(), lasts_ns),
         *go(second, later, bob_ns - grant.ended_ns - TURN_NS // 4 - S_NS // 10),
     )
     clients: dict[str, tuple[Round, ...]] = {
@@ -84,11 +89,11 @@ def _when_to_ask(seen: Seen, setting: Setting, grant: Operation, extension: Oper
     return deleted[0] + S_NS // 2, 2 * TURN_NS
 
 
-def _silent(nodes: tuple[str, ...], when: When, lasts_ns: int = FOR_GOOD) -> tuple[Fault, ...]:
+def _silent(nodes: tuple[str, ...], when: Trigger, lasts_ns: int = FOR_GOOD) -> tuple[Timed, ...]:
     """These nodes and Alice do not hear each other."""
-    return (Fault("cut", when, ALICE, nodes, lasts_ns=lasts_ns),)
+    return (timed_fault(Cut, when, ALICE, nodes, lasts_ns=lasts_ns),)
 
 
-def _down(nodes: tuple[str, ...], when: When, lasts_ns: int = FOR_GOOD) -> tuple[Fault, ...]:
+def _down(nodes: tuple[str, ...], when: Trigger, lasts_ns: int = FOR_GOOD) -> tuple[Timed, ...]:
     """These nodes go down, all of them at once."""
-    return tuple(Fault("crash", when, nodes=(name,), lasts_ns=lasts_ns) for name in nodes)
+    return tuple(timed_fault(Crash, when, nodes=(name,), lasts_ns=lasts_ns) for name in nodes)

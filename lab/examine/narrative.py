@@ -11,8 +11,8 @@ from checker.words import listed
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
 from lab.examine.judge import RELEASE
 from lab.examine.own_findings import all_violations
-from lab.examine.schedule_words import what
 from lab.search.actor import OTHER_GRANTS
+from lab.search.faults import fault_of
 from lab.search.runner import Outcome, run_trial
 from lab.search.trial import Trial
 
@@ -139,6 +139,8 @@ def _faults(evidence: Evidence, outcome: Outcome) -> list[tuple[int, str, str]]:
         if event["process"] == "nemesis" and event["type"] == "invoke":
             begun = event.get("heals")
             fault = of[begun or event["fault_id"]]
-            words = f"end of the fault: {what(fault)}" if begun else f"fault: {what(fault)}"
+            words = (
+                f"end of the fault: {fault_of(fault).clause}" if begun else f"fault: {fault_of(fault).clause}"
+            )
             lines.append((event["time_ns"], evidence.at(event["time_ns"]), words))
     return lines

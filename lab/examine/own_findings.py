@@ -18,7 +18,7 @@ from lab.examine.kinds import CLOCKS
 from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
-from lab.search.as_tracks import every_fault
+from lab.search.faults import client_of, every_fault, is_a
 from lab.search.relevant import is_unattended
 from lab.search.runner import Outcome
 
@@ -85,7 +85,7 @@ def late_successes(evidence: Evidence) -> Iterator[Operation]:
 
 def _is_long(outcome: Outcome, each: Operation) -> bool:
     paused_ns = sum(
-        fault.lasts_ns for fault in outcome.struck if fault.is_a(Pause) and fault.client == each.client
+        fault.lasts_ns for fault in outcome.struck if is_a(fault, Pause) and client_of(fault) == each.client
     )
     return each.ended_ns - each.called_ns - paused_ns > outcome.trial.longest_ttl_ns
 
@@ -189,7 +189,7 @@ def _lease_ns(outcome: Outcome, event: dict[str, Any]) -> int:
 
 def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
     """A lease that is claimed for longer than a majority of the nodes keeps its key; no clock was moved."""
-    if any(fault.is_a(ClockFault, Pause, PowerCut) for fault in every_fault(outcome.trial)):
+    if any(is_a(fault, ClockFault, Pause, PowerCut) for fault in every_fault(outcome.trial)):
         return
     for index, left_ns in outcome.left_ns.items():
         if (over_ns := too_much_ns(outcome, index)) > 0:
@@ -208,7 +208,7 @@ def _claims_too_much(outcome: Outcome) -> Iterator[Violation]:
 
 def _over_from_the_start(outcome: Outcome) -> Iterator[Violation]:
     """A success with a lease of which nothing is left, of a quick call; no clock was moved."""
-    if any(fault.is_a(ClockFault, Pause) for fault in every_fault(outcome.trial)):
+    if any(is_a(fault, ClockFault, Pause) for fault in every_fault(outcome.trial)):
         return
     for event in outcome.events:
         left_ns = event.get("claimed_ns") if event["type"] == "ok" and event["f"] != "held" else None

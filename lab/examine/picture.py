@@ -15,6 +15,7 @@ from lab.faults.down import DownFault
 from lab.report.timeline.data import extract
 from lab.report.timeline.model import FindingText, Loss, Timeline
 from lab.report.timeline.words import clean
+from lab.search.faults import is_a
 from lab.search.runner import ZERO_NS, Outcome, run_trial
 from lab.search.suspicion import history_of
 from lab.search.trial import KEY
@@ -116,7 +117,7 @@ def _event(node: str, time_ns: int, f: str, token: str | None, left_ms: int | No
 
 def _downs(outcome: Outcome) -> Iterator[Event]:
     """When nodes went down, and when they were up again."""
-    downs = {f"f{at}" for at, fault in enumerate(outcome.struck, 1) if fault.is_a(DownFault)}
+    downs = {f"f{at}" for at, fault in enumerate(outcome.struck, 1) if is_a(fault, DownFault)}
     for event in outcome.events:
         begun = event.get("heals") or event.get("fault_id")
         if event["process"] == "nemesis" and event["type"] == "ok" and begun in downs:

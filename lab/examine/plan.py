@@ -21,9 +21,17 @@ from lab.examine.probes import Profile
 from lab.examine.programs import MS_NS, PROGRAMS, S_NS, TTL_NS, Program, Setting, split
 from lab.examine.reentrant import given_back_once, taken_again
 from lab.examine.result import Part
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
+from lab.scenario.tracks import Timed
 from lab.search.draw import RandomDraw, Space, draw_trial, mutated
-from lab.search.trial import Fault, Round, Trial
-from lab.search.trial import Kind as FaultKind
+from lab.search.faults import Kind as FaultKind
+from lab.search.trial import Round, Trial
 
 TTLS_NS: Final = (TTL_NS, 1500 * MS_NS, 700 * MS_NS)
 """The leases that programs without faults are tried with: with fractions of a second, and below one."""
@@ -32,15 +40,7 @@ NODES: Final = (5, 4, 3, 2, 7)
 """How many nodes there are where each client reaches only some of them; even numbers, too."""
 CANCELLED_NS: Final = (100_000, 350_000, 1_000_000, 100 * MS_NS)
 """After how long an acquire is cancelled: before, while and after its requests are executed."""
-DRAWN_KINDS: Final[tuple[FaultKind, ...]] = (
-    "cut",
-    "hold",
-    "delay",
-    "crash",
-    "reset",
-    "client_crash",
-    "pause",
-)
+DRAWN_KINDS: Final[tuple[FaultKind, ...]] = (Cut, Hold, Delay, Crash, Reset, ClientCrash, Pause)
 TWO_TRIES: Final = {"retry_count": 2}
 """Options with which an acquire asks twice, so that an attempt that failed is followed by another."""
 TRIED_TWICE: Final = ("contend", "at once", "whole lease")
@@ -143,8 +143,8 @@ class Doubles:
 
     def __init__(self, base: Trial, program: Program) -> None:
         self._base, self._random = base, Random(0)
-        self._firsts: list[Fault] | None = None
-        self._left: dict[Fault, list[Trial]] = {}
+        self._firsts: list[Timed] | None = None
+        self._left: dict[Timed, list[Trial]] = {}
         self._drawn = 0
         self.part = Part(f"{PAIRS}: {program.name}", program.about)
 

@@ -14,9 +14,16 @@ from lab.examine.evidence import NEVER, Operation
 from lab.examine.kinds import Kind
 from lab.examine.programs import ALICE, BOB, MS_NS, Setting
 from lab.examine.seen import Seen
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.jump import Jump
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
 from lab.search.guard import Failure
 from lab.search.runner import run_trial
-from lab.search.trial import Fault, OptionValue, Round, When
+from lab.search.trial import OptionValue, Round
 
 SHORT_NS: Final = 100 * MS_NS
 """How long a lease is used where that does not matter."""
@@ -111,7 +118,7 @@ class Probes:
     def see(
         self,
         clients: Mapping[str, tuple[Round, ...]],
-        faults: tuple[Fault, ...] = (),
+        faults: tuple[Timed, ...] = (),
         *,
         nodes: int | None = None,
         ttl_ns: int | None = None,
@@ -188,7 +195,7 @@ class Probes:
 
     def cut(self, names: tuple[str, ...], nodes: int | None = None, ttl_ns: int | None = None) -> Seen:
         """Alice asks for the lock, and cannot reach these nodes from the start."""
-        faults = (Fault("cut", When(), ALICE, names),) if names else ()
+        faults = (timed_fault(Cut, at_start(), ALICE, names),) if names else ()
         return self.see({ALICE: (Round(0, SHORT_NS),)}, faults, nodes=nodes, ttl_ns=ttl_ns, longer=4)
 
     def late_release(self) -> Seen:
@@ -205,7 +212,7 @@ class Probes:
 
     def extended_cut(self, names: tuple[str, ...]) -> Seen:
         """Alice extends her lease once, and cannot reach these nodes from then on."""
-        faults = (Fault("cut", When("extends", ALICE), ALICE, names),) if names else ()
+        faults = (timed_fault(Cut, on(ALICE, "extend invoke"), ALICE, names),) if names else ()
         return self.see({ALICE: (Round(0, self.setting.ttl_ns * 6 // 10, 1),)}, faults, longer=4)
 
     def extended_late(self, *, taken: bool) -> Seen:
@@ -228,19 +235,21 @@ class Probes:
 
     def slow(self) -> Seen:
         """Alice takes the lock, and extends her lease, over links that are slower by `SLOW_NS` each way."""
-        slower = Fault("delay", When(), ALICE, self.setting.names, by_ns=SLOW_NS)
+        slower = timed_fault(Delay, at_start(), ALICE, self.setting.names, by_ns=SLOW_NS)
         return self.see({ALICE: (Round(0, 2 * SHORT_NS, 1),)}, (slower,))
 
     def restarted(self) -> Seen:
         """All nodes restart with their data, between two leases of Alice's; the second is extended."""
-        when = When("start", after_ns=10 * SHORT_NS)
-        faults = tuple(Fault("crash", when, nodes=(name,), lasts_ns=SHORT_NS) for name in self.setting.names)
+        when = at_start(10 * SHORT_NS)
+        faults = tuple(
+            timed_fault(Crash, when, nodes=(name,), lasts_ns=SHORT_NS) for name in self.setting.names
+        )
         use = Round(0, 5 * SHORT_NS, 1)
         return self.see({ALICE: (use, replace(use, think_ns=15 * SHORT_NS))}, faults)
 
-    def clock_jumps(self, by_ns: int, moment: Literal["asks", "granted"], after_ns: int = 0) -> Seen:
+    def clock_jumps(self, by_ns: int, event: str, after_ns: int = 0) -> Seen:
         """Alice's wall clock jumps."""
-        fault = Fault("jump", When(moment, ALICE, after_ns=after_ns), ALICE, by_ns=by_ns)
+        fault = timed_fault(Jump, on(ALICE, event, after_ns=after_ns), ALICE, by_ns=by_ns)
         return self.see({ALICE: (Round(0, SHORT_NS),)}, (fault,))
 
 

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lab.faults.cut import Cut
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start
 from lab.scenario.types import NODE_NAMES
-from lab.search.trial import START_NS, Ending, Fault, OptionValue, Round, Trial, When
+from lab.search.faults import timed_fault
+from lab.search.trial import START_NS, Ending, OptionValue, Round, Trial
 
 MS_NS: Final = 1_000_000
 S_NS: Final = 1_000_000_000
@@ -171,7 +175,7 @@ class Setting:
         return replace(self, nodes=nodes)
 
     def trial(
-        self, program: Program, faults: tuple[Fault, ...] = (), *, seed: int = 0, demand: bool = True
+        self, program: Program, faults: tuple[Timed, ...] = (), *, seed: int = 0, demand: bool = True
     ) -> Trial:
         """A program of this setting, with these faults."""
         return self.with_clients(program.clients(self.ttl_ns), faults, seed=seed, demand=demand)
@@ -179,7 +183,7 @@ class Setting:
     def with_clients(
         self,
         clients: dict[str, tuple[Round, ...]],
-        faults: tuple[Fault, ...] = (),
+        faults: tuple[Timed, ...] = (),
         *,
         seed: int = 0,
         demand: bool = True,
@@ -209,10 +213,10 @@ def split(
 
     With ``at_open`` also while they open their locks; with ``refused`` connections to the others are refused.
     """
-    when = When(after_ns=-START_NS if at_open else 0)
+    when = at_start(-START_NS if at_open else 0)
     names = setting.names
     cuts = tuple(
-        Fault("cut", when, client, lost, refused=refused)
+        timed_fault(Cut, when, client, lost, refused=refused)
         for client, lost in ((ALICE, names[of_alice:]), (BOB, names[: setting.nodes - of_bob]))
         if lost
     )

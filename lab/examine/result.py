@@ -8,9 +8,10 @@ import msgspec
 
 from lab.errors import ExitCode
 from lab.examine.judge import labels
-from lab.search.as_tracks import every_fault
+from lab.scenario.tracks import Timed
+from lab.search.faults import every_fault
 from lab.search.origin import Place
-from lab.search.trial import Fault, Trial, as_in_a_file
+from lab.search.trial import Trial, as_in_a_file
 
 NO_TIME: Final = "the budget ended before it was looked into"
 """Why a finding is not decided that there was no time for."""
@@ -80,7 +81,7 @@ class Defect(msgspec.Struct, frozen=True):
     by_intervention: bool = False
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
+    def faults(self) -> tuple[Timed, ...]:
         """What the nemesis does in its trial."""
         return every_fault(self.trial)
 

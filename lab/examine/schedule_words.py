@@ -6,24 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from lab.durations import short_duration
-from lab.faults.jump import Jump
-from lab.search.as_tracks import by_machine, step_of
-from lab.search.trial import Fault, Round, Track, Trial, When
+from lab.search.sentences import fault_words
+from lab.search.trial import Round, Track, Trial
 
 ENDS: Final = {
     "release": "releases",
     "keep": "does not release",
     "twice": "releases twice",
 }
-MOMENTS: Final = {
-    "asks": "calls acquire",
-    "granted": "is granted the lock",
-    "before-write": "has checked the lease and is about to write",
-    "releases": "calls release",
-    "extends": "calls extend",
-    "sends": "sends to nodes",
-}
-NTH: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 
 
 def schedule_words(trial: Trial) -> tuple[str, ...]:
@@ -73,29 +63,6 @@ def _braced(value: object) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
-def fault_words(fault: Fault) -> str:
-    """What one fault does, for how long, and when."""
-    return f"{what(fault)}{_how_long(fault)}, {when_words(fault.when)}"
-
-
-def when_words(when: When) -> str:
-    """When something happens."""
-    after = "" if not when.after_ns else f"{short_duration(when.after_ns)} "
-    if when.moment == "start":
-        if when.after_ns < 0:
-            return "before the locks are opened"
-        return f"{after}after the start" if after else "from the start"
-    nth = f"for the {ordinal(when.nth)} time"
-    return (
-        f"{after or 'as '}{'after ' if after else ''}{when.client.capitalize()} {MOMENTS[when.moment]} {nth}"
-    )
-
-
-def ordinal(number: int) -> str:
-    """First, second, third, …"""
-    return NTH[number] if 0 < number < len(NTH) else f"{number}th"
-
-
 def _rounds(rounds: tuple[Round, ...]) -> str:
     if not rounds:
         return "does nothing"
@@ -117,14 +84,3 @@ def _round(each: Round) -> str:
     writes = "writes" if each.checks else "writes without asking whether it still holds it"
     holds = f"holds it for {short_duration(each.hold_ns)}{extends}"
     return f"{waits}acquires{lease}, {holds}, {writes}, {ENDS[each.ends]}"
-
-
-def what(fault: Fault) -> str:
-    """What one fault does, to what."""
-    return " and ".join(step_of(each).clause for each in by_machine(fault))
-
-
-def _how_long(fault: Fault) -> str:
-    if not fault.lasts or fault.is_a(Jump):
-        return ""
-    return f" for {short_duration(fault.lasts_ns)}" if fault.lasts_ns else " for good"

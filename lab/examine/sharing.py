@@ -8,8 +8,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from lab.examine.programs import ALICE, BOB, Setting, split
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.scenario.triggers import at_start
 from lab.scenario.types import NODE_NAMES
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.faults import timed_fault
+from lab.search.trial import Round, Trial
 
 SPLITS: Final = ((1, 1), (2, 2), (2, 3), (3, 2))
 MANY_TRIES: Final = {"retry_count": 20}
@@ -23,9 +27,9 @@ def shared(setting: Setting) -> Iterator[Trial]:
         names, gone = NODE_NAMES[: nodes - silent], NODE_NAMES[nodes - silent : nodes]
         half = len(names) // 2
         faults = [
-            *(Fault("cut", When(), client, gone) for client in (ALICE, BOB) if gone),
-            Fault("delay", When(), ALICE, names[half:], late_ns, 2 * late_ns, "requests"),
-            Fault("delay", When(), BOB, names[:half], late_ns, 2 * late_ns, "requests"),
+            *(timed_fault(Cut, at_start(), client, gone) for client in (ALICE, BOB) if gone),
+            timed_fault(Delay, at_start(), ALICE, names[half:], late_ns, 2 * late_ns, "requests"),
+            timed_fault(Delay, at_start(), BOB, names[:half], late_ns, 2 * late_ns, "requests"),
         ]
         turn = Round(0, setting.ttl_ns // 10)
         trial = setting.with_nodes(nodes).with_clients({ALICE: (turn,), BOB: (turn,)}, tuple(faults))

@@ -34,8 +34,18 @@ from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.slow_replies import slow_replies
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
+from lab.scenario.triggers import Trigger, at_start, on
+from lab.search.faults import FOR_GOOD, lasting, timed_fault, with_fields
 from lab.search.runner import run_trial
-from lab.search.trial import START_NS, Fault, Moment, Round, Trial, When
+from lab.search.trial import START_NS, Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 SITUATIONS: Final = "situations, one fault each"
@@ -49,6 +59,8 @@ SHORT_LEASES: Final = ("kept", "contend", "whole lease", "extended")
 """The programs without faults that are tried with short leases, too."""
 UNDER_WAY_NS: Final = 100_000
 """So long after it was sent a request is still under way."""
+ASKS: Final = "acquire invoke"
+EXTENDS: Final = "extend invoke"
 OPERATIONS: Final = ("acquire", "extend", "release")
 
 
@@ -62,16 +74,16 @@ class _Usual:
     trial: Trial
     sends: dict[str, list[tuple[int, tuple[str, ...]]]]
 
-    def when(self, f: str, nodes: tuple[str, ...], after_ns: int = 0) -> When | None:
+    def when(self, f: str, nodes: tuple[str, ...], after_ns: int = 0) -> Trigger | None:
         """The moment in which an operation sends to some of these nodes for the first time."""
         found = (nth for nth, targets in self.sends.get(f, ()) if set(targets) & set(nodes))
         nth = next(found, None)
-        return None if nth is None else When("sends", ALICE, nth, after_ns)
+        return None if nth is None else on(ALICE, "sends", nth, after_ns)
 
-    def last(self, f: str) -> When | None:
+    def last(self, f: str) -> Trigger | None:
         """Just after the last sending of an operation."""
         sent = self.sends.get(f)
-        return When("sends", ALICE, sent[-1][0], UNDER_WAY_NS) if sent else None
+        return on(ALICE, "sends", sent[-1][0], UNDER_WAY_NS) if sent else None
 
 
 def situations(setting: Setting, profile: Profile, programs: tuple[Program, ...]) -> Iterator[Trial]:
@@ -138,9 +150,9 @@ def away(setting: Setting, kind: Kind) -> Iterator[Trial]:
             if not hit:
                 continue
             lasts_ns = 0 if kind.quorum else ttl_ns // 8
-            cut = Fault("cut", When(), ALICE, hit, lasts_ns=lasts_ns)
-            down = tuple(Fault("crash", When(), nodes=(name,), lasts_ns=lasts_ns) for name in hit)
-            for faults in (down, (cut,), (cut, replace(cut, client=BOB))):
+            cut = timed_fault(Cut, at_start(), ALICE, hit, lasts_ns=lasts_ns)
+            down = tuple(timed_fault(Crash, at_start(), nodes=(name,), lasts_ns=lasts_ns) for name in hit)
+            for faults in (down, (cut,), (cut, with_fields(cut, client=BOB))):
                 yield of.with_clients(clients, faults)
 
 
@@ -153,28 +165,28 @@ def clocks(setting: Setting, profile: Profile) -> Iterator[Trial]:
         ALICE: (Round(0, ttl_ns * 13 // 10, extends),),
         BOB: (Round(ttl_ns * 105 // 100, ttl_ns // 2), Round(ttl_ns // 5, ttl_ns // 2)),
     }
-    moments: tuple[Moment, ...] = ("asks", "extends") if profile.extends else ("asks",)
+    calls = (ASKS, EXTENDS) if profile.extends else (ASKS,)
     for nodes in dict.fromkeys((setting.names[-1:], setting.names)):
-        for moment in moments:
-            late = Fault("hold", When(moment, ALICE), ALICE, nodes, 0, S_NS // 20, "replies")
+        for call in calls:
+            late = timed_fault(Hold, on(ALICE, call), ALICE, nodes, 0, S_NS // 20, "replies")
             for by_ns in (-past_ns, past_ns):
-                jump = Fault("jump", When(moment, ALICE, after_ns=S_NS // 40), ALICE, by_ns=by_ns)
+                jump = timed_fault(Jump, on(ALICE, call, after_ns=S_NS // 40), ALICE, by_ns=by_ns)
                 yield setting.with_clients(clients, (late, jump))
                 if by_ns < 0:
-                    yield _over_meanwhile(setting.with_ttl(SHORT_TTLS_NS[-1]), moment, nodes)
+                    yield _over_meanwhile(setting.with_ttl(SHORT_TTLS_NS[-1]), call, nodes)
     for by_ns in (-past_ns, past_ns):
-        yield setting.with_clients(clients, (Fault("jump", When("granted", ALICE), ALICE, by_ns=by_ns),))
+        yield setting.with_clients(clients, (timed_fault(Jump, on(ALICE, "granted"), ALICE, by_ns=by_ns),))
 
 
-def _over_meanwhile(setting: Setting, moment: Moment, nodes: tuple[str, ...]) -> Trial:
+def _over_meanwhile(setting: Setting, call: str, nodes: tuple[str, ...]) -> Trial:
     """Replies come when Bob has the lock, and Alice's clock was stepped back by more than that.
 
     Locks that round leases up to whole seconds keep keys of 1.5 s for 2 s: he asks when these are over, too.
     """
     ttl_ns = setting.ttl_ns
-    late = Fault("hold", When(moment, ALICE), ALICE, nodes, 0, ttl_ns * 18 // 10, "replies")
-    jump = Fault("jump", When(moment, ALICE, after_ns=S_NS // 40), ALICE, by_ns=-3 * ttl_ns)
-    turn = Round(0, ttl_ns // 2, int(moment == "extends"))
+    late = timed_fault(Hold, on(ALICE, call), ALICE, nodes, 0, ttl_ns * 18 // 10, "replies")
+    jump = timed_fault(Jump, on(ALICE, call, after_ns=S_NS // 40), ALICE, by_ns=-3 * ttl_ns)
+    turn = Round(0, ttl_ns // 2, int(call == EXTENDS))
     return setting.with_clients({ALICE: (turn,), BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),)}, (late, jump))
 
 
@@ -191,13 +203,13 @@ def outlived(setting: Setting) -> Iterator[Trial]:
     }
     yield setting.with_clients({**clients, ALICE: (Round(0, ttl_ns // 2), Round(ttl_ns // 10, 3 * ttl_ns))})
     for hit in dict.fromkeys((names[-1:], names)):
-        cut = Fault("cut", When("granted", ALICE), ALICE, hit)
+        cut = timed_fault(Cut, on(ALICE, "granted"), ALICE, hit)
         yield setting.with_clients(clients, (cut,))
-        yield setting.with_clients(clients, (replace(cut, lasts_ns=ttl_ns * 8 // 10),))
-        yield setting.with_clients(clients, (replace(cut, kind="reset"),))
-        gone = Fault("cut", When("releases", ALICE), ALICE, hit, lasts_ns=ttl_ns // 5)
+        yield setting.with_clients(clients, (lasting(cut, ttl_ns * 8 // 10),))
+        yield setting.with_clients(clients, (timed_fault(Reset, on(ALICE, "granted"), ALICE, hit),))
+        gone = timed_fault(Cut, on(ALICE, "release invoke"), ALICE, hit, lasts_ns=ttl_ns // 5)
         yield setting.with_clients(brief, (gone,))
-        yield setting.with_clients(brief, (gone, replace(gone, kind="reset", lasts_ns=0)))
+        yield setting.with_clients(brief, (gone, timed_fault(Reset, on(ALICE, "release invoke"), ALICE, hit)))
 
 
 def overtaken(setting: Setting) -> Iterator[Trial]:
@@ -209,15 +221,15 @@ def overtaken(setting: Setting) -> Iterator[Trial]:
     minority = names[len(names) - (len(names) - 1) // 2 :]
     part_ns = ttl_ns // 10
     for by_ns in (ttl_ns // 12, ttl_ns // 40):
-        for nth, moments in ((2, ("releases", "asks")), (3, ("granted",))):
-            for moment in moments:
-                when = When(moment, ALICE, nth)  # type: ignore[arg-type]
+        for nth, events in ((2, ("release invoke", ASKS)), (3, ("granted",))):
+            for event in events:
+                when = on(ALICE, event, nth)
                 clients: dict[str, tuple[Round, ...]] = {
                     ALICE: (Round(0, part_ns), Round(part_ns, part_ns), Round(0, 3 * by_ns)),
                     BOB: (Round(6 * part_ns + 3 * by_ns, ttl_ns // 50),),
                 }
-                down = Fault("crash", When("asks", BOB), nodes=names[:1])
-                yield setting.with_clients(clients, (Fault("delay", when, ALICE, minority, by_ns), down))
+                down = timed_fault(Crash, on(BOB, "acquire invoke"), nodes=names[:1])
+                yield setting.with_clients(clients, (timed_fault(Delay, when, ALICE, minority, by_ns), down))
 
 
 def released_late(setting: Setting) -> Iterator[Trial]:
@@ -232,7 +244,9 @@ def released_late(setting: Setting) -> Iterator[Trial]:
         ALICE: (turn, turn, Round(0, ttl_ns * 8 // 10)),
         BOB: (Round(late_ns + ttl_ns // 10, ttl_ns // 10),),
     }
-    late = Fault("delay", When("releases", ALICE, 2), ALICE, setting.names, late_ns, SHORT_NS, "requests")
+    late = timed_fault(
+        Delay, on(ALICE, "release invoke", 2), ALICE, setting.names, late_ns, SHORT_NS, "requests"
+    )
     yield setting.with_clients(clients, (late,))
 
 
@@ -241,21 +255,21 @@ def lost(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
     for nodes in _sets(setting):
         if usual is None or (when := usual.when(f, nodes)) is None:
             continue
-        cut = Fault("cut", when, ALICE, nodes, lasts_ns=SHORT_NS)
+        cut = timed_fault(Cut, when, ALICE, nodes, lasts_ns=SHORT_NS)
         found = [
-            replace(cut, direction="replies"),
-            replace(cut, direction="requests"),
-            replace(cut, lasts_ns=setting.ttl_ns * 3 // 10),
-            Fault("reset", when, ALICE, nodes),
+            with_fields(cut, direction="replies"),
+            with_fields(cut, direction="requests"),
+            lasting(cut, setting.ttl_ns * 3 // 10),
+            timed_fault(Reset, when, ALICE, nodes),
         ]
         if len(nodes) < setting.nodes:
-            found.append(replace(cut, lasts_ns=0))
+            found.append(lasting(cut, FOR_GOOD))
         if len(nodes) == 1:
-            found.append(Fault("crash", when, nodes=nodes, lasts_ns=setting.ttl_ns // 100))
+            found.append(timed_fault(Crash, when, nodes=nodes, lasts_ns=setting.ttl_ns // 100))
         for fault in found:
             yield replace(usual.trial, faults=(fault,))
     if usual is not None and f in usual.sends:
-        dies = Fault("client_crash", When("granted", ALICE, 2), ALICE)
+        dies = timed_fault(ClientCrash, on(ALICE, "granted", 2), ALICE)
         yield replace(usual.trial, faults=(dies,))
 
 
@@ -265,7 +279,7 @@ def lost_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
     for nodes in _sets(setting)[:2]:
         for f in OPERATIONS:
             if usual is not None and (when := usual.when(f, nodes)) is not None:
-                cut = Fault("cut", when, ALICE, nodes, lasts_ns=SHORT_NS, direction="replies")
+                cut = timed_fault(Cut, when, ALICE, nodes, lasts_ns=SHORT_NS, direction="replies")
                 yield replace(usual.trial, faults=(cut,))
 
 
@@ -279,12 +293,12 @@ def held_up(setting: Setting, usual: _Usual | None, f: str) -> Iterator[Trial]:
         if when is None:
             continue
         for way in ("requests", "replies"):
-            held = Fault("hold", when, ALICE, nodes, 0, past_ns, way)
+            held = timed_fault(Hold, when, ALICE, nodes, 0, past_ns, way)
             yield replace(usual.trial, faults=(held,))
         if nodes == setting.names:
-            yield replace(usual.trial, faults=(Fault("pause", last, ALICE, lasts_ns=past_ns),))
-            before = replace(last, after_ns=0)
-            yield replace(usual.trial, faults=(Fault("pause", before, ALICE, lasts_ns=past_ns),))
+            yield replace(usual.trial, faults=(timed_fault(Pause, last, ALICE, lasts_ns=past_ns),))
+            before = last.model_copy(update={"after_ns": 0})
+            yield replace(usual.trial, faults=(timed_fault(Pause, before, ALICE, lasts_ns=past_ns),))
 
 
 def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
@@ -294,7 +308,7 @@ def late_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
     for f in ("acquire", "extend"):
         if usual is not None and (when := usual.when(f, setting.names)) is not None:
             past_ns = short.ttl_ns * 13 // 10
-            held = Fault("hold", when, ALICE, setting.names, 0, past_ns, "replies")
+            held = timed_fault(Hold, when, ALICE, setting.names, 0, past_ns, "replies")
             yield replace(usual.trial, faults=(held,))
 
 

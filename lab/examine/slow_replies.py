@@ -12,8 +12,12 @@ from lab.errors import UnknownOutcome
 from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
 from lab.examine.seen import Seen
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.runner import run_trial
-from lab.search.trial import Fault, Moment, Round, Trial, When
+from lab.search.trial import Round, Trial
 
 SHORTEST_NS: Final = 70 * MS_NS
 """Time-outs for a node that are shorter than this would make for leases below 100 ms."""
@@ -37,10 +41,10 @@ def slow_replies(setting: Setting, profile: Profile) -> Iterator[Trial]:
         ALICE: (Round(0, ttl_ns // 5, int(profile.extends)), Round(ttl_ns, ttl_ns // 5)),
         BOB: (Round(ttl_ns * 3 // 2, ttl_ns // 2),),
     }
-    moments: tuple[Moment, ...] = ("extends", "asks") if profile.extends else ("asks",)
-    for moment in moments:
+    calls = ("extend invoke", "acquire invoke") if profile.extends else ("acquire invoke",)
+    for call in calls:
         late_ns = wait_ns * 9 // 10
-        slow = Fault("delay", When(moment, ALICE), ALICE, setting.names, late_ns, direction="replies")
+        slow = timed_fault(Delay, on(ALICE, call), ALICE, setting.names, late_ns, direction="replies")
         yield short.with_clients(clients, (slow,))
     yield from _first_is_slow(setting, wait_ns)
 
@@ -61,8 +65,8 @@ def _first_is_slow(setting: Setting, wait_ns: int) -> Iterator[Trial]:
         BOB: (Round(ttl_ns + wait_ns * 3 // 20, wait_ns // 10),),
     }
     for slow, lost in ((names[:1], silent), (names[-1:], names[: len(silent)])):
-        delay = Fault("delay", When("asks", ALICE), ALICE, slow, late_ns, direction="replies")
-        cut = Fault("cut", When("asks", ALICE), ALICE, lost)
+        delay = timed_fault(Delay, on(ALICE, "acquire invoke"), ALICE, slow, late_ns, direction="replies")
+        cut = timed_fault(Cut, on(ALICE, "acquire invoke"), ALICE, lost)
         yield setting.with_ttl(ttl_ns).with_clients(clients, (delay, cut))
 
 
@@ -73,14 +77,16 @@ def _half_is_over(setting: Setting, wait_ns: int) -> Trial:
         ALICE: (Round(0, ttl_ns * 8 // 10),),
         BOB: (Round(ttl_ns * 21 // 20, ttl_ns // 2),),
     }
-    slow = Fault("delay", When("asks", ALICE), ALICE, setting.names, wait_ns * 9 // 10, direction="replies")
+    slow = timed_fault(
+        Delay, on(ALICE, "acquire invoke"), ALICE, setting.names, wait_ns * 9 // 10, direction="replies"
+    )
     return setting.with_ttl(ttl_ns).with_clients(clients, (slow,))
 
 
 def _waits_ns(setting: Setting) -> int:
     """How much longer an acquire takes if the last node is silent; 0 if it is not granted then."""
     turn: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
-    silent = Fault("cut", When("asks", ALICE, 2), ALICE, setting.names[-1:])
+    silent = timed_fault(Cut, on(ALICE, "acquire invoke", 2), ALICE, setting.names[-1:])
     try:
         seen = Seen(run_trial(setting.with_clients(turn, (silent,), demand=False), watch=True))
     except UnknownOutcome:

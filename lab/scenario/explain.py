@@ -54,6 +54,13 @@ def explain(error: ValidationError, root: Node, model: type[Model] = Scenario) -
     return LabError.of_all([found[order] for order in sorted(found)])
 
 
+def first_problem(error: ValidationError, model: type[Model], where: str) -> LabError:
+    """The first problem of what is no YAML, but a value of one of the models at ``where``."""
+    details = error.errors(include_url=False)[0]
+    explained = _explain(details, model)
+    return LabError(explained.seen, where=where, expected=explained.expected, hint=explained.hint)
+
+
 def _order(place: Place, *, at_key: bool) -> tuple[int, int, int]:
     node = place.key if at_key and place.key is not None else place.value
     mark = node.start_mark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 from pydantic import (
@@ -18,8 +18,9 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from lab.durations import UNITS_NS
+from lab.durations import UNITS_NS, short_duration
 from lab.scenario.anchors import Anchor
 from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.outcomes import Operations, unfit
@@ -416,7 +417,8 @@ class Scenario(Model):
     def _tracks_fit(cls, tracks: Tracks, info: ValidationInfo) -> Tracks:
         if not {"clients", "cluster"} <= info.data.keys():
             return tracks  # these have errors of their own
-        if found := list(misfits(tracks, tuple(info.data["clients"]), info.data["cluster"].node_names)):
+        found = list(misfits(tracks, tuple(info.data["clients"]), info.data["cluster"].node_names))
+        if found := found + list(_before_the_start(tracks)):
             raise problems(cls.__name__, found)
         return tracks
 
@@ -492,3 +494,12 @@ class Scenario(Model):
     def resolve(self, nodes: Nodes) -> tuple[str, ...]:
         """The names of a set of nodes: "all" written out."""
         return self.cluster.node_names if nodes == "all" else nodes
+
+
+def _before_the_start(tracks: Tracks) -> Iterator[tuple[Loc, PydanticCustomError, object]]:
+    """Refuse actions before the start: the clients of a run have opened their locks by then."""
+    for name, track in tracks.items():
+        for at, timed in enumerate(track):
+            if timed.at is not None and timed.at.after_ns < 0:
+                seen = f"it begins {short_duration(-timed.at.after_ns)} before the start"
+                yield (name, at, timed.step.KEY, "at"), problem(seen, "a time after the start"), None

@@ -89,6 +89,10 @@ class Timed(Model):
             body = {word: value for word, value in body.items() if value is not None} | triggers
         return {key: body}
 
+    def __repr__(self) -> str:
+        ((key, body),) = self.model_dump(mode="json", exclude_none=True).items()
+        return f"{type(self).__name__}({key}={body!r})"
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -126,6 +130,11 @@ class Timed(Model):
         """The step that ends it, if it is a fault that lasts."""
         word = self.step.ENDED_BY if isinstance(self.step, FaultStep) else None
         return None if word is None else steps()[word]
+
+    @property
+    def lasts_ns(self) -> int:
+        """How long it lasts; 0: to the end of the run, or until an event, or it is over at once."""
+        return self.until.after_ns if self.until is not None and self.until.default else 0
 
     @property
     def triggers(self) -> Iterator[Trigger]:

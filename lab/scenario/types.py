@@ -61,7 +61,7 @@ class Model(BaseModel):
         return schema
 
 
-def _duration(least_ns: int | None, bound: str) -> Callable[[Any], int]:
+def duration(least_ns: int | None, bound: str) -> Callable[[Any], int]:
     """A validator: text to nanoseconds, no less than `least_ns`; `bound` says so in words."""
 
     def parse(value: Any) -> int:
@@ -91,7 +91,7 @@ def _schema(sign: str) -> WithJsonSchema:
 
 DurationNs = Annotated[
     int,
-    BeforeValidator(_duration(0, "a duration of 0s or more")),
+    BeforeValidator(duration(0, "a duration of 0s or more")),
     PlainSerializer(format_duration, return_type=str),
     _schema(r"\+"),
 ]
@@ -99,7 +99,7 @@ DurationNs = Annotated[
 
 PositiveNs = Annotated[
     int,
-    BeforeValidator(_duration(1, "a duration above 0s")),
+    BeforeValidator(duration(1, "a duration above 0s")),
     PlainSerializer(format_duration, return_type=str),
     _schema(r"\+"),
 ]
@@ -107,7 +107,7 @@ PositiveNs = Annotated[
 
 SignedNs = Annotated[
     int,
-    BeforeValidator(_duration(None, "")),
+    BeforeValidator(duration(None, "")),
     PlainSerializer(_signed, return_type=str),
     _schema("[+-]"),
 ]

@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from msgspec import structs
 from pydantic import ValidationError
 
 from lab.durations import UNITS_NS, format_duration
@@ -22,14 +21,17 @@ from lab.faults.crash import Crash
 from lab.faults.power_cut import PowerCut
 from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start
 from lab.search.actor import unavailable_ns
-from lab.search.as_tracks import step_of, tracks_of
+from lab.search.as_tracks import tracks_of
+from lab.search.faults import client_of, fault_of, is_a, nodes_of, timed_fault
 from lab.search.guard import CANCELLED
 from lab.search.placing import Operation, Placed, operations_of, placed
 from lab.search.relevant import NotExpressible, Proven, Series, relevant
 from lab.search.runner import Event, run_trial
-from lab.search.sentences import end_words, fault_words, outcome_words
-from lab.search.trial import KEY, Fault, Trial
+from lab.search.sentences import outcome_words, sentence
+from lab.search.trial import KEY, Trial
 
 Body = dict[str, Any]
 
@@ -183,44 +185,44 @@ class _Written:
         if not each.begins:
             self._end(each, fault_id)
             return
-        if fault.client in self.killed and not fault.is_a(ClockFault):
+        if client_of(fault) in self.killed and not is_a(fault, ClockFault):
             return
-        if fault.is_a(PowerCut) and self.trial.persistence == "none":
-            fault = structs.replace(fault, kind=Crash.KEY)  # which is all there is to lose
+        if is_a(fault, PowerCut) and self.trial.persistence == "none":
+            fault = timed_fault(Crash, at_start(), nodes=nodes_of(fault))  # which is all there is to lose
         trigger: Any = self._in_the_middle(each) or self._since(time_ns, "")
-        if fault.is_a(PowerCut) and self.trial.persistence == "aof-everysec":
+        if is_a(fault, PowerCut) and self.trial.persistence == "aof-everysec":
             trigger = self._prime(fault, trigger)
-        step = step_of(fault).model_dump(mode="json", exclude_none=True)
+        step = fault.step.model_dump(mode="json", exclude_none=True)
         ((key, body),) = step.items()
         self._append(FAULTS, key, body | ({} if trigger is None else {"at": trigger}))
         self.struck[fault_id] = self.tracks[FAULTS][-1][key]
         self._happened(FAULTS, key, "invoke")
         self._happened(FAULTS, key, "ok")
         self._came(self._trigger(FAULTS, key, "ok"), time_ns, "")
-        self.sentences.append(fault_words(fault))
-        if fault.is_a(ClientCrash):
-            self.killed.add(fault.client)
-            self.under_way.pop(fault.client, None)
+        self.sentences.append(sentence(fault_of(fault).clause))
+        if is_a(fault, ClientCrash):
+            self.killed.add(client_of(fault))
+            self.under_way.pop(client_of(fault), None)
             for body in self.struck.values():  # else what it sent might seem to be on its way still
-                if body.get("client") == fault.client and "nodes" in body:
+                if body.get("client") == client_of(fault) and "nodes" in body:
                     body.setdefault("until", dict(self.last))
 
     def _end(self, each: Placed, fault_id: str) -> None:
         fault, time_ns = each.fault, each.event["time_ns"]
         assert fault is not None
         body = self.struck.pop(fault_id, None)
-        ending = step_of(fault).ENDED_BY
+        ending = fault_of(fault).ENDED_BY
         if body is None or ending is None:
             return
-        if each.waits_ns and fault.client in self.under_way:  # until what was called has been sent
-            call = self.calls[id(self.under_way[fault.client])]
+        if each.waits_ns and client_of(fault) in self.under_way:  # until what was called has been sent
+            call = self.calls[id(self.under_way[client_of(fault)])]
             body["until"] = call | {"after": format_duration(each.waits_ns)}
         else:
             body["until"] = self._since(time_ns, FAULTS) or format_duration(0)
         self._happened(FAULTS, ending, "invoke")
         self._happened(FAULTS, ending, "ok")
         self._came(self._trigger(FAULTS, ending, "ok"), time_ns, "")
-        self.sentences.append(end_words(fault))
+        self.sentences.append(sentence(fault_of(fault).ended_clause))
 
     def _in_the_middle(self, each: Placed) -> Body | None:
         """The trigger of a fault that strikes while an operation is on its way, and how far that was."""
@@ -238,9 +240,9 @@ class _Written:
             trigger = dict(self.calls[id(each.since)])
         return trigger | ({"after": _about(after_ns)} if after_ns else {})
 
-    def _prime(self, fault: Fault, trigger: Any) -> Any:
+    def _prime(self, fault: Timed, trigger: Any) -> Any:
         """What is lost in a power cut must be written, and not yet synced: see to both."""
-        nodes = list(fault.nodes)
+        nodes = list(nodes_of(fault))
         for actions in self.tracks.values():
             at = max((at for at, one in enumerate(actions) if "acquire" in one), default=None)
             if at is not None:
@@ -332,7 +334,7 @@ def scenario_of(trial: Trial, finding: str, *, command: str) -> Scenario:
     begun_ns = in_order[0].event["time_ns"] if in_order else 0
     written = _Written(trial, proven, last_ns=begun_ns)
     written.show_that_it_works(proven.events)
-    crashed = {each.fault.client for each in in_order if each.fault and each.fault.is_a(ClientCrash)}
+    crashed = {client_of(each.fault) for each in in_order if each.fault and is_a(each.fault, ClientCrash)}
     for each in in_order:
         event = each.event
         if each.fault is not None:

@@ -19,21 +19,10 @@ from lab.faults.links import ConnectionsFault, LinkFault
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.redis_model.persistence import Persistence
-from lab.search.trial import (
-    CLIENTS,
-    FOR_GOOD,
-    HORIZON_NS,
-    KINDS,
-    Ending,
-    Fault,
-    Kind,
-    Moment,
-    OptionValue,
-    Round,
-    Trial,
-    When,
-    is_a,
-)
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, START, Trigger, at_start, on
+from lab.search.faults import FOR_GOOD, KINDS, Kind, timed_fault
+from lab.search.trial import CLIENTS, HORIZON_NS, Ending, OptionValue, Round, Trial
 
 T = TypeVar("T")
 MS_NS: Final = UNITS_NS["ms"]
@@ -48,17 +37,17 @@ DRIFTS_PPM: Final = (8_000, -8_000, 200_000, -200_000)
 """How much too fast a clock may run: within what a margin of 1 % bears, and far beyond it."""
 LATER_NS: Final = (0, 0, 200_000, 20 * MS_NS, S_NS, 4 * S_NS)
 """How long after its event an anchored fault may come."""
-MOMENTS_OF_LINKS: Final[tuple[Moment, ...]] = ("start", "start", "asks", "granted", "releases")
-MOMENTS_OF_OTHERS: Final[tuple[Moment, ...]] = (
+EVENTS_OF_LINKS: Final = (START, START, "acquire invoke", "granted", "release invoke")
+EVENTS_OF_OTHERS: Final = (
     "granted",
     "granted",
-    "before-write",
-    "asks",
-    "releases",
-    "start",
+    "write invoke",
+    "acquire invoke",
+    "release invoke",
+    START,
 )
 """What a fault waits for: links matter before they are used, anything else once somebody holds."""
-FURTHER_MOMENTS: Final[tuple[Moment, ...]] = ("sends", "extends")
+FURTHER_EVENTS: Final = (SENDS, "extend invoke")
 """What any fault may wait for as well, where clients do all that they can."""
 
 
@@ -154,7 +143,7 @@ def _round(draw: Draw, space: Space, strategy: Strategy) -> Round:
     return Round(think, hold, extends, ends, 0 if is_driver(space.lock) else cancel_ns)
 
 
-def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Fault:
+def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Timed:
     """One fault of an enabled kind, at places that the trial has."""
     kind = choice(draw, space.kinds)
     guided = strategy == "guided"
@@ -162,25 +151,25 @@ def draw_fault(draw: Draw, space: Space, trial: Trial, strategy: Strategy) -> Fa
     when = (
         _anchored(draw, space, names, kind)
         if guided
-        else When(after_ns=draw.integer(0, 30_000) * trial.horizon_ns // 30_000)
+        else at_start(draw.integer(0, 30_000) * trial.horizon_ns // 30_000)
     )
-    if is_a(kind, Pause):
-        return Fault(kind, when, client=choice(draw, names), lasts_ns=_length(draw, trial, guided))
-    if is_a(kind, ClientCrash):
-        return Fault(kind, when, client=choice(draw, names))
-    if is_a(kind, ConnectionsFault):
+    if issubclass(kind, Pause):
+        return timed_fault(kind, when, client=choice(draw, names), lasts_ns=_length(draw, trial, guided))
+    if issubclass(kind, ClientCrash):
+        return timed_fault(kind, when, client=choice(draw, names))
+    if issubclass(kind, ConnectionsFault):
         return _link_fault(draw, trial, kind, when, guided)
     node = (choice(draw, trial.node_names),)
-    if is_a(kind, ClockFault):
-        client = choice(draw, ("", "", *names)) if space.all_operations or is_a(kind, Drift) else ""
+    if issubclass(kind, ClockFault):
+        client = choice(draw, ("", "", *names)) if space.all_operations or issubclass(kind, Drift) else ""
         nodes = () if client else node
-        if is_a(kind, Drift):
-            return Fault(kind, when, client, nodes, ppm=choice(draw, DRIFTS_PPM))
-        return Fault(kind, when, client, nodes, by_ns=_jump(draw, trial, guided))
-    return Fault(kind, when, nodes=node, lasts_ns=_length(draw, trial, guided))
+        if issubclass(kind, Drift):
+            return timed_fault(kind, when, client, nodes, ppm=choice(draw, DRIFTS_PPM))
+        return timed_fault(kind, when, client, nodes, by_ns=_jump(draw, trial, guided))
+    return timed_fault(kind, when, nodes=node, lasts_ns=_length(draw, trial, guided))
 
 
-def _link_fault(draw: Draw, trial: Trial, kind: Kind, when: When, guided: bool) -> Fault:
+def _link_fault(draw: Draw, trial: Trial, kind: Kind, when: Trigger, guided: bool) -> Timed:
     mask = draw.integer(1, (1 << trial.nodes) - 1)
     if guided and draw.integer(0, 3):
         # A minority of links, as they cross from one majority to another; sometimes all but one node.
@@ -191,21 +180,21 @@ def _link_fault(draw: Draw, trial: Trial, kind: Kind, when: When, guided: bool) 
     nodes = tuple(name for place, name in enumerate(trial.node_names) if mask >> place & 1)
     client = choice(draw, tuple(trial.clients))
     lasts_ns = FOR_GOOD if guided and draw.integer(0, 1) == 0 else _length(draw, trial, guided)
-    by_ns = choice(draw, (20 * MS_NS, 200 * MS_NS, S_NS)) if is_a(kind, Delay) else 0
-    if is_a(kind, Reset):
-        return Fault(kind, when, client, nodes)
-    if is_a(kind, Hold):
-        return Fault(kind, when, client, nodes, 0, lasts_ns, choice(draw, ("replies", "requests")))
-    return Fault(kind, when, client, nodes, by_ns, lasts_ns)
+    by_ns = choice(draw, (20 * MS_NS, 200 * MS_NS, S_NS)) if issubclass(kind, Delay) else 0
+    if issubclass(kind, Reset):
+        return timed_fault(kind, when, client, nodes)
+    if issubclass(kind, Hold):
+        return timed_fault(kind, when, client, nodes, 0, lasts_ns, choice(draw, ("replies", "requests")))
+    return timed_fault(kind, when, client, nodes, by_ns, lasts_ns)
 
 
-def _anchored(draw: Draw, space: Space, names: tuple[str, ...], kind: Kind) -> When:
-    moments = MOMENTS_OF_LINKS if is_a(kind, LinkFault) else MOMENTS_OF_OTHERS
-    moment = choice(draw, moments + FURTHER_MOMENTS if space.all_operations else moments)
+def _anchored(draw: Draw, space: Space, names: tuple[str, ...], kind: Kind) -> Trigger:
+    events = EVENTS_OF_LINKS if issubclass(kind, LinkFault) else EVENTS_OF_OTHERS
+    event = choice(draw, events + FURTHER_EVENTS if space.all_operations else events)
     after_ns = choice(draw, LATER_NS)
-    if moment == "start":
-        return When(after_ns=after_ns if draw.integer(0, 2) == 2 else 0)
-    return When(moment, choice(draw, names), choice(draw, (1, 1, 2, 3)), after_ns)
+    if event == START:
+        return at_start(after_ns if draw.integer(0, 2) == 2 else 0)
+    return on(choice(draw, names), event, choice(draw, (1, 1, 2, 3)), after_ns)
 
 
 def _length(draw: Draw, trial: Trial, guided: bool) -> int:

@@ -262,7 +262,7 @@ class Search:
         smaller = minimise(trial, self._judge, same_cluster=True)
         if self._without_races(smaller):
             return smaller
-        return pinned(smaller, self._count, VARIANTS) if Cut.KEY in self.space.kinds else None
+        return pinned(smaller, self._count, VARIANTS) if Cut in self.space.kinds else None
 
     def _count(self, trial: Trial, least: int) -> int:
         """In how many variants a trial violates; the count ends where it can't reach ``least`` any more."""

@@ -15,16 +15,20 @@ from lab.drivers.place import place_for, why_not_in_virtual_time
 from lab.drivers.registry import row
 from lab.durations import UNITS_NS
 from lab.errors import LabError
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
 from lab.locks import lock_class, refused_options, service_of
 from lab.locks.base import OptionValue
 from lab.redis_model.model import modelled
 from lab.run.lock_properties import properties_of
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import load_scenario
+from lab.scenario.triggers import at_start, on
 from lab.scenario.types import NODE_NAMES
+from lab.search.faults import FOR_GOOD, timed_fault
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.space import DEFAULT, one_of
-from lab.search.trial import FOR_GOOD, START_NS, Fault, Round, Trial, When
+from lab.search.trial import START_NS, Round, Trial
 from lab.substrates import AUTO
 
 OPENING: Final = frozenset(
@@ -73,7 +77,7 @@ def asks_at_once(lock: str, server: str = "") -> bool:
     is taken for one that does. Raises as ``nodes_asked`` does.
     """
     nodes = DEFAULT.nodes
-    silence = Fault("hold", When(), "alice", NODE_NAMES[:nodes], 0, FOR_GOOD, "replies")
+    silence = timed_fault(Hold, at_start(), "alice", NODE_NAMES[:nodes], 0, FOR_GOOD, "replies")
     alice: dict[str, tuple[Round, ...]] = {"alice": (Round(0, HELD_NS),)}
     trial = Trial(lock, alice, (silence,), nodes=nodes, ttl_ns=DEFAULT.ttl_ns, horizon_ns=START_NS + SOON_NS)
     trial = structs.replace(trial, server=server)
@@ -112,7 +116,7 @@ def refuses_after_ns(lock: str, ttl_ns: int, options: Mapping[str, OptionValue])
     ``trials``.
     """
     nodes = NODE_NAMES[: DEFAULT.nodes]
-    stays = Fault("jump", When("granted", "alice"), nodes=nodes, by_ns=-2 * WAITS_NS)
+    stays = timed_fault(Jump, on("alice", "granted"), nodes=nodes, by_ns=-2 * WAITS_NS)
     clients: dict[str, tuple[Round, ...]] = {
         "alice": (Round(0, SOON_NS, ends="keep"),),
         "bob": (Round(HELD_NS, SOON_NS),),

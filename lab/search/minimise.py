@@ -17,7 +17,8 @@ from lab.faults.down import DownFault
 from lab.faults.jump import Jump
 from lab.faults.links import LinkFault
 from lab.faults.pause import Pause
-from lab.search.as_tracks import every_fault
+from lab.scenario.tracks import Timed
+from lab.search.faults import FOR_GOOD, client_of, every_fault, is_a, lasting, nodes_of, with_fields
 from lab.search.plainer_tracks import fewer_actions, fits, plainer_tracks
 from lab.search.simplify import (
     plainer_cluster,
@@ -27,7 +28,7 @@ from lab.search.simplify import (
     with_fault,
     with_round,
 )
-from lab.search.trial import CLIENTS, FOR_GOOD, Fault, Round, Trial
+from lab.search.trial import CLIENTS, Round, Trial
 
 Violates = Callable[[Trial], bool]
 Changes = Callable[[Trial], Iterable[Trial]]
@@ -125,7 +126,7 @@ def deletions(trial: Trial) -> Iterator[Trial]:
     if len(trial.clients) > 1:
         for name in trial.clients:
             clients = {other: rounds for other, rounds in trial.clients.items() if other != name}
-            faults = tuple(f for f in trial.faults if name not in (f.client, f.when.client))
+            faults = tuple(f for f in trial.faults if name not in (client_of(f), f.at and f.at.track))
             tracks = {track: own for track, own in trial.tracks.items() if track.partition("/")[0] != name}
             fewer = replace(trial, clients=clients, faults=faults, tracks=tracks)
             if fits(fewer):
@@ -135,10 +136,10 @@ def deletions(trial: Trial) -> Iterator[Trial]:
             if len(rounds) > 1 or trial.demand_ns:
                 yield replace(trial, clients={**trial.clients, name: rounds[:at] + rounds[at + 1 :]})
     for at, fault in enumerate(trial.faults):
-        if len(fault.nodes) > 1:
-            for node in fault.nodes:
-                rest = tuple(other for other in fault.nodes if other != node)
-                yield with_fault(trial, at, replace(fault, nodes=rest))
+        if len(nodes_of(fault)) > 1:
+            for node in nodes_of(fault):
+                rest = tuple(other for other in nodes_of(fault) if other != node)
+                yield with_fault(trial, at, with_fields(fault, nodes=rest))
 
 
 def in_turns(trial: Trial) -> Iterator[Trial]:
@@ -193,23 +194,23 @@ def _plainness(hold_ns: int, kept_ns: int) -> int:
     return 0 if hold_ns == kept_ns else 1 if hold_ns == 0 else 2
 
 
-def raise_fault(fault: Fault, trial: Trial) -> Iterator[Fault]:
+def raise_fault(fault: Timed, trial: Trial) -> Iterator[Timed]:
     """The fault, made decisive: it lasts for good, or past a lease, or jumps past a lease."""
     past_ns = trial.ttl_ns + 1_000_000_000
-    if fault.is_a(LinkFault):
+    if is_a(fault, LinkFault):
         if fault.lasts_ns != FOR_GOOD:
-            yield replace(fault, lasts_ns=FOR_GOOD)
-    elif fault.is_a(Jump):
-        target_ns = past_ns if fault.by_ns > 0 else -past_ns
-        if fault.by_ns != target_ns:
-            yield replace(fault, by_ns=target_ns)
-    elif fault.is_a(Pause):
+            yield lasting(fault, FOR_GOOD)
+    elif isinstance(jump := fault.step, Jump):
+        target_ns = past_ns if jump.by_ns > 0 else -past_ns
+        if jump.by_ns != target_ns:
+            yield with_fields(fault, by_ns=target_ns)
+    elif is_a(fault, Pause):
         if fault.lasts_ns != past_ns:
-            yield replace(fault, lasts_ns=past_ns)
-    elif fault.is_a(DownFault) and fault.lasts_ns != 100_000_000:
-        yield replace(fault, lasts_ns=100_000_000)  # the sooner it is back, the less it remembers
+            yield lasting(fault, past_ns)
+    elif is_a(fault, DownFault) and fault.lasts_ns != 100_000_000:
+        yield lasting(fault, 100_000_000)  # the sooner it is back, the less it remembers
 
 
 def places(trial: Trial) -> int:
     """How many faults there are, counting each link and node on its own."""
-    return sum(max(1, len(fault.nodes)) for fault in every_fault(trial))
+    return sum(max(1, len(nodes_of(fault))) for fault in every_fault(trial))

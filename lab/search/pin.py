@@ -12,7 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from lab.search.trial import Fault, Trial, When
+from lab.faults.cut import Cut
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
+from lab.search.trial import Trial
 
 PINS_MAX: Final = 3
 """How many grants are pinned at most."""
@@ -49,5 +52,5 @@ def _with_a_pin(trial: Trial) -> Iterator[Trial]:
     for client, rounds in trial.clients.items():
         for nth in range(len(rounds), 0, -1):
             for nodes in combinations(trial.node_names, minority) if minority else ():
-                pin = Fault("cut", When("asks", client, nth), client, nodes, lasts_ns=PIN_NS)
+                pin = timed_fault(Cut, on(client, "acquire invoke", nth), client, nodes, lasts_ns=PIN_NS)
                 yield replace(trial, faults=(*trial.faults, pin))

@@ -11,21 +11,24 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from lab.faults.client_crash import ClientCrash
+from lab.faults.cut import Cut
 from lab.faults.down import DownFault
+from lab.faults.hold import Hold
 from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.scenario.anchors import NOT_SEEN
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import Trigger
+from lab.search.faults import CALLS, client_of, is_a, nodes_of, timed_fault
 from lab.search.runner import Event, Outcome
-from lab.search.trial import KEY, Fault, Moment, When
+from lab.search.trial import KEY
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 NEARLY_NS: Final = 20_000_000
 """What another client's links suffer so soon after a call can as well have happened before it."""
 SENT_WITHIN_NS: Final = 50_000_000
 """By then a client has sent what it was started on, and has not given up."""
-CALLS: Final[tuple[Moment, ...]] = ("asks", "extends", "releases")
-"""The moments in which a client calls its lock."""
 TELLING: Final = ("SET", "PEXPIRE")
 """Commands by which a scenario tells best how far an operation was, the later one last."""
 
@@ -71,7 +74,7 @@ class Placed:
     """An event of the history in its place; of the nemesis: with its fault, and whether that begins."""
 
     event: Event
-    fault: Fault | None = None
+    fault: Timed | None = None
     begins: bool = False
     since: Operation | None = None
     """The operation that is under way when a fault strikes, if how far it is matters."""
@@ -121,7 +124,7 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
     }
     ordered: list[Placed] = []
     under_way: list[Operation] = []
-    stand_still: dict[str, Fault] = {}
+    stand_still: dict[str, Timed] = {}
     for event in _as_calls_begin(events, faults):
         if event["process"] != "nemesis":
             operation = operations[id(event)]
@@ -129,7 +132,7 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
             ordered.append(Placed(event))
             continue
         begun = event.get("heals") or event["fault_id"]
-        passes = faults[begun].is_a(Reset) and "heals" in event
+        passes = is_a(faults[begun], Reset) and "heals" in event
         if event["type"] != "invoke" or passes or {begun, event["fault_id"]} & failed:
             continue
         each = Placed(event, faults[begun], "heals" not in event)
@@ -137,7 +140,7 @@ def placed(outcome: Outcome, events: list[Event], operations: dict[int, Operatio
     return ordered
 
 
-def _as_calls_begin(events: list[Event], faults: dict[str, Fault]) -> list[Event]:
+def _as_calls_begin(events: list[Event], faults: dict[str, Timed]) -> list[Event]:
     """The events, where what strikes at a call comes after it: it strikes before anything has been sent."""
     found: list[Event] = []
     held: list[tuple[str, Event]] = []
@@ -146,9 +149,9 @@ def _as_calls_begin(events: list[Event], faults: dict[str, Fault]) -> list[Event
             found += [late for _, late in held]
             held = []
         fault = faults.get(event.get("fault_id", ""))
-        when = fault.when if fault is not None and not event.get("heals") else When()
-        if when.moment in CALLS and not when.after_ns:
-            held.append((when.client, event))
+        at = fault.at if fault is not None and not event.get("heals") else None
+        if at is not None and (at.operation, at.outcome) in CALLS and not at.after_ns:
+            held.append((at.track or "", event))
             continue
         found.append(event)
         if event["type"] == "invoke" and "client" in event:
@@ -161,25 +164,27 @@ def _put(
     each: Placed,
     ordered: list[Placed],
     under_way: list[Operation],
-    stand_still: dict[str, Fault],
+    stand_still: dict[str, Timed],
     outcome: Outcome,
 ) -> None:
     fault, time_ns = each.fault, each.event["time_ns"]
     assert fault is not None
     each.fault = stand_still.get(each.event.get("heals", ""), fault)
-    own = [operation for operation in under_way if operation.client == fault.client] if each.begins else []
-    if own and fault.is_a(Reset):
+    own = (
+        [operation for operation in under_way if operation.client == client_of(fault)] if each.begins else []
+    )
+    if own and is_a(fault, Reset):
         _put_reset(each, fault, own[-1], ordered)
         return
-    if own and not fault.nodes:
+    if own and not nodes_of(fault):
         apart = tuple(name for name in outcome.trial.node_names if not own[-1].reached((name,), time_ns))
-        if fault.is_a(Pause) and apart:
-            hold = Fault("hold", fault.when, fault.client, apart, 0, fault.lasts_ns, "requests")
+        if is_a(fault, Pause) and apart:
+            hold = timed_fault(Hold, _at(fault), client_of(fault), apart, 0, fault.lasts_ns, "requests")
             stand_still[each.event["fault_id"]] = each.fault = hold
             ordered.insert(_place_of(own, ordered), each)
             return
         if time_ns - own[-1].call_ns <= NEARLY_NS and not (
-            fault.is_a(ClientCrash) and len(apart) == outcome.trial.nodes
+            is_a(fault, ClientCrash) and len(apart) == outcome.trial.nodes
         ):
             _put_between(each, fault, own[-1], ordered, outcome.trial.node_names, apart)
             return
@@ -194,7 +199,7 @@ def _put(
 
 def _put_between(
     each: Placed,
-    fault: Fault,
+    fault: Timed,
     operation: Operation,
     ordered: list[Placed],
     nodes: tuple[str, ...],
@@ -205,10 +210,10 @@ def _put_between(
     ``apart`` are the nodes to which it had sent nothing yet.
     """
     if apart and len(apart) < len(nodes):
-        hold = Fault("hold", fault.when, fault.client, apart, direction="requests")
+        hold = timed_fault(Hold, _at(fault), client_of(fault), apart, direction="requests")
         each.seen_ns = each.event["time_ns"]
     else:
-        hold = Fault("hold", fault.when, fault.client, nodes, direction="replies")
+        hold = timed_fault(Hold, _at(fault), client_of(fault), nodes, direction="replies")
         each.seen_ns = operation.end["time_ns"] if operation.end else each.event["time_ns"]
     each.since = operation
     event = {**each.event, "time_ns": operation.call_ns}
@@ -221,27 +226,32 @@ def _place_of(ahead: list[Operation], ordered: list[Placed]) -> int:
     return min(at for at, other in enumerate(ordered) if any(other.event is one.call for one in ahead))
 
 
-def _put_reset(each: Placed, fault: Fault, operation: Operation, ordered: list[Placed]) -> None:
+def _put_reset(each: Placed, fault: Timed, operation: Operation, ordered: list[Placed]) -> None:
     """What is under way when connections break is lost, and they end: so they do when a cut is healed."""
-    executed = operation.was_executed(fault.nodes, each.event["time_ns"])
+    executed = operation.was_executed(nodes_of(fault), each.event["time_ns"])
     direction: Literal["requests", "replies"] = "replies" if executed else "requests"
-    cut = Fault("cut", fault.when, fault.client, fault.nodes, direction=direction)
+    cut = timed_fault(Cut, _at(fault), client_of(fault), nodes_of(fault), direction=direction)
     event = {**each.event, "time_ns": operation.call_ns}
     ordered.insert(_place_of([operation], ordered), Placed(event, cut, begins=True))
     ordered.append(Placed(each.event, cut, waits_ns=SENT_WITHIN_NS))
 
 
-def _goes_before(each: Placed, fault: Fault, operation: Operation) -> bool:
+def _goes_before(each: Placed, fault: Timed, operation: Operation) -> bool:
     """Whether a fault goes ahead of an operation on whose way it struck."""
     time_ns = each.event["time_ns"]
     if not each.begins:
         return False
-    if fault.is_a(DownFault) or (fault.nodes and not fault.is_a(ConnectionsFault)):
-        return not operation.was_executed(fault.nodes, time_ns)
-    if fault.client != operation.client:
+    if is_a(fault, DownFault) or (nodes_of(fault) and not is_a(fault, ConnectionsFault)):
+        return not operation.was_executed(nodes_of(fault), time_ns)
+    if client_of(fault) != operation.client:
         return bool(time_ns - operation.call_ns <= NEARLY_NS)
-    if fault.nodes:
-        return not operation.reached(fault.nodes, time_ns)
-    if fault.is_a(Pause, ClientCrash):
+    if nodes_of(fault):
+        return not operation.reached(nodes_of(fault), time_ns)
+    if is_a(fault, Pause, ClientCrash):
         return not any(at < time_ns for at, _ in operation.sent)
     return bool(time_ns == operation.call_ns and not operation.sent)
+
+
+def _at(fault: Timed) -> Trigger:
+    assert fault.at is not None
+    return fault.at

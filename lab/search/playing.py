@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from msgspec.structs import replace
-
 from lab.analysis.assumptions import RHO
 from lab.client.log import Sink
 from lab.faults.base import Fault as FaultStep
@@ -22,9 +20,10 @@ from lab.faults.drift import Drift
 from lab.faults.nemesis import Action, Nemesis
 from lab.faults.pause import Pause
 from lab.run.executed_instead import Executed
-from lab.search.as_tracks import fault_of, in_machines, step_of
+from lab.scenario.tracks import Timed
 from lab.search.cluster import TrialCluster
-from lab.search.trial import FOR_GOOD, Fault, Trial
+from lab.search.faults import FOR_GOOD, every_fault, fault_of, in_machines, lasting, with_fields
+from lab.search.trial import Trial
 from lab.substrates.base import Cluster
 from lab.substrates.sim.world import World
 
@@ -124,24 +123,18 @@ class TrialNemesis(Nemesis):
         )
         super().__init__(cast(Cluster, cluster), history, tolerance)  # faults ask no more than it has
         self._hit, self._now_ns, self._coverage = cluster, history.now_ns, coverage
-        self._drawn: dict[FaultStep, list[Fault]] = {}
-        for fault in in_machines(trial.faults):
-            self._drawn.setdefault(step_of(fault), []).append(fault)
-        self._lasts_ns = {
-            timed.step: timed.until.after_ns
-            for track in trial.tracks.values()
-            for timed in track
-            if timed.until is not None and timed.until.default
-        }
+        self._told: dict[FaultStep, list[Timed]] = {}
+        for fault in in_machines(every_fault(trial)):
+            self._told.setdefault(fault_of(fault), []).append(fault)
         self._next: FaultStep | None = None
-        self._struck: dict[str, tuple[Fault, int]] = {}
+        self._struck: dict[str, tuple[Timed, int]] = {}
         self._lasted_ns: dict[str, int] = {}
 
     @property
-    def struck(self) -> tuple[Fault, ...]:
+    def struck(self) -> tuple[Timed, ...]:
         """The faults that happened, in their order, and how long each lasted, or was to."""
         return tuple(
-            replace(fault, lasts_ns=self._lasted_ns.get(fault_id, FOR_GOOD)) if fault.lasts else fault
+            fault if fault.ending is None else lasting(fault, self._lasted_ns.get(fault_id, FOR_GOOD))
             for fault_id, (fault, _) in self._struck.items()
         )
 
@@ -181,16 +174,18 @@ class TrialNemesis(Nemesis):
         self._struck[fault_id] = self._as_told(), self._now_ns()
         return fault_id
 
-    def _as_told(self) -> Fault:
+    def _as_told(self) -> Timed:
         """The fault that begins, as the trial says it, or as it would."""
         step = self._next
         assert step is not None
-        if drawn := self._drawn.get(step):
-            told = drawn[0] if len(drawn) == 1 else drawn.pop(0)
+        if told := self._told.get(step):
+            fault = told[0] if len(told) == 1 else told.pop(0)
         else:
-            told = fault_of(step, tuple(self._hit.nodes))
-        self._lasted_ns[f"f{len(self._struck) + 1}"] = told.lasts_ns or self._lasts_ns.get(step, FOR_GOOD)
-        return told
+            fault = Timed.model_construct(step=step, at=None, until=None)
+        if getattr(step, "nodes", None) == "all":
+            fault = with_fields(fault, nodes=tuple(self._hit.nodes))
+        self._lasted_ns[f"f{len(self._struck) + 1}"] = fault.lasts_ns
+        return fault
 
     async def _drift(self, fault: Drift) -> Receipt:
         """Let a clock drift; its rate is looked up, since to watch it would take time."""

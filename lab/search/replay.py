@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from pydantic import ValidationError
 
 from lab.errors import LabError, did_you_mean
-from lab.faults.client_crash import ClientCrash
-from lab.faults.clock import ClockFault
-from lab.faults.cut import Cut
-from lab.faults.down import DownFault
-from lab.faults.hold import Hold
-from lab.faults.links import ConnectionsFault
-from lab.faults.pause import Pause
+from lab.faults.base import Fault
 from lab.locks import check_options
+from lab.scenario.explain import first_problem
 from lab.scenario.problems import key_path
+from lab.scenario.steps import references
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import START
 from lab.search.as_tracks import unfit
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.space import must_run_in_virtual_time
-from lab.search.trial import START_NS, Fault, Round, Trial, When, decode
+from lab.search.trial import START_NS, Round, Trial, decode
 
 MARK: Final = "# The trial that this tells:\n# "
 """What stands before a trial at the end of the scenario that was made of it."""
@@ -66,15 +65,13 @@ def trial_of(text: bytes | str, name: str) -> Trial:
     except msgspec.ValidationError as error:
         seen, _, place = str(error).partition(" - at ")
         where = f"{name}, key {place.strip('`').removeprefix('$.')}" if place else name
+        if isinstance(error.__cause__, ValidationError):
+            raise first_problem(error.__cause__, Timed, where) from error
         raise LabError(seen, where=where, expected=_fields(place), hint=_hint(seen)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         expected = "a trial as JSON, as `lab search` keeps it, or a scenario that was made of one"
         raise LabError(f"this is no JSON: {error}", where=name, expected=expected) from error
     must_be_possible(trial, name)
-    for at, fault in enumerate(trial.faults):
-        if fault.is_a(Hold) and fault.direction == "both":  # a simulation can, no scenario says it
-            where = f"{name}, key faults[{at}].direction"
-            raise LabError("a hold of both directions", where=where, expected="requests or replies")
     must_run_in_virtual_time(trial.lock)
     check_options(trial.lock, trial.ttl_ns, trial.options)  # a lock that there is, with options that it has
     return trial
@@ -96,17 +93,13 @@ def must_be_possible(trial: Trial, name: str) -> None:
 
 def _fields(place: str) -> str:
     """The keys that may stand at a place in a trial."""
-    kind: type[msgspec.Struct] = Trial
-    if ".when" in place:
-        kind = When
-    elif "faults" in place or "clients" in place:
-        kind = Fault if "faults" in place else Round
+    kind = Round if "clients" in place else Trial
     return f"the keys {', '.join(kind.__struct_fields__)}"
 
 
 def _hint(seen: str) -> str | None:
     unknown = re.search(r"unknown field `(.*)`", seen)
-    known = {name for kind in (Trial, Fault, Round, When) for name in kind.__struct_fields__}
+    known = {name for kind in (Trial, Round) for name in kind.__struct_fields__}
     near = did_you_mean(unknown[1], sorted(known)) if unknown else None
     return f"did you mean {near!r}?" if near else None
 
@@ -135,30 +128,18 @@ def _wrong(trial: Trial) -> Iterator[Wrong]:
         yield key_path(("tracks", *loc)), str(context.get("seen")), str(context.get("expected"))
 
 
-def _wrong_in(fault: Fault, trial: Trial) -> Iterator[Wrong]:
-    clients, nodes = ", ".join(trial.clients), ", ".join(trial.node_names)
-    when = fault.when
-    if when.nth < 1:
-        yield "when.nth", str(when.nth), "1 or more"
-    least_ns = -START_NS if when.moment == "start" else 0
-    if when.after_ns < least_ns:
-        yield "when.after_ns", f"{when.after_ns} ns", f"{least_ns} or more"
-    if fault.lasts_ns < 0:
-        yield "lasts_ns", f"{fault.lasts_ns} ns", "0 or more"
-    if when.moment != "start" and when.client not in trial.clients:
-        yield "when.client", f"the client {when.client!r}", f"one of {clients}"
-    if fault.client and fault.client not in trial.clients:
-        yield "client", f"the client {fault.client!r}", f"one of {clients}"
-    for node in fault.nodes:
-        if node not in trial.node_names:
-            yield "nodes", f"the node {node!r}", f"some of {nodes}"
-    of_links = fault.is_a(ConnectionsFault)
-    if (of_links or fault.is_a(Pause, ClientCrash)) and not fault.client:
-        yield "client", f"a {fault.kind} without a client", f"one of {clients}"
-    if (of_links or fault.is_a(DownFault)) and not fault.nodes:
-        yield "nodes", f"a {fault.kind} without nodes", f"some of {nodes}"
-    if fault.is_a(ClockFault) and bool(fault.client) == bool(fault.nodes):
-        seen = "both" if fault.client else "neither of"
-        yield "client", f"a {fault.kind} that names {seen} a client and nodes", "one of them"
-    if fault.refused and (not fault.is_a(Cut) or fault.direction != "both"):
-        yield "refused", f"connections that a {fault.kind} refuses", "a cut in both directions"
+def _wrong_in(fault: Timed, trial: Trial) -> Iterator[Wrong]:
+    if not isinstance(fault.step, Fault):
+        yield fault.step.KEY, f"a {fault.step.KEY}", "a fault"
+        return
+    known = {"client": tuple(trial.clients), "node": trial.node_names}
+    for to, loc, word in references(fault):
+        if word not in known[to]:
+            yield key_path((fault.step.KEY, *loc[1:])), f"the {to} {word!r}", f"one of {', '.join(known[to])}"
+    at = fault.at
+    if at is None or at.default or at.anchor is not None:
+        yield f"{fault.step.KEY}.at", "no event", "the start, or an event of a client"
+    elif at.track not in (START, *trial.clients):
+        yield f"{fault.step.KEY}.at", f"an event of {at.track!r}", f"one of {', '.join(trial.clients)}"
+    elif at.after_ns < -START_NS:
+        yield f"{fault.step.KEY}.at", f"{at.after_ns} ns", f"{-START_NS} or more"

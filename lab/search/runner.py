@@ -29,6 +29,7 @@ from lab.redis_model.known import Missing
 from lab.run.steps import Player
 from lab.run.tracks import TrackPlayer
 from lab.scenario.anchors import NodesExecuted
+from lab.scenario.tracks import Timed
 from lab.search.actor import Actor, ClientContext, lock_of, store_client_class
 from lab.search.as_tracks import tracks_of
 from lab.search.branches import TAKEN
@@ -38,7 +39,7 @@ from lab.search.driven import DrivenCluster, DrivenWorld
 from lab.search.guard import Failure, Guarded
 from lab.search.origin import Origins, Place, Sent
 from lab.search.playing import Coverage, MemoryHistory, Shown, TrialNemesis
-from lab.search.trial import START_NS, Fault, Track, Trial
+from lab.search.trial import START_NS, Track, Trial
 from lab.search.watch import ClockRead, CommandLog, Executed, note_wall_clock
 from lab.search.world import TrialWorld
 from lab.store import StoreClient
@@ -72,7 +73,7 @@ class Outcome:
     trial: Trial
     events: list[Event]
     covered: frozenset[tuple[str, str]]
-    struck: tuple[Fault, ...] = ()
+    struck: tuple[Timed, ...] = ()
     """The faults that happened, in their order: the first is ``f1`` in the history."""
     eroded: int = 0
     """See ``ScheduledFaults``."""

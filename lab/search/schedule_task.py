@@ -59,7 +59,8 @@ class ScheduleTask:
 
     def identity(self) -> dict[str, Any]:
         """All that is drawn from."""
-        return {"space": asdict(self.space), "strategy": self.strategy, "wire": self.wire}
+        space = asdict(self.space) | {"kinds": [kind.KEY for kind in self.space.kinds]}
+        return {"space": space, "strategy": self.strategy, "wire": self.wire}
 
     def repeat(self, seed: int) -> str:
         """The campaign of this seed alone."""

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from checker.words import listed
-from lab.search.as_tracks import by_machine, step_of
+from lab.durations import short_duration
+from lab.faults.jump import Jump
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, START, Trigger, at_start
+from lab.search.faults import fault_of, is_a
 from lab.search.runner import Event
-from lab.search.trial import Fault
 
 VERBS: Final = {
     "acquire": "acquires",
@@ -36,6 +39,20 @@ OUTCOMES: Final = {
 }
 
 
+EVENTS: Final = {
+    "acquire invoke": "calls acquire",
+    "granted": "is granted the lock",
+    "write invoke": "has checked the lease and is about to write",
+    "release invoke": "calls release",
+    "extend invoke": "calls extend",
+    SENDS: "sends to nodes",
+}
+"""Events of a client that faults wait for."""
+AT_ONCE_NS: Final = 1
+"""Up to so long after an event is at once."""
+NTH: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
 def outcome_words(event: Event, nodes: Sequence[str] | None) -> str:
     """How an operation ended; ``nodes`` are those that held the token of a grant."""
     who, f, how = event["client"].capitalize(), event["f"], event["type"]
@@ -47,14 +64,32 @@ def outcome_words(event: Event, nodes: Sequence[str] | None) -> str:
     return f"{who} {words}{fence}{where}."
 
 
-def fault_words(fault: Fault) -> str:
-    """What a fault does, as a sentence."""
-    return sentence(" and ".join(step_of(each).clause for each in by_machine(fault)))
+def fault_words(fault: Timed) -> str:
+    """What a fault does, for how long, and when."""
+    return f"{fault_of(fault).clause}{_how_long(fault)}, {trigger_words(fault.at or at_start())}"
 
 
-def end_words(fault: Fault) -> str:
-    """What is so when it is over, as a sentence."""
-    return sentence(" and ".join(step_of(each).ended_clause for each in by_machine(fault)))
+def _how_long(fault: Timed) -> str:
+    if fault.ending is None or is_a(fault, Jump):
+        return ""
+    return f" for {short_duration(fault.lasts_ns)}" if fault.lasts_ns else " for good"
+
+
+def trigger_words(at: Trigger) -> str:
+    """When something happens that waits for the start, or for an event of a client."""
+    after = f"{short_duration(at.after_ns)} " if at.after_ns > AT_ONCE_NS else ""
+    if at.track == START:
+        if at.after_ns < 0:
+            return "before the locks are opened"
+        return f"{after}after the start" if after else "from the start"
+    nth = f"for the {ordinal(at.nth)} time"
+    who = (at.track or "").capitalize()
+    return f"{after or 'as '}{'after ' if after else ''}{who} {EVENTS.get(at.event, at.event)} {nth}"
+
+
+def ordinal(number: int) -> str:
+    """First, second, third, …"""
+    return NTH[number] if 0 < number < len(NTH) else f"{number}th"
 
 
 def sentence(clause: str) -> str:

@@ -5,18 +5,21 @@ Each change lowers a measure of its own and raises none that comes before it, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Final
 
 from msgspec.structs import replace
 
 from lab.durations import UNITS_NS
-from lab.faults.clock import ClockFault
 from lab.faults.drift import Drift
+from lab.faults.jump import Jump
+from lab.scenario.steps import Extend
 from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, START, at_start, on
+from lab.search.faults import client_of, lasting, moved, nodes_of, with_fields
 from lab.search.plainer_tracks import fits
-from lab.search.trial import CLIENTS, Fault, Moment, Round, Trial, When
+from lab.search.trial import CLIENTS, Round, Trial
 
 PLAIN_TTL_NS: Final = 10 * UNITS_NS["s"]
 PLAIN_NODES: Final = (3, 5)
@@ -24,8 +27,8 @@ PLAIN_NODES: Final = (3, 5)
 PLAIN_DRIFTS_PPM: Final = (8_000, 200_000)
 """How fast a clock may plainly drift: little, and much."""
 PLAIN_ENDINGS: Final = ("release", "keep", "twice")
-OPERATIONS: Final[tuple[Moment, ...]] = ("granted", "asks", "extends", "releases", "before-write")
-"""Moments that a reader knows without counting what a client sends."""
+OPERATIONS: Final = ("granted", "acquire invoke", "extend invoke", "release invoke", "write invoke")
+"""Events that a reader knows without counting what a client sends."""
 
 
 def plainer_rounds(trial: Trial) -> Iterator[Trial]:
@@ -57,37 +60,40 @@ def _plainer_round(each: Round) -> Iterator[Round]:
 def plainer_faults(trial: Trial) -> Iterator[Trial]:
     """The trial with one fault at a plainer moment, or of a plainer size."""
     for at, fault in enumerate(trial.faults):
-        for plainer in (*_plainer_moments(fault, trial), *_plainer_drifts(fault)):
-            yield with_fault(trial, at, plainer)
+        for plainer in (*_plainer_events(fault, trial), *_plainer_drifts(fault)):
+            if plainer != fault:
+                yield with_fault(trial, at, plainer)
 
 
-def _plainer_moments(fault: Fault, trial: Trial) -> Iterator[Fault]:
-    when = fault.when
-    if when != When():
-        yield replace(fault, when=When())
-    if when.moment == "sends":
-        rounds = trial.clients[when.client]
+def _plainer_events(fault: Timed, trial: Trial) -> Iterator[Timed]:
+    at = fault.at
+    assert at is not None
+    if at != at_start():
+        yield moved(fault, at_start())
+    if at.event == SENDS and at.track in trial.clients:
+        rounds = trial.clients[at.track]
         extends = sum(each.extends for each in rounds)
-        for moment in OPERATIONS:
-            for nth in range(1, 1 + (extends if moment == "extends" else len(rounds))):
-                yield replace(fault, when=When(moment, when.client, nth))
-    elif when.moment not in ("start", "granted"):
+        for event in OPERATIONS:
+            for nth in range(1, 1 + (extends if event.startswith(Extend.KEY) else len(rounds))):
+                yield moved(fault, on(at.track, event, nth))
+    elif at.track != START and at.event != "granted":
         for name in trial.clients:
-            yield replace(fault, when=When("granted", name))
-    if when.after_ns:
-        yield replace(fault, when=replace(when, after_ns=0))
-    for nth in sorted({1, when.nth - 1}):
-        if 0 < nth < when.nth:
-            yield replace(fault, when=replace(when, nth=nth))
+            yield moved(fault, on(name, "granted"))
+    if at.after_ns:
+        yield moved(fault, at.model_copy(update={"after_ns": 0}))
+    for nth in sorted({1, at.nth - 1}):
+        if 0 < nth < at.nth:
+            yield moved(fault, at.model_copy(update={"nth": nth}))
 
 
-def _plainer_drifts(fault: Fault) -> Iterator[Fault]:
-    if not fault.is_a(Drift):
+def _plainer_drifts(fault: Timed) -> Iterator[Timed]:
+    drift = fault.step
+    if not isinstance(drift, Drift):
         return
     for ppm in PLAIN_DRIFTS_PPM:
-        if abs(fault.ppm) == ppm:
+        if abs(drift.ppm) == ppm:
             return
-        yield replace(fault, ppm=ppm if fault.ppm > 0 else -ppm)
+        yield with_fields(fault, ppm=ppm if drift.ppm > 0 else -ppm)
 
 
 def plainer_cluster(trial: Trial) -> Iterator[Trial]:
@@ -110,9 +116,9 @@ def with_nodes(trial: Trial, kept: tuple[str, ...]) -> Trial:
     """The trial with these of its nodes alone, called A, B, C…; what hits no node any more is left out."""
     named = dict(zip(kept, trial.node_names, strict=False))
     faults = tuple(
-        replace(fault, nodes=tuple(named[node] for node in fault.nodes if node in named))
+        _on_nodes(fault, named)
         for fault in trial.faults
-        if not fault.nodes or not named.keys().isdisjoint(fault.nodes)
+        if not nodes_of(fault) or not named.keys().isdisjoint(nodes_of(fault))
     )
     tracks = {name: tuple(_on_nodes(timed, named) for timed in track) for name, track in trial.tracks.items()}
     return replace(trial, nodes=len(kept), faults=faults, tracks=tracks)
@@ -138,24 +144,13 @@ def _at_the_scale_of(trial: Trial, horizon_ns: int) -> Trial:
     def scaled(ns: int) -> int:
         return ns * PLAIN_TTL_NS // trial.ttl_ns if ns >= trial.ttl_ns // 10 else ns
 
-    def jumped(ns: int) -> int:
-        return scaled(ns) if ns > 0 else -scaled(-ns)
-
     clients = {
         name: tuple(
             replace(each, hold_ns=scaled(each.hold_ns), think_ns=scaled(each.think_ns)) for each in rounds
         )
         for name, rounds in trial.clients.items()
     }
-    faults = tuple(
-        replace(
-            fault,
-            when=replace(fault.when, after_ns=scaled(fault.when.after_ns)),
-            lasts_ns=scaled(fault.lasts_ns),
-            by_ns=jumped(fault.by_ns) if fault.is_a(ClockFault) else fault.by_ns,
-        )
-        for fault in trial.faults
-    )
+    faults = tuple(_scaled(fault, scaled) for fault in trial.faults)
     return replace(
         trial,
         ttl_ns=PLAIN_TTL_NS,
@@ -164,6 +159,17 @@ def _at_the_scale_of(trial: Trial, horizon_ns: int) -> Trial:
         demand_ns=scaled(trial.demand_ns),
         horizon_ns=horizon_ns,
     )
+
+
+def _scaled(fault: Timed, scaled: Callable[[int], int]) -> Timed:
+    """A fault with its times at another scale; by how much a link is slower stays."""
+    at, jump = fault.at, fault.step
+    assert at is not None
+    if isinstance(jump, Jump):
+        by_ns = scaled(jump.by_ns) if jump.by_ns > 0 else -scaled(-jump.by_ns)
+        fault = with_fields(fault, by_ns=by_ns)
+    fault = moved(fault, at.model_copy(update={"after_ns": scaled(at.after_ns)}))
+    return lasting(fault, scaled(fault.lasts_ns)) if fault.lasts_ns else fault
 
 
 def renamed(trial: Trial) -> Iterator[Trial]:
@@ -177,17 +183,18 @@ def renamed(trial: Trial) -> Iterator[Trial]:
     names = dict(zip(in_order, CLIENTS, strict=False))
     if list(names) == list(names.values()) == list(trial.clients):
         return
-    faults = tuple(
-        replace(
-            fault,
-            client=names.get(fault.client, fault.client),
-            when=replace(fault.when, client=names.get(fault.when.client, fault.when.client)),
-        )
-        for fault in trial.faults
-    )
+    faults = tuple(_by_clients(fault, names) for fault in trial.faults)
     clients = {name: trial.clients[old] for old, name in names.items()}
     for seed in dict.fromkeys((trial.seed, 0, -1)):
         yield replace(trial, clients=clients, faults=faults, seed=seed)
+
+
+def _by_clients(fault: Timed, names: Mapping[str, str]) -> Timed:
+    """A fault with other names of clients."""
+    client, at = client_of(fault), fault.at
+    assert at is not None
+    renamed = with_fields(fault, client=names.get(client, client)) if client else fault
+    return moved(renamed, at.model_copy(update={"track": names.get(at.track or "", at.track)}))
 
 
 def with_round(trial: Trial, client: str, at: int, use: Round) -> Trial:
@@ -196,6 +203,6 @@ def with_round(trial: Trial, client: str, at: int, use: Round) -> Trial:
     return replace(trial, clients={**trial.clients, client: (*rounds[:at], use, *rounds[at + 1 :])})
 
 
-def with_fault(trial: Trial, at: int, fault: Fault) -> Trial:
+def with_fault(trial: Trial, at: int, fault: Timed) -> Trial:
     """The trial with another fault at this place."""
     return replace(trial, faults=(*trial.faults[:at], fault, *trial.faults[at + 1 :]))

@@ -15,6 +15,11 @@ from pydantic import Field, ValidationError
 
 from lab.durations import UNITS_NS, DurationError, format_duration, parse_duration_ns
 from lab.errors import LabError, did_you_mean
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.faults.power_cut import PowerCut
 from lab.locks import check_options
 from lab.scenario.explain import explain
 from lab.scenario.model import Option, OptionName
@@ -23,12 +28,13 @@ from lab.scenario.types import Bool, Int, Model, PositiveNs
 from lab.scenario.yaml_data import plain
 from lab.scenario.yaml_tree import compose
 from lab.search.draw import PERSISTENCES, STRATEGIES, Space, Strategy
+from lab.search.faults import BY_NAME, CLASSIC_KINDS, KINDS, Kind, beyond_classic
 from lab.search.runner import WIRES, Wire
-from lab.search.trial import CLASSIC_KINDS, CLIENTS, KINDS, Kind, OptionValue, beyond_classic
+from lab.search.trial import CLIENTS, OptionValue
 
 T = TypeVar("T", bound=str)
 
-WITHIN_ASSUMPTIONS: Final[tuple[Kind, ...]] = ("cut", "hold", "delay", "crash", "power_cut")
+WITHIN_ASSUMPTIONS: Final[tuple[Kind, ...]] = (Cut, Hold, Delay, Crash, PowerCut)
 """Faults that leave the assumptions of Redlock alone as long as nodes sync before they answer.
 
 No clock jumps, no client is paused, and nothing that was acknowledged is forgotten.
@@ -186,7 +192,7 @@ def _settings(drawn: Drawn, options: Mapping[str, OptionValue]) -> tuple[_Settin
 
 def words_of(space: Space, strategy: Strategy, wire: Wire) -> list[str]:
     """The options that ask for this space, drawn from in this way: those that differ from the default."""
-    words = ["--lock", space.lock, "--faults", ",".join(space.kinds), "--wire", wire]
+    words = ["--lock", space.lock, "--faults", ",".join(kind.KEY for kind in space.kinds), "--wire", wire]
     if strategy != STRATEGIES[0]:
         words += ["--strategy", strategy]
     if space.clients != DEFAULT.clients:
@@ -222,15 +228,15 @@ def parse_kinds(text: str) -> tuple[Kind, ...]:
         return named_kinds[text]
     wanted = [part.strip() for part in text.split(",")]
     for part in wanted:
-        if part not in KINDS:
-            near = did_you_mean(part, KINDS)
+        if part not in BY_NAME:
+            near = did_you_mean(part, BY_NAME)
             raise LabError(
                 f"the fault {part!r}",
                 where="--faults",
-                expected=f"all, classic, safe, or some of {', '.join(KINDS)} with commas",
+                expected=f"all, classic, safe, or some of {', '.join(BY_NAME)} with commas",
                 hint=f"did you mean {near!r}?" if near else "safe leaves the assumptions of Redlock alone",
             )
-    return tuple(kind for kind in KINDS if kind in wanted)
+    return tuple(kind for name, kind in BY_NAME.items() if name in wanted)
 
 
 def must_run_in_virtual_time(lock: str) -> None:

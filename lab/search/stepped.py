@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from lab.client_protocol import Answer, Verb
 from lab.client_protocol import Outcome as Ending
 from lab.errors import UnknownOutcome
+from lab.faults.base import Fault
 from lab.faults.client_crash import ClientCrash
 from lab.faults.nemesis import Injected
 from lab.faults.pause import Pause
 from lab.search.actor import Actor, needs_no_connection
-from lab.search.as_tracks import by_machine, step_of
 from lab.search.cluster import TrialCluster
 from lab.search.runner import Outcome, TrialRun
-from lab.search.trial import START_NS, Fault, Trial
+from lab.search.trial import START_NS, Trial
+from lab.substrates.base import Cluster
 
 T = TypeVar("T")
 CRITICAL: Final[tuple[Verb, ...]] = ("read", "check", "write")
@@ -100,8 +101,8 @@ class SteppedRun(TrialRun):
 
     def strike(self, fault: Fault) -> None:
         """Inject a fault, which lasts until ``end``; nothing if it is so already."""
-        for each in by_machine(fault):
-            injected = self.at_once(self._player.inject(step_of(each)))
+        for each in fault.parts(cast(Cluster, self._cluster)) or (fault,):
+            injected = self.at_once(self._player.inject(each))
             self._mark(each, begins=True)
             if self._player.lasts(injected):
                 self.lasting.append(Lasting(each, injected))
@@ -109,7 +110,7 @@ class SteppedRun(TrialRun):
     def end(self, lasting: Lasting) -> None:
         """End a fault."""
         self.lasting.remove(lasting)
-        ending = step_of(lasting.fault).ending()
+        ending = lasting.fault.ending()
         if ending is not None and self._player.lasts(lasting.injected):
             self.at_once(self._player.play_one(ending))
         self._mark(lasting.fault, begins=False)
@@ -145,10 +146,12 @@ class SteppedRun(TrialRun):
         self._world.run_until(done, end_ns)
 
     def _mark(self, fault: Fault, *, begins: bool) -> None:
-        one = self.clients_by_name.get(fault.client)
-        if one is not None and fault.is_a(Pause):
+        if not isinstance(fault, Pause | ClientCrash) or fault.client is None:
+            return
+        one = self.clients_by_name[fault.client]
+        if isinstance(fault, Pause):
             one.paused = begins
-        elif one is not None and fault.is_a(ClientCrash):
+        else:
             one.crashed = True
 
 

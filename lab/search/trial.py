@@ -5,55 +5,25 @@ It is a value: two equal trials are one, and as JSON it can be kept and replayed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import msgspec
-from pydantic import ValidationError
 
 from lab.durations import UNITS_NS
 from lab.redis_model.persistence import Persistence
-from lab.scenario.registry import fault_steps
-from lab.scenario.step_base import StepModel
 from lab.scenario.tracks import Timed
 from lab.scenario.types import NODE_NAMES
 
 OptionValue = str | int | float | bool
 Track = tuple[Timed, ...]
 
-Kind = Literal[
-    "cut", "hold", "delay", "pause", "jump", "crash", "power_cut", "drift", "reset", "client_crash"
-]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-CLASSIC_KINDS: Final[tuple[Kind, ...]] = ("cut", "hold", "delay", "pause", "jump", "crash", "power_cut")
-"""What a search draws unless it is asked for more: few kinds, each of which breaks some lock by itself."""
-
-Moment = Literal["start", "asks", "granted", "before-write", "releases", "extends", "sends"]
-"""What a fault waits for: the start, or that a client calls acquire, is granted it, has checked its lease and
-is about to write, calls release, calls extend, or is about to send commands to nodes. What it sends in one
-instant counts as one time."""
-
 Ending = Literal["release", "keep", "twice"]
 """How a critical section ends: the lock is released, is kept until it expires, or is released twice."""
-
-
-def is_a(kind: str, *faults: type[StepModel]) -> bool:
-    """Whether a kind is one of these faults of ``lab.faults``, or of a class that these extend."""
-    return issubclass(fault_steps()[kind], faults)
-
-
-def beyond_classic(kinds: Iterable[Kind]) -> bool:
-    """Whether some of these kinds are not classic: then clients do all that they can, too."""
-    return not set(kinds) <= set(CLASSIC_KINDS)
-
-
 CLIENTS: Final = ("alice", "bob", "carol", "dave")
 KEY: Final = "resource"
 OTHER_KEY: Final = "another-order"
 START_NS: Final = 20 * UNITS_NS["ms"]
 """When a trial starts: by then all clients are connected."""
-FOR_GOOD: Final = 0
-"""As a duration: it does not end."""
 HORIZON_NS: Final = 30 * UNITS_NS["s"]
 
 
@@ -103,46 +73,6 @@ def python(value: object) -> str:
     return repr(value)
 
 
-class When(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A time anchored on an event: ``after_ns`` after the ``nth`` time that ``client`` comes there.
-
-    At the start it may be up to ``START_NS`` less than 0: then clients are still about to open their locks.
-    """
-
-    moment: Moment = "start"
-    client: str = ""
-    nth: int = 1
-    after_ns: int = 0
-
-
-class Fault(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One fault: where it hits, when, how much, and for how long.
-
-    One of several nodes, or of their clocks, hits each of them. ``by_ns`` belongs to a jump or a delay,
-    ``ppm`` to a drift. A clock fault with a ``client`` hits the client's clock, else that of the node. A
-    cut with ``refused`` loses nothing: connections end, and new ones are refused.
-    """
-
-    kind: Kind
-    when: When
-    client: str = ""
-    nodes: tuple[str, ...] = ()
-    by_ns: int = 0
-    lasts_ns: int = FOR_GOOD
-    direction: Literal["both", "requests", "replies"] = "both"
-    ppm: int = 0
-    refused: bool = False
-
-    def is_a(self, *faults: type[StepModel]) -> bool:
-        """Whether it is one of these faults of ``lab.faults``, or of a class that these extend."""
-        return is_a(self.kind, *faults)
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it goes on until something ends it."""
-        return fault_steps()[self.kind].ENDED_BY is not None
-
-
 class Round(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One critical section: wait, acquire, read, compute for ``hold_ns``, check, write, release.
 
@@ -178,13 +108,13 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ``server`` is the product and version that nodes show, like ``redis@8.4``; the newest if it is empty.
     ``uses`` says how many of the nodes the lock uses for one key, where that depends on the key; 0: all.
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
-    ``other_key``. ``tracks`` are played beside what rounds and faults say, and say all that
-    scenarios can say.
+    ``other_key``. ``faults`` are actions of the environment, each of which waits for its own trigger alone.
+    ``tracks`` are played beside what rounds and faults say, and say all that scenarios can say.
     """
 
     lock: str
     clients: dict[str, tuple[Round, ...]]
-    faults: tuple[Fault, ...] = ()
+    faults: Track = ()
     nodes: int = 5
     persistence: Persistence = "aof-always"
     ttl_ns: int = 10 * UNITS_NS["s"]
@@ -244,17 +174,18 @@ def as_in_a_file(value: Any) -> Any:
 
 
 def decode(text: bytes) -> Trial:
-    """The trial that ``Trial.key`` has written. Raises ``msgspec.DecodeError``."""
+    """The trial that ``Trial.key`` has written.
+
+    Raises:
+        msgspec.DecodeError: it is no trial; of an action that is none the cause is pydantic's error.
+    """
     return msgspec.json.decode(text, type=Trial, dec_hook=_from_a_file)
 
 
 def _from_a_file(kind: type[Any], value: Any) -> Any:
     if kind is not Timed:
         raise NotImplementedError
-    try:
-        return Timed.model_validate(value)
-    except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"]) from error
+    return Timed.model_validate(value)
 
 
 USUAL: Final = {

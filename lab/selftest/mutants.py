@@ -23,7 +23,7 @@ from lab.batch.scenario_task import simulated
 from lab.errors import ExitCode, LabError
 from lab.locks.broken import MUTANTS, Mutant, place
 from lab.scenario.load import LoadedScenario, load_scenario
-from lab.search.trial import Kind
+from lab.search.faults import Kind
 
 Way = Literal["scenario", "search"]
 
@@ -227,7 +227,16 @@ def by_search(mutant: Mutant, seed: int) -> Catch:
     from lab.search.space import parse_kinds
 
     kinds = parse_kinds(",".join(mutant.search))
-    words = ["lab", "search", "--lock", mutant.lock, "--find", mutant.finding, "--faults", ",".join(kinds)]
+    words = [
+        "lab",
+        "search",
+        "--lock",
+        mutant.lock,
+        "--find",
+        mutant.finding,
+        "--faults",
+        ",".join(mutant.search),
+    ]
     repeat = shlex.join([*words, "--seed", str(seed), "--schedules", str(SEARCHED_MAX)])
     row = replace(blank(mutant, "search"), repeat=repeat)
     ended = Search(_space(mutant.lock, kinds), mutant.finding, Budget(trials=SEARCHED_MAX), seed=seed)

@@ -8,6 +8,7 @@ import pytest
 
 from checker.verdict import Severity
 from lab.client_protocol import Outcome
+from lab.faults.pause import Pause
 from lab.locks import lock_class
 from lab.search.draw import Space
 from lab.search.runner import run_trial, trials
@@ -94,7 +95,7 @@ def _trials() -> Iterator[None]:
 @pytest.mark.usefixtures("_trials")
 @pytest.mark.parametrize("lock", [*ON_ONE_NODE, REENTRANT, ON_SEVERAL, *BASES, IN_TRANSACTION])
 def test_drawn_schedules_within_the_assumptions_find_nothing(lock: str) -> None:
-    space = Space(lock, {"node_timeout": "250ms"}, ttl_ns=2_000_000_000, kinds=(*WITHIN_ASSUMPTIONS, "pause"))
+    space = Space(lock, {"node_timeout": "250ms"}, ttl_ns=2_000_000_000, kinds=(*WITHIN_ASSUMPTIONS, Pause))
     task = ScheduleTask(space)
     granted = 0
     for seed in range(30):

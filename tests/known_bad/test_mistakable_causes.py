@@ -6,7 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
-from lab.search.trial import Fault, Round, Trial, When
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
+from lab.search.trial import Round, Trial
 from tests.known_bad.test_named_causes import MS_NS, causes
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -15,13 +20,13 @@ LOCKS = "tests.locks_to_test.mistakable"
 TTL_NS = 10 * S_NS
 
 
-def single(lock: str, alice: tuple[Round, ...], bob: tuple[Round, ...] = (), *faults: Fault) -> Trial:
+def single(lock: str, alice: tuple[Round, ...], bob: tuple[Round, ...] = (), *faults: Timed) -> Trial:
     options: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
     clients = {ALICE: alice, BOB: bob} if bob else {ALICE: alice}
     return Setting(f"{LOCKS}:{lock}", options, 1, TTL_NS).with_clients(clients, faults)
 
 
-def several(lock: str, clients: dict[str, tuple[Round, ...]], *faults: Fault) -> Trial:
+def several(lock: str, clients: dict[str, tuple[Round, ...]], *faults: Timed) -> Trial:
     options: dict[str, str | int | float | bool] = {"node_timeout": "200ms", "retry_count": 1}
     return Setting(f"{LOCKS}:{lock}", options, 3, TTL_NS).with_clients(clients, faults)
 
@@ -37,19 +42,19 @@ ADOPTED = single(
     (Round(0, 3 * S_NS, cancel_ns=300_000), Round(S_NS, 15 * S_NS)),
     (Round(3 * S_NS // 10, 3 * S_NS),),
 )
-SLOW = Fault("delay", When(), ALICE, ("B",), 250 * MS_NS, S_NS, "requests")
+SLOW = timed_fault(Delay, at_start(), ALICE, ("B",), 250 * MS_NS, S_NS, "requests")
 NOT_UNDONE = several(
-    "LeavesSilentNodesAlone", {ALICE: ()}, Fault("cut", When(), ALICE, ("C",), direction="both"), SLOW
+    "LeavesSilentNodesAlone", {ALICE: ()}, timed_fault(Cut, at_start(), ALICE, ("C",), direction="both"), SLOW
 )
 NOT_UNDONE_FOR_BOB = several(
     "LeavesSilentNodesAlone",
     {ALICE: (Round(0, 0),), BOB: (Round(S_NS, S_NS),)},
-    Fault("cut", When("asks", ALICE), ALICE, ("B", "C"), direction="replies"),
+    timed_fault(Cut, on(ALICE, "acquire invoke"), ALICE, ("B", "C"), direction="replies"),
 )
 REFUSED = several(
     "OneRefusalDecides",
     {ALICE: (), BOB: (Round(3 * S_NS // 10, 3 * S_NS),)},
-    Fault("cut", When("granted", ALICE), ALICE, ("C",), direction="requests"),
+    timed_fault(Cut, on(ALICE, "granted"), ALICE, ("C",), direction="requests"),
 )
 ANNOUNCED = replace(single("AnnouncesItself", (Round(0, S_NS),)), demand_ns=0)
 KEPT = single("ReleasesNothing", (Round(0, S_NS),), (Round(3 * S_NS // 10, S_NS),))
@@ -58,7 +63,7 @@ LOOKED = single(
     "LooksBeforeIt",
     (Round(0, S_NS),),
     (),
-    Fault("cut", When("releases", ALICE), ALICE, ("A",), lasts_ns=200 * MS_NS, direction="replies"),
+    timed_fault(Cut, on(ALICE, "release invoke"), ALICE, ("A",), lasts_ns=200 * MS_NS, direction="replies"),
 )
 LOWERED = single("WritesBackWhatItDrew", (Round(0, 0), Round(1050 * MS_NS, 0)), (Round(3 * S_NS // 10, 0),))
 SHORTER = replace(single("KeepsLessThanItClaims", (Round(0, S_NS),)), demand_ns=0)

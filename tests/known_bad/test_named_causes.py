@@ -13,8 +13,17 @@ from lab.examine.ledger.words import tell
 from lab.examine.naming import Cause, causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.programs import ALICE, BOB, S_NS, Setting
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import Trigger, at_start, on
+from lab.search.faults import Kind, timed_fault
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
+from lab.substrates.base import Direction
 from tests.locks_to_test import misleading
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -24,14 +33,16 @@ LOCKS = "tests.locks_to_test"
 CANCELLED = Round(0, 3 * S_NS, cancel_ns=100_000)
 
 
-def trial(lock: str, alice: tuple[Round, ...], bob: tuple[Round, ...] = (), *faults: Fault) -> Trial:
+def trial(lock: str, alice: tuple[Round, ...], bob: tuple[Round, ...] = (), *faults: Timed) -> Trial:
     options: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
     clients = {ALICE: alice, BOB: bob}
     return Setting(f"{LOCKS}.{lock}", options, 1).with_clients(clients, faults)
 
 
-def of_alice(kind: str, when: When, *, lasts_ns: int = 0, direction: str = "both") -> Fault:
-    return Fault(kind, when, ALICE, ("A",), lasts_ns=lasts_ns, direction=direction)  # type: ignore[arg-type]
+def of_alice(
+    kind: Kind, at: Trigger, *, by_ns: int = 0, lasts_ns: int = 0, direction: Direction = "both"
+) -> Timed:
+    return timed_fault(kind, at, ALICE, ("A",), by_ns, lasts_ns, direction)
 
 
 OWED = trial(
@@ -41,14 +52,14 @@ OWED_LATE = trial(
     "misleading:KeepsItsConnection",
     (Round(0, 0), Round(0, 3 * S_NS)),
     (Round(3 * S_NS // 10, 3 * S_NS),),
-    of_alice("hold", When("asks", ALICE, 2), lasts_ns=1950 * MS_NS, direction="replies"),
+    of_alice(Hold, on(ALICE, "acquire invoke", 2), lasts_ns=1950 * MS_NS, direction="replies"),
 )
 OF_ANOTHER = trial("misleading:OneTokenForAKey", (Round(0, 13 * S_NS),), (Round(21 * S_NS // 2, 3 * S_NS),))
 TWICE = trial(
     "misleading:CountsEachTry",
     (Round(0, S_NS),),
     (Round(3 * S_NS // 10, S_NS),),
-    of_alice("cut", When(), lasts_ns=5 * MS_NS, direction="replies"),
+    of_alice(Cut, at_start(), lasts_ns=5 * MS_NS, direction="replies"),
 )
 PROLONGED = trial(
     "misleading:ProlongsWhatIsThere",
@@ -59,7 +70,7 @@ REPLACED = trial(
     "misleading:ExtendsByReplacing",
     (Round(0, 0, extends=1), Round(0, 3 * S_NS, extends=1)),
     (Round(11 * S_NS, 3 * S_NS), Round(0, 3 * S_NS)),
-    of_alice("hold", When("extends", ALICE, 2), lasts_ns=13 * S_NS, direction="requests"),
+    of_alice(Hold, on(ALICE, "extend invoke", 2), lasts_ns=13 * S_NS, direction="requests"),
 )
 NEWEST = trial(
     "misleading:ReleasesNewest",
@@ -70,34 +81,32 @@ RELEASED = trial(
     "misleading:KeepsReleased",
     (Round(0, 0), Round(0, S_NS), Round(0, 3 * S_NS)),
     (Round(2 * S_NS, S_NS),),
-    of_alice("cut", When("releases", ALICE, 2), lasts_ns=100 * MS_NS, direction="replies"),
+    of_alice(Cut, on(ALICE, "release invoke", 2), lasts_ns=100 * MS_NS, direction="replies"),
 )
 MISSED_PUSH = trial(
     "misleading:WaitsForAPush",
     (Round(0, 3 * S_NS), Round(15 * S_NS, 3 * S_NS)),
     (Round(3 * S_NS // 10, 3 * S_NS),),
-    Fault("crash", When("releases", ALICE), nodes=("A",), lasts_ns=100 * MS_NS),
+    timed_fault(Crash, on(ALICE, "release invoke"), nodes=("A",), lasts_ns=100 * MS_NS),
 )
 UNSENT_PUSH = trial(
     "misleading:WaitsForAPush",
     (Round(0, 3 * S_NS),),
     (Round(3 * S_NS // 10, 3 * S_NS),),
-    of_alice("cut", When("releases", ALICE)),
-    Fault("drift", When(), nodes=("A",), ppm=8000),
+    of_alice(Cut, on(ALICE, "release invoke")),
+    timed_fault(Drift, at_start(), nodes=("A",), ppm=8000),
 )
 IN_ORDER = trial(
     "misleading:KeepsItsConnection",
     (Round(0, 0), Round(S_NS, 0)),
     (),
-    of_alice("hold", When("asks", ALICE), lasts_ns=300 * MS_NS, direction="requests"),
+    of_alice(Hold, on(ALICE, "acquire invoke"), lasts_ns=300 * MS_NS, direction="requests"),
 )
 GIVEN_UP = trial(
     "misleading:DropsItsConnection",
     (Round(0, 0), Round(S_NS, 0)),
     (),
-    replace(
-        of_alice("delay", When("asks", ALICE), lasts_ns=5 * MS_NS, direction="requests"), by_ns=400 * MS_NS
-    ),
+    of_alice(Delay, on(ALICE, "acquire invoke"), by_ns=400 * MS_NS, lasts_ns=5 * MS_NS, direction="requests"),
 )
 LEFT_RUNNING = trial(
     "quietly_broken:GoesOnWhenCancelled",
@@ -105,7 +114,7 @@ LEFT_RUNNING = trial(
     (Round(0, 2 * S_NS),),
 )
 
-FAST = Fault("drift", When(), nodes=("A",), ppm=8_000)
+FAST = timed_fault(Drift, at_start(), nodes=("A",), ppm=8_000)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ import pytest
 
 from lab.examine.judge import violations
 from lab.examine.naming import Cause, causes_of
+from lab.faults.jump import Jump
 from lab.locks.base import Lease
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.runner import Outcome, run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.known_bad.examined import examined
 
 S = 10**9
@@ -34,13 +37,13 @@ def seen_in(trial: Trial) -> tuple[Outcome, dict[str, Cause]]:
 
 def late(lock: str) -> Trial:
     """Alice's clock is set back while she holds the lock for longer than its lease; Bob takes it then."""
-    jump = Fault("jump", When("granted", "alice", 1, S), "alice", by_ns=-20 * S)
+    jump = timed_fault(Jump, on("alice", "granted", 1, S), "alice", by_ns=-20 * S)
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 13 * S),), "bob": (Round(11 * S, 3 * S),)}
     return Trial(f"tests.locks_to_test.by_wall_clock:{lock}", clients, (jump,), 1)
 
 
 def set_back_as_it_asks(lock: str) -> Trial:
-    jump = Fault("jump", When("sends", "alice"), "alice", by_ns=-20 * S)
+    jump = timed_fault(Jump, on("alice", "sends"), "alice", by_ns=-20 * S)
     return Trial(lock, {"alice": (Round(0, S),)}, (jump,))
 
 

@@ -30,12 +30,18 @@ from lab.examine.profile import _must_work, learn
 from lab.examine.programs import Setting
 from lab.examine.progress import Budget
 from lab.examine.result import Examined, OnReal
+from lab.faults.client_crash import ClientCrash
+from lab.faults.cut import Cut
+from lab.faults.pause import Pause
 from lab.locks.base import Indeterminate, Lease
 from lab.locks.single import Single
 from lab.paths import STATE_VARIABLE
 from lab.processes import processes_of
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
 from lab.search.runner import Outcome, run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from lab.shims.virtual_time import VirtualTime
 from lab.substrates.virtual.one_cpu import OneCpu
 from lab.substrates.virtual.process import RealProcess
@@ -131,13 +137,13 @@ def test_a_driver_that_is_not_as_good_as_new_is_started_anew(
 @pytest.mark.parametrize(
     ("lock", "fault", "ended", "started"),
     [
-        (toy("closes"), Fault("client_crash", When("granted", "alice"), client="alice"), "ok", 3),
-        (toy("closes"), Fault("pause", When("granted", "alice"), client="alice"), "ok", 2),
-        (toy("closes"), Fault("cut", When(), client="alice", nodes=("A",)), "info", 2),
+        (toy("closes"), timed_fault(ClientCrash, on("alice", "granted"), client="alice"), "ok", 3),
+        (toy("closes"), timed_fault(Pause, on("alice", "granted"), client="alice"), "ok", 2),
+        (toy("closes"), timed_fault(Cut, at_start(), client="alice", nodes=("A",)), "info", 2),
     ],
 )
 def test_a_driver_of_a_client_that_was_hit_is_used_again_if_it_lives(
-    lock: str, fault: Fault, ended: str, started: int, kept: list[RealProcess]
+    lock: str, fault: Timed, ended: str, started: int, kept: list[RealProcess]
 ) -> None:
     """One that waits for a silent node loses its connections, and is waited for."""
     hit = trial(lock, faults=(fault,), options={"answer_within": "2s"})
@@ -153,7 +159,7 @@ def test_a_driver_is_refused_connections_until_the_link_is_healed(
     refused: bool, took_ms: int, kept: list[RealProcess]
 ) -> None:
     """The toy says no if it cannot connect, and waits on a connection that is silent until that breaks."""
-    cut = Fault("cut", When(), "alice", ("A",), lasts_ns=300 * MS_NS, refused=refused)
+    cut = timed_fault(Cut, at_start(), "alice", ("A",), lasts_ns=300 * MS_NS, refused=refused)
     clients: Clients = {"alice": (Round(0, 0), Round(S_NS, 0))}
     outcome = run_trial(trial(toy("closes"), clients, faults=(cut,)))
     assert reported(outcome) == [("alice", "fail"), ("alice", "ok")]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from lab.search.trial import Fault, OptionValue, Round, Trial, When
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
+from lab.search.trial import OptionValue, Round, Trial
 
 MS_NS, S_NS = 10**6, 10**9
 OPTIONS: Final[dict[str, OptionValue]] = {"node_timeout": "250ms", "retry_count": 1}
@@ -43,8 +53,8 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
                 "bob": (late(S_NS), late(2 * S_NS), late(2 * S_NS)),
             },
             (
-                Fault("hold", When("releases", "alice"), "bob", ("D", "E"), direction="replies"),
-                Fault("cut", When(), "alice", ("B",)),
+                timed_fault(Hold, on("alice", "release invoke"), "bob", ("D", "E"), direction="replies"),
+                timed_fault(Cut, at_start(), "alice", ("B",)),
             ),
             horizon_ns=78 * S_NS,
             demand_ns=34 * S_NS,
@@ -68,7 +78,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:counts-from-replies",
             {"alice": (HELD,)},
-            (Fault("hold", When(), "alice", ALL, lasts_ns=500 * MS_NS, direction="replies"),),
+            (timed_fault(Hold, at_start(), "alice", ALL, lasts_ns=500 * MS_NS, direction="replies"),),
             options=PATIENT,
         ),
     ),
@@ -78,8 +88,8 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
             "mutant:wall-clock",
             {"alice": (HELD,)},
             (
-                Fault("hold", When(), "alice", ALL, lasts_ns=500 * MS_NS, direction="replies"),
-                Fault("jump", When(after_ns=200 * MS_NS), "alice", by_ns=-5 * S_NS),
+                timed_fault(Hold, at_start(), "alice", ALL, lasts_ns=500 * MS_NS, direction="replies"),
+                timed_fault(Jump, at_start(200 * MS_NS), "alice", by_ns=-5 * S_NS),
             ),
             options=PATIENT,
         ),
@@ -89,7 +99,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:failed-extension-releases",
             {"alice": (Round(0, 6 * S_NS, extends=1),), "bob": (late(4 * S_NS),)},
-            (Fault("cut", When("extends", "alice"), "alice", ("C", "D", "E"), direction="replies"),),
+            (timed_fault(Cut, on("alice", "extend invoke"), "alice", ("C", "D", "E"), direction="replies"),),
             options=OPTIONS,
         ),
     ),
@@ -108,7 +118,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:set-without-expiry",
             {"alice": (HELD,), "bob": (late(S_NS, 0),)},
-            (Fault("client_crash", When("granted", "alice"), "alice"),),
+            (timed_fault(ClientCrash, on("alice", "granted"), "alice"),),
             demand_ns=8 * S_NS,
             options=OPTIONS,
             ttl_ns=2 * S_NS,
@@ -120,8 +130,8 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
             "mutant:set-without-expiry",
             {"alice": (HELD,), "bob": (late(2 * S_NS, 0),)},
             (
-                Fault("cut", When(), "alice", ALL, direction="replies"),
-                Fault("client_crash", When("asks", "alice", after_ns=S_NS), "alice"),
+                timed_fault(Cut, at_start(), "alice", ALL, direction="replies"),
+                timed_fault(ClientCrash, on("alice", "acquire invoke", after_ns=S_NS), "alice"),
             ),
             demand_ns=8 * S_NS,
             options=PATIENT,
@@ -133,7 +143,11 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:late-set-not-undone",
             {"alice": (HELD,), "bob": (late(S_NS, 0),)},
-            (Fault("hold", When(), "alice", ("C", "D", "E"), lasts_ns=400 * MS_NS, direction="requests"),),
+            (
+                timed_fault(
+                    Hold, at_start(), "alice", ("C", "D", "E"), lasts_ns=400 * MS_NS, direction="requests"
+                ),
+            ),
             demand_ns=DEMAND_NS,
             options=OPTIONS,
         ),
@@ -143,7 +157,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:late-set-not-undone",
             {"alice": (HELD,), "bob": (late(2 * S_NS, 0),)},
-            (Fault("pause", When("sends", "alice"), "alice", lasts_ns=S_NS),),
+            (timed_fault(Pause, on("alice", "sends"), "alice", lasts_ns=S_NS),),
             demand_ns=DEMAND_NS,
             options=OPTIONS,
         ),
@@ -153,7 +167,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:no-elapsed-check",
             {"alice": (HELD,)},
-            (Fault("hold", When("sends", "alice"), "alice", ALL, lasts_ns=11 * S_NS, direction="replies"),),
+            (timed_fault(Hold, on("alice", "sends"), "alice", ALL, lasts_ns=11 * S_NS, direction="replies"),),
             options=PATIENT,
         ),
     ),
@@ -162,7 +176,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:needs-all-nodes",
             {"alice": ()},
-            (Fault("cut", When(), "alice", ("A",)),),
+            (timed_fault(Cut, at_start(), "alice", ("A",)),),
             demand_ns=DEMAND_NS,
             options=OPTIONS,
         ),
@@ -180,7 +194,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "redlock",
             {"alice": (Round(0, 9500 * MS_NS),), "bob": (late(8800 * MS_NS),)},
-            tuple(Fault("drift", When(), nodes=(node,), ppm=200_000) for node in "ABC"),
+            tuple(timed_fault(Drift, at_start(), nodes=(node,), ppm=200_000) for node in "ABC"),
             options=OPTIONS,
         ),
     ),
@@ -190,8 +204,8 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
             "redlock",
             {"alice": (HELD,), "bob": (late(300 * MS_NS),)},
             (
-                Fault("cut", When(), "alice", ("D", "E")),
-                Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=11 * S_NS),
+                timed_fault(Cut, at_start(), "alice", ("D", "E")),
+                timed_fault(Jump, on("alice", "granted"), nodes=("C",), by_ns=11 * S_NS),
             ),
             options=OPTIONS,
         ),
@@ -201,7 +215,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "tests.sim.campaign_locks:SaysReleased",
             {"alice": (FREED,), "bob": (late(300 * MS_NS),)},
-            (Fault("reset", When("releases", "alice"), "alice", ALL),),
+            (timed_fault(Reset, on("alice", "release invoke"), "alice", ALL),),
             demand_ns=DEMAND_NS,
             options=OPTIONS,
         ),
@@ -211,7 +225,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "redlock",
             {"alice": (FREED,), "bob": (late(10_500 * MS_NS, 0),)},
-            (Fault("pause", When("before-write", "alice"), "alice", lasts_ns=11 * S_NS),),
+            (timed_fault(Pause, on("alice", "write invoke"), "alice", lasts_ns=11 * S_NS),),
             options=OPTIONS,
         ),
     ),
@@ -220,7 +234,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:store-ignores-fence",
             {"alice": (FREED,), "bob": (late(10_500 * MS_NS, 0),)},
-            (Fault("pause", When("before-write", "alice"), "alice", lasts_ns=11 * S_NS),),
+            (timed_fault(Pause, on("alice", "write invoke"), "alice", lasts_ns=11 * S_NS),),
             options=OPTIONS,
             store_fences=True,
         ),
@@ -230,7 +244,7 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
         Trial(
             "mutant:believes-by-wall-clock",
             {"alice": (Round(0, 11 * S_NS),), "bob": (late(10_500 * MS_NS, 0),)},
-            (Fault("jump", When("granted", "alice"), "alice", by_ns=-5 * S_NS),),
+            (timed_fault(Jump, on("alice", "granted"), "alice", by_ns=-5 * S_NS),),
             options=OPTIONS,
         ),
     ),
@@ -240,8 +254,8 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
             "redlock",
             {"alice": (HELD,), "bob": (late(300 * MS_NS),)},
             (
-                Fault("cut", When(), "alice", ("D", "E")),
-                Fault("crash", When("granted", "alice"), nodes=("C",), lasts_ns=100 * MS_NS),
+                timed_fault(Cut, at_start(), "alice", ("D", "E")),
+                timed_fault(Crash, on("alice", "granted"), nodes=("C",), lasts_ns=100 * MS_NS),
             ),
             options=OPTIONS,
             persistence="none",

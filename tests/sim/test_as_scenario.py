@@ -7,14 +7,19 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
+from lab.faults.client_crash import ClientCrash
+from lab.faults.hold import Hold
+from lab.faults.pause import Pause
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Acquire
+from lab.scenario.triggers import on
 from lab.search.as_scenario import scenario_of
 from lab.search.confirm import replayed
+from lab.search.faults import timed_fault
 from lab.search.relevant import NotExpressible, relevant
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.sim.shown_trials import ALL, CASES, MS_NS, OPTIONS, S_NS
 from tests.sim.test_search_runner import drawn
 
@@ -67,7 +72,7 @@ CANCELLED: Final = Trial(
 TWICE: Final = Trial(
     "mutant:bare-del",
     {"alice": (Round(0, S_NS, ends="twice"), Round(S_NS, S_NS)), "bob": (Round(1100 * MS_NS, 3 * S_NS),)},
-    (Fault("hold", When("releases", "alice", 2), "alice", ALL, 0, 300 * MS_NS, "requests"),),
+    (timed_fault(Hold, on("alice", "release invoke", 2), "alice", ALL, 0, 300 * MS_NS, "requests"),),
     options=OPTIONS,
 )
 
@@ -147,8 +152,8 @@ def test_times_are_told_to_the_millisecond() -> None:
 
 @pytest.mark.full
 def test_to_watch_a_trial_changes_nothing_in_it() -> None:
-    pause = Fault("pause", When("asks", "alice"), "alice", lasts_ns=S_NS)
-    crash = Fault("client_crash", When("asks", "alice"), "alice")
+    pause = timed_fault(Pause, on("alice", "acquire invoke"), "alice", lasts_ns=S_NS)
+    crash = timed_fault(ClientCrash, on("alice", "acquire invoke"), "alice")
     stopped = [Trial("redlock", ROUNDS, (fault,), options=OPTIONS) for fault in (pause, crash)]
     for trial in (*stopped, *drawn("redlock", 20, 5, everything=True)):
         with trials():

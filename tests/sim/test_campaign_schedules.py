@@ -11,11 +11,14 @@ import pytest
 from lab.batch.campaign import open_results, results_path, run_campaign, runner
 from lab.batch.tally import Tally
 from lab.errors import ExitCode, LabError
+from lab.faults.cut import Cut
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
 from lab.search.draw import Space
+from lab.search.faults import KINDS
 from lab.search.schedule_task import ScheduleTask
 from lab.search.space import WITHIN_ASSUMPTIONS, Drawn, parse_kinds
 from lab.search.tasks import task_for
-from lab.search.trial import KINDS
 from lab.substrates.execute import execute
 
 SLOW_SEEDS = 10_000
@@ -67,8 +70,8 @@ def test_a_lock_that_fails_in_a_way_of_its_own_makes_the_campaign_unknown(tmp_pa
 
 def test_faults_are_named() -> None:
     assert parse_kinds("all") == KINDS
-    assert parse_kinds("jump, cut") == ("cut", "jump")
-    assert {"jump", "pause"}.isdisjoint(parse_kinds("safe"))
+    assert parse_kinds("jump, cut") == (Cut, Jump)
+    assert {Jump, Pause}.isdisjoint(parse_kinds("safe"))
     with pytest.raises(LabError, match="'jmup'") as caught:
         parse_kinds("cut,jmup")
     assert "jump" in str(caught.value.hint)
@@ -145,7 +148,7 @@ def test_what_is_drawn_is_as_it_was_asked_for() -> None:
     assert isinstance(task, ScheduleTask)
     trial = task.trial(1)
     assert (trial.ttl_ns, trial.nodes, len(trial.clients)) == (2_000_000_000, 1, 3)
-    assert {fault.kind for fault in trial.faults} == {"jump"}
+    assert {type(fault.step) for fault in trial.faults} == {Jump}
     assert trial.horizon_ns == 6_000_000_000
 
 

@@ -20,11 +20,15 @@ from lab.examine.examination import Examination
 from lab.examine.narrative import narrate
 from lab.examine.progress import Budget, Progress
 from lab.examine.result import Examined
+from lab.faults.cut import Cut
+from lab.faults.jump import Jump
 from lab.locks.broken.grants import SetWithoutNx
 from lab.scenario.load import load_scenario
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.replay import read_trial
 from lab.search.runner import Outcome, run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -163,8 +167,8 @@ def test_a_trial_is_replayed_with_twenty_different_latencies(monkeypatch: pytest
 def test_what_happens_in_a_trial_is_told_with_its_faults() -> None:
     s_ns, ms_ns = 10**9, 10**6
     faults = (
-        Fault("jump", When("granted", "alice"), nodes=("A",), by_ns=11 * s_ns),
-        Fault("cut", When("granted", "alice", 1, ms_ns), "bob", ("B", "C"), lasts_ns=1500 * ms_ns),
+        timed_fault(Jump, on("alice", "granted"), nodes=("A",), by_ns=11 * s_ns),
+        timed_fault(Cut, on("alice", "granted", 1, ms_ns), "bob", ("B", "C"), lasts_ns=1500 * ms_ns),
     )
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 2 * s_ns),), "bob": (Round(s_ns, s_ns),)}
     trial = Trial("redlock", clients, faults, nodes=3, options={"retry_count": 1})

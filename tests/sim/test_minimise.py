@@ -8,12 +8,18 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from lab.faults.cut import Cut
+from lab.faults.drift import Drift
+from lab.faults.jump import Jump
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
 from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.faults import KINDS, nodes_of, timed_fault
 from lab.search.minimise import deletions, minimise, shortenings
 from lab.search.runner import run_trial, trials
 from lab.search.simplify import plainer_cluster, plainer_faults, plainer_rounds, renamed
 from lab.search.suspicion import named
-from lab.search.trial import KINDS, Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.sim.shown_trials import MS_NS, OPTIONS, S_NS
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -35,7 +41,7 @@ BUSY = Trial(
         "bob": (Round(700 * MS_NS, S_NS, extends=2, ends="twice", cancel_ns=2 * MS_NS),),
         "carol": (Round(20 * MS_NS, 2 * S_NS, extends=1, ends="keep"),),
     },
-    (Fault("drift", When("sends", "carol", 3, 20 * MS_NS), "carol", ppm=123_456),),
+    (timed_fault(Drift, on("carol", "sends", 3, 20 * MS_NS), "carol", ppm=123_456),),
     persistence="none",
     ttl_ns=300 * MS_NS,
     options=OPTIONS,
@@ -68,17 +74,17 @@ def test_of_an_operation_only_what_is_needed_is_left(needed: str, left: Round) -
 @pytest.mark.parametrize(
     ("needed", "left"),
     [
-        (['"drift"'], Fault("drift", When(), "alice", ppm=8_000)),
-        (['"ppm":200000'], Fault("drift", When(), "alice", ppm=200_000)),
+        (['"drift"'], timed_fault(Drift, at_start(), "alice", ppm=8_000)),
+        (['"ppm":200000'], timed_fault(Drift, at_start(), "alice", ppm=200_000)),
         (
-            ['"drift"', '"extends"', '"moment":"extends"'],
-            Fault("drift", When("extends", "alice"), "alice", ppm=8_000),
+            ['"drift"', '"extends"', '"extend invoke"'],
+            timed_fault(Drift, on("alice", "extend invoke"), "alice", ppm=8_000),
         ),
-        (['"drift"', '"moment":"sends"'], Fault("drift", When("sends", "alice"), "alice", ppm=8_000)),
-        (['"drift"', '"nth":2'], Fault("drift", When("sends", "alice", 2), "alice", ppm=8_000)),
+        (['"drift"', '"sends"'], timed_fault(Drift, on("alice", "sends"), "alice", ppm=8_000)),
+        (['"drift"', '"nth":2'], timed_fault(Drift, on("alice", "sends", 2), "alice", ppm=8_000)),
     ],
 )
-def test_a_fault_gets_a_plain_moment_and_a_plain_size(needed: list[str], left: Fault) -> None:
+def test_a_fault_gets_a_plain_moment_and_a_plain_size(needed: list[str], left: Timed) -> None:
     assert small(BUSY, *needed).faults == (left,)
 
 
@@ -90,13 +96,13 @@ def test_the_cluster_stays_where_it_must() -> None:
 
 def test_nodes_are_renamed_where_fewer_are_left() -> None:
     cut, jump = (
-        Fault("cut", When(), "alice", ("D", "E")),
-        Fault("jump", When(), nodes=("B",), by_ns=11 * S_NS),
+        timed_fault(Cut, at_start(), "alice", ("D", "E")),
+        timed_fault(Jump, at_start(), nodes=("B",), by_ns=11 * S_NS),
     )
     trial = Trial("redlock", {"alice": (Round(0, 3 * S_NS),)}, (cut, jump), options=OPTIONS)
-    left = minimise(trial, lambda it: {fault.kind for fault in it.faults} == {"cut", "jump"})
+    left = minimise(trial, lambda it: {type(fault.step) for fault in it.faults} == {Cut, Jump})
     assert left.nodes == 3
-    assert sorted(node for fault in left.faults for node in fault.nodes) in (
+    assert sorted(node for fault in left.faults for node in nodes_of(fault)) in (
         ["A", "B"],
         ["A", "C"],
         ["B", "C"],

@@ -14,17 +14,26 @@ from msgspec.structs import replace
 
 from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
+from lab.scenario.triggers import at_start, on
 from lab.search.as_scenario import scenario_of, text_of
 from lab.search.command import REPLAYS
 from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.faults import CLASSIC_KINDS, KINDS, Kind, client_of, nodes_of, timed_fault
 from lab.search.find import VARIANTS, Budget, Ended, First, Progress, Search, variant
 from lab.search.minimise import deletions, minimise, places
 from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import found
-from lab.search.trial import CLASSIC_KINDS, KINDS, Fault, Kind, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.sim.simulated import run_in_simulation
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -47,12 +56,12 @@ def search(
 
 def kinds_at_places(trial: Trial) -> list[str]:
     """The kinds of the faults, one for each link and node, sorted."""
-    return sorted(fault.kind for fault in trial.faults for _ in range(max(1, len(fault.nodes))))
+    return sorted(fault.step.KEY for fault in trial.faults for _ in range(max(1, len(nodes_of(fault)))))
 
 
 @pytest.fixture(scope="module")
 def ended() -> Ended:
-    return search("redlock", "overlap", ("cut", "jump"), 400, 4)
+    return search("redlock", "overlap", (Cut, Jump), 400, 4)
 
 
 @pytest.mark.full
@@ -73,7 +82,7 @@ def test_nothing_can_be_taken_from_what_was_found(ended: Ended) -> None:
 
 @pytest.mark.full
 def test_the_same_seed_draws_the_same() -> None:
-    one, again = (search("redlock-fenced", "fence-order", ("cut", "crash"), 40, 9) for _ in range(2))
+    one, again = (search("redlock-fenced", "fence-order", (Cut, Crash), 40, 9) for _ in range(2))
     assert one.progress.covered == again.progress.covered
     assert one.progress.tried == again.progress.tried
 
@@ -95,14 +104,14 @@ def test_what_was_found_is_told_as_a_scenario_that_replays(ended: Ended, tmp_pat
 
 @pytest.mark.full
 def test_a_lock_inside_its_assumptions_is_not_accused() -> None:
-    ended = search("redlock", "overlap", ("cut", "delay", "hold", "crash"), 80, 7)
+    ended = search("redlock", "overlap", (Cut, Delay, Hold, Crash), 80, 7)
     assert (ended.found, ended.progress.tried) == (None, 80)
     assert ended.progress.covered
 
 
 def test_a_lock_that_fails_in_a_way_of_its_own_ends_the_search() -> None:
     with pytest.raises(UnknownOutcome, match="out of order"):
-        search("tests.sim.campaign_locks:Faulty", "overlap", ("cut",), 3, 1)
+        search("tests.sim.campaign_locks:Faulty", "overlap", (Cut,), 3, 1)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +120,8 @@ def test_a_lock_that_fails_in_a_way_of_its_own_ends_the_search() -> None:
         ((), CLASSIC_KINDS, False),
         (("--faults", "classic"), CLASSIC_KINDS, False),
         (("--faults", "all"), KINDS, True),
-        (("--faults", "reset, cut"), ("cut", "reset"), True),
-        (("--faults", "cut"), ("cut",), False),
+        (("--faults", "reset, cut"), (Cut, Reset), True),
+        (("--faults", "cut"), (Cut,), False),
     ],
 )
 def test_clients_do_all_they_can_where_faults_beyond_the_classic_ones_are_asked_for(
@@ -133,7 +142,7 @@ def test_clients_do_all_they_can_where_faults_beyond_the_classic_ones_are_asked_
 def test_random_draws_other_trials_than_guided() -> None:
     budget = Budget(trials=15)
     one, other = (
-        Search(space("redlock", ("cut", "jump")), "overlap", budget, seed=5, strategy=strategy)
+        Search(space("redlock", (Cut, Jump)), "overlap", budget, seed=5, strategy=strategy)
         for strategy in ("guided", "random")
     )
     assert one.run().progress.covered != other.run().progress.covered
@@ -145,11 +154,11 @@ def noisy() -> Trial:
         "redlock",
         {"alice": rounds, "bob": (Round(300 * MS_NS, 3 * S_NS), *rounds), "carol": rounds},
         faults=(
-            Fault("delay", When(), "carol", ("A", "B"), by_ns=20 * MS_NS),
-            Fault("cut", When(), "alice", ("D", "E"), lasts_ns=5 * S_NS),
-            Fault("cut", When(), "carol", tuple("ABCDE")),
-            Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=20 * S_NS),
-            Fault("pause", When("before-write", "bob"), "bob", lasts_ns=S_NS),
+            timed_fault(Delay, at_start(), "carol", ("A", "B"), by_ns=20 * MS_NS),
+            timed_fault(Cut, at_start(), "alice", ("D", "E"), lasts_ns=5 * S_NS),
+            timed_fault(Cut, at_start(), "carol", tuple("ABCDE")),
+            timed_fault(Jump, on("alice", "granted"), nodes=("C",), by_ns=20 * S_NS),
+            timed_fault(Pause, on("bob", "write invoke"), "bob", lasts_ns=S_NS),
         ),
         options=OPTIONS,
     )
@@ -211,7 +220,7 @@ def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) ->
 @pytest.mark.full
 def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_path: Path) -> None:
     """Bob's undo goes out when its acquire has timed out, and must find the link healed: 100 ms later."""
-    cut = Fault("cut", When(), "bob", ("A",), lasts_ns=S_NS)
+    cut = timed_fault(Cut, at_start(), "bob", ("A",), lasts_ns=S_NS)
     clients: dict[str, tuple[Round, ...]] = {
         "alice": (Round(300 * MS_NS, 3 * S_NS),),
         "bob": (Round(0, 3 * S_NS), Round(300 * MS_NS, 3 * S_NS), Round(0, 3 * S_NS)),
@@ -325,8 +334,8 @@ def test_whether_the_scenario_comes_out_as_the_search_saw_it_is_said(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """A search found a scenario, or a race of packets, of which a scenario in steps shows none."""
-    jump = Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=11 * S_NS)
-    cut = Fault("cut", When(), "alice", ("D", "E"))
+    jump = timed_fault(Jump, on("alice", "granted"), nodes=("C",), by_ns=11 * S_NS)
+    cut = timed_fault(Cut, at_start(), "alice", ("D", "E"))
     thrice = tuple(Round(think_ns * MS_NS, 3 * S_NS) for think_ns in (300, 0, 0))
     disturbed, race = (
         Trial(
@@ -372,12 +381,20 @@ def test_from_what_the_minimiser_leaves_nothing_can_be_deleted(seed: int) -> Non
     """For any violation: here one that needs some kinds of faults at some places, and one client."""
     random = Random(seed)
     trial = draw_trial(RandomDraw(random), space("redlock", KINDS, clients=3), "guided")
-    every = {(fault.kind, place) for fault in trial.faults for place in (fault.nodes or (fault.client,))}
+    every = {
+        (fault.step.KEY, place)
+        for fault in trial.faults
+        for place in (nodes_of(fault) or (client_of(fault),))
+    }
     needed = set(random.sample(sorted(every), min(3, len(every))))
     client = random.choice(sorted(trial.clients))
 
     def violates(trial: Trial) -> bool:
-        there = {(fault.kind, place) for fault in trial.faults for place in (fault.nodes or (fault.client,))}
+        there = {
+            (fault.step.KEY, place)
+            for fault in trial.faults
+            for place in (nodes_of(fault) or (client_of(fault),))
+        }
         return needed <= there and client in trial.clients
 
     small = minimise(trial, violates)
@@ -390,7 +407,7 @@ def test_from_what_the_minimiser_leaves_nothing_can_be_deleted(seed: int) -> Non
 
 @pytest.mark.full
 def test_a_pause_is_told_and_replays(tmp_path: Path) -> None:
-    pause = Fault("pause", When("before-write", "alice"), "alice", lasts_ns=2500 * MS_NS)
+    pause = timed_fault(Pause, on("alice", "write invoke"), "alice", lasts_ns=2500 * MS_NS)
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(2200 * MS_NS, 0),)}
     trial = Trial("redlock", clients, (pause,), options=OPTIONS, ttl_ns=2 * S_NS)
     with trials():

@@ -16,7 +16,6 @@ from lab.examine.programs import Setting, split
 from lab.search.command import Asked, save, search_of
 from lab.search.replay import read_trial, replay, trial_of
 from lab.search.runner import run_trial, trials
-from lab.search.trial import START_NS
 from tests.sim.shown_trials import CASES
 from tests.sim.test_search_runner import drawn
 
@@ -56,6 +55,12 @@ def changed(*path: str | int, to: Any) -> bytes:
     return msgspec.json.encode(data)
 
 
+def fault(**fields: Any) -> bytes:
+    """The trial with a pause of other fields in place of its fault."""
+    body = {"client": "alice", "at": {"alice": "granted"}, **fields}
+    return changed("faults", 0, to={"pause": {name: value for name, value in body.items() if value}})
+
+
 @pytest.mark.parametrize(
     ("text", "where", "seen"),
     [
@@ -66,41 +71,23 @@ def changed(*path: str | int, to: Any) -> bytes:
         (b"{}", "kept.json", "missing required field `lock`"),
         (changed("nodes", to="five"), "kept.json, key nodes", "Expected `int`"),
         (changed("node", to=5), "kept.json", "unknown field `node`"),
-        (changed("faults", 0, "kind", to="puase"), "kept.json, key faults[0].kind", "Invalid enum"),
-        (changed("faults", 0, "when", "nht", to=2), "kept.json, key faults[0].when", "unknown field `nht`"),
+        (changed("faults", 0, to={"puase": {}}), "kept.json, key faults[0]", "puase"),
+        (fault(at={"alice": "granted", "nht": 2}), "kept.json, key faults[0]", "two events"),
         (changed("clients", "alice", 0, "hold_ns", to=-1), "kept.json, key clients.alice[0].hold_ns", "-1"),
         (changed("clients", to={}), "kept.json, key clients", "no client"),
         (changed("nodes", to=27), "kept.json, key nodes", "27 nodes"),
         (changed("ttl_ns", to=0), "kept.json, key ttl_ns", "0 ns"),
         (changed("demand_ns", to=-1), "kept.json, key demand_ns", "-1 ns"),
-        (changed("faults", 0, "client", to="carol"), "kept.json, key faults[0].client", "'carol'"),
-        (changed("faults", 0, "client", to=""), "kept.json, key faults[0].client", "without a client"),
-        (changed("faults", 0, "nodes", to=["F"]), "kept.json, key faults[0].nodes", "'F'"),
-        (changed("faults", 0, "kind", to="cut"), "kept.json, key faults[0].nodes", "without nodes"),
-        (changed("faults", 0, "when", "nth", to=0), "kept.json, key faults[0].when.nth", "0"),
-        (changed("faults", 0, "when", "client", to="eve"), "kept.json, key faults[0].when.client", "'eve'"),
-        (changed("faults", 0, "when", "after_ns", to=-1), "kept.json, key faults[0].when.after_ns", "-1 ns"),
-        (
-            changed("faults", 0, "when", to={"after_ns": -START_NS - 1}),
-            "kept.json, key faults[0].when.after_ns",
-            "-20000001 ns",
-        ),
-        (changed("faults", 0, "lasts_ns", to=-5), "kept.json, key faults[0].lasts_ns", "-5 ns"),
-        (changed("faults", 0, to={"kind": "jump", "when": {}}), "kept.json, key faults[0].client", "neither"),
-        (
-            changed("faults", 0, to={"kind": "hold", "when": {}, "client": "bob", "nodes": ["A"]}),
-            "kept.json, key faults[0].direction",
-            "both directions",
-        ),
-        (
-            changed(
-                "faults",
-                0,
-                to={"kind": "hold", "when": {}, "client": "bob", "nodes": ["A"], "refused": True},
-            ),
-            "kept.json, key faults[0].refused",
-            "connections that a hold refuses",
-        ),
+        (fault(client="carol"), "kept.json, key faults[0].pause.client", "'carol'"),
+        (fault(client=None), "kept.json, key faults[0]", "neither a node nor a client"),
+        (fault(client=None, node="F"), "kept.json, key faults[0].pause.node", "'F'"),
+        (fault(at={"alice": "granted", "nth": 0}), "kept.json, key faults[0]", "0 is out of range"),
+        (fault(at={"eve": "granted"}), "kept.json, key faults[0].pause.at", "'eve'"),
+        (fault(at={"alice": "granted", "after": "-1ns"}), "kept.json, key faults[0]", "too short"),
+        (fault(at={"start": "-20000001ns"}), "kept.json, key faults[0].pause.at", "-20000001 ns"),
+        (fault(at="1s"), "kept.json, key faults[0].pause.at", "no event"),
+        (fault(until="-5ns"), "kept.json, key faults[0]", "too short"),
+        (changed("faults", 0, to="heal"), "kept.json, key faults[0].heal", "a heal"),
         (changed("lock", to="redlok"), "lock.name", "'redlok'"),
         (changed("lock", to="driver:redsync"), "--lock", "cannot be"),
     ],

@@ -15,11 +15,20 @@ import msgspec
 import pytest
 
 from lab.errors import LabError, UnknownOutcome
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.power_cut import PowerCut
 from lab.redis_model.persistence import Persistence
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
 from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.faults import KINDS, Kind, timed_fault
 from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
-from lab.search.trial import KINDS, Fault, Kind, Round, Trial, When
+from lab.search.trial import Round, Trial
 from lab.search.world import ORDERS, SHARES, TrialWorld
 from tests.hash_seeds import HASH_SEEDS
 
@@ -122,7 +131,7 @@ def test_a_negative_seed_decides_in_which_order_the_nodes_answer() -> None:
 
 def test_after_a_cut_replies_belong_to_what_is_asked_now() -> None:
     """What was lost was asked over connections that end with the cut: no reply is taken for another one."""
-    cut = Fault("cut", When(), "alice", tuple("ABCDE"), lasts_ns=S_NS)
+    cut = timed_fault(Cut, at_start(), "alice", tuple("ABCDE"), lasts_ns=S_NS)
     twice = (Round(0, S_NS), Round(S_NS, S_NS))
     with trials():
         outcome = run_trial(Trial("redlock", {"alice": twice, "bob": ()}, (cut,), options=OPTIONS))
@@ -169,8 +178,8 @@ SCENARIOS: dict[str, tuple[Trial, bool]] = {
             "redlock",
             TWO,
             (
-                Fault("cut", When(), "alice", ("D", "E")),
-                Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=11 * S_NS),
+                timed_fault(Cut, at_start(), "alice", ("D", "E")),
+                timed_fault(Jump, on("alice", "granted"), nodes=("C",), by_ns=11 * S_NS),
             ),
             options=OPTIONS,
         ),
@@ -181,8 +190,8 @@ SCENARIOS: dict[str, tuple[Trial, bool]] = {
             "redlock",
             TWO,
             (
-                Fault("cut", When(), "alice", ("D", "E")),
-                Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=5 * S_NS),
+                timed_fault(Cut, at_start(), "alice", ("D", "E")),
+                timed_fault(Jump, on("alice", "granted"), nodes=("C",), by_ns=5 * S_NS),
             ),
             options=OPTIONS,
         ),
@@ -194,8 +203,8 @@ SCENARIOS: dict[str, tuple[Trial, bool]] = {
                 "redlock",
                 TWO,
                 (
-                    Fault("cut", When(), "alice", ("D", "E")),
-                    Fault("crash", When("granted", "alice"), nodes=("C",), lasts_ns=100 * MS_NS),
+                    timed_fault(Cut, at_start(), "alice", ("D", "E")),
+                    timed_fault(Crash, on("alice", "granted"), nodes=("C",), lasts_ns=100 * MS_NS),
                 ),
                 options=OPTIONS,
                 persistence=persistence,
@@ -209,8 +218,8 @@ SCENARIOS: dict[str, tuple[Trial, bool]] = {
             "redlock",
             TWO,
             (
-                Fault("cut", When(), "alice", ("D", "E")),
-                Fault("power_cut", When("granted", "alice"), nodes=("C",), lasts_ns=100 * MS_NS),
+                timed_fault(Cut, at_start(), "alice", ("D", "E")),
+                timed_fault(PowerCut, on("alice", "granted"), nodes=("C",), lasts_ns=100 * MS_NS),
             ),
             options=OPTIONS,
         ),
@@ -230,7 +239,7 @@ def test_scenarios_end_alike_on_both_wires(name: str, wire: Wire) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_trial_leaves_the_collector_little(wire: Wire) -> None:
-    cut = Fault("cut", When(after_ns=MS_NS), "alice", ("A", "B"), lasts_ns=S_NS)
+    cut = timed_fault(Cut, at_start(MS_NS), "alice", ("A", "B"), lasts_ns=S_NS)
     with trials(wire):
         for faults in ((), (), (cut,)):
             trial = Trial("redlock", TWO, faults, options=OPTIONS)
@@ -242,7 +251,7 @@ def test_a_trial_leaves_the_collector_little(wire: Wire) -> None:
 
 
 def test_a_pause_between_check_and_write_gives_a_stale_write() -> None:
-    pause = Fault("pause", When("before-write", "alice"), "alice", lasts_ns=11 * S_NS)
+    pause = timed_fault(Pause, on("alice", "write invoke"), "alice", lasts_ns=11 * S_NS)
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(10_500 * MS_NS, 0),)}
     trial = Trial("redlock", clients, (pause,), options=OPTIONS)
     for wire in WIRES:
@@ -286,10 +295,10 @@ def test_a_lock_that_needs_connections_of_its_own_gets_them() -> None:
 
 def test_a_client_that_dies_among_several_sends_ends_nothing_else() -> None:
     """What its loop had still to do at that instant is gone with it."""
-    struck: set[Fault] = set()
+    struck: set[Timed] = set()
     with trials():
         for nth in range(1, 6):
-            dies = Fault("client_crash", When("sends", "alice", nth), "alice")
+            dies = timed_fault(ClientCrash, on("alice", "sends", nth), "alice")
             trial = Trial("tests.locks_to_test.unusual:InTransaction", TWO, (dies,), nodes=1)
             outcome = run_trial(trial)
             struck.update(outcome.struck)

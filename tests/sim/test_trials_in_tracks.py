@@ -11,17 +11,20 @@ import yaml
 from lab.errors import LabError
 from lab.examine.judge import labels
 from lab.examine.schedule_words import schedule_words
+from lab.faults.cut import Cut
 from lab.run import run
 from lab.run.events import Listener
 from lab.run.request import RunRequest
 from lab.scenario.tracks import Timed
+from lab.scenario.triggers import on
 from lab.search.as_scenario import scenario_of, text_of
 from lab.search.as_tracks import tracks_of
+from lab.search.faults import timed_fault
 from lab.search.minimise import minimise
 from lab.search.replay import trial_of
 from lab.search.runner import Event, run_trial, trials
 from lab.search.suspicion import found
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.sim.simulated import run_in_simulation
 
 OPTIONS: Any = {"node_timeout": "250ms", "retry_count": 1}
@@ -278,7 +281,7 @@ def test_rounds_and_faults_are_tracks_as_well() -> None:
     short = Trial(
         "redlock",
         {"alice": (Round(100, 300, extends=1, ends="twice"),)},
-        (Fault("cut", When("granted", "alice", 2, 50), "alice", ("A", "B"), lasts_ns=70),),
+        (timed_fault(Cut, on("alice", "granted", 2, 50), "alice", ("A", "B"), lasts_ns=70),),
     )
     long = {
         name: [timed.model_dump(mode="json", exclude_none=True) for timed in track]

@@ -20,18 +20,18 @@ from lab.api.strategies.options import lock_options
 from lab.api.strategies.running import Ran, Violated, run, simulated
 from lab.api.strategies.words import describe
 from lab.examine.judge import Violation
-from lab.search.trial import Fault, Round, Trial, When
+from lab.scenario.tracks import Timed
+from lab.search.trial import Round, Trial
 
 __all__ = [
     "SAFE_KINDS",
-    "Fault",
     "LockMachine",
     "Ran",
     "Round",
+    "Timed",
     "Trial",
     "Violated",
     "Violation",
-    "When",
     "describe",
     "faults",
     "lock_options",

@@ -12,32 +12,26 @@ from lab.api import prepared
 from lab.durations import DurationError, parse_duration_ns
 from lab.errors import LabError, did_you_mean
 from lab.faults.clock import ClockFault
+from lab.faults.crash import Crash
 from lab.faults.cut import Cut
+from lab.faults.delay import Delay
 from lab.faults.down import DownFault
 from lab.faults.drift import Drift
 from lab.faults.hold import Hold
 from lab.faults.links import ConnectionsFault
 from lab.faults.pause import Pause
+from lab.faults.power_cut import PowerCut
 from lab.faults.reset import Reset
 from lab.locks import check_options, lock_class, name_of
 from lab.redis_model.persistence import Persistence
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, START, Trigger, at_start, on
 from lab.scenario.types import NODE_NAMES
 from lab.search.draw import PERSISTENCES
+from lab.search.faults import BY_NAME, FOR_GOOD, KINDS, Kind, timed_fault
 from lab.search.space import must_run_in_virtual_time
-from lab.search.trial import (
-    CLIENTS,
-    FOR_GOOD,
-    KINDS,
-    Ending,
-    Fault,
-    Kind,
-    Moment,
-    OptionValue,
-    Round,
-    Trial,
-    When,
-    is_a,
-)
+from lab.search.trial import CLIENTS, Ending, OptionValue, Round, Trial
+from lab.substrates.base import Direction
 
 MS_NS: Final = 1_000_000
 S_NS: Final = 1_000 * MS_NS
@@ -45,21 +39,20 @@ NODES_MAX: Final = 9
 TTL_MIN_NS: Final = 100 * MS_NS
 SEED_MAX: Final = 999
 
-Direction = Literal["both", "requests", "replies"]
-Faults = Literal["safe", "all"] | Sequence[Kind]
+Faults = Literal["safe", "all"] | Sequence[str]
 Options = Mapping[str, OptionValue]
 
-SAFE_KINDS: Final[tuple[Kind, ...]] = ("cut", "reset", "delay", "hold", "crash", "power_cut", "drift")
+SAFE_KINDS: Final = tuple(kind.KEY for kind in (Cut, Reset, Delay, Hold, Crash, PowerCut, Drift))
 """Kinds of faults that a correct lock bears: nodes keep what they have synced, delays stay below a tenth of
 the TTL, and clocks run at most 0.8 % too fast or too slow."""
-MOMENTS: Final[tuple[Moment, ...]] = (
-    "start",
-    "asks",
+EVENTS: Final = (
+    START,
+    "acquire invoke",
     "granted",
-    "before-write",
-    "releases",
-    "extends",
-    "sends",
+    "write invoke",
+    "release invoke",
+    "extend invoke",
+    SENDS,
 )
 DRIFTS_PPM: Final = (8_000, -8_000)
 FAR_DRIFTS_PPM: Final = (*DRIFTS_PPM, 200_000, -200_000)
@@ -128,7 +121,7 @@ def schedules(
 
 def faults(
     kinds: Faults = "safe", *, clients: int = 2, nodes: int = 5, ttl: str = "5s"
-) -> SearchStrategy[Fault]:
+) -> SearchStrategy[Timed]:
     """One fault: its kind, when it strikes, whom, and for how long. Arguments: those of ``schedules``.
 
     Raises:
@@ -143,7 +136,7 @@ def _schedules(
     draw: DrawFn,
     blank: Trial,
     clients: SearchStrategy[dict[str, list[Round]]],
-    faults: SearchStrategy[list[Fault]],
+    faults: SearchStrategy[list[Timed]],
     options: SearchStrategy[dict[str, OptionValue]],
     persistences: SearchStrategy[Persistence],
 ) -> Trial:
@@ -177,86 +170,86 @@ def _rounds(draw: DrawFn, ttl_ns: int) -> Round:
     return Round(think_ns, hold_ns, extends, ends, draw(st.sampled_from((0, 0, 0, 0, 0, 300_000, 2 * MS_NS))))
 
 
-def _faults(names: Sequence[str], nodes: int, ttl_ns: int, faults: Faults) -> SearchStrategy[Fault]:
+def _faults(names: Sequence[str], nodes: int, ttl_ns: int, faults: Faults) -> SearchStrategy[Timed]:
     """Faults of these kinds, at places that there are."""
     safe = faults == "safe"
     kinds = kinds_of(faults)
     if not kinds:
-        raise _bad("faults", "no kind", "at least one of " + ", ".join(KINDS))
+        raise _bad("faults", "no kind", "at least one of " + ", ".join(BY_NAME))
     every = NODE_NAMES[:nodes]
     return st.one_of([_strategy_of(kind)(kind, tuple(names), every, ttl_ns, safe) for kind in kinds])
 
 
-def _strategy_of(kind: Kind) -> Callable[..., SearchStrategy[Fault]]:
+def _strategy_of(kind: Kind) -> Callable[..., SearchStrategy[Timed]]:
     """What draws the faults of a kind."""
-    if is_a(kind, ConnectionsFault):
+    if issubclass(kind, ConnectionsFault):
         return _on_links
-    if is_a(kind, ClockFault):
+    if issubclass(kind, ClockFault):
         return _on_clocks
-    return _on_nodes if is_a(kind, DownFault) else _on_clients
+    return _on_nodes if issubclass(kind, DownFault) else _on_clients
 
 
 @st.composite
 def _on_links(
     draw: DrawFn, kind: Kind, names: tuple[str, ...], every: tuple[str, ...], ttl_ns: int, safe: bool
-) -> Fault:
+) -> Timed:
     when, client = draw(_whens(names)), draw(st.sampled_from(names))
     nodes = draw(_some(every))
-    if is_a(kind, Reset):
-        return Fault(kind, when, client, nodes)
-    if is_a(kind, Cut):
+    if issubclass(kind, Reset):
+        return timed_fault(kind, when, client, nodes)
+    if issubclass(kind, Cut):
         ways: tuple[Direction, ...] = ("both", "requests", "replies")
         direction = draw(st.sampled_from(ways))
-        return Fault(kind, when, client, nodes, 0, draw(_lengths(ttl_ns)), direction)
+        return timed_fault(kind, when, client, nodes, 0, draw(_lengths(ttl_ns)), direction)
     short_ns = ttl_ns // 10
     lasts = st.sampled_from((short_ns // 4, short_ns)) if safe else _lengths(ttl_ns)
-    if is_a(kind, Hold):
-        return Fault(
+    if issubclass(kind, Hold):
+        return timed_fault(
             kind, when, client, nodes, 0, draw(lasts), draw(st.sampled_from(("replies", "requests")))
         )
     sizes = (short_ns // 4, short_ns) if safe else (20 * MS_NS, 200 * MS_NS, S_NS)
-    return Fault(kind, when, client, nodes, draw(st.sampled_from(sizes)), draw(lasts))
+    return timed_fault(kind, when, client, nodes, draw(st.sampled_from(sizes)), draw(lasts))
 
 
 @st.composite
 def _on_nodes(
     draw: DrawFn, kind: Kind, names: tuple[str, ...], every: tuple[str, ...], ttl_ns: int, _: bool
-) -> Fault:
+) -> Timed:
     when, node = draw(_whens(names)), draw(st.sampled_from(every))
-    return Fault(kind, when, nodes=(node,), lasts_ns=draw(_lengths(ttl_ns)))
+    return timed_fault(kind, when, nodes=(node,), lasts_ns=draw(_lengths(ttl_ns)))
 
 
 @st.composite
 def _on_clients(
     draw: DrawFn, kind: Kind, names: tuple[str, ...], _: tuple[str, ...], ttl_ns: int, __: bool
-) -> Fault:
+) -> Timed:
     when, client = draw(_whens(names)), draw(st.sampled_from(names))
-    lasts_ns = draw(_lengths(ttl_ns)) if is_a(kind, Pause) else FOR_GOOD
-    return Fault(kind, when, client, lasts_ns=lasts_ns)
+    lasts_ns = draw(_lengths(ttl_ns)) if issubclass(kind, Pause) else FOR_GOOD
+    return timed_fault(kind, when, client, lasts_ns=lasts_ns)
 
 
 @st.composite
 def _on_clocks(
     draw: DrawFn, kind: Kind, names: tuple[str, ...], every: tuple[str, ...], ttl_ns: int, safe: bool
-) -> Fault:
+) -> Timed:
     """A clock of a node, or the wall clock of a client."""
     when, whose = draw(_whens(names)), draw(st.sampled_from((*every, *names)))
     client, nodes = (whose, ()) if whose in names else ("", (whose,))
-    if is_a(kind, Drift):
+    if issubclass(kind, Drift):
         rates = DRIFTS_PPM if safe else FAR_DRIFTS_PPM
-        return Fault(kind, when, client, nodes, ppm=draw(st.sampled_from(rates)))
+        return timed_fault(kind, when, client, nodes, ppm=draw(st.sampled_from(rates)))
     past_ns = ttl_ns + S_NS
     by_ns = draw(st.sampled_from((past_ns, 2 * ttl_ns, ttl_ns // 2, -ttl_ns, -past_ns)))
-    return Fault(kind, when, client, nodes, by_ns=by_ns)
+    return timed_fault(kind, when, client, nodes, by_ns=by_ns)
 
 
 @st.composite
-def _whens(draw: DrawFn, names: tuple[str, ...]) -> When:
-    moment = draw(st.sampled_from(MOMENTS))
+def _whens(draw: DrawFn, names: tuple[str, ...]) -> Trigger:
+    event = draw(st.sampled_from(EVENTS))
     after_ns = draw(st.sampled_from((0, 0, 200_000, 20 * MS_NS, S_NS, 4 * S_NS)))
-    if moment == "start":
-        return When(after_ns=after_ns)
-    return When(moment, draw(st.sampled_from(names)), draw(st.integers(1, 3)), after_ns)
+    if event == START:
+        return at_start(after_ns)
+    return on(draw(st.sampled_from(names)), event, draw(st.integers(1, 3)), after_ns)
 
 
 @st.composite
@@ -282,14 +275,13 @@ def kinds_of(faults: Faults) -> tuple[Kind, ...]:
     if isinstance(faults, str):
         if faults not in ("safe", "all"):
             raise _bad("faults", repr(faults), '"safe", "all", or a list of kinds')
-        return SAFE_KINDS if faults == "safe" else KINDS
-    for kind in faults:
-        if kind not in KINDS:
-            near = did_you_mean(kind, KINDS)
-            raise _bad(
-                "faults", repr(kind), "some of " + ", ".join(KINDS), near and f"did you mean {near!r}?"
-            )
-    return tuple(faults)
+        return tuple(BY_NAME[name] for name in SAFE_KINDS) if faults == "safe" else KINDS
+    for name in faults:
+        if name not in BY_NAME:
+            near = did_you_mean(name, BY_NAME)
+            expected = "some of " + ", ".join(BY_NAME)
+            raise _bad("faults", repr(name), expected, near and f"did you mean {near!r}?")
+    return tuple(BY_NAME[name] for name in faults)
 
 
 def ttl_ns_of(ttl: str) -> int:

@@ -15,19 +15,26 @@ from lab.api.strategies.running import Ran, Violated, message_of, simulated, und
 from lab.client_protocol import Verb
 from lab.durations import format_duration, parse_duration_ns
 from lab.examine.judge import violations
+from lab.faults.base import Fault
+from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
 from lab.faults.links import LinkFault
 from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.locks import check_options, lock_class, name_of
+from lab.search.faults import Kind
 from lab.search.space import must_run_in_virtual_time
 from lab.search.stepped import CRITICAL, SteppedClient, SteppedRun
-from lab.search.trial import CLIENTS, Fault, Kind, OptionValue, Trial, When
+from lab.search.trial import CLIENTS, OptionValue, Trial
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 PATIENCE: Final = 2
 """In TTLs: how long a rule waits for its operation; after that it goes on beside the next rules."""
 BRIEFLY: Final = "20ms"
-SAFE: Final[tuple[Kind, ...]] = ("cut", "reset", "crash")
+SAFE: Final[tuple[Kind, ...]] = (Cut, Reset, Crash)
 """What ``faults = "safe"`` means here, where a fault lasts until another rule ends it."""
 
 
@@ -125,7 +132,7 @@ class LockMachine(RuleBasedStateMachine):
         with undisturbed():
             self.cluster.wait(parse_duration_ns(by))
 
-    @_can("undisturbed", "cut")
+    @_can("undisturbed", Cut)
     @rule(
         client=_of("undisturbed"),
         nodes=_of("subsets"),
@@ -133,61 +140,61 @@ class LockMachine(RuleBasedStateMachine):
     )
     def cut(self, client: str, nodes: str, direction: Any) -> None:
         """What a client and some nodes send each other is lost, both ways or one way."""
-        self.strike(Fault("cut", When(), client, tuple(nodes), direction=direction))
+        self.strike(Cut(client=client, nodes=tuple(nodes), direction=direction))
 
-    @_can("undisturbed", "hold")
+    @_can("undisturbed", Hold)
     @rule(client=_of("undisturbed"), nodes=_of("subsets"), direction=st.sampled_from(("replies", "requests")))
     def hold(self, client: str, nodes: str, direction: Any) -> None:
         """What a client and some nodes send each other is held up in the network."""
-        self.strike(Fault("hold", When(), client, tuple(nodes), direction=direction))
+        self.strike(Hold(client=client, nodes=tuple(nodes), direction=direction))
 
-    @_can("living", "reset")
+    @_can("living", Reset)
     @rule(client=_of("living"), nodes=_of("subsets"))
     def reset(self, client: str, nodes: str) -> None:
         """The connections of a client to some nodes break."""
-        self.strike(Fault("reset", When(), client, tuple(nodes)))
+        self.strike(Reset(client=client, nodes=tuple(nodes)))
 
     @_can("disturbed")
     @rule(client=_of("disturbed"))
     def heal(self, client: str) -> None:
         """All links of a client work again, and what was held arrives."""
-        self._end(lambda fault: fault.is_a(LinkFault) and fault.client == client)
+        self._end(lambda fault: isinstance(fault, LinkFault) and fault.client == client)
 
-    @_can("running", "pause")
+    @_can("running", Pause)
     @rule(client=_of("running"))
     def pause(self, client: str) -> None:
         """A client stands still."""
-        self.strike(Fault("pause", When(), client))
+        self.strike(Pause(client=client))
 
     @_can("paused")
     @rule(client=_of("paused"))
     def resume(self, client: str) -> None:
         """A client goes on."""
-        self._end(lambda fault: fault.is_a(Pause) and fault.client == client)
+        self._end(lambda fault: isinstance(fault, Pause) and fault.client == client)
 
-    @_can("living", "client_crash")
+    @_can("living", ClientCrash)
     @rule(client=_of("living"))
     def kill(self, client: str) -> None:
         """A client dies."""
-        self.strike(Fault("client_crash", When(), client))
+        self.strike(ClientCrash(client=client))
 
-    @_can("spare", "crash")
+    @_can("spare", Crash)
     @rule(node=_of("spare"))
     def crash(self, node: str) -> None:
         """A node goes down; what it has synced is kept."""
-        self.strike(Fault("crash", When(), nodes=(node,)))
+        self.strike(Crash(nodes=(node,)))
 
     @_can("down")
     @rule(node=_of("down"))
     def restart(self, node: str) -> None:
         """A node comes back."""
-        self._end(lambda fault: fault.nodes == (node,) and fault.is_a(Crash))
+        self._end(lambda fault: isinstance(fault, Crash) and fault.nodes == (node,))
 
-    @_can("up", "jump")
+    @_can("up", Jump)
     @rule(node=_of("up"), by=st.sampled_from(("+6s", "-6s", "+1s")))
     def jump(self, node: str, by: str) -> None:
         """A node's clock jumps."""
-        self.strike(Fault("jump", When(), nodes=(node,), by_ns=parse_duration_ns(by)))
+        self.strike(Jump(node=node, by=by))
 
     @invariant()
     def nothing_is_violated(self) -> None:
@@ -211,7 +218,7 @@ class LockMachine(RuleBasedStateMachine):
             self.cluster.finish(client, PATIENCE * self._trial.ttl_ns)
 
     def strike(self, fault: Fault) -> None:
-        """Inject a fault now, until ``heal``, ``resume`` or ``restart``; its ``when`` is not looked at."""
+        """Inject a fault of ``lab.faults`` now, until ``heal``, ``resume`` or ``restart``."""
         with undisturbed():
             self.cluster.strike(fault)
 
@@ -243,7 +250,7 @@ class LockMachine(RuleBasedStateMachine):
     def disturbed(self) -> list[str]:
         """The clients with links that are cut or held."""
         lasting = (each.fault for each in self.cluster.lasting)
-        return sorted({fault.client for fault in lasting if fault.is_a(LinkFault)})
+        return sorted({fault.client for fault in lasting if isinstance(fault, LinkFault) and fault.client})
 
     def undisturbed(self) -> list[str]:
         """The clients that were not killed and whose links all work."""
@@ -253,7 +260,7 @@ class LockMachine(RuleBasedStateMachine):
     def down(self) -> list[str]:
         """The nodes that are down."""
         lasting = (each.fault for each in self.cluster.lasting)
-        return sorted({fault.nodes[0] for fault in lasting if fault.is_a(Crash)})
+        return sorted({fault.nodes[0] for fault in lasting if isinstance(fault, Crash)})
 
     def up(self) -> list[str]:
         """The nodes that are up."""

@@ -5,20 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lab.durations import format_duration
-from lab.faults.clock import ClockFault
-from lab.search.as_tracks import by_machine, step_of
-from lab.search.trial import Fault, Moment, Round, Trial, When
+from lab.search.sentences import fault_words
+from lab.search.trial import Round, Trial
 
-MOMENTS: Final[dict[Moment, str]] = {
-    "asks": "calls acquire",
-    "granted": "is granted the lock",
-    "before-write": "is about to write",
-    "releases": "calls release",
-    "extends": "calls extend",
-    "sends": "is about to send to nodes",
-}
-AS_USUAL: Final = {"jitter": "0s", "mode": "blackhole", "direction": "both"}
-"""Fields of a fault's step that are not shown if they have these values."""
 ENDS: Final = {
     "release": "releases",
     "keep": "keeps the lock until it expires",
@@ -59,31 +48,3 @@ def _round(each: Round) -> str:
         ENDS[each.ends],
     ]
     return ", ".join(said)
-
-
-def fault_words(fault: Fault) -> str:
-    """When a fault strikes, its steps as in a scenario, and for how long it lasts."""
-    hit = by_machine(fault) if fault.is_a(ClockFault) else (fault,)  # a step moves one clock
-    lasts = f" for {format_duration(fault.lasts_ns)}" if fault.lasts_ns else ""
-    return f"{_when(fault.when)}, {' and '.join(map(_step, hit))}{lasts}"
-
-
-def _step(fault: Fault) -> str:
-    ((key, fields),) = step_of(fault).model_dump(mode="json", exclude_none=True).items()
-    shown = {name: value for name, value in fields.items() if AS_USUAL.get(name) != value}
-    inside = ", ".join(
-        f"{name}: {'[' + ', '.join(value) + ']' if isinstance(value, list) else value}"
-        for name, value in shown.items()
-    )
-    return f"{key} {{{inside}}}"
-
-
-def _when(when: When) -> str:
-    after = f"{format_duration(when.after_ns)} after " if when.after_ns else ""
-    if when.moment == "start":
-        if when.after_ns < 0:
-            return "before the locks are opened"
-        return f"{after}the start" if after else "at the start"
-    times = {1: "", 2: " for the second time", 3: " for the third time"}
-    nth = times.get(when.nth, f" for the {when.nth}th time")
-    return f"{after or 'when '}{when.client} {MOMENTS[when.moment]}{nth}"

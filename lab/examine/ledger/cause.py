@@ -27,6 +27,7 @@ from lab.examine.ledger.rules import (
     breaches,
 )
 from lab.faults.clock import ClockFault
+from lab.search.faults import client_of, is_a
 from lab.search.runner import Outcome
 from lab.search.trial import Trial
 from lab.substrates.sim.errors import SimulationError
@@ -117,7 +118,9 @@ def cause_of(trial: Trial, finding: str) -> tuple[Shown | None, Kept]:
 
 def _first_wrong_read_ns(outcome: Outcome) -> int | None:
     """When a client first read its wall clock after that was moved, in the lock's own code if possible."""
-    moved = {f"f{at}": fault.client for at, fault in enumerate(outcome.struck, 1) if fault.is_a(ClockFault)}
+    moved = {
+        f"f{at}": client_of(fault) for at, fault in enumerate(outcome.struck, 1) if is_a(fault, ClockFault)
+    }
     since_ns = {
         moved[event["fault_id"]]: event["time_ns"]
         for event in reversed(outcome.events)

@@ -27,10 +27,13 @@ from lab.examine.ledger.keeping import Kept
 from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
+from lab.faults.cut import Cut
 from lab.faults.down import DownFault
 from lab.faults.pause import Pause
 from lab.faults.reset import Reset
 from lab.locks import lock_class
+from lab.scenario.tracks import Timed
+from lab.search.faults import client_of, is_a, nodes_of
 from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
 from lab.search.relevant import is_unattended
@@ -288,11 +291,16 @@ def away_from(
     return {
         node
         for number, fault in enumerate(outcome.struck, 1)
-        if not fault.is_a(ClockFault, Reset) and fault.client in ("", client)
-        if not closed_only or fault.refused or fault.is_a(DownFault)
+        if not is_a(fault, ClockFault, Reset) and client_of(fault) in ("", client)
+        if not closed_only or _closes(fault)
         if begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
-        for node in fault.nodes
+        for node in nodes_of(fault)
     }
+
+
+def _closes(fault: Timed) -> bool:
+    """Whether connections to what it hits end, and new ones are refused."""
+    return is_a(fault, DownFault) or (isinstance(fault.step, Cut) and fault.step.mode == "refused")
 
 
 def is_out(outcome: Outcome, client: str, since_ns: int = 0, until_ns: int = NEVER) -> bool:
@@ -301,7 +309,7 @@ def is_out(outcome: Outcome, client: str, since_ns: int = 0, until_ns: int = NEV
     return any(
         begins.get(f"f{number}", NEVER) <= until_ns and ends.get(f"f{number}", NEVER) >= since_ns
         for number, fault in enumerate(outcome.struck, 1)
-        if fault.client == client and fault.is_a(Pause, ClientCrash)
+        if client_of(fault) == client and is_a(fault, Pause, ClientCrash)
     )
 
 

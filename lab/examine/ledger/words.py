@@ -60,6 +60,7 @@ from lab.examine.ledger.rules import (
 )
 from lab.examine.places import of_reads, of_requests, to_its_sending
 from lab.examine.seen import ABOUT_CONNECTIONS, form_of
+from lab.faults.drift import Drift
 from lab.locks import margin_ns as margin_ns_of
 from lab.search.origin import Place, Sent
 
@@ -354,7 +355,10 @@ class _Teller:
         given = {entry.node: (own.lies.until_ns - entry.time_ns, entry, own) for entry, own in made}
         by_life = sorted(given.values(), key=lambda each: each[0], reverse=True)
         given_ns, entry, own = by_life[min(self.ledger.majority, len(by_life)) - 1]
-        fast = any(fault.ppm > 0 and not fault.client for fault in self.outcome.struck)
+        fast = any(
+            isinstance(fault.step, Drift) and fault.step.ppm > 0 and not fault.step.client
+            for fault in self.outcome.struck
+        )
         if own.lies.until_ms is not None and given_ns < call.ttl_ns * 97 // 100:
             life, asked = _seconds(given_ns), _seconds(call.ttl_ns)
             return f": {_said(entry)} gave the key {life} of the {asked} asked for", frozenset((SHORT_LIFE,))

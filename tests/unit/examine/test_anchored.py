@@ -18,6 +18,7 @@ from lab.examine.programs import ALICE, Setting
 from lab.examine.progress import Budget
 from lab.examine.result import Defect, Part
 from lab.examine.tried import tried
+from lab.faults.hold import Hold
 from lab.search.as_scenario import scenario_of
 from lab.search.command import OPTIONS
 from lab.search.plainer_tracks import fits
@@ -70,7 +71,9 @@ def test_those_without_faults_come_first_and_a_correct_lock_is_clean_in_them() -
     with trials():
         outcomes = [run_trial(each) for each in plain()]
     assert first()[: len(plain())] == plain()
-    assert {fault.kind for outcome in outcomes for fault in outcome.struck} == {"hold"}, "of cancelled calls"
+    assert {type(fault.step) for outcome in outcomes for fault in outcome.struck} == {Hold}, (
+        "of cancelled calls"
+    )
     assert [list(all_violations(outcome)) for outcome in outcomes if all_violations(outcome)] == []
 
 

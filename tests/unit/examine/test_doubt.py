@@ -9,6 +9,10 @@ from lab.examine.judge import Violation
 from lab.examine.kinds import Kind
 from lab.examine.ledger.book import Breach
 from lab.examine.naming import Cause
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.pause import Pause
+from lab.search.faults import Kind as FaultKind
 
 NAMED = (Cause("waits-too-long", "it waits", Breach("progress", "acquire", "is late")),)
 NOT_RUN = f" (of {VARIANTS}, the others were not run)"
@@ -22,7 +26,7 @@ def doubt(
     variants: int = VARIANTS,
     lost: int = 0,
     beyond: bool = False,
-    faults: tuple[str, ...] = (),
+    faults: tuple[FaultKind, ...] = (),
 ) -> str:
     causes = NAMED if named else ()
     violation = Violation(finding, "of a test")
@@ -57,9 +61,9 @@ def test_what_bad_luck_may_come_to_needs_a_cause_or_nearly_all_variants(finding:
 
 
 @pytest.mark.parametrize("finding", RARE)
-@pytest.mark.parametrize(("fault", "certain"), [("cut", False), ("pause", False), ("crash", True)])
+@pytest.mark.parametrize(("fault", "certain"), [(Cut, False), (Pause, False), (Crash, True)])
 def test_a_client_that_was_kept_from_the_nodes_is_no_proof_without_a_cause(
-    finding: str, fault: str, certain: bool
+    finding: str, fault: FaultKind, certain: bool
 ) -> None:
     assert (doubt(finding, VARIANTS, named=False, faults=(fault,)) == "") is certain
     assert doubt(finding, VARIANTS, faults=(fault,)) == ""

@@ -23,8 +23,13 @@ from lab.examine.result import Part, Undecided
 from lab.examine.sharing import shared
 from lab.examine.tried import Tried, tried
 from lab.examine.words import defect_words
+from lab.faults.cut import Cut
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from lab.search.workers import Job
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -63,16 +68,16 @@ def test_short_keys_let_others_in_and_long_keys_keep_them_out(
 def crossing_jump(lock: str) -> Trial:
     """Each client reaches another majority, and the clock of the node in both of them jumps."""
     faults = (
-        Fault("cut", When(), "alice", ("D", "E")),
-        Fault("cut", When(), "bob", ("A", "B")),
-        Fault("jump", When("granted", "alice"), nodes=("C",), by_ns=6 * S_NS),
+        timed_fault(Cut, at_start(), "alice", ("D", "E")),
+        timed_fault(Cut, at_start(), "bob", ("A", "B")),
+        timed_fault(Jump, on("alice", "granted"), nodes=("C",), by_ns=6 * S_NS),
     )
     return Setting(lock, OPTIONS).trial(CONTEND, faults, demand=False)
 
 
 def waiting_for_a_paused_client(lock: str) -> Trial:
     """Bob stops before he asks once more; what he sends late keeps Alice from the lock for a lease."""
-    pause = Fault("pause", When("sends", "bob", 3), client="bob", lasts_ns=5_500_000_000)
+    pause = timed_fault(Pause, on("bob", "sends", 3), client="bob", lasts_ns=5_500_000_000)
     return Setting(lock, OPTIONS).trial(CONTEND, (pause,))
 
 
@@ -106,7 +111,7 @@ def test_two_findings_that_one_event_completes_have_one_cause() -> None:
     trial = Trial(
         "mutant:store-fence-off-by-one",
         {"alice": (*(long,) * 7, Round(0, 3 * S_NS)), "bob": (Round(90 * S_NS, 3 * S_NS),)},
-        (Fault("pause", When("before-write", "alice"), "alice", lasts_ns=20 * S_NS),),
+        (timed_fault(Pause, on("alice", "write invoke"), "alice", lasts_ns=20 * S_NS),),
         nodes=3,
         options=OPTIONS,
         store_fences=True,
@@ -165,7 +170,7 @@ def test_beyond_an_assumption_the_reference_decides_once_more(monkeypatch: pytes
 
 
 def test_a_lock_that_asks_too_few_nodes_fails_where_the_reference_survives() -> None:
-    jump = Fault("jump", When("granted", "alice"), nodes=("A",), by_ns=6 * S_NS)
+    jump = timed_fault(Jump, on("alice", "granted"), nodes=("A",), by_ns=6 * S_NS)
     trial = Setting("mutant:stops-at-majority", OPTIONS).trial(CONTEND, (jump,))
     one = examination(Kind(True, sequential=True))
     with trials():
@@ -177,7 +182,8 @@ def test_a_defect_is_shown_by_the_trial_that_needs_no_luck() -> None:
     one = examination(Kind(True))
     names = tuple("ABCDE")
     apart = tuple(
-        Fault("cut", When(), client, lost) for client, lost in (("alice", names[2:]), ("bob", names[:2]))
+        timed_fault(Cut, at_start(), client, lost)
+        for client, lost in (("alice", names[2:]), ("bob", names[:2]))
     )
     at_once = next(each for each in PROGRAMS if each.name == "at once")
     setting = Setting("mutant:quorum-off-by-one", OPTIONS)
@@ -215,7 +221,7 @@ def test_of_several_schedules_that_are_not_decided_the_shortest_is_kept() -> Non
 
 @pytest.mark.full
 def test_an_acquire_that_waits_for_a_silent_node_is_too_slow() -> None:
-    silent = Fault("cut", When("asks", "alice"), "alice", ("A",))
+    silent = timed_fault(Cut, on("alice", "acquire invoke"), "alice", ("A",))
     one = examination(Kind(True))
     with trials():
         one.try_all(PART, [Setting("mutant:waits-for-all", OPTIONS).trial(CONTEND, (silent,))])
@@ -382,7 +388,7 @@ def test_what_counts_with_a_cause_only_is_made_smaller_for_less_time(
     one = Examination(Kind(True), {}, Budget(200, lambda: now_s, lambda: 0.0))
     one._shrinks_for_s = bound_s
     monkeypatch.setattr(one, "_violates", violates)
-    faults = tuple(Fault("cut", When("sends", "alice", nth), "alice", ("A", "B")) for nth in range(1, 30))
+    faults = tuple(timed_fault(Cut, on("alice", "sends", nth), "alice", ("A", "B")) for nth in range(1, 30))
     trial = Setting("redlock", OPTIONS).trial(CONTEND, faults)
     assert one._smallest(trial, Violation("unavailable", "of a test")) == (trial, False)
     assert now_s == most_s

@@ -15,10 +15,21 @@ from lab.examine.kinds import CLOCKS, LATE, Kind
 from lab.examine.naming import causes_of
 from lab.examine.plan import cancels
 from lab.examine.programs import PROGRAMS, Setting, split
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.faults.power_cut import PowerCut
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
 from lab.search.draw import RandomDraw, Space, draw_trial
+from lab.search.faults import KINDS, timed_fault
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named, suspected
-from lab.search.trial import KINDS, Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 from tests.unit.examine.odd_locks import Blocking, Watched
 
@@ -80,7 +91,7 @@ def test_clients_of_two_minorities_both_hold_a_lock_that_counts_wrong() -> None:
 
 def test_a_call_without_an_end_is_a_hang_only_if_there_was_time_for_it() -> None:
     program = next(each for each in PROGRAMS if each.name == "contend")
-    lost = Fault("cut", When("releases", "alice"), "alice", ("A",))
+    lost = timed_fault(Cut, on("alice", "release invoke"), "alice", ("A",))
     with trials():
         outcome = run_trial(replace(setting("mutant:no-time-out", 1).trial(program), faults=(lost,)))
         assert [event["f"] for event in unfinished(outcome)] == ["release"]
@@ -93,7 +104,7 @@ def test_a_call_without_an_end_is_a_hang_only_if_there_was_time_for_it() -> None
 
 def test_a_client_that_repeats_by_itself_is_slow_and_not_hung() -> None:
     program = next(each for each in PROGRAMS if each.name == "contend")
-    lost = Fault("cut", When("releases", "alice"), "alice", ("A",))
+    lost = timed_fault(Cut, on("alice", "release invoke"), "alice", ("A",))
     ordinary = Setting("tests.locks_to_test.ordinary.with_asyncio:InScripts", {}, 1).trial(program)
     with trials():
         outcome = run_trial(replace(ordinary, faults=(lost,), ttl_ns=S_NS, horizon_ns=20 * S_NS))
@@ -104,7 +115,7 @@ def test_a_client_that_repeats_by_itself_is_slow_and_not_hung() -> None:
 
 def test_an_acquire_may_wait_for_ever_unless_it_was_told_how_often_to_try() -> None:
     program = next(each for each in PROGRAMS if each.name == "contend")
-    gone = Fault("crash", When("sends", "alice"), nodes=("A",))
+    gone = timed_fault(Crash, on("alice", "sends"), nodes=("A",))
 
     def found(lock: str, **options: int) -> list[str]:
         trial = Setting(lock, options, 1).trial(program, (gone,))
@@ -164,26 +175,26 @@ def test_the_first_look_sees_a_grant_within_an_extended_lease() -> None:
 @pytest.mark.parametrize(
     ("fault", "label"),
     [
-        (Fault("jump", When(), nodes=("A",), by_ns=S_NS), "a node's clock jumps"),
-        (Fault("jump", When(), "alice", by_ns=S_NS), "a client's clock jumps"),
-        (Fault("drift", When(), nodes=("A",), ppm=8_000), None),
-        (Fault("drift", When(), nodes=("A",), ppm=200_000), "a node's clock drifts"),
-        (Fault("pause", When(), "alice", lasts_ns=S_NS), "a client is paused"),
-        (Fault("client_crash", When(), "alice"), "a client dies"),
-        (Fault("hold", When(), "alice", ("A",), lasts_ns=S_NS // 10, direction="replies"), None),
-        (Fault("hold", When(), "alice", ("A",), direction="replies"), "packets are held up for long"),
-        (Fault("cut", When(), "alice", ("A",)), None),
-        (Fault("crash", When(), nodes=("A",)), None),
+        (timed_fault(Jump, at_start(), nodes=("A",), by_ns=S_NS), "a node's clock jumps"),
+        (timed_fault(Jump, at_start(), "alice", by_ns=S_NS), "a client's clock jumps"),
+        (timed_fault(Drift, at_start(), nodes=("A",), ppm=8_000), None),
+        (timed_fault(Drift, at_start(), nodes=("A",), ppm=200_000), "a node's clock drifts"),
+        (timed_fault(Pause, at_start(), "alice", lasts_ns=S_NS), "a client is paused"),
+        (timed_fault(ClientCrash, at_start(), "alice"), "a client dies"),
+        (timed_fault(Hold, at_start(), "alice", ("A",), lasts_ns=S_NS // 10, direction="replies"), None),
+        (timed_fault(Hold, at_start(), "alice", ("A",), direction="replies"), "packets are held up for long"),
+        (timed_fault(Cut, at_start(), "alice", ("A",)), None),
+        (timed_fault(Crash, at_start(), nodes=("A",)), None),
     ],
 )
-def test_what_leaves_the_assumptions_has_a_label(fault: Fault, label: str | None) -> None:
+def test_what_leaves_the_assumptions_has_a_label(fault: Timed, label: str | None) -> None:
     trial = Trial("redlock", {"alice": (), "bob": ()}, (fault,))
     assert labels(trial) == ({label} if label else set())
 
 
 def test_a_node_forgets_only_what_it_does_not_sync() -> None:
-    crash = Fault("crash", When(), nodes=("A",), lasts_ns=S_NS)
-    cut = replace(crash, kind="power_cut")
+    crash = timed_fault(Crash, at_start(), nodes=("A",), lasts_ns=S_NS)
+    cut = timed_fault(PowerCut, at_start(), nodes=("A",), lasts_ns=S_NS)
     trial = Trial("redlock", {"alice": ()}, (crash,), persistence="none")
     assert labels(trial) == {"a node forgets"}
     assert labels(replace(trial, persistence="aof-everysec")) == set()

@@ -24,10 +24,16 @@ from lab.examine.ledger.keeping import keep
 from lab.examine.ledger.rules import IS_LATE, breaches
 from lab.examine.naming import causes_of
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.jump import Jump
 from lab.locks.base import Lease as Told
+from lab.scenario.triggers import on
 from lab.search.command import OPTIONS
+from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.locks_to_test.plain import Plain
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -123,7 +129,9 @@ def test_what_a_task_sends_belongs_to_the_call_that_made_it() -> None:
 def test_what_is_undone_does_not_come_back_with_the_nodes_file() -> None:
     """Bob's key that a repair has kept is there after a crash, too."""
     trial = late("mutant:bare-del")
-    crash = Fault("crash", When("releases", ALICE, after_ns=100 * MS_NS), nodes=("A",), lasts_ns=100 * MS_NS)
+    crash = timed_fault(
+        Crash, on(ALICE, "release invoke", after_ns=100 * MS_NS), nodes=("A",), lasts_ns=100 * MS_NS
+    )
     trial = replace(trial, faults=(crash,))
     kind = Breach(OWN_KEYS, "release", "delete", OTHERS)
     before, after = (
@@ -136,7 +144,7 @@ def test_what_is_undone_does_not_come_back_with_the_nodes_file() -> None:
 
 def test_an_end_that_a_repair_gives_a_key_is_in_the_nodes_file_as_well() -> None:
     """The key that never expires is there after a crash; with an end it expires all the same."""
-    crash = Fault("crash", When("granted", ALICE, after_ns=S_NS), nodes=("A",), lasts_ns=100 * MS_NS)
+    crash = timed_fault(Crash, on(ALICE, "granted", after_ns=S_NS), nodes=("A",), lasts_ns=100 * MS_NS)
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, ends="keep"),)}
     trial = Setting("mutant:set-without-expiry", OPTIONS, 1).with_clients(clients, (crash,))
     shown, kept = cause_of(trial, "leak")
@@ -156,7 +164,7 @@ def test_a_lease_that_is_renewed_when_it_is_over_is_named_so() -> None:
 
 
 def test_a_wall_clock_is_to_blame_if_with_the_true_time_nothing_is_wrong() -> None:
-    jump = Fault("jump", When("granted", ALICE, 1, S_NS), ALICE, by_ns=-20 * S_NS)
+    jump = timed_fault(Jump, on(ALICE, "granted", 1, S_NS), ALICE, by_ns=-20 * S_NS)
     trial = replace(late("mutant:believes-by-wall-clock"), faults=(jump,))
     found = {finding: cause_of(trial, finding)[0] for finding in keep(trial).violations}
     assert found
@@ -165,10 +173,10 @@ def test_a_wall_clock_is_to_blame_if_with_the_true_time_nothing_is_wrong() -> No
 
 def test_what_was_undone_too_early_is_no_excuse_and_what_could_not_arrive_is_one() -> None:
     """A key stays: the undoing overtook the SET, or was lost on its way."""
-    slow = Fault(
-        "delay", When("asks", ALICE, 2), ALICE, ("A",), S_NS * 5 // 6, S_NS // 200, direction="requests"
+    slow = timed_fault(
+        Delay, on(ALICE, "acquire invoke", 2), ALICE, ("A",), S_NS * 5 // 6, S_NS // 200, direction="requests"
     )
-    lost = Fault("cut", When("asks", ALICE, 2, S_NS // 5000), ALICE, ("A",))
+    lost = timed_fault(Cut, on(ALICE, "acquire invoke", 2, S_NS // 5000), ALICE, ("A",))
     excused = {}
     for name, fault in (("overtaken", slow), ("lost", lost)):
         setting = Setting("mutant:undo-overtakes-set", OPTIONS, 1).with_ttl(20 * S_NS)

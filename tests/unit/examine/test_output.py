@@ -35,17 +35,23 @@ from lab.examine.result import (
     Part,
     Undecided,
 )
-from lab.examine.schedule_words import fault_words, schedule_words
+from lab.examine.schedule_words import schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
+from lab.faults.cut import Cut
+from lab.faults.jump import Jump
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import BY_NAME, KINDS, Kind, timed_fault
 from lab.search.replay import read_trial
-from lab.search.trial import KINDS, Fault, Round, Trial, When
+from lab.search.sentences import fault_words
+from lab.search.trial import Round, Trial
 
 S_NS = 10**9
 NASTY = "evil:<img src=x onerror=alert(1)>&\"'"
 TRIAL = Trial(
     "my_lock:MyLock",
     {"alice": (Round(0, S_NS),), "bob": (Round(S_NS // 2, S_NS, extends=2, ends="twice"),)},
-    (Fault("cut", When("sends", "alice", 2, 1_500_000), "alice", ("D", "E"), direction="replies"),),
+    (timed_fault(Cut, on("alice", "sends", 2, 1_500_000), "alice", ("D", "E"), direction="replies"),),
 )
 
 
@@ -356,12 +362,12 @@ def test_page_and_text_open_with_the_defects_and_fold_the_profile_away() -> None
     [
         ((), "within the assumptions of the lock's kind"),
         (
-            (Fault("jump", When("start"), "", ("A",), by_ns=S_NS),),
+            (timed_fault(Jump, at_start(), "", ("A",), by_ns=S_NS),),
             "an assumption of the lock's kind is broken: a node's clock jumps",
         ),
     ],
 )
-def test_all_forms_say_the_same_of_the_assumptions(faults: tuple[Fault, ...], words: str) -> None:
+def test_all_forms_say_the_same_of_the_assumptions(faults: tuple[Timed, ...], words: str) -> None:
     result = examined(defect(trial=replace(TRIAL, faults=faults)))
     assert words in " ".join(printed(result).split())
     assert words in unescape(to_html(Kept(result, Path("out"))))
@@ -409,9 +415,9 @@ def test_the_message_of_a_failed_test_names_cause_repair_and_replay() -> None:
         assert words in text
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_fault_has_words(kind: str) -> None:
-    fault = Fault(kind, When("granted", "bob"), "alice", ("C",), by_ns=S_NS, lasts_ns=2 * S_NS, ppm=8000)  # type: ignore[arg-type]
+@pytest.mark.parametrize("kind", KINDS, ids=BY_NAME)
+def test_every_kind_of_fault_has_words(kind: Kind) -> None:
+    fault = timed_fault(kind, on("bob", "granted"), "alice", ("C",), by_ns=S_NS, lasts_ns=2 * S_NS, ppm=8000)
     words = fault_words(fault)
     assert words.endswith("as Bob is granted the lock for the first time")
     assert "Alice" in words or "C " in words

@@ -15,9 +15,15 @@ from lab.examine.probes import Profile
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.reentrant import taken_again
 from lab.examine.slow_replies import slow_replies
+from lab.faults.cut import Cut
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.scenario.triggers import on
 from lab.search.command import OPTIONS
+from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -26,14 +32,14 @@ LOCKS = "tests.locks_to_test"
 
 def late_replies(lock: str) -> Trial:
     """The answer to Alice's acquire comes when her lease is over."""
-    held = Fault("hold", When("asks", ALICE, 2), ALICE, ("A",), 0, TTL_NS * 13 // 10, "replies")
+    held = timed_fault(Hold, on(ALICE, "acquire invoke", 2), ALICE, ("A",), 0, TTL_NS * 13 // 10, "replies")
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
     return Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (held,), demand=False)
 
 
 def lost_release(lock: str) -> Trial:
     """Alice's release is lost; Bob asks from then on."""
-    gone = Fault("cut", When("releases", ALICE), ALICE, ("A",), lasts_ns=S_NS)
+    gone = timed_fault(Cut, on(ALICE, "release invoke"), ALICE, ("A",), lasts_ns=S_NS)
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
     return replace(Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (gone,)), seed=1)
 
@@ -99,7 +105,7 @@ def test_a_correct_lock_has_neither(trial: Trial) -> None:
 
 def test_a_lease_is_looked_for_under_the_token_that_its_extension_gave_it() -> None:
     """Two nodes that miss the extension keep the token before it, and for less time than is claimed."""
-    cut = Fault("cut", When("extends", ALICE), ALICE, ("D", "E"))
+    cut = timed_fault(Cut, on(ALICE, "extend invoke"), ALICE, ("D", "E"))
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, TTL_NS, extends=1),)}
     setting = Setting(f"{LOCKS}.new_tokens:NewTokens", OPTIONS)
     with trials():
@@ -113,7 +119,7 @@ def test_a_lease_is_looked_for_under_the_token_that_its_extension_gave_it() -> N
 def test_a_pause_explains_a_late_success() -> None:
     """Who is stopped when the answer is there may have looked at the clock before."""
     lock = f"{LOCKS}.quietly_broken:LateSuccess"
-    stopped = Fault("pause", When("asks", ALICE, 2, 100_000), ALICE, lasts_ns=TTL_NS * 13 // 10)
+    stopped = timed_fault(Pause, on(ALICE, "acquire invoke", 2, 100_000), ALICE, lasts_ns=TTL_NS * 13 // 10)
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS), Round(0, S_NS))}
     trial = Setting(lock, {}, 1).with_clients(clients, (stopped,), demand=False)
     with trials():
@@ -122,7 +128,7 @@ def test_a_pause_explains_a_late_success() -> None:
 
 def test_a_node_whose_clock_is_moved_explains_a_key_that_stays() -> None:
     trial = lost_release("quietly_broken:OutlivesLostRelease")
-    jump = Fault("jump", When("granted", ALICE), nodes=("A",), by_ns=-TTL_NS)
+    jump = timed_fault(Jump, on(ALICE, "granted"), nodes=("A",), by_ns=-TTL_NS)
     with trials():
         assert "leak" not in all_violations(run_trial(replace(trial, faults=(*trial.faults, jump))))
 
@@ -142,7 +148,7 @@ def kinds(trial: Trial, finding: str) -> set[str]:
 
 
 def test_a_new_acquire_that_prolongs_an_old_key_is_no_watchdog() -> None:
-    gone = Fault("cut", When("releases", ALICE), ALICE, ("A",), lasts_ns=S_NS)
+    gone = timed_fault(Cut, on(ALICE, "release invoke"), ALICE, ("A",), lasts_ns=S_NS)
     alone: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
     trial = Setting(f"{LOCKS}.quietly_broken:ProlongsInAnyCase", {}, 1).with_clients(alone, (gone,))
     assert "renews-after-release" not in kinds(trial, "unavailable")

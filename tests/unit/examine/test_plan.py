@@ -38,9 +38,19 @@ from lab.examine.plan import (
 from lab.examine.profile import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
 from lab.examine.reentrant import counts, is_reentrant
+from lab.faults.client_crash import ClientCrash
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.pause import Pause
+from lab.faults.reset import Reset
 from lab.locks.base import Lease
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import on
+from lab.search.faults import is_a, nodes_of, timed_fault
 from lab.search.runner import run_trial, trials
-from lab.search.trial import Fault, When
 from tests.locks_to_test.unusual import Reentrant
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -77,21 +87,22 @@ def test_at_each_boundary_everything_can_be_lost_held_stopped_or_broken() -> Non
     with trials():
         there = boundaries(REDLOCK.trial(CONTEND))
         found = single_faults(REDLOCK.trial(CONTEND))
-        first = [fault for fault in found if fault.when == When("sends", "alice", 1)]
-    assert {fault.kind for fault in first} == {
-        *("cut", "hold", "delay", "reset", "pause", "client_crash", "crash")
-    }
+        first = [fault for fault in found if fault.at == on("alice", "sends", 1)]
+    assert {type(fault.step) for fault in first} == {Cut, Hold, Delay, Reset, Pause, ClientCrash, Crash}
     assert len(first) == len(set(first)) == 5 * (2 * 5 + 1 + 2 + 1) + 2 + 1 + 4
-    assert {(fault.when.client, fault.when.nth) for fault in found} == {
+    assert {(fault.at.track, fault.at.nth) for fault in found if fault.at} == {
         (each.client, each.nth) for each in there
     }
-    assert {fault.direction for fault in first if fault.kind == "hold"} == {"requests", "replies"}
+    assert {fault.step.direction for fault in first if isinstance(fault.step, Hold)} == {
+        "requests",
+        "replies",
+    }
 
 
 def sets_of(hit: str) -> set[str]:
     """On which of five nodes replies may be lost, after a fault on some of them."""
     lost = small_faults(Boundary("alice", 1, tuple("ABCDE")), REDLOCK.trial(CONTEND), tuple(hit))[0]
-    return {"".join(fault.nodes) for fault in lost}
+    return {"".join(nodes_of(fault)) for fault in lost}
 
 
 def test_sets_for_a_second_fault_differ_by_how_many_nodes_the_first_one_hit() -> None:
@@ -102,16 +113,16 @@ def test_sets_for_a_second_fault_differ_by_how_many_nodes_the_first_one_hit() ->
 
 def test_a_second_fault_strikes_where_the_first_one_has_led_to() -> None:
     base = Setting("single", OPTIONS, 1).trial(CONTEND)
-    when = When("sends", "alice", 1)
-    lost = Fault("cut", when, "alice", ("A",), lasts_ns=SHORT_NS, direction="replies")
-    stops = Fault("pause", When("sends", "alice", 2), "alice", lasts_ns=base.ttl_ns * 11 // 10)
+    when = on("alice", "sends", 1)
+    lost = timed_fault(Cut, when, "alice", ("A",), lasts_ns=SHORT_NS, direction="replies")
+    stops = timed_fault(Pause, on("alice", "sends", 2), "alice", lasts_ns=base.ttl_ns * 11 // 10)
     with trials():
         assert {lost, stops} <= set(first_faults(base))
         before = {(each.client, each.nth) for each in boundaries(base, None)}
         after_lost, stopped = (second_faults(replace(base, faults=(one,))) for one in (lost, stops))
-    again = [(fault.kind, fault.direction) for fault in after_lost if fault.when == when]
-    assert again == [("hold", "requests"), ("pause", "both")]
-    later = {(fault.when.client, fault.when.nth) for fault in stopped}
+    again = [fault.step for fault in after_lost if fault.at == when]
+    assert again == [Hold(client="alice", nodes=("A",), direction="requests"), Pause(client="alice")]
+    later = {(fault.at.track, fault.at.nth) for fault in stopped if fault.at}
     assert ("alice", 1) not in later
     assert later - before  # bob asks until her key has expired
 
@@ -151,7 +162,11 @@ def test_the_parts_say_how_many_schedules_they_have() -> None:
     assert alone == {PLAIN, CANCELS, NAMES, BEYOND, ANCHORED, SINGLES}
     assert {trial.nodes for trial in found[SPLITS][1]} == {2, 3, 4, 5, 7}
     assert {trial.ttl_ns for trial in found[PLAIN][1]} == {*TTLS_NS}
-    cuts = {(cut.when.after_ns < 0, cut.refused) for trial in found[SPLITS][1] for cut in trial.faults}
+    cuts = {
+        (cut.at is not None and cut.at.after_ns < 0, isinstance(cut.step, Cut) and cut.step.mode == "refused")
+        for trial in found[SPLITS][1]
+        for cut in trial.faults
+    }
     assert cuts == {(False, False), (True, False), (True, True)}
 
 
@@ -161,16 +176,20 @@ def test_a_setting_with_another_lease_or_other_nodes_is_else_the_same() -> None:
     assert setting.with_nodes(7) == Setting("redlock-fenced", OPTIONS, 7, 9 * S_NS, fences=True)
 
 
+def ppm_of(fault: Timed) -> int:
+    return fault.step.ppm if isinstance(fault.step, Drift) else 0
+
+
 def test_a_fast_clock_hits_a_node_that_both_clients_need() -> None:
     shared, everywhere, reached = fast_clocks(REDLOCK)
-    assert [fault.nodes for fault in shared.faults if fault.kind == "drift"] == [("C",)]
-    assert len([fault for fault in everywhere.faults if fault.ppm == FAST_PPM]) == 5
-    assert [fault.ppm for fault in reached.faults] == 5 * [FAST_PPM]
+    assert [nodes_of(fault) for fault in shared.faults if is_a(fault, Drift)] == [("C",)]
+    assert len([fault for fault in everywhere.faults if ppm_of(fault) == FAST_PPM]) == 5
+    assert [ppm_of(fault) for fault in reached.faults] == 5 * [FAST_PPM]
 
 
 def test_with_fast_clocks_on_one_node_nobody_is_cut_off_and_nobody_asks_on() -> None:
     some = list(fast_clocks(Setting("single", OPTIONS, 1)))
-    assert [[fault.kind for fault in each.faults] for each in some] == 2 * [["drift"]]
+    assert [[type(fault.step) for fault in each.faults] for each in some] == 2 * [[Drift]]
     assert not any(each.demand_ns for each in (*some, *fast_clocks(REDLOCK)))
 
 

@@ -12,9 +12,12 @@ from lab.examine.keep import keep
 from lab.examine.own_findings import all_violations
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.shown_by_another import shown_by_another
+from lab.faults.hold import Hold
+from lab.scenario.triggers import on
+from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.unit.examine.test_output import defect, examined
 from tests.unit.examine.test_own_findings import LOCKS, late_replies
 
@@ -23,7 +26,9 @@ pytestmark = pytest.mark.usefixtures("_patched")
 
 def late_extension(lock: str, extends: int, *, lasts_ns: int = TTL_NS * 13 // 10) -> Trial:
     """The answer to Alice's second extension comes late; the script is known to the node since the first."""
-    held = Fault("hold", When("extends", ALICE, 2), ALICE, ("A",), lasts_ns=lasts_ns, direction="replies")
+    held = timed_fault(
+        Hold, on(ALICE, "extend invoke", 2), ALICE, ("A",), lasts_ns=lasts_ns, direction="replies"
+    )
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, (extends + 1) * S_NS, extends),)}
     return Setting(f"{LOCKS}.{lock}", {}, 1).with_clients(clients, (held,), demand=False)
 

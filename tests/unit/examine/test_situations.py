@@ -35,14 +35,30 @@ from lab.examine.situations import (
     situations,
 )
 from lab.examine.slow_replies import slow_replies
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.hold import Hold
+from lab.faults.power_cut import PowerCut
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import SENDS, on
 from lab.search.command import OPTIONS
+from lab.search.faults import KINDS, is_a, nodes_of
 from lab.search.runner import run_trial
-from lab.search.trial import START_NS, Round, Trial, When
+from lab.search.trial import START_NS, Round, Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 pytestmark = pytest.mark.usefixtures("_patched", "_trials")
 
 LOCKS = "tests.locks_to_test"
+
+
+def direction_of(fault: Timed) -> str:
+    assert isinstance(fault.step, Cut | Hold)
+    return fault.step.direction
+
+
+def refuses(fault: Timed) -> bool:
+    return isinstance(fault.step, Cut) and fault.step.mode == "refused"
 
 
 def profile(*, sequential: bool = False) -> Profile:
@@ -81,10 +97,9 @@ def test_no_situation_comes_twice_and_each_operation_meets_faults() -> None:
     keys = [trial.key() for trial in some]
     assert len(set(keys)) == len(keys)
     assert len(some) < 200
-    assert {fault.kind for trial in some for fault in trial.faults} >= {
-        *("cut", "hold", "delay", "pause", "crash", "reset", "client_crash", "jump", "drift"),
-    }
-    struck = {fault.when.nth for trial in some for fault in trial.faults if fault.when.moment == "sends"}
+    assert {type(fault.step) for trial in some for fault in trial.faults} == {*KINDS} - {PowerCut}
+    events = [fault.at for trial in some for fault in trial.faults if fault.at is not None]
+    struck = {at.nth for at in events if at.event == SENDS}
     assert len(struck) == len(OPERATIONS)
 
 
@@ -227,7 +242,7 @@ def test_nodes_that_refuse_connections_as_a_lock_is_opened_are_left_out(
 ) -> None:
     """To a node that is silent a connection is made."""
     refusing, silent = apart_at_open(Setting(lock, OPTIONS))
-    assert [fault.refused for fault in (*refusing.faults, *silent.faults)] == [True, True, False, False]
+    assert [refuses(fault) for fault in (*refusing.faults, *silent.faults)] == [True, True, False, False]
     assert causes_in([refusing, silent], "overlap") == causes
 
 
@@ -251,7 +266,7 @@ def test_they_are_among_the_situations(
 
 def test_nobody_is_kept_from_the_nodes_where_no_majority_counts_or_there_are_too_few() -> None:
     several = situations(Setting("single", OPTIONS), Profile(Kind(False), extends=True), PROGRAMS)
-    assert not any(fault.refused for each in several for fault in each.faults)
+    assert not any(refuses(fault) for each in several for fault in each.faults)
     assert list(apart_at_open(Setting("redlock", OPTIONS, 3))) == []
 
 
@@ -285,13 +300,13 @@ def test_bob_asks_when_what_she_sent_last_was_given_up(
         of=lambda _, f: [operation] if f == "acquire" else [],
     )
     monkeypatch.setattr("lab.examine.late_answers.watched", lambda _: silent)
-    (late,) = _in_the_next_turn(setting, (Round(0, 0),), When("sends", ALICE, 2))
+    (late,) = _in_the_next_turn(setting, (Round(0, 0),), on(ALICE, "sends", 2))
     asks_ms = late.clients[BOB][0].think_ns // ms_ns
     assert asks_ms == over_ms + gave_up_ms + 10
     assert late.clients[ALICE][-1].think_ns == (asks_ms + 50 - 800) * ms_ns
     assert late.faults[0].lasts_ns == (asks_ms + 50 + 100 - 100) * ms_ns, "half of the 200 ms that she waits"
     monkeypatch.setattr("lab.examine.late_answers.watched", lambda _: None)
-    assert list(_in_the_next_turn(setting, (Round(0, 0),), When("sends", ALICE, 2))) == []
+    assert list(_in_the_next_turn(setting, (Round(0, 0),), on(ALICE, "sends", 2))) == []
 
 
 @pytest.mark.parametrize("some", [after_a_look, lambda setting: late_answers(setting, extends=True)])
@@ -314,19 +329,20 @@ def test_each_further_request_to_a_node_is_slow_on_its_own() -> None:
     seen = cast(Seen, SimpleNamespace(outcome=sendings_at(*sent)))
     operation = Operation(ALICE, "acquire", "", since_ns + 10, since_ns + 40, "ok")
     slow = list(_slow_after_the_first(seen, operation, S_NS))
-    assert [[(each.when.nth, "".join(each.nodes)) for each in faults] for faults in slow] == [
+    assert [[(each.at and each.at.nth, "".join(nodes_of(each))) for each in faults] for faults in slow] == [
         [(3, "A"), (4, "B")],
         [(4, "A"), (5, "B")],
     ]
-    assert {(each.lasts_ns, each.direction) for faults in slow for each in faults} == {(S_NS, "requests")}
+    assert {(each.lasts_ns, direction_of(each)) for faults in slow for each in faults} == {(S_NS, "requests")}
 
 
 def test_the_last_nodes_are_slow_for_who_asks_one_after_the_other() -> None:
     setting = Setting("redlock-sequential", {**OPTIONS, "node_timeout": "100ms"})
     first, *_ = slow_replies(setting, profile(sequential=True))
     (fault,) = first.faults
-    assert 80_000_000 < fault.by_ns < 100_000_000
-    assert 3 * fault.by_ns < first.ttl_ns < 5 * fault.by_ns
+    assert isinstance(fault.step, Delay)
+    assert 80_000_000 < fault.step.by_ns < 100_000_000
+    assert 3 * fault.step.by_ns < first.ttl_ns < 5 * fault.step.by_ns
 
 
 @pytest.mark.parametrize("lock", ["single", "redlock", f"{LOCKS}.on_several:CountsFromReplies"])
@@ -345,14 +361,16 @@ def test_replies_of_nodes_that_are_asked_at_once_come_shortly_before_a_try_is_ov
 ) -> None:
     waits = replace(profile(), gives_up_ns=gives_up_ms * 10**6, tries=tries)
     some = list(slow_replies(Setting("redlock", {**OPTIONS, "node_timeout": "100ms"}), waits))
-    assert [fault.by_ns // 10**6 for each in some for fault in each.faults] == late_ms
+    slow = [fault.step for each in some for fault in each.faults]
+    assert [step.by_ns // 10**6 for step in slow if isinstance(step, Delay)] == late_ms
+    assert len(slow) == len(late_ms)
 
 
 def test_late_replies_find_somebody_else_also_where_leases_are_rounded_up_to_seconds() -> None:
     short = [each for each in clocks(Setting("redlock", OPTIONS), profile()) if each.ttl_ns < 2 * S_NS]
     assert short
     for each in short:
-        late = next(fault for fault in each.faults if fault.kind == "hold")
+        late = next(fault for fault in each.faults if is_a(fault, Hold))
         assert 2 * S_NS < each.clients["bob"][0].think_ns < late.lasts_ns
 
 

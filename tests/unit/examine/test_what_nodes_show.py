@@ -21,9 +21,19 @@ from lab.examine.plan import again
 from lab.examine.programs import ALICE, BOB, S_NS, TTL_NS, Setting
 from lab.examine.reentrant import given_back_once
 from lab.examine.sharing import shared
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.delay import Delay
+from lab.faults.drift import Drift
+from lab.faults.hold import Hold
+from lab.faults.jump import Jump
+from lab.faults.pause import Pause
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import Trigger, at_start, on
 from lab.search.command import OPTIONS
+from lab.search.faults import timed_fault
 from lab.search.runner import Outcome, run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.locks_to_test.quietly_broken import LoadsItsScriptOnce
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -54,7 +64,7 @@ def found(some: Iterator[Trial] | list[Trial]) -> set[tuple[str, str]]:
 
 def one_node_away(lock: str) -> Trial:
     """The first of five nodes is down when Alice gives the lock back; Bob asks from then on."""
-    down = Fault("crash", When("releases", ALICE), nodes=("A",))
+    down = timed_fault(Crash, on(ALICE, "release invoke"), nodes=("A",))
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
     return Setting(lock, OPTIONS).with_clients(clients, (down,))
 
@@ -136,12 +146,12 @@ def test_a_claim_is_compared_with_what_the_nodes_keep() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("drift", When(), nodes=("A",), ppm=100),
-        Fault("jump", When(), ALICE, by_ns=S_NS),
-        Fault("pause", When("releases", BOB), BOB, lasts_ns=S_NS),
+        timed_fault(Drift, at_start(), nodes=("A",), ppm=100),
+        timed_fault(Jump, at_start(), ALICE, by_ns=S_NS),
+        timed_fault(Pause, on(BOB, "release invoke"), BOB, lasts_ns=S_NS),
     ],
 )
-def test_no_claim_is_judged_where_clocks_were_moved_or_somebody_stood_still(fault: Fault) -> None:
+def test_no_claim_is_judged_where_clocks_were_moved_or_somebody_stood_still(fault: Timed) -> None:
     trial = confirmed_later()
     assert "false-validity" in all_violations(run_trial(trial))
     assert "false-validity" not in all_violations(run_trial(replace(trial, faults=(*trial.faults, fault))))
@@ -149,7 +159,7 @@ def test_no_claim_is_judged_where_clocks_were_moved_or_somebody_stood_still(faul
 
 def test_a_node_that_is_down_may_have_the_key() -> None:
     """Of three nodes one is down when Alice is granted the lock, and another at her extension."""
-    gone = [Fault("crash", When("extends", ALICE), nodes=("A",), lasts_ns=S_NS // 100)]
+    gone = [timed_fault(Crash, on(ALICE, "extend invoke"), nodes=("A",), lasts_ns=S_NS // 100)]
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, 1),)}
     outcome = run_trial(Setting("redlock", OPTIONS, 3).with_clients(clients, tuple(gone), demand=False))
     extended = [at for at, each in enumerate(outcome.events) if (each["f"], each["type"]) == ("extend", "ok")]
@@ -172,7 +182,7 @@ def test_keys_on_nodes_that_a_fault_hit_are_not_held_against_a_release() -> None
     trial = one_node_away(f"{LOCKS}.on_several:ReleaseStops")
     assert stays(run_trial(trial))
     others = tuple(
-        Fault("cut", When("releases", ALICE), ALICE, (node,), lasts_ns=S_NS // 1000) for node in "BC"
+        timed_fault(Cut, on(ALICE, "release invoke"), ALICE, (node,), lasts_ns=S_NS // 1000) for node in "BC"
     )
     assert stays(run_trial(replace(trial, faults=(*trial.faults, *others)))) == []
 
@@ -191,8 +201,8 @@ def test_an_undo_that_is_overtaken_is_no_defect_of_an_attempt_that_claims_nothin
 ) -> None:
     """The first of them calls the attempt refused, on one node, which has its key."""
     setting = Setting(lock, OPTIONS) if lock.endswith("OnAll") else on_one(lock)
-    when, late_ns = When("asks", ALICE, 2), TTL_NS // 12
-    slow = Fault("delay", when, ALICE, setting.names, late_ns, S_NS // 200, direction="requests")
+    when, late_ns = on(ALICE, "acquire invoke", 2), TTL_NS // 12
+    slow = timed_fault(Delay, when, ALICE, setting.names, late_ns, S_NS // 200, direction="requests")
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
     assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (slow,))]) == expected
 
@@ -200,7 +210,7 @@ def test_an_undo_that_is_overtaken_is_no_defect_of_an_attempt_that_claims_nothin
 def test_who_is_cancelled_undoes_on_all_nodes_also_behind_a_silent_one() -> None:
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS, cancel_ns=S_NS // 3000),)}
     setting = Setting(f"{LOCKS}.in_turn:InTurn", OPTIONS, 3).with_ttl(2 * TTL_NS)
-    silent = [(Fault("cut", When(), ALICE, (node,)),) for node in setting.names]
+    silent = [(timed_fault(Cut, at_start(), ALICE, (node,)),) for node in setting.names]
     assert found([setting.with_clients(clients, faults) for faults in silent]) == set()
 
 
@@ -210,7 +220,7 @@ def test_who_is_cancelled_undoes_on_all_nodes_also_behind_a_silent_one() -> None
 def test_a_key_of_the_attempt_before_is_no_key_of_this_one(lock: str) -> None:
     """Alice asks again when her SET and what undoes it are held up, and the SET arrives."""
     setting = Setting(lock, OPTIONS) if lock.endswith("OnAll") else on_one(lock)
-    held = Fault("hold", When("asks", ALICE), ALICE, setting.names, 0, TTL_NS // 6, "requests")
+    held = timed_fault(Hold, on(ALICE, "acquire invoke"), ALICE, setting.names, 0, TTL_NS // 6, "requests")
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
     assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (held,))]) == {("unavailable", "")}
 
@@ -218,7 +228,9 @@ def test_a_key_of_the_attempt_before_is_no_key_of_this_one(lock: str) -> None:
 def test_a_try_that_is_refused_by_a_key_that_came_after_its_undo_left_none() -> None:
     """The second try of one acquire; what was to undo the first had been on the nodes before its SET."""
     setting = Setting("tests.unit.examine.odd_locks:BreaksOffOnAll", {**OPTIONS, "retry_count": 2}, 3)
-    slow = Fault("delay", When("asks", ALICE), ALICE, ("B", "C"), TTL_NS // 12, S_NS // 200, "requests")
+    slow = timed_fault(
+        Delay, on(ALICE, "acquire invoke"), ALICE, ("B", "C"), TTL_NS // 12, S_NS // 200, "requests"
+    )
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),)}
     assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (slow,))]) == {("unavailable", "")}
 
@@ -232,18 +244,22 @@ JUST_AFTER_NS = S_NS // 5_000
     ("setting", "when", "hit", "cut"),
     [
         pytest.param(
-            Setting("redlock", OPTIONS), When("releases", ALICE), ALL, (), id="all go down as it is called"
+            Setting("redlock", OPTIONS),
+            on(ALICE, "release invoke"),
+            ALL,
+            (),
+            id="all go down as it is called",
         ),
         pytest.param(
             Setting(f"{LOCKS}.plain:Plain", {}, 1),
-            When("releases", ALICE, after_ns=JUST_AFTER_NS),
+            on(ALICE, "release invoke", after_ns=JUST_AFTER_NS),
             ("A",),
             (),
             id="one goes down as it is asked",
         ),
         pytest.param(
             Setting(f"{LOCKS}.on_several:ReleaseStops", OPTIONS),
-            When("granted", ALICE),
+            on(ALICE, "granted"),
             ALL[:3],
             ALL[:2],
             id="up again, but not asked",
@@ -251,12 +267,12 @@ JUST_AFTER_NS = S_NS // 5_000
     ],
 )
 def test_keys_on_nodes_that_were_restarted_are_not_held_against_a_release_that_found_them_down(
-    setting: Setting, when: When, hit: tuple[str, ...], cut: tuple[str, ...]
+    setting: Setting, when: Trigger, hit: tuple[str, ...], cut: tuple[str, ...]
 ) -> None:
     """The restart is short, and the key is there after it."""
-    faults = [Fault("crash", when, nodes=(node,), lasts_ns=S_NS // 10_000) for node in hit]
+    faults = [timed_fault(Crash, when, nodes=(node,), lasts_ns=S_NS // 10_000) for node in hit]
     if cut:
-        faults.append(Fault("cut", When("releases", ALICE), ALICE, cut))
+        faults.append(timed_fault(Cut, on(ALICE, "release invoke"), ALICE, cut))
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(0, S_NS),), BOB: (Round(2 * S_NS, S_NS),)}
     outcome = run_trial(setting.with_clients(clients, tuple(faults)))
     assert ("release", "info") in {(event["f"], event["type"]) for event in outcome.events}
@@ -287,9 +303,11 @@ def test_a_script_that_was_never_loaded_was_lost_by_no_restart() -> None:
 
 def test_who_waits_for_a_node_that_is_away_keeps_nobody_else_waiting() -> None:
     """Bob asks on without an answer, and the key that Alice is refused by cannot be undone any more."""
-    asks = When("asks", BOB)
-    unheard = Fault("cut", asks, BOB, ("A",), direction="replies")
-    away = Fault("cut", replace(asks, after_ns=3 * S_NS // 2), BOB, ("A",), direction="requests")
+    asks = on(BOB, "acquire invoke")
+    unheard = timed_fault(Cut, asks, BOB, ("A",), direction="replies")
+    away = timed_fault(
+        Cut, on(BOB, "acquire invoke", after_ns=3 * S_NS // 2), BOB, ("A",), direction="requests"
+    )
     clients: dict[str, tuple[Round, ...]] = {ALICE: (Round(2 * S_NS, S_NS),), BOB: (Round(0, S_NS),)}
     setting = on_one("tests.unit.examine.odd_locks:AsksOn").with_ttl(6 * S_NS)
     assert found([setting.with_clients(clients, (unheard, away))]) == {("unavailable", "")}

@@ -19,9 +19,12 @@ from lab.examine.kinds import Kind
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.progress import Budget, OutOfTime
 from lab.examine.result import Part
+from lab.faults.jump import Jump
+from lab.scenario.triggers import at_start
 from lab.search.branches import NAME, NO_SOURCE, OF_DRIVERS, TAKEN, LockCode, noted
+from lab.search.faults import timed_fault
 from lab.search.runner import Outcome, run_trial, trials
-from lab.search.trial import Fault, Round, Trial, When
+from lab.search.trial import Round, Trial
 from tests.unit.search import rare, rare_words
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -161,7 +164,7 @@ def test_a_trial_that_takes_a_new_branch_is_kept() -> None:
 
 
 def test_drawn_schedules_are_made_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    jump = Fault("jump", When(), nodes=("A",), by_ns=S_NS)
+    jump = timed_fault(Jump, at_start(), nodes=("A",), by_ns=S_NS)
     finite = [replace(late(1), faults=(jump,)), late(2), late(2, seed=1)]
     given: list[list[Trial]] = []
 

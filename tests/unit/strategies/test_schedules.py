@@ -9,15 +9,22 @@ from typing import Any
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis.vendor import pretty
-from msgspec.structs import replace
 
 from lab import strategies
-from lab.api.strategies import SAFE_KINDS, Fault, Ran, Round, Trial, Violated, When
+from lab.api.strategies import SAFE_KINDS, Ran, Round, Trial, Violated
 from lab.errors import LabError
 from lab.examine.judge import labels, unfinished
+from lab.faults.base import Fault
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.drift import Drift
+from lab.faults.heal import Heal
+from lab.faults.hold import Hold
+from lab.faults.power_cut import PowerCut
 from lab.locks import margin_ns
-from lab.scenario.registry import fault_steps
-from lab.search.trial import KINDS
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import at_start, on
+from lab.search.faults import BY_NAME, moved, nodes_of, timed_fault, with_fields
 from tests.fuzzing import examples
 from tests.unit.strategies.locks import Mine
 
@@ -122,10 +129,10 @@ def test_findings_can_be_singled_out_and_allowed() -> None:
 @given(strategies.schedules(clients=4, nodes=7, faults="safe", max_faults=6))
 def test_safe_schedules_are_within_the_assumptions(schedule: Trial) -> None:
     assert not labels(schedule)
-    assert {fault.kind for fault in schedule.faults} <= set(SAFE_KINDS)
+    assert {fault.step.KEY for fault in schedule.faults} <= set(SAFE_KINDS)
     assert list(schedule.clients) == ["alice", "bob", "carol", "dave"]
     assert all(1 <= len(rounds) <= 3 for rounds in schedule.clients.values())
-    assert {node for fault in schedule.faults for node in fault.nodes} <= set("ABCDEFG")
+    assert {node for fault in schedule.faults for node in nodes_of(fault)} <= set("ABCDEFG")
 
 
 def test_every_kind_of_fault_is_drawn_and_only_those_that_were_asked_for() -> None:
@@ -133,12 +140,12 @@ def test_every_kind_of_fault_is_drawn_and_only_those_that_were_asked_for() -> No
 
     @settings(max_examples=300)
     @given(strategies.faults("all"), strategies.faults("safe"), strategies.faults(["jump", "pause"]))
-    def draw(one: Fault, safe: Fault, some: Fault) -> None:
+    def draw(one: Timed, safe: Timed, some: Timed) -> None:
         for name, fault in zip(seen, (one, safe, some), strict=True):
-            seen[name].add(fault.kind)
+            seen[name].add(fault.step.KEY)
 
     draw()
-    assert seen == {"all": set(KINDS), "safe": set(SAFE_KINDS), "some": {"jump", "pause"}}
+    assert seen == {"all": set(BY_NAME), "safe": set(SAFE_KINDS), "some": {"jump", "pause"}}
 
 
 @settings(max_examples=examples(100))
@@ -153,29 +160,30 @@ def test_a_schedule_is_shown_as_the_python_that_makes_it(schedule: Trial) -> Non
 
 
 def test_a_schedule_is_described_in_words() -> None:
-    fault = Fault("cut", When("asks", "bob", 2, 200_000_000), "bob", ("A", "B"), lasts_ns=S_NS)
-    drift = Fault("drift", When(), nodes=("C",), ppm=8_000)
+    fault = timed_fault(Cut, on("bob", "acquire invoke", 2, 200_000_000), "bob", ("A", "B"), lasts_ns=S_NS)
+    drift = timed_fault(Drift, at_start(), nodes=("C",), ppm=8_000)
     schedule = Trial("redlock", {"bob": (Round(0, S_NS, 2, "keep"),)}, (fault, drift), ttl_ns=TTL_NS)
     assert strategies.describe(schedule).splitlines() == [
         "redlock on 5 nodes, TTL 5s, seed 0",
         "  bob: holds the lock for 1s, extending it twice, keeps the lock until it expires",
-        "  fault: 0.2s after bob calls acquire for the second time, cut {client: bob, nodes: [A, B]} for 1s",
-        "  fault: at the start, drift {node: C, ppm: 8000}",
+        "  fault: the packets between Bob and A and B are lost for 1s, 0.2s after Bob calls acquire for the "
+        "second time",
+        "  fault: the clock of C runs 0.8 % too fast for good, from the start",
     ]
 
 
-HIT = Fault("crash", When("asks", "alice"), nodes=("A", "B"), lasts_ns=S_NS, by_ns=S_NS, ppm=8_000)
-"""It hits two nodes, with whatever each kind needs."""
+HIT = timed_fault(Crash, on("alice", "acquire invoke"), nodes=("A", "B"))
+"""It hits two nodes."""
 
 
 @pytest.mark.parametrize("lasts_ns", [S_NS, 0])
-@pytest.mark.parametrize("kind", ["crash", "power_cut", "jump", "drift"])
-def test_a_fault_of_several_nodes_hits_each_of_them(kind: Any, lasts_ns: int) -> None:
-    fault = replace(HIT, kind=kind, lasts_ns=lasts_ns)
+@pytest.mark.parametrize("kind", [Crash, PowerCut])
+def test_a_fault_of_several_nodes_hits_each_of_them(kind: type[Fault], lasts_ns: int) -> None:
+    fault = timed_fault(kind, on("alice", "acquire invoke"), nodes=("A", "B"), lasts_ns=lasts_ns)
     schedule = Trial("redlock", {"alice": (Round(0, 2 * S_NS),)}, (fault,), ttl_ns=TTL_NS)
     events = [each for each in strategies.run(schedule).events if each["process"] == "nemesis"]
     assert [(each["f"], *each["targets"]) for each in events if each["type"] != "invoke"] == [
-        (f, node) for f in (kind, fault_steps()[kind].ENDED_BY)[: 2 if lasts_ns else 1] for node in "AB"
+        (f, node) for f in (kind.KEY, kind.ENDED_BY)[: 2 if lasts_ns else 1] for node in "AB"
     ]
     assert {each["type"] for each in events} == {"invoke", "ok"}, "each has its receipt"
     words = strategies.describe(schedule)
@@ -185,14 +193,14 @@ def test_a_fault_of_several_nodes_hits_each_of_them(kind: Any, lasts_ns: int) ->
 @pytest.mark.parametrize(
     ("fault", "key", "seen"),
     [
-        (replace(HIT, nodes=()), "nodes", "a crash without nodes"),
-        (replace(HIT, nodes=("A", "Z")), "nodes", "the node 'Z'"),
-        (replace(HIT, when=When("asks", "eve")), "when.client", "the client 'eve'"),
-        (replace(HIT, kind="cut"), "client", "a cut without a client"),
-        (replace(HIT, kind="jump", client="alice"), "client", "names both"),
+        (with_fields(HIT, nodes=("A", "Z")), "crash.nodes[1]", "the node 'Z'"),
+        (moved(HIT, on("eve", "acquire invoke")), "crash.at", "an event of 'eve'"),
+        (HIT.model_copy(update={"at": None}), "crash.at", "no event"),
+        (moved(HIT, at_start(-S_NS)), "crash.at", "-1000000000 ns"),
+        (HIT.model_copy(update={"step": Heal()}), "heal", "a heal"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_one_clear_error(fault: Fault, key: str, seen: str) -> None:
+def test_a_schedule_that_cannot_be_is_one_clear_error(fault: Timed, key: str, seen: str) -> None:
     with pytest.raises(LabError, match=seen) as caught:
         strategies.run(Trial("redlock", {"alice": (Round(0, S_NS),)}, (fault,)))
     assert (caught.value.exit_code, caught.value.where) == (2, f"the schedule, key faults[0].{key}")
@@ -265,7 +273,7 @@ def test_without_faults_there_are_none() -> None:
 @pytest.mark.parametrize(("called_ns", "hangs"), [(0, True), (5 * S_NS, False)])
 def test_what_is_called_just_before_the_end_does_not_hang(called_ns: int, hangs: bool) -> None:
     """Alice's release goes out to nodes that do not answer, early or at the end of the time."""
-    cut = Fault("hold", When("granted", "alice"), "alice", tuple("ABCDE"))
+    cut = timed_fault(Hold, on("alice", "granted"), "alice", tuple("ABCDE"))
     rounds: dict[str, tuple[Round, ...]] = {"alice": (Round(called_ns, S_NS // 2),)}
     schedule = Trial("redlock", rounds, (cut,), ttl_ns=S_NS, horizon_ns=6 * S_NS)
     schedule.options["node_timeout"] = "60s"
