@@ -11,7 +11,7 @@ from lab.examine.judge import labels
 from lab.scenario.tracks import Timed
 from lab.search.faults import every_fault
 from lab.search.origin import Place
-from lab.search.trial import Trial, as_in_a_file
+from lab.search.trial import Trial, as_in_a_file, from_a_file
 
 NO_TIME: Final = "the budget ended before it was looked into"
 """Why a finding is not decided that there was no time for."""
@@ -249,3 +249,8 @@ class Examined(msgspec.Struct, frozen=True):
         data["exit_code"] = int(self.exit_code)
         data["why_unknown"] = self.why_unknown
         return msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
+
+
+def decode(text: bytes | str) -> Examined:
+    """The result that ``Examined.to_json`` has written. Raises ``msgspec.DecodeError``."""
+    return msgspec.json.decode(text, type=Examined, dec_hook=from_a_file)

@@ -26,7 +26,7 @@ from lab.search.replay import MARK
 from lab.search.runner import trials
 from lab.search.space import DEFAULT, NOTHING_SAID, Drawn, one_of, parse_duration, space_of
 from lab.search.suspicion import LOOKS
-from lab.search.trial import OptionValue, Trial
+from lab.search.trial import OptionValue, Trial, as_in_a_file
 
 OPTIONS: dict[str, OptionValue] = {"node_timeout": "250ms", "retry_count": 1}
 """Options of the lock that make a scenario plain: one try per acquire, with patience for real nodes."""
@@ -200,4 +200,4 @@ def to_json(ended: Ended, saved: Saved | None, confirmation: Confirmation | None
             "wilson_95": [confirmation.interval.low, confirmation.interval.high],
         },
     }
-    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(result, enc_hook=as_in_a_file), indent=2) + b"\n"

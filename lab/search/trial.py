@@ -179,10 +179,11 @@ def decode(text: bytes) -> Trial:
     Raises:
         msgspec.DecodeError: it is no trial; of an action that is none the cause is pydantic's error.
     """
-    return msgspec.json.decode(text, type=Trial, dec_hook=_from_a_file)
+    return msgspec.json.decode(text, type=Trial, dec_hook=from_a_file)
 
 
-def _from_a_file(kind: type[Any], value: Any) -> Any:
+def from_a_file(kind: type[Any], value: Any) -> Any:
+    """An action of a track from data. Raises ``NotImplementedError`` for another kind of value."""
     if kind is not Timed:
         raise NotImplementedError
     return Timed.model_validate(value)

@@ -32,6 +32,7 @@ from lab.examine.command import Asked, examine
 from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Defect, Examined
 from lab.scenario.load import load_scenario
+from lab.search.trial import as_in_a_file, from_a_file
 from lab.substrates.sim.errors import SimulationError
 
 TABLE: Final = Path(__file__).with_suffix(".yaml")
@@ -151,7 +152,7 @@ def earlier(file: Path, asked: Asked) -> Measured | None:
     """What came of this library earlier, if the same was asked for."""
     if not file.is_file():
         return None
-    measured = msgspec.json.decode(file.read_bytes(), type=Measured)
+    measured = msgspec.json.decode(file.read_bytes(), type=Measured, dec_hook=from_a_file)
     return measured if measured.asked == asked else None
 
 
@@ -231,7 +232,7 @@ def main(words: list[str] | None = None) -> int:
         if asked.confirm and all(each.real is None for each in one.defects):
             confirm(one, asked.out / driver)
         asked.out.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(one)))
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(one, enc_hook=as_in_a_file)))
         measured.append(one)
         note(f"{driver}: {', '.join(tried_row(one)[2:])}")
     for line in report(measured):

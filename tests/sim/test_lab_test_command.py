@@ -19,7 +19,7 @@ from lab.errors import LabError, UnknownOutcome
 from lab.examine.examination import Examination
 from lab.examine.narrative import narrate
 from lab.examine.progress import Budget, Progress
-from lab.examine.result import Examined
+from lab.examine.result import decode
 from lab.faults.cut import Cut
 from lab.faults.jump import Jump
 from lab.locks.broken.grants import SetWithoutNx
@@ -69,7 +69,7 @@ def test_a_broken_lock_is_explained_kept_and_replayed(
     assert call(arguments) == 1
     out = capsys.readouterr().out
     directory = tmp_path / "reports" / "test-mutant-bare-del-3"
-    result = msgspec.json.decode((directory / "result.json").read_bytes(), type=Examined)
+    result = decode((directory / "result.json").read_bytes())
     (defect,) = result.defects
     assert (defect.cause, defect.scenario) == (
         "deletes-others-key",
@@ -99,7 +99,7 @@ def test_a_lock_that_is_not_served_is_kept_as_a_scenario_and_replayed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert call(["test", "mutant:retry-without-unlock", "--budget", ENOUGH, "--out", "here", "--json"]) == 1
-    result = msgspec.json.decode(capsys.readouterr().out, type=Examined)
+    result = decode(capsys.readouterr().out)
     (defect,) = result.defects
     assert (defect.scenario, defect.trial_file) == ("here/defect-1.yaml", None)
     text = Path("here/defect-1.yaml").read_text()
@@ -123,7 +123,7 @@ def test_what_is_not_decided_is_kept_and_replayed(
     asked = ["test", "mutant:retry-without-unlock", "--budget", ENOUGH, "--out", "here", "--json"]
     monkeypatch.setattr("lab.examine.doubt.SURE", 21)
     assert call(asked) == 0, "without a cause, and in too few variants, it is no defect"
-    (open_, *_) = msgspec.json.decode(capsys.readouterr().out, type=Examined).undecided
+    (open_, *_) = decode(capsys.readouterr().out).undecided
     assert (open_.finding, open_.trial_file) == ("unavailable", "here/undecided-1.json")
     assert read_trial(Path("here/undecided-1.json")) == open_.trial
     assert "lab test --replay here/undecided-1.json" in Path("here/index.html").read_text()

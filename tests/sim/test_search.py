@@ -33,7 +33,7 @@ from lab.search.minimise import deletions, minimise, places
 from lab.search.pin import pinned
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import found
-from lab.search.trial import Round, Trial
+from lab.search.trial import Round, Trial, decode
 from tests.sim.simulated import run_in_simulation
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -180,7 +180,7 @@ def test_the_minimiser_leaves_only_what_is_needed() -> None:
 def test_corpus(path: Path) -> None:
     """What was found once is found still; a file says by its name which finding, or that there is none."""
     lock, _, finding = path.stem.partition("--")
-    trial = msgspec.json.decode(path.read_bytes(), type=Trial)
+    trial = decode(path.read_bytes())
     assert trial.lock == lock
     with trials():
         outcome = run_trial(trial)
@@ -207,9 +207,7 @@ COUNTERS = Path(__file__).parent.parent / "corpus" / "redlock-counter--fence-ord
 def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) -> None:
     """A cut that waits for a call would come too late on real nodes if the scenario put it after the call."""
     with trials():
-        scenario = scenario_of(
-            msgspec.json.decode(COUNTERS.read_bytes(), type=Trial), "fence-order", command="lab search"
-        )
+        scenario = scenario_of(decode(COUNTERS.read_bytes()), "fence-order", command="lab search")
     called = [
         one.at.event for one in scenario.every_timed if one.at is not None and one.step.KEY == "acquire"
     ]
@@ -239,7 +237,7 @@ def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_pat
 @pytest.mark.full
 def test_luck_is_taken_out_by_leaving_one_majority() -> None:
     """Without its last cut the trial depends on who answers first; it is found again, or one like it."""
-    always = msgspec.json.decode(COUNTERS.read_bytes(), type=Trial)
+    always = decode(COUNTERS.read_bytes())
     lucky = replace(always, faults=always.faults[:1])
 
     def count(trial: Trial, least: int) -> int:

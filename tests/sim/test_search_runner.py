@@ -11,7 +11,6 @@ from random import Random
 from typing import Any, get_args
 from zlib import crc32
 
-import msgspec
 import pytest
 
 from lab.errors import LabError, UnknownOutcome
@@ -28,7 +27,7 @@ from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.faults import KINDS, Kind, timed_fault
 from lab.search.runner import WIRES, Wire, run_trial, trials
 from lab.search.suspicion import LOOKS, named, suspect
-from lab.search.trial import Round, Trial
+from lab.search.trial import Round, Trial, decode
 from lab.search.world import ORDERS, SHARES, TrialWorld
 from tests.hash_seeds import HASH_SEEDS
 
@@ -141,7 +140,7 @@ def test_after_a_cut_replies_belong_to_what_is_asked_now() -> None:
 
 def test_a_trial_survives_json() -> None:
     for trial in drawn("redlock", 20, 3, everything=True):
-        again = msgspec.json.decode(trial.key(), type=Trial)
+        again = decode(trial.key())
         assert again == trial
         assert again.key() == trial.key()
     persistence: Any = "-".join(("aof", "always"))

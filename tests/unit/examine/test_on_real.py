@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from lab.batch.item import Item
@@ -19,7 +18,7 @@ from lab.examine.junit import junit
 from lab.examine.kept import RESULT, Kept
 from lab.examine.on_real import run_on_real
 from lab.examine.page import to_html
-from lab.examine.result import Examined
+from lab.examine.result import decode
 from lab.examine.words import defect_words
 from lab.substrates.interruption import Interrupted
 from tests.unit.examine.test_output import defect, examined, printed
@@ -66,7 +65,7 @@ def test_runs_on_real_redis_are_counted(tmp_path: Path, ran: list[tuple[str, int
         "not confirmed on real Redis: local cannot do that",
     ]
     assert [seed for _, seed in ran] == [0, 0, 0, 1, 1, 1, 2, 2, 2], "each once before any is run again"
-    stored = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=Examined)
+    stored = decode((tmp_path / RESULT).read_bytes())
     assert [each.real.reproduced for each in stored.defects if each.real is not None] == [3, 1, 0, 0]
     said = "confirmed on real Redis: 3 of 3 runs"
     assert said in to_html(Kept(stored, tmp_path))
@@ -110,7 +109,7 @@ def test_an_interruption_keeps_what_was_found(
 
     monkeypatch.setattr(on_real, "execute", execute)
     assert confirmed(tmp_path, "sure") == ["not confirmed on real Redis: it was interrupted"]
-    stored = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=Examined)
+    stored = decode((tmp_path / RESULT).read_bytes())
     assert (stored.interrupted, len(stored.defects)) == (True, 1)
 
 

@@ -34,6 +34,7 @@ from lab.examine.result import (
     LockExecuted,
     Part,
     Undecided,
+    decode,
 )
 from lab.examine.schedule_words import schedule_words
 from lab.examine.words import SOUGHT, explain, headline, meaning, not_found, not_tried, undecided
@@ -44,7 +45,7 @@ from lab.scenario.triggers import at_start, on
 from lab.search.faults import BY_NAME, KINDS, Kind, timed_fault
 from lab.search.replay import read_trial
 from lab.search.sentences import fault_words
-from lab.search.trial import Round, Trial
+from lab.search.trial import Round, Trial, from_a_file
 
 S_NS = 10**9
 NASTY = "evil:<img src=x onerror=alert(1)>&\"'"
@@ -282,7 +283,7 @@ def test_the_progress_says_how_far_it_is() -> None:
 def test_the_data_are_read_back_as_they_were() -> None:
     result = examined(defect(), defect("hangs", trial_file="x.json"))
     data = result.to_json()
-    assert msgspec.json.decode(data, type=Examined) == result
+    assert decode(data) == result
     plain = msgspec.json.decode(data)
     assert plain["exit_code"] == 1
     assert [part["exhausted"] for part in plain["parts"]] == [True, False]
@@ -475,7 +476,7 @@ def test_what_is_not_decided_is_said_and_counts_as_seen() -> None:
     assert any(each.startswith("leak:") for each in not_found(examined()))
     assert not any(each.startswith("leak:") for each in not_found(result))
     assert result.exit_code == 0
-    assert msgspec.json.decode(result.to_json(), type=Examined).undecided == (open_question,)
+    assert decode(result.to_json()).undecided == (open_question,)
 
 
 def test_what_is_not_decided_has_a_file_its_schedule_and_the_command_that_replays_it(tmp_path: Path) -> None:
@@ -486,7 +487,7 @@ def test_what_is_not_decided_has_a_file_its_schedule_and_the_command_that_replay
     assert read_trial(files[1]) == trials[1]
     data = msgspec.json.decode((tmp_path / RESULT).read_bytes())["undecided"]
     assert [each["trial_file"] for each in data] == [str(path) for path in files]
-    assert msgspec.convert(data[0]["trial"], Trial) == TRIAL
+    assert msgspec.convert(data[0]["trial"], Trial, dec_hook=from_a_file) == TRIAL
     html, text = kept.page.read_text(), section(printed(kept.examined), "NOT DECIDED")
     for path, words in zip(files, undecided(kept.examined), strict=True):
         assert words.schedule == schedule_words(trials[files.index(path)])
@@ -510,6 +511,6 @@ def test_what_was_never_executed_is_said() -> None:
     assert "my_lock.py:57-58" not in told
     assert "- and 2 more places that no schedule executed" in told
     assert "my_lock.py:41 (the branch `if reply &lt; 2 &amp; 3`)" in to_html(Kept(result, Path("x")))
-    assert msgspec.json.decode(result.to_json(), type=Examined).executed == result.executed
+    assert decode(result.to_json()).executed == result.executed
     of_driver = examined(executed=LockExecuted(why_not="a driver runs in a process of its own"))
     assert "not known what was executed: a driver runs" in section(printed(of_driver), "THE CODE OF THE LOCK")
