@@ -164,14 +164,8 @@ def courses(setting: Setting, profile: Profile, *, reentrant: bool = False) -> I
 def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
     """Alice's acquire is cancelled: when some nodes have executed its command, and while she sends it."""
     names, ttl_ns = setting.names, setting.ttl_ns
-    held = {
-        "client": ALICE,
-        "nodes": list(names),
-        "direction": "replies",
-        "at": {ALICE: "acquire invoke"},
-        "until": {ALICE: "acquire info"},
-    }
-    hold = Timed.model_validate({"hold": held})
+    held = timed_fault(Hold, on(ALICE, "acquire invoke"), ALICE, names, direction="replies")
+    hold = held.model_copy(update={"until": on(ALICE, "acquire info")})
     part = Trigger.model_validate(f"{ttl_ns // 10}ns")
     again = [action(Acquire, part), action(Read), action(Check, part), action(Write, if_checked=True)]
     for some in dict.fromkeys((len(names), len(names) // 2 + 1, 1)) if taking else ():

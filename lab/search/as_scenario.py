@@ -18,6 +18,8 @@ from lab.durations import UNITS_NS, format_duration
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
 from lab.faults.crash import Crash
+from lab.faults.heal import Heal
+from lab.faults.hold import Hold
 from lab.faults.power_cut import PowerCut
 from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
@@ -148,10 +150,10 @@ class _Written:
             "at": begins,
             "until": ends,
         }
-        self._append(FAULTS, "hold", hold)
+        self._append(FAULTS, Hold.KEY, hold)
         for event in ("invoke", "ok"):
-            self._happened(FAULTS, "hold", event)
-            self._happened(FAULTS, "heal", event)
+            self._happened(FAULTS, Hold.KEY, event)
+            self._happened(FAULTS, Heal.KEY, event)
         if seen is None:
             return format_duration(lasted_ns)
         command, nodes = seen
