@@ -167,7 +167,8 @@ def cancelled(setting: Setting, taking: str) -> Iterator[Course]:
     held = timed_fault(Hold, on(ALICE, "acquire invoke"), ALICE, names, direction="replies")
     hold = held.model_copy(update={"until": on(ALICE, "acquire info")})
     part = Trigger.model_validate(f"{ttl_ns // 10}ns")
-    again = [action(Acquire, part), action(Read), action(Check, part), action(Write, if_checked=True)]
+    back = action(Release, if_granted=True)  # what she has, where it was over before it was cancelled
+    again = [back, action(Acquire, part), action(Read), action(Check, part), action(Write, if_checked=True)]
     for some in dict.fromkeys((len(names), len(names) // 2 + 1, 1)) if taking else ():
         stop = Trigger.model_validate({"nodes": list(names[:some]), "executed": taking})
         yield {ALICE: [action(Acquire, cancel=stop), *again, action(Release)], FAULTS: [hold]}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -81,7 +82,8 @@ def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:
 
     Requests or replies that are lost (just these, or all from now on) or held past the end of a lease, an
     outage for most of a lease, requests that those which are sent after them overtake on other connections, a
-    client that stops before it sends (for longer than a lease), one that dies there, and a broken connection.
+    client that stops before it sends (for longer than a lease), one that dies there, a broken connection, and
+    requests that all its nodes answer with an error and do not execute.
     """
     when = on(boundary.client, "sends", boundary.nth)
     past_ns = _past_ns(trial)
@@ -101,6 +103,7 @@ def faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:
     for lasts_ns in (past_ns, trial.ttl_ns * 3 // 10):
         yield timed_fault(Pause, when, client=boundary.client, lasts_ns=lasts_ns)
     yield timed_fault(ClientCrash, when, client=boundary.client)
+    yield timed_fault(Answers, when, boundary.client, boundary.nodes, lasts_ns=SHORT_NS, error="BUSY")
 
 
 def node_faults_at(boundary: Boundary, trial: Trial) -> Iterator[Timed]:

@@ -32,6 +32,7 @@ from lab.examine.kinds import CLOCKS, Kind
 from lab.examine.left_behind import keys_there
 from lab.examine.naming import Cause, causes_of
 from lab.examine.progress import Budget, OutOfTime, Progress
+from lab.examine.reentrant import takes_again
 from lab.examine.result import NO_TIME, Defect, Directed, Limit, Part, Undecided
 from lab.examine.situations import SITUATIONS
 from lab.examine.tried import Tried, tried
@@ -372,6 +373,8 @@ class Examination:
             key = changed.key()
             if key not in known:
                 if not labels(changed) <= labels(trial):
+                    return False
+                if trial.reentrant and takes_again(changed) and not takes_again(trial):
                     return False
                 if any(ttl_ns % self.ttl_step_ns for ttl_ns in changed.leases_ns):
                     return False

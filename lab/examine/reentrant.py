@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from lab.errors import UnknownOutcome
 from lab.examine.programs import ALICE, BOB, MS_NS, S_NS, Setting
+from lab.scenario.steps import Acquire, Release
+from lab.search.as_tracks import tracks_of
 from lab.search.runner import run_trial
-from lab.search.trial import Round, Trial
+from lab.search.trial import Round, Track, Trial
 
 LONG_TTL_NS: Final = 60 * S_NS
 PART: Final = 0.02
@@ -26,6 +28,23 @@ AT_ONCE_NS: Final = 20 * MS_NS
 """By so much longer than Alice's may an acquire take that asked once."""
 BOB_ASKS: Final = (0.2, 0.2, 0.2, 0.2, 0.1)
 """His pauses as long as her first lease counts."""
+
+
+def takes_again(trial: Trial) -> bool:
+    """Whether a client asks for the lock again before it gives back what it may have."""
+    return any(map(_asks_again, tracks_of(trial).values()))
+
+
+def _asks_again(track: Track) -> bool:
+    asked = False
+    for step in (timed.step for timed in track):
+        if isinstance(step, Acquire) and step.key is None:
+            if asked:
+                return True
+            asked = True
+        elif isinstance(step, Release) and step.key is None:
+            asked = False
+    return False
 
 
 def is_reentrant(setting: Setting) -> bool:

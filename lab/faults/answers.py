@@ -135,14 +135,22 @@ class Answers(Fault):
 
     async def inject(self, cluster: Cluster) -> Receipt:
         """Begin to answer so on every link, then ask each of them."""
-        names = node_names(self.nodes, cluster)
-        links = [cluster.link(self.client or "", name) for name in names]
-        error = ERRORS.get(self.error, self.error)
+        links = self.begin(cluster)
+        shown = await all_at_once(self._is_answered(link, self.line, cluster) for link in links)
+        return together(dict(zip(node_names(self.nodes, cluster), shown, strict=True)))
+
+    @property
+    def line(self) -> str:
+        """The error reply, all of it."""
+        return ERRORS.get(self.error, self.error)
+
+    def begin(self, cluster: Cluster) -> list[Link]:
+        """Answer so from now on; return the links on which that is so."""
+        links = [cluster.link(self.client or "", name) for name in node_names(self.nodes, cluster)]
         for link in links:
             assert link.answering is not None, "the schedule's needs say so"
-            link.answering.begin(error, None if self.to is None else frozenset(self.to))
-        shown = await all_at_once(self._is_answered(link, error, cluster) for link in links)
-        return together(dict(zip(names, shown, strict=True)))
+            link.answering.begin(self.line, None if self.to is None else frozenset(self.to))
+        return links
 
     async def _is_answered(self, link: Link, error: str, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
         node = cluster.nodes[link.target]

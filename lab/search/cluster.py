@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Final, cast
 
 from lab.addresses import Address
 from lab.client_protocol import Answer, Command
+from lab.faults.answers import Answers
 from lab.redis_model import RedisModel
 from lab.redis_model.keyspace import Hash
 from lab.redis_model.known import Missing
 from lab.redis_model.model import NEWEST, modelled
+from lab.search.faults import every_fault, is_a
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
+from lab.substrates.answering import Answering
 from lab.substrates.base import STORE, ClockReading, Life, Probe, Role
 from lab.substrates.probe import OpenConnection
 from lab.substrates.sim.link import SimLink
@@ -256,6 +259,7 @@ class TrialCluster:
         for node in self.servers():
             node.boot()
         self._network = network
+        self._answers = any(is_a(fault, Answers) for fault in every_fault(trial))
         for client in trial.clients:
             self.clients[client] = self._client(client)
             for node in self.servers():
@@ -266,7 +270,13 @@ class TrialCluster:
 
     def _link(self, client: str, node: TrialNode) -> TrialLink:
         host = f"{client}-{node.name}"
-        return TrialLink(node.reached_over(host), client, node, Address(node.name, host, PORT))
+        return TrialLink(self._read(node.reached_over(host)), client, node, Address(node.name, host, PORT))
+
+    def _read(self, way: Way) -> Way:
+        """Where a fault of the trial is to answer commands with errors, they are read."""
+        if self._answers:
+            way.read(self._network.world, Answering())
+        return way
 
     def servers(self) -> Iterator[TrialNode]:
         """The nodes, and the store."""

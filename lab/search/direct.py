@@ -59,6 +59,11 @@ class DirectNode(TrialNode):
         model = self._model
         if connection.over or self._life != connection.life or model is None or self.host.down:
             return
+        answering = connection.way.answering
+        if answering is not None and answering.refuses(_name_of(request)):
+            error = ErrorReply(answering.error or "")
+            connection.replies.carry(connection.down, 0, connection.hear, (error,))
+            return
         if self.log is not None:
             self.log.asker, self.log.message = connection.near_name, request
         reply = taken(model, request)

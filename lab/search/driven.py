@@ -91,7 +91,7 @@ class DrivenCluster(TrialCluster):
         if node.name == STORE:
             return super()._link(client, node)
         door = Door(self._machines[client], self._network)
-        way = node.reached_over(LOOPBACK, door.port, f"{client}-{node.name}:{PORT}")
+        way = self._read(node.reached_over(LOOPBACK, door.port, f"{client}-{node.name}:{PORT}"))
         door.leads_to(way)
         return DrivenLink(door, way, client, node)
 

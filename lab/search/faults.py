@@ -67,6 +67,7 @@ def timed_fault(
     *,
     ppm: int = 0,
     refused: bool = False,
+    error: str = "",
 ) -> Timed:
     """A fault as an action: whom it hits, from when on, how much, and for how long.
 
@@ -80,6 +81,7 @@ def timed_fault(
         direction: which packets a cut, a hold or a delay hits.
         ppm: how much faster a clock runs.
         refused: whether a cut refuses connections, in place of losing what is sent.
+        error: what nodes answer, by its first word.
     """
     usual, of_machine = _usual(kind)
     given: dict[str, Any] = {
@@ -90,6 +92,7 @@ def timed_fault(
         "by_ns": by_ns,
         "ppm": ppm,
         "mode": "refused" if refused else "blackhole",
+        "error": error,
     }
     step = kind.model_construct(**usual | {name: value for name, value in given.items() if name in usual})
     until = after(lasts_ns) if kind.ENDED_BY is not None else None

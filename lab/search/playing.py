@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from lab.analysis.assumptions import RHO
 from lab.client.log import Sink
+from lab.faults.answers import Answers
 from lab.faults.base import Fault as FaultStep
 from lab.faults.base import Receipt, Target, Tolerance
 from lab.faults.down import DownFault
@@ -163,6 +164,8 @@ class TrialNemesis(Nemesis):
         """Do something and record it; return its id in the history."""
         if f == Drift.KEY and isinstance(self._next, Drift):
             action = partial(self._drift, self._next)
+        elif f == Answers.KEY and isinstance(self._next, Answers):
+            action = partial(self._answer, self._next)
         return await super().record(f, target, breaks, action, heals)
 
     def _new_id(self, f: str, heals: str | None) -> str:
@@ -194,6 +197,12 @@ class TrialNemesis(Nemesis):
         await hit.drift_clock(fault.ppm)
         after_ppm = hit.host.clock.ppm
         return Receipt(before_ppm != after_ppm == fault.ppm, {"ppm_before": before_ppm, "ppm": after_ppm})
+
+    async def _answer(self, fault: Answers) -> Receipt:
+        """Let nodes answer with errors; that they do is looked up, since nobody is connected to ask."""
+        troubles = {link.target: await link.troubles() for link in fault.begin(self.cluster)}
+        confirmed = all(any(one.startswith(Answers.KEY) for one in each) for each in troubles.values())
+        return Receipt(confirmed, {target: {"link": each} for target, each in troubles.items()})
 
 
 class Shown:

@@ -53,12 +53,15 @@ class Answering:
         """What one connection needs."""
         return Conversation(self)
 
+    def refuses(self, name: str) -> bool:
+        """Whether a command, by its name in upper case, is answered with the error now."""
+        if self.error is None:
+            return False
+        return name not in NO_DATA if self._commands is None else name in self._commands
+
     def instead_of(self, command: bytes) -> bytes | None:
         """The request that the node gets in the place of this command; None: the command itself."""
-        if self.error is None:
-            return None
-        name = command.decode(errors="replace").upper()
-        if name in NO_DATA if self._commands is None else name not in self._commands:
+        if not self.refuses(command.decode(errors="replace").upper()):
             return None
         unknown = b"%b%d" % (UNKNOWN, len(self._errors) - 1)
         return b"*1\r\n$%d\r\n%b\r\n" % (len(unknown), unknown)

@@ -163,6 +163,8 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     closed = away_from(outcome, lease.client, since_ns, until_ns, closed_only=True)
     if fact in (NOT_SENT, ERROR_REPLY) and node in closed:
         return True
+    if fact == ERROR_REPLY:  # such as NOSCRIPT, after which it sends the script, if it heard that
+        return node in away_from(outcome, lease.client, since_ns, until_ns)
     # A client library connects anew first, and may hear nothing.
     connects = any(
         sent.node == node

@@ -235,6 +235,19 @@ def test_a_try_that_is_refused_by_a_key_that_came_after_its_undo_left_none() -> 
     assert found([setting.with_ttl(2 * TTL_NS).with_clients(clients, (slow,))]) == {("unavailable", "")}
 
 
+def test_who_does_not_hear_that_a_script_is_unknown_need_not_send_it() -> None:
+    """Her undo reaches the node, which answers NOSCRIPT: she would send the script itself, had she heard."""
+    setting = on_one(f"{LOCKS}.plain:Plain")
+    deaf = timed_fault(Cut, on(ALICE, "sends", 2), ALICE, ("A",), direction="replies")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (), BOB: (Round(3 * S_NS // 10, 3 * S_NS),)}
+    trial = setting.with_ttl(10 * S_NS).with_clients(clients, (deaf,))
+    outcome = run_trial(trial, watch=True)
+    assert [each for each in outcome.commands if each.name == "EVALSHA" and "NOSCRIPT" in (each.error or "")]
+    assert found([trial]) == {("unavailable", "")}
+    hears = setting.with_ttl(10 * S_NS).with_clients(clients, ())
+    assert found([hears]) == set()
+
+
 ALL = tuple("ABCDE")
 JUST_AFTER_NS = S_NS // 5_000
 """Until then a release is about to reach its nodes."""

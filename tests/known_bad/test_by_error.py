@@ -1,0 +1,88 @@
+"""Locks that misunderstand an error reply: found where a node answers with one, and a correct lock is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from msgspec.structs import replace
+
+from lab.examine.boundaries import boundaries, single_faults
+from lab.examine.naming import causes_of
+from lab.examine.own_findings import all_violations
+from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
+from lab.faults.answers import Answers
+from lab.scenario.triggers import on
+from lab.search.faults import is_a, timed_fault
+from lab.search.runner import WIRES, Wire, run_trial, trials
+from lab.search.trial import Round, Trial
+
+pytestmark = pytest.mark.usefixtures("_patched")
+
+LOCKS = "tests.locks_to_test"
+OPTIONS: dict[str, str | int | float | bool] = {"node_timeout": "250ms", "retry_count": 1}
+BRIEFLY_NS = 5_000_000
+LATER_NS: Final = 21 * S_NS // 4
+"""When Alice's first lease is over."""
+
+
+def refused(lock: str, at: str, bob_asks_ns: int = LATER_NS) -> Trial:
+    """Alice's first such call is answered with an error."""
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, 9 * S_NS, extends=2),),
+        BOB: (Round(bob_asks_ns, S_NS // 2),),
+    }
+    busy = timed_fault(Answers, on(ALICE, at), ALICE, ("A",), lasts_ns=BRIEFLY_NS, error="BUSY")
+    return Setting(f"{LOCKS}.{lock}", OPTIONS, 1).with_clients(clients, (busy,))
+
+
+@pytest.fixture(autouse=True)
+def _trials() -> Iterator[None]:
+    with trials():
+        yield
+
+
+@pytest.mark.parametrize(
+    ("lock", "at", "bob_asks_ns", "cause"),
+    [
+        ("by_error:TakenByError", "acquire invoke", S_NS, "too-few-votes"),
+        ("by_error:ExtendedByError", "extend invoke", LATER_NS, "extension-not-kept"),
+    ],
+)
+def test_an_error_that_is_taken_for_success_is_the_cause(
+    lock: str, at: str, bob_asks_ns: int, cause: str
+) -> None:
+    trial = refused(lock, at, bob_asks_ns)
+    assert "overlap" in all_violations(run_trial(trial))
+    assert [each.kind for each in causes_of(trial, "overlap")][:1] == [cause]
+    assert "overlap" not in all_violations(run_trial(replace(trial, faults=())))
+
+
+@pytest.mark.parametrize("lock", ["plain:Plain", "watchdog:Watchdog", "unusual:InTransaction"])
+@pytest.mark.parametrize("at", ["acquire invoke", "extend invoke", "release invoke"])
+def test_who_takes_an_error_for_what_it_is_does_nothing_wrong(lock: str, at: str) -> None:
+    assert all_violations(run_trial(refused(lock, at))) == {}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_is_answered_with_an_error_is_not_executed_and_has_its_receipt(wire: Wire) -> None:
+    with trials(wire):
+        outcome = run_trial(refused("plain:Plain", "acquire invoke"), wire, watch=True)
+    (begun, ended) = [
+        event for event in outcome.events if event["process"] == "nemesis" and event["type"] == "ok"
+    ]
+    assert [each[:12] for each in begun["receipt"]["A"]["link"]] == ["answers BUSY"]
+    assert ended["receipt"]["A"]["probe_through_link_ms"] == 0
+    between = [each for each in outcome.commands if begun["time_ns"] <= each.time_ns < ended["time_ns"]]
+    assert between == []
+    calls = [
+        event["type"] for event in outcome.events if event.get("client") == ALICE and event["f"] == "acquire"
+    ]
+    assert calls[:2] == ["invoke", "info"]
+
+
+def test_errors_are_among_the_faults_that_every_lock_meets() -> None:
+    trial = Setting("single", OPTIONS, 1).trial(PROGRAMS[0])
+    answered = [fault for fault in single_faults(trial) if is_a(fault, Answers)]
+    assert len(answered) == len(boundaries(trial))
