@@ -138,7 +138,7 @@ def test_a_schedule_in_which_a_holder_gives_back_first_is_not_reduced_to_one_in_
     """Of a lock that counts the checker would count the inner grant from its own call."""
     lock = "tests.locks_to_test.unusual:Reentrant"
     setting = Setting(lock, OPTIONS, 1)
-    kept = {"acquire": {"cancel": "100ms"}}, "release", {"acquire": {"at": "500ms"}}, "release"
+    kept = {"acquire": {"cancel": "100ms"}}, "release", {"acquire": {"at": "500ms"}}
     late = {"acquire": {"at": {ALICE: "granted", "after": "4.97s"}}}
     asks = late, "release", {"acquire": {"at": "100ms"}}
     tracks = {name: tuple(map(Timed.model_validate, each)) for name, each in ((ALICE, kept), (BOB, asks))}

@@ -38,6 +38,7 @@ from lab.examine.plan import (
 from lab.examine.profile import Profile
 from lab.examine.programs import PROGRAMS, S_NS, Setting
 from lab.examine.reentrant import counts, is_reentrant
+from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -88,8 +89,10 @@ def test_at_each_boundary_everything_can_be_lost_held_stopped_or_broken() -> Non
         there = boundaries(REDLOCK.trial(CONTEND))
         found = single_faults(REDLOCK.trial(CONTEND))
         first = [fault for fault in found if fault.at == on("alice", "sends", 1)]
-    assert {type(fault.step) for fault in first} == {Cut, Hold, Delay, Reset, Pause, ClientCrash, Crash}
-    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1 + 2 + 1) + 2 + 1 + 4
+    assert {type(fault.step) for fault in first} == {
+        *(Cut, Hold, Delay, Reset, Pause, ClientCrash, Crash, Answers)
+    }
+    assert len(first) == len(set(first)) == 5 * (2 * 5 + 1 + 2 + 1) + 2 + 1 + 1 + 4
     assert {(fault.at.track, fault.at.nth) for fault in found if fault.at} == {
         (each.client, each.nth) for each in there
     }
