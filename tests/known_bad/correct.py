@@ -1,7 +1,8 @@
 """How correct locks fare with many seeds: ``python -m tests.known_bad.correct [LOCK …]`` prints a table.
 
 Each lock meets all its situations and some drawn schedules, again with each seed: other latencies, and longer
-pauses. It takes about a minute of processor time for a lock.
+pauses; and once, in the order of ``lab test``, anchored schedules and single faults at command boundaries. It
+takes some two minutes of processor time for a lock.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from itertools import islice
 from random import Random
 from typing import Final
 
+from lab.examine.anchored import anchored
 from lab.examine.examination import Examination
 from lab.examine.plan import again as again_by_holder
-from lab.examine.plan import drawn
+from lab.examine.plan import drawn, singles
 from lab.examine.profile import learn
 from lab.examine.programs import PROGRAMS, Setting
 from lab.examine.progress import Budget
@@ -32,6 +34,8 @@ from tests.known_bad.test_examined import CORRECT
 SEEDS: Final = 20
 DRAWN: Final = 160
 """Drawn schedules for each seed."""
+IN_ORDER: Final = 1_200
+"""So many anchored schedules, and so many with a single fault."""
 BUDGET_S: Final = 36_000.0
 
 
@@ -68,11 +72,22 @@ def row(lock: str) -> str:
             *situations(setting, profile, programs),
         ]
         schedules = defects = undecided = 0
-        for seed in range(SEEDS):
+        for seed in range(SEEDS + 1):
             one = Examination(kind, dict(OPTIONS), Budget(BUDGET_S), workers=workers)
-            one.try_directed(Part("situations", ""), [variant(each, seed) if seed else each for each in own])
-            plain = [setting.trial(each) for each in programs]
-            one.try_all(Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN))
+            if seed < SEEDS:
+                varied = [variant(each, seed) if seed else each for each in own]
+                one.try_directed(Part("situations", ""), varied)
+                plain = [setting.trial(each) for each in programs]
+                one.try_all(
+                    Part("drawn", ""), islice(drawn(setting, Random(seed), plain, plain=again), DRAWN)
+                )
+            else:
+                made = (
+                    anchored(setting, profile, Random(0), reentrant=again),
+                    singles(setting, programs, Random(0)),
+                )
+                for trials_ in made:
+                    one.try_all(Part("in the order of lab test", ""), islice(trials_, IN_ORDER))
             schedules += one.progress.schedules
             defects += len(one.defects)
             undecided += sum(each.times for each in one.undecided.values())
