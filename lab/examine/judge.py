@@ -32,6 +32,8 @@ HANG: Final = "hang"
 """An operation never came to an end."""
 RELEASE: Final = "release-without-effect"
 """A release left the key of its lease on the nodes, though no fault struck and the lease lasted yet."""
+RENEWAL: Final = "renewal-stops"
+"""A lease that renews itself was over while its holder lived and nodes answered."""
 FOR_EVER_NS: Final = 1 << 62
 LEASES: Final = 3
 """A call that takes longer than so many leases had time enough."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from checker.words import listed
 from lab.examine.evidence import MS_NS, NEVER, Evidence, Operation
-from lab.examine.judge import RELEASE
+from lab.examine.judge import RELEASE, RENEWAL
 from lab.examine.own_findings import all_violations
 from lab.search.actor import OTHER_GRANTS
 from lab.search.faults import fault_of
@@ -31,6 +31,7 @@ WITHOUT_RESOURCE: Final = (
     "leak",
     "unavailable",
     RELEASE,
+    RENEWAL,
 )
 """Findings that need no reads and writes."""
 OUTCOMES: Final = {

@@ -15,6 +15,7 @@ from lab.examine.evidence import Evidence, Operation, watched
 from lab.examine.judge import RELEASE, Violation, labels, violations
 from lab.examine.keys_that_stay import LEAK, keys_that_stay, released_in_vain
 from lab.examine.kinds import CLOCKS
+from lab.examine.renewal import lapsed_renewals
 from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
@@ -48,6 +49,7 @@ def own_findings(outcome: Outcome) -> Iterator[Violation]:
         yield from _over_from_the_start(outcome)
         yield from _fence_of_who_was_overtaken(outcome)
         yield from _released_in_vain(outcome)
+        yield from lapsed_renewals(outcome)
 
 
 def _over_at_return(outcome: Outcome) -> Iterator[Violation]:

@@ -34,6 +34,7 @@ from lab.examine.programs import AFTER_ANOTHER, ALICE, BOB, MS_NS, S_NS, Program
 from lab.examine.seen import Seen
 from lab.examine.sharing import apart_at_open, disjoint, shared
 from lab.examine.slow_replies import slow_replies
+from lab.faults.answers import Answers
 from lab.faults.client_crash import ClientCrash
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
@@ -191,7 +192,10 @@ def _over_meanwhile(setting: Setting, call: str, nodes: tuple[str, ...]) -> Tria
 
 
 def outlived(setting: Setting) -> Iterator[Trial]:
-    """Alice holds a lock that renews itself for some leases; nodes get silent, or her release is lost."""
+    """Alice holds a lock that renews itself for some leases; nodes get silent, or her release is lost.
+
+    Or for less than half of a lease they answer with an error: she misses a renewal, and not the next one.
+    """
     ttl_ns, names = setting.ttl_ns, setting.names
     clients: dict[str, tuple[Round, ...]] = {
         ALICE: (Round(0, 3 * ttl_ns),),
@@ -202,6 +206,10 @@ def outlived(setting: Setting) -> Iterator[Trial]:
         BOB: (Round(ttl_ns // 2, ttl_ns // 10),),
     }
     yield setting.with_clients({**clients, ALICE: (Round(0, ttl_ns // 2), Round(ttl_ns // 10, 3 * ttl_ns))})
+    busy = timed_fault(
+        Answers, on(ALICE, "granted"), ALICE, names, lasts_ns=ttl_ns * 45 // 100, error="BUSY"
+    )
+    yield setting.with_clients(clients, (busy,))
     for hit in dict.fromkeys((names[-1:], names)):
         cut = timed_fault(Cut, on(ALICE, "granted"), ALICE, hit)
         yield setting.with_clients(clients, (cut,))

@@ -10,7 +10,7 @@ from typing import Final
 
 from checker.words import listed
 from lab.examine.catalogue import CATALOGUE, CauseKind
-from lab.examine.judge import ERROR, HANG, RELEASE
+from lab.examine.judge import ERROR, HANG, RELEASE, RENEWAL
 from lab.examine.kinds import FALSE_VALIDITY, LATE, SENTENCES
 from lab.examine.ledger.breaches import RULES
 from lab.examine.plan import BEYOND, CANCELS, DRAWN, PAIRS, PLAIN, SINGLES, SPLITS
@@ -25,6 +25,7 @@ OWN: Final = {
     ERROR: "an exception that no lock may raise",
     HANG: "an operation that never came to an end",
     RELEASE: "a release that leaves its key on the nodes until it expires, without any fault",
+    RENEWAL: "a lease of a lock that renews its leases, which ends though its holder lives and nodes answer",
 }
 """What is looked for beside the checker's findings."""
 SOUGHT: Final = (

@@ -9,10 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from lab.examine.boundaries import boundaries, single_faults
+from lab.examine.judge import RENEWAL
 from lab.examine.naming import causes_of
 from lab.examine.own_findings import all_violations
 from lab.examine.programs import ALICE, BOB, PROGRAMS, S_NS, Setting
 from lab.faults.answers import Answers
+from lab.faults.pause import Pause
+from lab.scenario.tracks import Timed
 from lab.scenario.triggers import on
 from lab.search.faults import is_a, timed_fault
 from lab.search.runner import WIRES, Wire, run_trial, trials
@@ -63,6 +66,59 @@ def test_an_error_that_is_taken_for_success_is_the_cause(
 @pytest.mark.parametrize("at", ["acquire invoke", "extend invoke", "release invoke"])
 def test_who_takes_an_error_for_what_it_is_does_nothing_wrong(lock: str, at: str) -> None:
     assert all_violations(run_trial(refused(lock, at))) == {}
+
+
+def held_for(ttls: int, lock: str, *faults: Timed) -> Trial:
+    """Alice holds it for so many leases, and releases it."""
+    setting = Setting(f"{LOCKS}.{lock}", OPTIONS, 1)
+    clients: dict[str, tuple[Round, ...]] = {
+        ALICE: (Round(0, ttls * setting.ttl_ns),),
+        BOB: (Round(S_NS, S_NS // 2),),
+    }
+    return setting.with_clients(clients, faults)
+
+
+def at_renewal(nth: int, lasts_ns: int = BRIEFLY_NS) -> Timed:
+    """The ``nth`` thing that Alice sends is answered with an error, and what she sends for some time."""
+    return timed_fault(Answers, on(ALICE, "sends", nth), ALICE, ("A",), lasts_ns=lasts_ns, error="BUSY")
+
+
+@pytest.mark.parametrize("nth", [3, 4, 6])
+def test_a_renewal_that_an_error_ends_for_ever_is_found_and_one_that_goes_on_is_not(nth: int) -> None:
+    ended = held_for(4, "by_error:EndsAtAnError", at_renewal(nth))
+    found = all_violations(run_trial(ended))
+    assert RENEWAL in found
+    (cause,) = causes_of(ended, RENEWAL)
+    assert cause.kind == "renewal-stops"
+    assert "EndsAtAnError._go_on" in {place.function for place in cause.places}
+    assert all_violations(run_trial(held_for(4, "watchdog:Watchdog", at_renewal(nth)))) == {}
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        pytest.param(held_for(4, "by_error:EndsAtAnError"), id="without an error it goes on"),
+        pytest.param(
+            held_for(4, "by_error:EndsAtAnError", at_renewal(3, 40 * S_NS)), id="an error all the time"
+        ),
+        pytest.param(
+            held_for(4, "by_error:EndsAtAnError", at_renewal(4, 3 * S_NS)),
+            id="little is left of the lease then",
+        ),
+        pytest.param(held_for(4, "plain:Plain", at_renewal(3)), id="a lock that renews nothing"),
+        pytest.param(
+            held_for(
+                4,
+                "by_error:EndsAtAnError",
+                at_renewal(3),
+                timed_fault(Pause, on(ALICE, "granted", after_ns=2 * S_NS), ALICE, lasts_ns=S_NS),
+            ),
+            id="its holder stands still",
+        ),
+    ],
+)
+def test_a_lease_that_may_end_is_no_finding(trial: Trial) -> None:
+    assert RENEWAL not in all_violations(run_trial(trial))
 
 
 @pytest.mark.parametrize("wire", WIRES)

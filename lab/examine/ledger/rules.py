@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lab.examine.evidence import Evidence
 from lab.examine.judge import may_repeat
 from lab.examine.ledger.book import NEVER, ROUNDED_NS, Breach, Call, Claim, Effect, Entry, Lease, Ledger, Own
 from lab.examine.ledger.breaches import (
@@ -24,6 +25,7 @@ from lab.examine.ledger.breaches import (
     residue_of,
 )
 from lab.examine.ledger.keeping import Kept
+from lab.examine.renewal import lapses, may_lapse, words
 from lab.examine.seen import ABOUT_CONNECTIONS
 from lab.faults.client_crash import ClientCrash
 from lab.faults.clock import ClockFault
@@ -41,6 +43,7 @@ from lab.search.runner import ZERO_NS, Outcome
 from lab.search.trial import START_NS
 
 RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"
+STOPS: Final = "stops renewing"
 FENCE, STALE = "fence", "stale"
 NOT_SENT, NOT_ARRIVED, OVERTAKEN, ERROR_REPLY = (
     "not sent",
@@ -223,6 +226,11 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
         text = f"raised {failure.error} ({failure.where})"
         call = of[-1] if of else None
         yield Found(Breach(PROGRESS, failure.f, RAISES), failure.time_ns, call=call, text=text)
+    for lapse in lapses(Evidence(outcome)) if may_lapse(outcome.trial) else ():
+        of = [each for each in ledger.calls if each.lease.grant_id == lapse.granted.grant_id]
+        yield Found(
+            Breach(PROGRESS, "acquire", STOPS), lapse.over_ns, call=of[0] if of else None, text=words(lapse)
+        )
     end_ns = max((event["time_ns"] for event in outcome.events), default=0)
     if any(call.ended_ns == NEVER for call in ledger.calls):
         end_ns = max(end_ns, ZERO_NS - START_NS + outcome.trial.horizon_ns)

@@ -50,6 +50,7 @@ from lab.examine.ledger.rules import (
     OTHER_VALUE,
     OVERTAKEN,
     RAISES,
+    STOPS,
     UNCHANGED,
     Found,
     away_from,
@@ -525,6 +526,9 @@ class _Teller:
         subject, places = self._subject(call), self._places_of(call)
         if what == RAISES:
             return Told(f"{subject} {self.found.text}", places)
+        if what == STOPS:
+            last = self._places(call.sent[-1]) if call.sent else places
+            return Told(f"{subject} was not renewed: {self.found.text}", last)
         own = self.found.own
         if what == MIXES and own is not None and own.lease is not None:
             other = f"{_whose(own.lease.client)} lease of {own.lease.resource!r}"
