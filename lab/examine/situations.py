@@ -206,9 +206,7 @@ def outlived(setting: Setting) -> Iterator[Trial]:
         BOB: (Round(ttl_ns // 2, ttl_ns // 10),),
     }
     yield setting.with_clients({**clients, ALICE: (Round(0, ttl_ns // 2), Round(ttl_ns // 10, 3 * ttl_ns))})
-    busy = timed_fault(
-        Answers, on(ALICE, "granted"), ALICE, names, lasts_ns=ttl_ns * 45 // 100, error="BUSY"
-    )
+    busy = timed_fault(Answers, on(ALICE, "granted"), ALICE, names, lasts_ns=ttl_ns * 45 // 100, error="BUSY")
     yield setting.with_clients(clients, (busy,))
     for hit in dict.fromkeys((names[-1:], names)):
         cut = timed_fault(Cut, on(ALICE, "granted"), ALICE, hit)

@@ -132,6 +132,8 @@ class RealMachine:
             assert self._log_dir is not None
             log = self._log_dir / f"{label}.log"
         given = preloaded(self.world.time.environment(number))
+        # Each machine has its own, as processes have: a key that is made of a hash is another key elsewhere.
+        hash_seed = str(crc32(self.host.name.encode()))
         try:
             with log.open("ab") as sink, fixed_addresses():
                 popen = subprocess.Popen(
@@ -139,7 +141,7 @@ class RealMachine:
                     stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
                     stdout=subprocess.PIPE if talks else sink,
                     stderr=sink,
-                    env={**os.environ, "PYTHONHASHSEED": "0", **given, RUN_VARIABLE: self._run_id},
+                    env={**os.environ, "PYTHONHASHSEED": hash_seed, **given, RUN_VARIABLE: self._run_id},
                     cwd=directory,
                     start_new_session=True,
                     bufsize=0,
