@@ -26,7 +26,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
-from lab.batch.cores import cores
+from lab.batch.executor import cores
 from lab.drivers.environment import why_not
 from lab.drivers.registry import rows
 from lab.examine.tried import tried

@@ -18,6 +18,7 @@ import msgspec
 
 from lab.batch.journal import Journal
 from lab.batch.row import Row
+from lab.batch.seeds import run_seeds
 from lab.batch.tally import Tally
 from lab.batch.task import Runner, Task, code_digest
 from lab.errors import LabError
@@ -127,9 +128,7 @@ def runner(jobs: int | None = None, cluster: str | None = None) -> Runner:
                 hint="leave one of them out",
             )
         return partial(on_cluster, address=cluster)
-    from lab.batch.cores import cores, on_cores
-
-    return partial(on_cores, jobs=jobs or cores())
+    return partial(run_seeds, jobs=jobs)
 
 
 _PART: Final = re.compile(r"(?P<first>\d{1,18})(?::(?P<end>\d{1,18}))?")

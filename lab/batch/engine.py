@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -15,10 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.batch.choose import DIRECTORIES, JOURNAL, only, repeated
-from lab.batch.cores import cores, one_error
+from lab.batch.executor import cores
 from lab.batch.item import Item, Plan
 from lab.batch.journal import Journal, plan_in
-from lab.batch.one_run import run_one, workers
+from lab.batch.one_run import Workers, run_one
 from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.errors import LabError
@@ -109,12 +110,12 @@ class Batch:
             on_start(item)
             picture: Picture = "never" if self.plan.survey else "unexpected"
             drawn = _seed(seed, item, begun[item.id] + at)
-            row = await run_one(item, drawn, self.directory, picture=picture, shared=shared)
+            row = await run_one(item, drawn, self.directory, picture=picture, workers=workers)
             self.keep(row)
             on_row(item, row)
 
         with one_error():
-            async with workers() as shared:
+            async with Workers(max(cores(), jobs or 0)) as workers:
                 await run_items(self.missing, one, jobs=jobs or cores())
         return self.result
 
@@ -159,3 +160,23 @@ def _seed(seed: int | None, item: Item, at: int) -> int:
     """The seed of one run: drawn from the batch's, or from the system's entropy."""
     draw = random.SystemRandom() if seed is None else random.Random(f"{seed}/{item.id}/{at}")
     return draw.randrange(2**31)
+
+
+@contextlib.contextmanager
+def one_error() -> Iterator[None]:
+    """What several tasks raised becomes the first of their lab errors, unless there was something else.
+
+    What is raised in an ``except*`` comes in a group again before Python 3.11.4.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        errors, others = group.split(LabError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
+
+
+def _first(group: BaseExceptionGroup[LabError]) -> LabError:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from lab.analysis.comparison import Comparison
-from lab.batch import preload
+from lab.batch.executor import Calls, Executor, Lost, NotStarted, Rules, Work, cores
 from lab.batch.item import Item
 from lab.batch.row import Row, unknown
-from lab.batch.workers import Workers
 from lab.drivers import is_driver
 from lab.errors import ExitCode, LabError
 from lab.locks import is_own
@@ -25,33 +22,65 @@ from lab.run import many_runs, run
 from lab.run.directory import RunDirectory
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
-from lab.substrates.cleanup import sweep
 from lab.substrates.interruption import Interrupted
 
+ALONE = Rules(tries=1, fresh=True)
+SHARED = Rules(tries=1)
 
-def workers() -> Workers:
-    """Processes for runs in virtual time, which share servers and drivers."""
-    return Workers(many_runs, _run)
+
+class _Asked(NamedTuple):
+    """A run that is asked for."""
+
+    item: Item
+    seed: int
+    out: str
+    picture: Picture
+
+
+class Workers:
+    """Processes for runs, as many as ``at_once``; use it with ``async with``.
+
+    Runs in virtual time share processes, with their servers and drivers, if their history is the same there
+    as alone. Each other run has a process of its own.
+    """
+
+    def __init__(self, at_once: int | None = None) -> None:
+        size = at_once or cores()
+        self.shared: Executor[_Asked, Row] = Executor(Work(_run, many_runs), size, SHARED)
+        self._alone: Executor[_Asked, Row] = Executor(Work(_run), size, ALONE)
+        self._calls = {True: Calls(self.shared), False: Calls(self._alone)}
+        self._open = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for calls in self._calls.values():
+            await self._open.enter_async_context(calls)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._open.__aexit__(*error)
+
+    async def run(self, item: Item, seed: int, out: Path, picture: Picture) -> Row:
+        """The row of a run. Raises ``LabError``: its process ended, or could not be started."""
+        return await self._calls[_can_share(item)].call(_Asked(item, seed, str(out), picture))
 
 
 async def run_one(
-    item: Item, seed: int, out: Path, *, picture: Picture = "unexpected", shared: Workers | None = None
+    item: Item, seed: int, out: Path, *, picture: Picture = "unexpected", workers: Workers | None = None
 ) -> Row:
-    """Run an item once, with its directory below ``out``, in a process of its own.
+    """Run an item once, with its directory below ``out``, in one of the ``workers`` or in a new process.
 
-    Or in one of those that are ``shared``, if its history is the same there as alone. A run that cannot be
-    started, or is killed, is unknown; what a killed one left running is ended.
+    A run that cannot be started, or is killed, is unknown; what a killed one left running is ended.
     """
     began_s = time.monotonic()
-    call = shared.call if shared is not None and _can_share(item) else partial(preload.call, _run)
     try:
-        row = msgspec.json.decode(await call(item, seed, str(out), picture), type=Row)
-    except preload.Died as death:
-        row = unknown(seed, f"its process ended: {death}")
-        if death.killed:
-            await asyncio.to_thread(sweep)
-    except OSError as error:  # no more processes, or no room for its output
-        row = unknown(seed, f"it could not be started: {error.strerror or error}")
+        async with contextlib.nullcontext(workers) if workers is not None else Workers(1) as those:
+            row = await those.run(item, seed, out, picture)
+    except Lost as lost:
+        row = unknown(seed, f"its process ended: {lost.why}")
+    except NotStarted as error:  # no more processes, or no room for their output
+        row = unknown(seed, f"it could not be started: {error.reason}")
+    except LabError as error:
+        row = unknown(seed, error.seen)
     wall_s = time.monotonic() - began_s
     return msgspec.structs.replace(row, item=item.id, wall_s=wall_s, repeat=item.command(seed))
 
@@ -61,8 +90,9 @@ def _can_share(item: Item) -> bool:
     return item.on == "virtual" and (is_own(item.lock) or is_driver(item.lock))
 
 
-def _run(item: Item, seed: int, out: str, picture: Picture) -> Row:
+def _run(asked: _Asked) -> Row:
     """Run an item in this process; an error is a row as well."""
+    item, seed, out, picture = asked
     try:
         request = RunRequest(item.scenario, item.settings, seed=seed, substrate=item.on, out=Path(out))
         result = run(request)

@@ -1,14 +1,11 @@
 """Child processes that start with all imports done.
 
 Half of the cost of a short run is Python's start and the imports. A server process without threads and
-without the state of a run does them once, and forks a child per call or per worker (multiprocessing's
-"forkserver").
+without the state of a run does them once, and forks a child per worker (multiprocessing's "forkserver").
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
 import multiprocessing
 import os
@@ -20,9 +17,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 PRELOADED: Final = "lab.batch.preloaded"
 """Imports what every run needs; nothing there may start a thread or read a run's clock."""
@@ -33,19 +28,13 @@ COLLECT_AFTER: Final = 50_000
 
 
 class Died(Exception):
-    """A child ended by itself; the text says how. ``killed``: by a signal, without a tear-down."""
-
-    def __init__(self, code: int, output: str) -> None:
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        super().__init__(f"{how}, its last line: {output}" if output else how)
-        self.killed = code < 0
+    """A process ended by itself; the text says how."""
 
 
 class Child:
     """A process that calls a function of a module with a pipe to its parent, in a session of its own.
 
-    It has no input and no terminal; its stderr is kept for the case that it dies. A caller without an event
-    loop uses ``begin``, ``give``, ``take``, ``stop`` and ``end``, which wait without one.
+    It has no input and no terminal; its stderr is kept for the case that it dies.
 
     Args:
         function: what it calls, with the pipe and the ``arguments``.
@@ -62,17 +51,8 @@ class Child:
             target=_run_child, args=(self._theirs, str(self._stderr), function, arguments), daemon=True
         )
 
-    async def start(self) -> None:
-        """Start it. Raises ``OSError`` if no process can be started."""
-        starting = asyncio.ensure_future(asyncio.to_thread(self.begin))  # the first waits for imports
-        try:
-            await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await starting  # only a process that is there can be ended
-            raise
-
     def begin(self) -> None:
-        """The same, and wait until there is a process."""
+        """Start it, and wait until there is a process. Raises ``OSError`` if none can be started."""
         try:
             self._process.start()
         finally:
@@ -87,20 +67,11 @@ class Child:
         """The descriptor that can be read when there is a message, or when it has ended."""
         return self._pipe.fileno()
 
-    async def receive(self) -> bytes:
-        """The next message from it. Raises ``Died``."""
-        await _readable(self._pipe.fileno())
-        try:
-            return self._pipe.recv_bytes()
-        except (EOFError, OSError):
-            raise await self._death() from None
-
     def take(self) -> bytes:
         """The next message from it, which is waited for. Raises ``Died``."""
         try:
             return self._pipe.recv_bytes()
         except (EOFError, OSError):
-            self._process.join()
             raise self._died() from None
 
     def give(self, line: bytes) -> None:
@@ -108,64 +79,27 @@ class Child:
         try:
             self._pipe.send_bytes(line)
         except OSError:
-            self._process.join()
             raise self._died() from None
 
-    async def send(self, line: bytes) -> None:
-        """Send it something. Raises ``Died``."""
-        try:
-            self._pipe.send_bytes(line)
-        except OSError:
-            raise await self._death() from None
-
-    async def _death(self) -> Died:
-        await self._ended()
-        return self._died()
-
     def _died(self) -> Died:
-        lines = self._kept.read().decode(errors="replace").splitlines()
-        return Died(self._process.exitcode or 0, next((line for line in reversed(lines) if line.strip()), ""))
-
-    async def _ended(self) -> None:
-        await _readable(self._process.sentinel)
         self._process.join()
-
-    async def interrupt(self) -> None:
-        """Interrupt it as by Ctrl-C, so that it tears down what it started; kill it if it does not end."""
-        self.stop()
-        try:
-            async with asyncio.timeout(TEAR_DOWN_S):
-                await self._ended()
-        except TimeoutError:
-            self._process.kill()
-
-    async def finish(self) -> None:
-        """Let it end, since nothing more is sent to it; kill it if it does not, and release what it used."""
-        self._pipe.close()
-        try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TEAR_DOWN_S):
-                    await self._ended()
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        """Kill it if it is still running, and release what it used."""
-        if self._process.pid is not None:
-            self._process.kill()
-            await asyncio.shield(self._ended())
-        self.end()
+        code = self._process.exitcode or 0
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        lines = self._kept.read().decode(errors="replace").splitlines()
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return Died(f"{how}, its last line: {last}" if last else how)
 
     def stop(self) -> None:
-        """Interrupt it as by Ctrl-C, without waiting."""
+        """Interrupt it as by Ctrl-C, so that it tears down what it started; without waiting."""
         if self._process.is_alive():
             os.kill(self.pid, signal.SIGINT)
 
     def end(self, within_s: float = 0.0) -> bool:
-        """Wait until it has ended, kill it if it takes longer, and release what it used.
+        """Send no more, wait until it has ended, kill it if it takes longer, and release what it used.
 
         Whether it ended by itself, and without an error.
         """
+        self._pipe.close()
         well = False
         if self._process.pid is not None:
             self._process.join(within_s)
@@ -173,34 +107,9 @@ class Child:
             self._process.kill()
             self._process.join()
             self._process.close()
-        self._pipe.close()
         self._kept.close()
         self._stderr.unlink(missing_ok=True)  # of a child that never began
         return well
-
-
-async def call(function: Callable[..., Any], *arguments: object) -> bytes:
-    """Call a function in a child and return its result as JSON.
-
-    When this is cancelled, the child tears down first.
-
-    Raises:
-        Died: the child ended without a result.
-        OSError: no process can be started.
-    """
-    child = Child(_answer, function, arguments)
-    try:
-        await child.start()
-        return await child.receive()
-    except asyncio.CancelledError:
-        await child.interrupt()
-        raise
-    finally:
-        await child.close()
-
-
-def _answer(pipe: Connection, function: Callable[..., Any], arguments: tuple[object, ...]) -> None:
-    pipe.send_bytes(msgspec.json.encode(function(*arguments)))
 
 
 def _run_child(
@@ -228,14 +137,3 @@ def _end_with_the_caller() -> None:
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait(TEAR_DOWN_S)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-async def _readable(file: int) -> None:
-    """Wait until the file can be read or has ended, without blocking the loop."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(file, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(file)

@@ -40,7 +40,7 @@ class Task(Protocol):
 
 OnResult = Callable[[Row], None]
 Runner = Callable[[Task, Sequence[int], OnResult], Awaitable[None]]
-"""Runs a task over seeds and reports each result once, in any order: ``on_cores``, ``on_cluster``."""
+"""Runs a task over seeds and reports each result once, in any order: ``run_seeds``, ``on_cluster``."""
 
 
 @functools.cache

@@ -168,7 +168,7 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
     reached = examination.progress.reached
     for of, job in examination.try_each(_in_turns(part, source, twos), LAG):
         if of is part and examination.progress.reached > reached:
-            kept.append(job.trial)
+            kept.append(job.argument)
         reached = examination.progress.reached
 
 

@@ -205,18 +205,18 @@ class Examination:
             seen = self._workers.result(job)
         except UnknownOutcome as error:
             part.tried += 1
-            self._leave_open(ERROR, str(error).partition("\n")[0], job.trial)
+            self._leave_open(ERROR, str(error).partition("\n")[0], job.argument)
             return
         except LabError as error:
             self._note_failure(f"a schedule of {part.name!r} could not be run", error)
             return
         if not seen.branches <= self.progress.branches:
-            self.kept.append(job.trial)
+            self.kept.append(job.argument)
         self._count(seen)
         self.progress.grants += seen.grants
         part.tried += 1
         for violation in seen.violations.values():
-            self._consider(part, job.trial, violation)
+            self._consider(part, job.argument, violation)
 
     def check_time(self) -> None:
         """Raise ``OutOfTime`` if the budget is spent, but for what confirming the last finding takes."""

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from lab.batch.cores import cores, on_cores
 from lab.batch.engine import Batch, OnRow, OnStart
 from lab.batch.item import Item, Plan
 from lab.batch.result import Result
 from lab.batch.row import Row
+from lab.batch.seeds import run_seeds
 from lab.batch.task import Task
 from lab.errors import LabError, did_you_mean
 from lab.locks.broken import PREFIX, SHOWN_BY_SCENARIO
@@ -87,8 +87,8 @@ def of_locks(only: Sequence[str], trials: Trials, seed: int = 1) -> Selftest:
         return replace(row, item=SCHEDULES, words=words, repeat=within.repeat(row.seed))
 
     async def work(batch: Batch, on_start: OnStart, on_row: OnRow) -> Result:
-        await _on_cores(batch, mutants, range(len(mutants.ways)), mutants.completed, on_row)
-        await _on_cores(batch, within, range((seed - 1) * simulated, seed * simulated), tried, on_row)
+        await _on_workers(batch, mutants, range(len(mutants.ways)), mutants.completed, on_row)
+        await _on_workers(batch, within, range((seed - 1) * simulated, seed * simulated), tried, on_row)
         return await batch.run(jobs=trials.jobs, seed=seed, on_start=on_start, on_row=on_row)
 
     return Selftest(plan, work, mutants_page)
@@ -111,7 +111,7 @@ def of_scenarios(only: Sequence[str]) -> Selftest:
         return replace(row, item=items[row.seed].id, repeat=task.repeat(row.seed))
 
     async def work(batch: Batch, on_start: OnStart, on_row: OnRow) -> Result:
-        await _on_cores(batch, task, range(len(names)), completed, on_row)
+        await _on_workers(batch, task, range(len(names)), completed, on_row)
         return batch.result
 
     return Selftest(plan, work, changes_page)
@@ -154,7 +154,7 @@ def _real_items(runs: int | None, on: str) -> tuple[Item, ...]:
     )
 
 
-async def _on_cores(
+async def _on_workers(
     batch: Batch, task: Task, seeds: Sequence[int], completed: Callable[[Row], Row], on_row: OnRow
 ) -> None:
     items: Mapping[str, Item] = {item.id: item for item in batch.plan.items}
@@ -164,4 +164,4 @@ async def _on_cores(
         batch.keep(row)
         on_row(items[row.item], row)
 
-    await on_cores(task, seeds, keep, jobs=cores())
+    await run_seeds(task, seeds, keep)

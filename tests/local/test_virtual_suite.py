@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from lab.batch.item import Item
-from lab.batch.one_run import run_one, workers
+from lab.batch.one_run import Workers, run_one
 from lab.batch.row import Row
 from lab.errors import ExitCode
 from tests.lab_process import Lab, alive, below
@@ -48,31 +48,31 @@ def servers() -> list[int]:
 
 async def test_runs_share_one_worker_and_its_servers(tmp_path: Path) -> None:
     alone = history(await run_one(OF_REDIS_PY, 1, tmp_path))
-    async with workers() as shared:
+    async with Workers() as workers:
         for _ in range(3):
-            assert history(await run_one(OF_REDIS_PY, 1, tmp_path, shared=shared)) == alone
-        assert shared.started == 1
+            assert history(await run_one(OF_REDIS_PY, 1, tmp_path, workers=workers)) == alone
+        assert workers.shared.started == 1
         kept = servers()
         assert len(kept) == 2, "of the node and the store, one stands still for each"
-        assert (await run_one(OF_REDIS_PY, 2, tmp_path, shared=shared)).as_expected
+        assert (await run_one(OF_REDIS_PY, 2, tmp_path, workers=workers)).as_expected
         assert servers() == kept
-        await run_one(OF_SOMEBODY, 1, tmp_path, shared=shared)
+        await run_one(OF_SOMEBODY, 1, tmp_path, workers=workers)
         assert servers() == kept, "what somebody's class leaves behind is not known"
     assert alive(kept) == []
 
 
 async def test_a_worker_that_is_killed_costs_one_run(tmp_path: Path) -> None:
-    async with workers() as shared:
-        assert (await run_one(OF_REDIS_PY, 1, tmp_path, shared=shared)).as_expected
+    async with Workers() as workers:
+        assert (await run_one(OF_REDIS_PY, 1, tmp_path, workers=workers)).as_expected
         before = servers()
-        (worker,) = shared._idle
-        os.kill(worker.pid, signal.SIGKILL)
-        lost = await run_one(OF_REDIS_PY, 2, tmp_path, shared=shared)
+        (worker,) = workers.shared.pids
+        os.kill(worker, signal.SIGKILL)
+        lost = await run_one(OF_REDIS_PY, 2, tmp_path, workers=workers)
         assert lost.exit_code == ExitCode.UNKNOWN
         assert lost.reasons == ("its process ended: SIGKILL",)
         assert alive(before) == [], "they do not notice that it is gone"
-        assert (await run_one(OF_REDIS_PY, 2, tmp_path, shared=shared)).as_expected
-        assert shared.started == 2
+        assert (await run_one(OF_REDIS_PY, 2, tmp_path, workers=workers)).as_expected
+        assert workers.shared.started == 2
 
 
 def test_a_suite_leaves_nothing_running(lab: Lab, tmp_path: Path) -> None:

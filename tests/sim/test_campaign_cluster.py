@@ -75,9 +75,10 @@ class Cluster:
         return "\n".join(log.read_text() for log in sorted(self.directory.glob("*.log")))
 
     def end(self) -> None:
+        # One after the other: a worker that is told to end by its scheduler as well, while it still tries to
+        # reach a worker that was killed, may not end (Dask 2026.8).
         for process in reversed(self.started):
             process.terminate()
-        for process in self.started:
             try:
                 process.wait(ENDS_WITHIN_S)
             except subprocess.TimeoutExpired:

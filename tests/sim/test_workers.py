@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from lab.batch.executor import processor_s
 from lab.drivers.environment import why_not
 from lab.errors import LabError
 from lab.examine.examination import Examination
@@ -26,7 +28,7 @@ from lab.search import workers as module
 from lab.search.command import OPTIONS
 from lab.search.runner import trials
 from lab.search.trial import Trial
-from lab.search.workers import DEATHS, QUEUED, TRIES, Workers, processor_s
+from lab.search.workers import QUEUED, RULES, Workers
 from tests.lab_process import ROOT, Lab, alive, below
 from tests.sim.worker_questions import KILLS, LASTS, NOTHING, RAISES, asked, helped
 
@@ -102,7 +104,8 @@ def test_a_trial_whose_process_was_killed_is_asked_again(tmp_path: Path) -> None
 
 def test_where_processes_die_again_and_again_this_one_goes_on_alone() -> None:
     with closing(Workers(asked, 2)) as workers:
-        for job in workers.at_once([Trial("redlock", {}, seed=KILLS)] * (DEATHS // TRIES)):
+        assert RULES.deaths is not None
+        for job in workers.at_once([Trial("redlock", {}, seed=KILLS)] * (RULES.deaths // RULES.tries)):
             with pytest.raises(LabError, match="SIGKILL"):
                 workers.result(job)
         assert workers.jobs == 1
@@ -115,7 +118,7 @@ def test_a_trial_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         helped(workers)
         endless, *others = workers.at_once(numbered(3, LASTS))
         with monkeypatch.context() as impatient:
-            impatient.setattr(module, "HANGS_S", 0.5)
+            impatient.setattr(workers._executor, "rules", dataclasses.replace(RULES, hangs_s=0.5))
             impatient.setattr(module, "LOOKS_EVERY_S", 0.05)
             with pytest.raises(LabError, match="did not come to an end"):
                 workers.result(endless)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from lab.batch.cores import on_cores, one_error
 from lab.batch.dask import on_cluster
-from lab.batch.task import Task
+from lab.batch.engine import one_error
+from lab.batch.executor import Executor, Rules, Worker
+from lab.batch.seeds import run_seeds
 from lab.errors import LabError, UnknownOutcome
+from tests.sim.campaign_tasks import Plain
 
 FIRST, SECOND = LabError("the first"), UnknownOutcome("the second")
-TASK = cast(Task, None)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_tasks_that_are_cancelled_by_an_error_add_nothing_to_it() -> None:
     assert caught.value is SECOND
 
 
-async def fails(*_: object) -> None:
+def fails(*_: object) -> list[object]:
     raise FIRST
 
 
@@ -87,27 +87,41 @@ def raised(running: Coroutine[Any, Any, None]) -> BaseException:
     return caught.value
 
 
-def test_what_a_core_raises_comes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.batch.cores._Cores.serve", fails)
-    assert raised(on_cores(TASK, range(4), lambda _: None, jobs=2)) is FIRST
+class Elsewhere:
+    """A place whose workers are never asked for."""
+
+    size = 4
+
+    def __init__(self, *_: object) -> None:
+        self.closed = False
+        elsewhere.append(self)
+
+    def start(self, work: bytes, rules: Rules, *, forked: bool) -> Worker:
+        raise OSError("nothing can be started here")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+elsewhere: list[Elsewhere] = []
+
+
+def test_what_workers_raise_comes_alone_and_their_place_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Executor, "receive", fails)
+    place = Elsewhere()
+    assert raised(run_seeds(Plain(), range(4), lambda _: None, jobs=2, place=place)) is FIRST
+    assert place.closed
 
 
 def test_what_the_cluster_raises_comes_alone_and_its_client_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    closed: list[bool] = []
+    monkeypatch.setattr("lab.batch.dask.Cluster", Elsewhere)
+    monkeypatch.setattr(Executor, "receive", fails)
+    assert raised(on_cluster(Plain(), range(40), lambda _: None, address="nowhere")) is FIRST
+    assert elsewhere[-1].closed
 
-    async def close() -> None:
-        closed.append(True)
 
-    async def connected(*_: object) -> SimpleNamespace:
-        return SimpleNamespace(close=close)
-
-    async def threads(*_: object) -> int:
-        return 2
-
-    for name, instead in (("_dask", lambda: None), ("_connected", connected), ("_threads", threads)):
-        monkeypatch.setattr(f"lab.batch.dask.{name}", instead)
-    monkeypatch.setattr("lab.batch.dask._Pieces.serve", fails)
-    assert raised(on_cluster(TASK, range(40), lambda _: None, address="nowhere")) is FIRST
-    assert closed == [True]
+def test_where_no_worker_can_be_started_that_is_the_error() -> None:
+    running = run_seeds(Plain(), range(4), lambda _: None, jobs=2, place=Elsewhere())
+    assert "no process could be started: OSError: nothing can be started here" in str(raised(running))

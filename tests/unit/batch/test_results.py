@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
-from lab.batch import engine, preload
+from lab.batch import engine
 from lab.batch.engine import Batch
 from lab.batch.exit_code import worst
 from lab.batch.item import Item, Plan
 from lab.batch.junit import junit
 from lab.batch.one_run import run_one
+from lab.batch.preload import Child
 from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.batch.tables import cell_words, markdown
@@ -159,10 +160,10 @@ async def test_real_runs_have_the_machine_to_themselves(
 async def test_a_run_that_cannot_be_started_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full(*_: object) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(preload, "call", full)
+    monkeypatch.setattr(Child, "begin", full)
     row = await run_one(ITEM, 1, tmp_path)
     assert row.exit_code == ExitCode.UNKNOWN
     assert row.reasons == ("it could not be started: No space left on device",)

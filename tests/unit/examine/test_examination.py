@@ -144,7 +144,7 @@ def test_parts_in_turn_begin_all_before_the_budget_is_spent(monkeypatch: pytest.
     tried: list[tuple[str, int]] = []
 
     def noting(self: Examination, part: Part, job: Job[Tried]) -> None:
-        tried.append((part.name, job.trial.seed))
+        tried.append((part.name, job.argument.seed))
         if len(tried) == 6:
             raise OutOfTime
 
