@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from lab.batch.dask import on_cluster, refuse_jobs
 from lab.batch.journal import Journal
 from lab.batch.row import Row
 from lab.batch.seeds import run_seeds
@@ -120,13 +121,7 @@ def runner(jobs: int | None = None, cluster: str | None = None) -> Runner:
         LabError: both are given.
     """
     if cluster is not None:
-        from lab.batch.dask import on_cluster
-
-        if jobs is not None:
-            raise LabError(
-                "--jobs is the number of processes on this machine, and with --dask there are none",
-                hint="leave one of them out",
-            )
+        refuse_jobs(jobs)
         return partial(on_cluster, address=cluster)
     return partial(run_seeds, jobs=jobs)
 

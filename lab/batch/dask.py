@@ -241,6 +241,25 @@ def end_kept(name: str) -> None:
         executor.close()
 
 
+def cluster_at(address: str, jobs: int | None = None) -> Cluster:
+    """The cluster with this scheduler.
+
+    Raises:
+        LabError: as ``Cluster``; or a number of processes is given as well.
+    """
+    refuse_jobs(jobs)
+    return Cluster(address)
+
+
+def refuse_jobs(jobs: int | None) -> None:
+    """Refuse a number of processes beside a cluster. Raises ``LabError``."""
+    if jobs is not None:
+        raise LabError(
+            "--jobs is the number of processes on this machine, and with --dask there are none",
+            hint="leave one of them out",
+        )
+
+
 def version() -> str:
     """The versions on which results depend, which must be the same on all machines."""
     python = ".".join(platform.python_version_tuple()[:2])

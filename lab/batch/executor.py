@@ -140,6 +140,8 @@ class Taken(NamedTuple):
     cpu_s: Mapping[str, float] = MappingProxyType({})
     returned: bool = False
     """Whether it gives back all other jobs that it has, and has not begun them."""
+    over: bool = False
+    """Whether it gets no other job."""
 
 
 class Worker(Protocol):
@@ -413,7 +415,7 @@ class Executor(Generic[Q, A]):
         if taken.returned:
             self._todo.extendleft(reversed(held.under_way))
             held.under_way.clear()
-        if held.answered and self.rules.fresh:
+        if taken.over:
             self._drop(held)
 
     def _finish(self, job: Job[Q, A], answer: A | None, error: Exception | None) -> None:
@@ -422,8 +424,10 @@ class Executor(Generic[Q, A]):
 
     def _end_what_hangs(self, hangs_s: float) -> None:
         now_s = time.monotonic()
-        for held in [each for each in self._held if each.under_way and now_s - each.since_s > hangs_s]:
-            self._lose(held, None)
+        for held in self._held[:]:
+            # Elsewhere, jobs may wait until others are through; the worker there looks at them itself.
+            if held.under_way and held.worker.pid and now_s - held.since_s > hangs_s:
+                self._lose(held, None)
 
     def _lose(self, held: _Held, death: Died | None) -> None:
         """A worker has ended, or hangs: another one gets the job that it ran, once more, and the others."""
@@ -533,7 +537,7 @@ class _Process:
         message = self._child.take()
         if self.ready:
             answer, error, name, cpu_s, self._took_s = pickle.loads(message)
-            return Taken({0: (answer, error)}, {name: cpu_s})
+            return Taken({0: (answer, error)}, {name: cpu_s}, over=self._rules.fresh)
         if message:
             raise CannotRun(message.decode())
         self.ready = True

@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Clients, Faults, Jobs, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
+from lab.cli.options import Clients, Dask, Faults, Jobs, Json, Nodes, Persistence, Set, Strategy, Ttl, Wire
 
-Dask = Annotated[
-    str | None, typer.Option(help="The scheduler of a Dask cluster to run on, like tcp://host:8786.")
-]
 Lock = Annotated[
     str | None, typer.Option(help="The lock under test: a name, package.module:name, or a driver.")
 ]

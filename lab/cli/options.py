@@ -11,6 +11,9 @@ import typer
 from lab.errors import LabError
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes at once; all cores if absent.")]
+Dask = Annotated[
+    str | None, typer.Option(help="The scheduler of a Dask cluster to run on, like tcp://host:8786.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 On = Annotated[str, typer.Option(help="The substrate: auto, or one that lab doctor shows.")]
 Out = Annotated[Path, typer.Option(help="In which directory the run's directory is made.")]

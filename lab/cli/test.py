@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Jobs, Json, Server, exclude
+from lab.cli.options import Dask, Jobs, Json, Server, exclude
 from lab.errors import LabError
 
 app = typer.Typer()
@@ -34,6 +34,7 @@ def examine_lock(
         str | None, typer.Option(help="The pattern of keys, like order:{}, in place of the lock's own.")
     ] = None,
     jobs: Jobs = None,
+    dask: Dask = None,
     server: Server = None,
     junit: Annotated[Path | None, typer.Option(help="Write the result as JUnit XML as well.")] = None,
     out: Annotated[
@@ -54,6 +55,7 @@ def examine_lock(
 
     if replay is not None:
         others = {f"the lock {lock}": lock, "--junit": junit, "--out": out, "--set": settings, "--jobs": jobs}
+        others["--dask"] = dask
         exclude({"--replay": True, **others})
         return replay_command(replay, as_json=as_json)
     if key is not None and key.count("{}") != 1:
@@ -75,6 +77,7 @@ def examine_lock(
         server=server or "",
         keys=key or "",
         strict=strict,
+        dask=dask or "",
     )
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

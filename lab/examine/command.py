@@ -65,6 +65,8 @@ class Asked:
     """The pattern of keys, like ``order:{}``, in place of the lock's own."""
     strict: bool = False
     """Whether what is not decided is a failure, too."""
+    dask: str = ""
+    """The scheduler of a Dask cluster that runs trials, beside this process."""
 
     @property
     def budget_s(self) -> float:
@@ -93,7 +95,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
     lock_class(asked.lock)
     options = {**options_for(asked.lock), **dict(asked.options)}
     notes = partial(noted, asked.lock)
-    with notes() as code, closing(Workers(tried, asked.jobs, notes)) as workers, trials():
+    with notes() as code, closing(Workers(tried, asked.jobs, notes, dask=asked.dask)) as workers, trials():
         budget = Budget(budget_s, workers.busiest_s)
         on_progress(Progress(part="asking the lock what it is"))
         try:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from lab.batch import executor as executors
+from lab.batch.dask import cluster_at
 from lab.batch.executor import Executor, Rules, Work, cores
 from lab.search.runner import trials
 from lab.search.trial import Trial
@@ -43,6 +44,11 @@ class Workers(Generic[A]):
         ask: the question, a function of a module.
         jobs: how many processes, this one included; as many as there are cores if None.
         within: what each helper opens before its first trial; this process opens it by itself.
+        rules: of the helpers.
+        dask: the scheduler of a Dask cluster whose workers are the helpers, in place of ``jobs``.
+
+    Raises:
+        LabError: the cluster cannot be used, or cannot answer this question.
     """
 
     def __init__(
@@ -52,11 +58,27 @@ class Workers(Generic[A]):
         within: Callable[[], Within] = nullcontext,
         *,
         rules: Rules = RULES,
+        dask: str = "",
     ) -> None:
         self._ask = ask
-        helpers = (cores() if jobs is None else jobs) - 1
-        self._executor: Executor[Trial, A] = Executor(Work(ask, partial(_session, within)), helpers, rules)
+        cluster = cluster_at(dask, jobs) if dask else None
+        helpers = (cores() if jobs is None else jobs) - 1 if cluster is None else cluster.size
+        work = Work(ask, partial(_session, within))
+        self._executor: Executor[Trial, A] = Executor(work, helpers, rules, cluster)
         self._executor.start(forked=True)
+        if cluster is not None:
+            self._wait_for_one()
+
+    def _wait_for_one(self) -> None:
+        """Wait until a helper is there. Raises ``LabError``: it cannot answer, or there is none any more."""
+        try:
+            while not self._executor.ready:
+                self._executor.receive(LOOKS_EVERY_S)
+                if self._executor.failure is not None:
+                    raise self._executor.failure
+        except BaseException:
+            self._executor.close()
+            raise
 
     @property
     def jobs(self) -> int:
