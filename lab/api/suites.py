@@ -10,8 +10,10 @@ from typing import Any
 
 from lab.batch import matrix_plan, suite_plan, tables
 from lab.batch.choose import served
+from lab.batch.dask import refuse_jobs
 from lab.batch.engine import Batch
 from lab.batch.exit_code import worst
+from lab.batch.one_run import refuse_elsewhere
 from lab.batch.plan import Selection
 from lab.batch.reports import Reports
 from lab.batch.result import Result
@@ -76,11 +78,13 @@ def begin(
     seed: int | None = None,
     like: str | None = None,
     server: str = "",
+    dask: str | None = None,
 ) -> Suite:
     """Make the plan and its directory below ``out``; or open the directory ``resume``.
 
     ``like`` names the reference whose kind the lock of ``selection.for_lock`` is; by default it is found.
-    ``server`` is the server that all Redis nodes are, in place of the default.
+    ``server`` is the server that all Redis nodes are, in place of the default. ``dask`` is the address of the
+    scheduler of a Dask cluster on which all runs take place, which must be simulated.
 
     Raises:
         LabError: a file, a name or an option is wrong, or the directory cannot be written.
@@ -109,8 +113,11 @@ def begin(
         if server:  # refused before anything runs
             for item in {item.on: item for item in plan.items}.values():
                 RunRequest(item.scenario, item.settings, substrate=item.on).plan()
+        if dask is not None:
+            refuse_elsewhere(plan.items)
+            refuse_jobs(jobs)
         batch = Batch.begin(plan, out)
-    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed), server=server)
+    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed, dask=dask), server=server)
 
 
 def suite(

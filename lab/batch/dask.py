@@ -62,6 +62,9 @@ class Cluster:
         self.piece_s, self.name = piece_s, secrets.token_hex(8)
         try:
             self.size = PIECES_PER_THREAD * _threads(self.client, address)
+        except OSError as error:
+            self.client.close()
+            raise _no_scheduler(address, error) from error
         except BaseException:
             self.client.close()
             raise
@@ -291,7 +294,7 @@ def _dask() -> Any:
 
 
 def _connected(dask: Any, address: str) -> Any:
-    logging.getLogger("distributed").setLevel(logging.ERROR)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what happens is told by errors of ours
     try:
         # A client that cannot connect to an invalid address logs errors when it is deleted: check it first.
         scheme, _ = dask.comm.parse_address(address)
@@ -299,12 +302,16 @@ def _connected(dask: Any, address: str) -> Any:
         dask.comm.get_address_host_port(address, strict=True)
         return dask.Client(address, set_as_default=False, timeout=CONNECT_S)
     except (OSError, ValueError, RuntimeError) as error:
-        raise LabError(
-            f"no scheduler answers: {describe(error)}",
-            where=f"--dask {address}",
-            expected="the address of a Dask scheduler, like tcp://127.0.0.1:8786",
-            hint="`dask scheduler` starts one and prints its address, `dask worker ADDRESS` a worker",
-        ) from error
+        raise _no_scheduler(address, error) from error
+
+
+def _no_scheduler(address: str, error: Exception) -> LabError:
+    return LabError(
+        f"no scheduler answers: {describe(error)}",
+        where=f"--dask {address}",
+        expected="the address of a Dask scheduler, like tcp://127.0.0.1:8786",
+        hint="`dask scheduler` starts one and prints its address, `dask worker ADDRESS` a worker",
+    )
 
 
 def _threads(client: Any, address: str) -> int:

@@ -16,10 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.batch.choose import DIRECTORIES, JOURNAL, only, repeated
+from lab.batch.dask import cluster_at
 from lab.batch.executor import cores
 from lab.batch.item import Item, Plan
 from lab.batch.journal import Journal, plan_in
-from lab.batch.one_run import Workers, run_one
+from lab.batch.one_run import Workers, refuse_elsewhere, run_one
 from lab.batch.result import Result
 from lab.batch.row import Row
 from lab.errors import LabError
@@ -93,15 +94,18 @@ class Batch:
         *,
         jobs: int | None = None,
         seed: int | None = None,
+        dask: str | None = None,
         on_start: OnStart = lambda item: None,
         on_row: OnRow = lambda item, row: None,
     ) -> Result:
         """Run what is missing, ``jobs`` real runs at once (one for each core if None).
 
-        With ``seed``, the seeds of the runs are drawn from it, and are the same each time. On cancellation,
-        the runs are interrupted and tear down first; results of finished runs are kept.
+        With ``seed``, the seeds of the runs are drawn from it, and are the same each time. With ``dask``, the
+        address of a scheduler, all runs take place on its cluster. On cancellation, the runs are interrupted
+        and tear down first; results of finished runs are kept.
 
         Raises:
+            LabError: a run cannot take place on a cluster, or that cannot be used.
             UnknownOutcome: a row could not be written; the other runs were interrupted.
         """
         begun = Counter(row.item for row in self._rows)
@@ -114,9 +118,13 @@ class Batch:
             self.keep(row)
             on_row(item, row)
 
+        cluster = None
+        if dask is not None:
+            refuse_elsewhere(self.missing)
+            cluster = await asyncio.to_thread(cluster_at, dask, jobs)
         with one_error():
-            async with Workers(max(cores(), jobs or 0)) as workers:
-                await run_items(self.missing, one, jobs=jobs or cores())
+            async with Workers(jobs, cluster) as workers:
+                await run_items(self.missing, one, simulated=workers.simulated, jobs=jobs or cores())
         return self.result
 
     def keep(self, row: Row) -> None:
@@ -133,11 +141,12 @@ async def run_items(
     items: Sequence[Item],
     run: Callable[[Item, int], Awaitable[None]],
     *,
+    simulated: int,
     jobs: int,
 ) -> None:
     """Call ``run`` for each run of each item, with the number of the run, from 0 on.
 
-    Simulated runs come first, one on each core: they do not depend on wall clocks. Real ones follow, ``jobs``
+    Simulated runs come first, so many at once: they do not depend on wall clocks. Real ones follow, ``jobs``
     at once and without simulated ones beside them, since they need processor time. They go round by round, so
     that a temporary disturbance of the machine does not hit one item only. No run is retried.
     """
@@ -148,11 +157,11 @@ async def run_items(
         async with free:
             await run(item, at)
 
-    for simulated, at_once in ((True, cores()), (False, jobs)):
+    for is_real, at_once in ((False, simulated), (True, jobs)):
         free = asyncio.Semaphore(at_once)
         async with asyncio.TaskGroup() as group:
             for item, at in wanted:
-                if is_simulated(item.on) == simulated:
+                if is_simulated(item.on) != is_real:
                     group.create_task(one(item, at, free))
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
 from lab.analysis.comparison import Comparison
+from lab.batch.dask import Cluster
 from lab.batch.executor import Calls, Executor, Lost, NotStarted, Rules, Work, cores
 from lab.batch.item import Item
 from lab.batch.row import Row, unknown
@@ -19,13 +21,15 @@ from lab.errors import ExitCode, LabError
 from lab.locks import is_own
 from lab.report.files import Picture, write_files
 from lab.run import many_runs, run
-from lab.run.directory import RunDirectory
+from lab.run.directory import RunDirectory, free_directory
 from lab.run.request import RunRequest
 from lab.run.result import RunResult
 from lab.substrates.interruption import Interrupted
 
-ALONE = Rules(tries=1, fresh=True)
-SHARED = Rules(tries=1)
+ELSEWHERE: Final = "sim"
+"""The substrate whose runs can take place on other machines: they need nothing but the lab."""
+ALONE: Final = Rules(tries=1, fresh=True)
+SHARED: Final = Rules(tries=1)
 
 
 class _Asked(NamedTuple):
@@ -35,25 +39,56 @@ class _Asked(NamedTuple):
     seed: int
     out: str
     picture: Picture
+    text: str | None = None
+    """Of its scenario, if that is a file which may not be where the run takes place."""
+
+
+class Files(NamedTuple):
+    """A run that took place elsewhere: its row, and the files of its directory by their names."""
+
+    row: Row
+    files: dict[str, bytes]
+
+    def written(self, out: Path) -> Row:
+        """The row, after its files were written into a directory below ``out``."""
+        if self.row.directory is None:
+            return self.row
+        directory = free_directory(out, Path(self.row.directory).name)
+        for name, content in self.files.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return msgspec.structs.replace(self.row, directory=str(directory))
 
 
 class Workers:
-    """Processes for runs, as many as ``at_once``; use it with ``async with``.
+    """Processes for runs; use it with ``async with``.
 
     Runs in virtual time share processes, with their servers and drivers, if their history is the same there
     as alone. Each other run has a process of its own.
+
+    Args:
+        at_once: how many runs there may be at once; one for each core if None.
+        cluster: where simulated runs take place instead; their files are brought here.
     """
 
-    def __init__(self, at_once: int | None = None) -> None:
-        size = at_once or cores()
+    def __init__(self, at_once: int | None = None, cluster: Cluster | None = None) -> None:
+        self.simulated = cores() if cluster is None else cluster.size
+        """How many simulated runs there may be at once."""
+        size = max(at_once or 0, cores())
         self.shared: Executor[_Asked, Row] = Executor(Work(_run, many_runs), size, SHARED)
         self._alone: Executor[_Asked, Row] = Executor(Work(_run), size, ALONE)
         self._calls = {True: Calls(self.shared), False: Calls(self._alone)}
+        self._elsewhere: Calls[_Asked, Files] | None = None
+        if cluster is not None:
+            self._elsewhere = Calls(Executor(Work(_run_elsewhere), cluster.size, ALONE, cluster))
         self._open = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         for calls in self._calls.values():
             await self._open.enter_async_context(calls)
+        if self._elsewhere is not None:
+            await self._open.enter_async_context(self._elsewhere)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
@@ -61,7 +96,28 @@ class Workers:
 
     async def run(self, item: Item, seed: int, out: Path, picture: Picture) -> Row:
         """The row of a run. Raises ``LabError``: its process ended, or could not be started."""
+        if self._elsewhere is not None:
+            asked = _Asked(item, seed, str(out), picture, _text(item.scenario))
+            return (await self._elsewhere.call(asked)).written(out)
         return await self._calls[_can_share(item)].call(_Asked(item, seed, str(out), picture))
+
+
+def _text(scenario: str) -> str | None:
+    """The text of a scenario, if it is a file of somebody's own."""
+    file = Path(scenario)
+    return file.read_text(encoding="utf-8") if file.is_file() else None
+
+
+def refuse_elsewhere(items: Iterable[Item]) -> None:
+    """Refuse runs that need this machine. Raises ``LabError``."""
+    for item in items:
+        if item.on != ELSEWHERE and not item.why_not:
+            raise LabError(
+                f"{item.id} runs on {item.on}, and a cluster runs nothing but simulations",
+                where="--dask",
+                expected=f"runs on {ELSEWHERE}",
+                hint=f"--on {ELSEWHERE}, or leave --dask out",
+            )
 
 
 async def run_one(
@@ -92,7 +148,7 @@ def _can_share(item: Item) -> bool:
 
 def _run(asked: _Asked) -> Row:
     """Run an item in this process; an error is a row as well."""
-    item, seed, out, picture = asked
+    item, seed, out, picture, _ = asked
     try:
         request = RunRequest(item.scenario, item.settings, seed=seed, substrate=item.on, out=Path(out))
         result = run(request)
@@ -105,6 +161,22 @@ def _run(asked: _Asked) -> Row:
         return Row(seed, error.exit_code, reasons=(error.seen,), refused=refused)
     except Exception as error:  # noqa: BLE001 - a defect of the lab must not end the batch, nor look like a verdict
         return unknown(seed, f"the lab itself failed: {type(error).__name__}: {error}")
+
+
+def _run_elsewhere(asked: _Asked) -> Files:
+    """Run an item where its directory does not stay."""
+    with tempfile.TemporaryDirectory(prefix="lock-lab-suite-") as scratch:
+        item, out = asked.item, Path(scratch) / "out"
+        if asked.text is not None:
+            file = Path(scratch) / Path(item.scenario).name
+            file.write_text(asked.text, encoding="utf-8")
+            item = msgspec.structs.replace(item, scenario=str(file))
+        row = _run(asked._replace(item=item, out=str(out)))
+        if row.directory is None:
+            return Files(row, {})
+        directory = Path(row.directory)
+        files = [path for path in directory.rglob("*") if path.is_file()]
+        return Files(row, {str(path.relative_to(directory)): path.read_bytes() for path in files})
 
 
 def _row(seed: int, result: RunResult) -> Row:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkContext, ForkServerContext
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 PRELOADED: Final = "lab.batch.preloaded"
@@ -53,9 +54,13 @@ class Child:
 
     def begin(self) -> None:
         """Start it, and wait until there is a process. Raises ``OSError`` if none can be started."""
+        # Each child would import the main module of this process again, which may take a second (as that of
+        # a Dask worker does); what children do is in other modules.
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
             self._process.start()
         finally:
+            sys.modules["__main__"] = main
             self._theirs.close()
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.options import Json, Server, exclude
+from lab.cli.options import Dask, Json, Server, exclude
 
 if TYPE_CHECKING:
     from lab.api.suites import Reports, Selection, SelftestOptions, Suite
@@ -108,6 +108,7 @@ def suite(
     resume: Resume = None,
     repeat: Repeat = 1,
     jobs: Jobs = None,
+    dask: Dask = None,
     on: On = None,
     seed: Seed = None,
     out: Out = Path("reports"),
@@ -134,6 +135,7 @@ def suite(
         sys.stdout.write(shipped_file(matrix=matrix))
         return 0
     _refuse(selection, test, resume, keep, selftest=selftest)
+    exclude({"--selftest": selftest, "--dask": dask})
     reports.check()
     asked_for = test if selftest else None
     begun = begin(
@@ -145,6 +147,7 @@ def suite(
         seed=seed,
         like=like,
         server=server or "",
+        dask=dask,
     )
     try:
         return _run(begun, reports, as_json=as_json)

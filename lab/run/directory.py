@@ -36,7 +36,7 @@ class RunDirectory:
         name = f"{scenario}-{stamp}-{seed}"
         try:
             out.mkdir(parents=True, exist_ok=True)
-            path = _fresh(out.resolve(), name)
+            path = free_directory(out.resolve(), name)
             (path / "logs").mkdir()
         except OSError as error:
             raise LabError(
@@ -109,7 +109,8 @@ class RunDirectory:
         self.scenario.write_text(text, encoding="utf-8")
 
 
-def _fresh(out: Path, name: str) -> Path:
+def free_directory(out: Path, name: str) -> Path:
+    """Make a directory of this name below ``out``, or with a number behind it. Raises ``OSError``."""
     for attempt in range(1, 1000):
         path = out / (name if attempt == 1 else f"{name}-{attempt}")
         with contextlib.suppress(FileExistsError):
