@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.options import Clients, Faults, Json, Nodes, Persistence, Server, Set, Strategy, Ttl, Wire
+from lab.cli.options import (
+    Clients,
+    Dask,
+    Faults,
+    Json,
+    Nodes,
+    Persistence,
+    Server,
+    Set,
+    Strategy,
+    Ttl,
+    Wire,
+)
 
 app = typer.Typer()
 
@@ -29,6 +41,10 @@ def search(
     persistence: Persistence = None,
     strategy: Strategy = None,
     wire: Wire = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many processes at once; one if absent.")
+    ] = None,
+    dask: Dask = None,
     server: Server = None,
     confirm: Annotated[
         str | None, typer.Option(help="Replay what was found on this substrate: local, docker or sim.")
@@ -43,5 +59,19 @@ def search(
 
     drawn = Drawn(tuple(settings or ()), ttl, nodes, clients, faults, persistence, strategy, wire)
     command = shlex.join(["lab", *sys.argv[1:]])
-    asked = Asked(lock, find, budget, schedules, seed, drawn, confirm, repeat, out, command, server or "")
+    asked = Asked(
+        lock,
+        find,
+        budget,
+        schedules,
+        seed,
+        drawn,
+        confirm,
+        repeat,
+        out,
+        command,
+        server or "",
+        jobs,
+        dask or "",
+    )
     return search_command(asked, as_json=as_json)

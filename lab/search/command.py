@@ -54,6 +54,10 @@ class Asked:
     command: str = ""
     server: str = ""
     """What nodes are, in the search and where it is confirmed; each substrate's default if it is empty."""
+    jobs: int | None = None
+    """How many processes run trials; this one alone if None."""
+    dask: str = ""
+    """The scheduler of a Dask cluster that runs trials, beside this process."""
 
 
 def options_for(lock: str) -> dict[str, OptionValue]:
@@ -95,6 +99,8 @@ def search_of(asked: Asked) -> Search:
         seed=asked.seed,
         strategy=strategy,
         wire=wire,
+        jobs=asked.jobs if asked.dask else asked.jobs or 1,
+        dask=asked.dask,
     )
 
 

@@ -5,6 +5,10 @@
 the lock in a state in which it never had left it before are kept, those first in which most nodes had
 forgotten a lease that counts; most trials are such a one with one thing changed (coverage). ``random`` draws
 times, places and sizes uniformly.
+
+With several processes, the trials of a batch are drawn once before they are run, and helpers begin with them:
+what is drawn in a batch depends on earlier batches only. The search itself goes on as with one process, and
+asks for the results in the same order, so it comes to the same.
 """
 
 from __future__ import annotations
@@ -12,8 +16,10 @@ from __future__ import annotations
 import functools
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from operator import itemgetter
 from random import Random
@@ -29,6 +35,7 @@ from lab.search.pin import pinned
 from lab.search.runner import Outcome, Wire, run_trial, trials
 from lab.search.suspicion import found, named, suspect
 from lab.search.trial import Trial
+from lab.search.workers import Job, Workers
 
 BATCH: Final = 60
 """How many trials Hypothesis draws before the enabled faults and what is kept are chosen anew."""
@@ -86,6 +93,38 @@ class First:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """What a search wants to know about a trial that was run."""
+
+    violates: bool
+    suspect: bool
+    """Whether the checker may find what is searched for, at the first look."""
+    covered: frozenset[tuple[str, str]]
+    eroded: int
+    failure: str
+    """The first exception that the lock must not raise."""
+    outcome: Outcome | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An outcome stays in the process that has run the trial: it is large."""
+        return Seen, (self.violates, self.suspect, self.covered, self.eroded, self.failure)
+
+
+def look(trial: Trial, finding: str, wire: Wire) -> Seen:
+    """Run a trial. Raises what ``run_trial`` raises."""
+    outcome = run_trial(trial, wire)
+    suspected = suspect(outcome, finding)
+    return Seen(
+        suspected and found(outcome, finding),
+        suspected,
+        outcome.covered,
+        outcome.eroded,
+        outcome.failures[0].sentence if outcome.failures else "",
+        outcome,
+    )
+
+
+@dataclass(frozen=True)
 class Ended:
     """How a search ended. ``found`` is what is left of ``first`` after shrinking; both None: nothing found.
 
@@ -121,6 +160,9 @@ class Search:
         seed: of all that is drawn.
         strategy: see the module.
         wire: how requests reach the nodes.
+        jobs: how many processes run trials, this one included; as many as there are cores if None.
+        dask: the scheduler of a Dask cluster whose workers run trials beside this process, in place of
+            ``jobs``.
     """
 
     def __init__(
@@ -132,9 +174,14 @@ class Search:
         seed: int = 0,
         strategy: Strategy = "guided",
         wire: Wire = "direct",
+        jobs: int | None = 1,
+        dask: str = "",
     ) -> None:
         self.space, self._finding, self._budget, self._seed = space, finding, budget, seed
-        self._strategy, self.wire = strategy, wire
+        self._strategy, self.wire, self._jobs, self._dask = strategy, wire, jobs, dask
+        self._workers: Workers[Seen]
+        self._begun: dict[bytes, Job[Seen]] = {}
+        """Trials that helpers may run already, by their keys."""
         self.on_progress: Callable[[Progress], None] = lambda progress: None
         """Called after each trial."""
         self._random = Random(seed)
@@ -156,6 +203,11 @@ class Search:
             UnknownOutcome: the lock raised an exception of its own, in a trial that shows nothing else.
             Missed: see there.
         """
+        ask = partial(look, finding=self._finding, wire=self.wire)
+        with closing(Workers(ask, self._jobs, dask=self._dask)) as self._workers:
+            return self._run()
+
+    def _run(self) -> Ended:
         self._began = time.monotonic()
         interrupted = False
         try:
@@ -178,11 +230,26 @@ class Search:
         return Ended(self._first, self._best, self._lucky, self.progress, interrupted)
 
     def _search_batch(self, batch: int) -> None:
-        import hypothesis
-        from hypothesis import HealthCheck, Phase, strategies
-
         space = self._swarm() if self._strategy == "guided" else self.space
         kept = [trial for _, _, trial in self._kept]
+        if self._workers.jobs > 1:
+            ahead: dict[bytes, Trial] = {}
+
+            def note(trial: Trial) -> bool:
+                ahead.setdefault(trial.key(), trial)
+                return False
+
+            self._draw_batch(batch, space, kept, note)
+            self._begin(trial for key, trial in ahead.items() if key not in self._verdicts)
+        self._draw_batch(batch, space, kept, self._violates)
+        self._forget()
+
+    def _draw_batch(
+        self, batch: int, space: Space, kept: list[Trial], violates: Callable[[Trial], bool]
+    ) -> None:
+        """Draw trials, the same each time, until one violates or the batch is over."""
+        import hypothesis
+        from hypothesis import HealthCheck, Phase, strategies
 
         @strategies.composite  # ``data()`` would draw the same, and take twice as long
         def drawn(draw: Callable[[Any], Any]) -> Trial:
@@ -205,7 +272,7 @@ class Search:
         )
         @hypothesis.given(drawn())
         def holds(trial: Trial) -> None:
-            if self._violates(trial):
+            if violates(trial):
                 raise _Violation
 
         try:
@@ -241,7 +308,11 @@ class Search:
 
     def _without_races(self, trial: Trial) -> bool:
         """Whether it violates whatever the seed of its latencies is, and a moment sooner or later."""
-        return all(self._judge(variant(trial, number)) for number in range(1, VARIANTS))
+        variants = [variant(trial, number) for number in range(1, VARIANTS)]
+        self._begin(variants, first=True)
+        without = all(map(self._judge, variants))
+        self._forget(variants)
+        return without
 
     def _without_luck(self, seen: First) -> Trial | None:
         """The trial that was seen to violate, or one made of it, that violates in all variants."""
@@ -267,11 +338,32 @@ class Search:
     def _count(self, trial: Trial, least: int) -> int:
         """In how many variants a trial violates; the count ends where it can't reach ``least`` any more."""
         count = 0
-        for number in range(VARIANTS):
-            count += self._judge(variant(trial, number) if number else trial)
+        variants = [variant(trial, number) if number else trial for number in range(VARIANTS)]
+        self._begin(variants, first=True)
+        for number, one in enumerate(variants):
+            count += self._judge(one)
             if count + VARIANTS - 1 - number < least:
                 break
+        self._forget(variants)
         return count
+
+    def _begin(self, wanted: Iterable[Trial], *, first: bool = False) -> None:
+        """Let helpers run these, since their results are asked for next."""
+        if self._workers.jobs > 1:
+            new = {trial.key(): trial for trial in wanted}
+            new = {key: trial for key, trial in new.items() if key not in self._begun}
+            jobs = self._workers.begin(list(new.values()), first=first)
+            self._begun |= dict(zip(new, jobs, strict=True))
+
+    def _forget(self, trials_: Iterable[Trial] | None = None) -> None:
+        """The results of these, or of all, are not asked for any more."""
+        keys = list(self._begun) if trials_ is None else [trial.key() for trial in trials_]
+        self._workers.forget([job for key in keys if (job := self._begun.pop(key, None)) is not None])
+
+    def _look(self, trial: Trial) -> Seen:
+        """What came of a trial, from whoever has run it."""
+        job = self._begun.pop(trial.key(), None) if self._begun else None
+        return self._workers.here(trial) if job is None else self._workers.result(job)
 
     def _settle_for_luck(self) -> None:
         """Nothing else was found: make what needs a lucky race as small as it can be."""
@@ -288,29 +380,29 @@ class Search:
             or (budget.seconds is not None and progress.seconds >= budget.seconds)
         ):
             raise _Over
-        outcome = run_trial(trial, self.wire)
+        seen = self._look(trial)
         progress.tried += 1
-        self._cover(outcome)
-        violates = found(outcome, self._finding)
-        if outcome.failures and not violates:
-            raise UnknownOutcome(outcome.failures[0].sentence, where=trial.key().decode())
-        if progress.tried % SAMPLE == 0 and not suspect(outcome, self._finding):
+        self._cover(trial, seen)
+        if seen.failure and not seen.violates:
+            raise UnknownOutcome(seen.failure, where=trial.key().decode())
+        if progress.tried % SAMPLE == 0 and not seen.suspect:
             progress.sampled += 1
+            outcome = seen.outcome or run_trial(trial, self.wire)
             if any(each.name == self._finding for each in named(outcome)):
                 raise Missed(f"the first look missed {self._finding} in {trial.key().decode()}")
-        progress.violations += violates
+        progress.violations += seen.violates
         if progress.tried % COLLECT_EVERY == 0:
             gc.collect()
         progress.seconds = time.monotonic() - self._began
         self.on_progress(progress)
-        return violates
+        return seen.violates
 
-    def _cover(self, outcome: Outcome) -> None:
+    def _cover(self, trial: Trial, seen: Seen) -> None:
         """Keep what did something new, and of that what came nearest to breaking the lock."""
-        new = outcome.covered - self.progress.covered
+        new = seen.covered - self.progress.covered
         self.progress.covered |= new
         if new and self._strategy == "guided" and self._first is None:
-            self._kept.append((outcome.eroded, self.progress.tried, outcome.trial))
+            self._kept.append((seen.eroded, self.progress.tried, trial))
             self._kept = sorted(self._kept, key=itemgetter(0, 1))[-KEPT_MAX:]
 
 

@@ -146,8 +146,12 @@ class Workers(Generic[A]):
 
     def at_once(self, trials_: Sequence[Trial]) -> list[Job[A]]:
         """Jobs that are begun before all others, for ``result`` in their order."""
+        return self.begin(trials_, first=True)
+
+    def begin(self, trials_: Sequence[Trial], *, first: bool = False) -> list[Job[A]]:
+        """Jobs for ``result`` in their order, which are begun after all others, or before them."""
         found: list[Job[A]] = [executors.Job(trial) for trial in trials_]
-        self._executor.submit(*found, first=True)
+        self._executor.submit(*found, first=first)
         self.go_on()
         return found
 

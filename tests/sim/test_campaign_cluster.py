@@ -1,16 +1,18 @@
-"""The same campaign on a Dask cluster: a real scheduler and two workers, one of which is killed."""
+"""The same on a Dask cluster: a real scheduler and two workers, one of which is killed."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,12 @@ from lab.batch.tally import Tally
 from lab.cli.app import call
 from lab.errors import ExitCode, LabError, UnknownOutcome
 from lab.scenario.load import load_scenario
+from lab.search.trial import Trial
+from lab.search.workers import Workers
 from tests.lab_process import ROOT, alive, below
 from tests.sim.campaign_tasks import Fragile, Gated, Plain
 from tests.sim.test_campaign import expected
+from tests.sim.worker_questions import NOTHING, asked, helped, refuses_elsewhere
 
 needs_dask = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None,
@@ -232,6 +237,106 @@ def test_another_lab_is_refused_and_a_dead_scheduler_ends_the_campaign(tmp_path:
         (tmp_path / "gate").touch()
     finally:
         cluster.end()
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    """The exit code of a command, and its result."""
+    code = call([*words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_a_suite_has_the_same_histories_there_and_here(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.worker()
+    shutil.copy(ROOT / "scenarios" / "healthy.yaml", tmp_path / "mine.yaml")
+    monkeypatch.chdir(tmp_path)
+    words = ("suite", "mine.yaml", "partition-clockjump", "--on", "sim", "--repeat", "2", "--seed", "5")
+    histories: list[list[bytes]] = []
+    for where in (("--dask", cluster.address), ()):
+        code, result = as_json(capsys, *words, *where, "--out", f"out{len(histories)}")
+        assert code == ExitCode.EXPECTED
+        assert result
+        found = (tmp_path / f"out{len(histories)}").glob("suite-*/*/history.jsonl")
+        histories.append(sorted(path.read_bytes() for path in found if path.parent.name != "latest"))
+    there, here = histories
+    assert there == here
+    assert len(there) == 6, "each scenario, and a control, twice"
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_a_search_finds_the_same_there_and_here(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.worker()
+    monkeypatch.chdir(tmp_path)
+    words = ("search", "--lock", "mutant:bare-del", "--schedules", "600", "--seed", "2")
+    results = []
+    for where in (("--dask", cluster.address), ()):
+        code, result = as_json(capsys, *words, *where)
+        assert code == ExitCode.UNEXPECTED
+        result["first"].pop("seconds")
+        results.append({name: value for name, value in result.items() if name != "seconds"})
+    there, here = results
+    assert there == here
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_a_lock_is_examined_there_and_the_loss_of_the_cluster_is_survived(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    trials_ = [Trial("redlock", {}, seed=seed) for seed in range(100)]
+    try:
+        worker = cluster.worker()
+        with closing(Workers(asked, None, dask=cluster.address)) as workers:
+            helped(workers)
+            assert workers.pids == [], "none of this machine's own"
+            assert [workers.result(job) for job in workers.at_once(trials_)] == [NOTHING] * 100
+            assert workers.helpers_cpu_s > 0
+            jobs = workers.at_once(trials_)
+            worker.kill()
+            cluster.scheduler.kill()
+            assert [workers.result(job) for job in jobs] == [NOTHING] * 100
+            while workers.jobs > 1:
+                workers.go_on()
+            assert "the scheduler has ended" in workers.why_fewer
+            assert [workers.result(job) for job in workers.at_once(trials_)] == [NOTHING] * 100
+    finally:
+        cluster.end()
+
+
+@needs_dask
+@pytest.mark.timeout(600)
+def test_a_question_that_cannot_be_asked_there_is_one_clear_error(cluster: Cluster) -> None:
+    cluster.worker()
+    with pytest.raises(LabError, match="a worker cannot run this: RuntimeError: out of order") as caught:
+        Workers(asked, None, refuses_elsewhere, dask=cluster.address)
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("suite", "healthy", "--on", "local"), "healthy/redlock/local runs on local"),
+        (("suite", "healthy", "--on", "virtual"), "healthy/redlock/virtual runs on virtual"),
+        (("suite", "healthy", "--on", "sim", "--jobs", "2"), "--jobs"),
+        (("suite", "--selftest"), "--selftest together with --dask"),
+        (("search", "--lock", "redlock", "--jobs", "2"), "--jobs"),
+        (("test", "redlock", "--jobs", "2"), "--jobs"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_one_clear_error_before_anything_runs(
+    words: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LabError, match=why) as caught:
+        call([*words, "--dask", "tcp://127.0.0.1:1"])
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert list(tmp_path.iterdir()) == []
 
 
 def any_mark(directory: Path) -> bool:

@@ -26,6 +26,9 @@ from lab.examine.result import Part
 from lab.examine.tried import tried
 from lab.search import workers as module
 from lab.search.command import OPTIONS
+from lab.search.draw import Space
+from lab.search.find import Budget as SearchBudget
+from lab.search.find import Search
 from lab.search.runner import trials
 from lab.search.trial import Trial
 from lab.search.workers import QUEUED, RULES, Workers
@@ -75,6 +78,24 @@ def test_results_are_the_same_for_any_number_of_processes() -> None:
         assert together.undecided == alone.undecided
         assert together.progress.schedules == alone.progress.schedules
         assert together.progress.covered == alone.progress.covered
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("lock", "finding", "found"), [(LOCK, "overlap", True), ("redlock", "leak", False)])
+def test_a_search_comes_to_the_same_with_any_number_of_processes(
+    lock: str, finding: str, found: bool
+) -> None:
+    ended = []
+    for jobs in (1, 2):
+        search = Search(Space(lock, options=OPTIONS), finding, SearchBudget(trials=400), seed=2, jobs=jobs)
+        one = search.run()
+        one.progress.seconds = 0.0
+        ended.append(one)
+    alone, together = ended
+    assert alone.progress.tried >= 150
+    assert (alone.found is not None) == found
+    assert together.progress == alone.progress
+    assert (together.found, together.racy) == (alone.found, alone.racy)
 
 
 def test_a_trial_that_ends_two_processes_is_not_decided_and_others_go_on() -> None:

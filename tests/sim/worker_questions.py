@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lab.errors import LabError
@@ -33,6 +34,14 @@ def asked(trial: Trial) -> Tried:
     if trial.seed == LASTS and helps:
         time.sleep(600)
     return NOTHING
+
+
+@contextmanager
+def refuses_elsewhere() -> Iterator[None]:
+    """A context that no helper can open."""
+    if multiprocessing.parent_process() is not None:
+        raise RuntimeError("out of order")
+    yield
 
 
 def waits_for_ever() -> None:
