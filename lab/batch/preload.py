@@ -43,6 +43,7 @@ class Child:
     """
 
     def __init__(self, function: Callable[..., None], *arguments: object, forked: bool = False) -> None:
+        self._forked = forked
         context: ForkContext | ForkServerContext = ForkContext() if forked else ForkServerContext()
         context.set_forkserver_preload([PRELOADED])
         kept, name = tempfile.mkstemp(prefix="lab-child-")
@@ -54,9 +55,11 @@ class Child:
 
     def begin(self) -> None:
         """Start it, and wait until there is a process. Raises ``OSError`` if none can be started."""
-        # Each child would import the main module of this process again, which may take a second (as that of
-        # a Dask worker does); what children do is in other modules.
-        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        main = sys.modules["__main__"]
+        if not self._forked:
+            # Each child would import the main module of this process again, which may take a second (as that
+            # of a Dask worker does); what children do is in other modules.
+            sys.modules["__main__"] = ModuleType("__main__")
         try:
             self._process.start()
         finally:

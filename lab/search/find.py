@@ -348,8 +348,8 @@ class Search:
         return count
 
     def _begin(self, wanted: Iterable[Trial], *, first: bool = False) -> None:
-        """Let helpers run these, since their results are asked for next."""
-        if self._workers.jobs > 1:
+        """Let helpers run these; ``first``: they are few, and their results are asked for next."""
+        if self._workers.jobs > 1 and (self._workers.near or not first):
             new = {trial.key(): trial for trial in wanted}
             new = {key: trial for key, trial in new.items() if key not in self._begun}
             jobs = self._workers.begin(list(new.values()), first=first)
