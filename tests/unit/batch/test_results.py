@@ -137,7 +137,7 @@ async def test_real_runs_have_the_machine_to_themselves(
         return Row(seed, item=item.id)
 
     monkeypatch.setattr(engine, "run_one", pretend)
-    monkeypatch.setattr(engine, "cores", lambda: 4)
+    monkeypatch.setattr("lab.batch.one_run.cores", lambda: 4)
     items = tuple(
         Item(f"{name}/{on}", name, "redlock", on, repeat=3)
         for name in "ab"
