@@ -29,6 +29,7 @@ from lab.examine.doubt import NO_CAUSE, RARE, SURE, VARIANTS, why_uncertain
 from lab.examine.evidence import Evidence
 from lab.examine.judge import ERROR, Violation, labels
 from lab.examine.kinds import CLOCKS, Kind
+from lab.examine.ledger.breaches import RESIDUE
 from lab.examine.left_behind import keys_there
 from lab.examine.naming import Cause, causes_of
 from lab.examine.progress import Budget, OutOfTime, Progress
@@ -393,9 +394,13 @@ class Examination:
         return smallest, to_the_end
 
     def _causes(self, trial: Trial, violation: Violation) -> list[Cause]:
-        """What caused a violation, as far as that is known."""
+        """What caused a violation, as far as that is known; without what a lock of this kind need not do."""
         self._workers.go_on()
-        return causes_of(trial, violation.finding)
+        return [
+            cause
+            for cause in causes_of(trial, violation.finding)
+            if self.kind.owes_undo or (cause.breach.rule, cause.breach.whose) != (RESIDUE, "unknown")
+        ]
 
     def _violates(self, trial: Trial, finding: str) -> bool:
         return self._shows(finding, lambda: self._workers.here(trial))

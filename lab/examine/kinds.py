@@ -68,6 +68,15 @@ class Kind:
         return "redlock-sequential" if self.sequential else "redlock"
 
     @property
+    def owes_undo(self) -> bool:
+        """Whether what an acquire of unknown outcome has set must go before its TTL is over.
+
+        Redlock's algorithm says so. ``SET NX PX`` on one node leaves that to the TTL, unless the lock says
+        for how long its leases are good: such a one is held to its reference.
+        """
+        return self.quorum or self.states_validity
+
+    @property
     def words(self) -> str:
         """What it is, in words."""
         base = "a lock on a majority of independent nodes" if self.quorum else "a lock on one node"

@@ -43,6 +43,7 @@ EVERY = 5
 FIRST = ("redlock",)
 """Correct locks that are examined in every run of the tests."""
 OF_OTHER_LOCKS = (
+    "renewal-stops",
     "others-token",
     "returns-released",
     "mistakes-reply",

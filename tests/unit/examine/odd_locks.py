@@ -19,6 +19,7 @@ from lab.locks.lease_options import NS_PER_MS, NS_PER_S
 from lab.locks.redlock import EXTEND_SCRIPT, UNLOCK_SCRIPT, Redlock, Vote
 from lab.locks.single import NotSent, Single
 from lab.redis_model.scripts import digest
+from tests.locks_to_test.plain import Plain
 from tests.locks_to_test.unusual import BreaksOff
 
 UNLOCK_SHA, EXTEND_SHA = (digest(script.encode()).decode() for script in (UNLOCK_SCRIPT, EXTEND_SCRIPT))
@@ -340,3 +341,13 @@ class AsksOn(BreaksOff):
                 if self._around.clock_ns() >= give_up_ns:
                     raise
             await self._pause()
+
+
+class NeverUndoes(Plain):
+    """What a try has set that was not answered stays for its TTL."""
+
+    async def _undo(self, key: str, token: str) -> None:
+        """Nothing."""
+
+    async def _run(self, script: str, key: str, *arguments: str | int) -> Any:
+        return await self._call("EVAL", script, 1, key, *arguments)

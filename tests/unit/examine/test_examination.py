@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from lab.examine.kinds import JUMPS, PAUSED, Kind
 from lab.examine.ledger.book import Breach
 from lab.examine.ledger.keeping import keep
 from lab.examine.naming import Cause, causes_of
+from lab.examine.own_findings import all_violations
 from lab.examine.programs import PROGRAMS, Program, Setting
 from lab.examine.progress import SLOWEST, Budget, OutOfTime, Progress
 from lab.examine.result import Part, Undecided
@@ -30,7 +32,7 @@ from lab.scenario.triggers import at_start, on
 from lab.search.faults import timed_fault
 from lab.search.runner import run_trial, trials
 from lab.search.trial import Round, Trial
-from lab.search.workers import Job
+from lab.search.workers import Job, Workers
 
 pytestmark = pytest.mark.usefixtures("_patched")
 
@@ -460,3 +462,22 @@ def test_the_budget_ends_it() -> None:
     with trials(), pytest.raises(OutOfTime):
         one.try_all(PART, iter([replace(trial, seed=seed) for seed in range(10)]))
     assert one.progress.schedules == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "causes"),
+    [
+        (Kind(False, states_validity=False), []),
+        (Kind(False), ["leaves-keys"]),
+        (Kind(True, states_validity=False), ["leaves-keys"]),
+    ],
+)
+def test_what_an_acquire_of_unknown_outcome_leaves_to_its_ttl(kind: Kind, causes: list[str]) -> None:
+    """On one node, and of a lock that says nothing of its leases, that is what a TTL is for."""
+    deaf = timed_fault(Cut, on("alice", "acquire invoke"), "alice", ("A",), direction="replies")
+    clients: dict[str, tuple[Round, ...]] = {"alice": (), "bob": (Round(S_NS, S_NS),)}
+    trial = Setting("tests.unit.examine.odd_locks:NeverUndoes", OPTIONS, 1).with_clients(clients, (deaf,))
+    with trials(), closing(Workers(tried, 1)) as workers:
+        one = Examination(kind, OPTIONS, Budget(60), workers=workers)
+        (violation,) = all_violations(run_trial(trial)).values()
+        assert [each.kind for each in one._causes(trial, violation)] == causes
