@@ -44,19 +44,27 @@ class Refused(Exception):
     """The lock's clean no."""
 
 
+class BodyFailed(Exception):
+    """With this every second body of a client ends: a lock is given back then, too."""
+
+
 class OutOfBounds(AssertionError):
     """The lock's code connects to something that the lab did not give it."""
 
 
 @dataclass(slots=True)
 class Held:
-    """What was acquired: the lock's object, what the call returned, and the token, if the lock shows it."""
+    """What was acquired: the lock's object, what the call returned, and the token, if the lock shows it.
+
+    ``failure`` is what the body ends with, where the lock has one: None if it ends well.
+    """
 
     lock: Any
     given: dict[str, Any]
     answer: Any = None
     token: str = ""
     routine: Routine | None = None
+    failure: BodyFailed | None = None
 
 
 class Session:
@@ -79,6 +87,8 @@ class Session:
         _guard()
         self._one: Any = None
         """The object of a lock that is told the key when it is acquired."""
+        self._bodies = 0
+        """How many bodies have begun."""
 
     async def acquire(self, key: str, ttl_ms: int) -> Held:
         """Take the lock. Raises ``Refused``, and what the lock raises otherwise."""
@@ -94,6 +104,7 @@ class Session:
             if shape.style == "decorator":
                 held.routine = (RoutineTask if shape.is_async else RoutineThread)()
                 await held.routine.begin(self._with_body(lock, held.routine.body, given))
+                held.failure = self._next_end()
                 return held
             if shape.style == "context manager":
                 if shape.acquire is not None:  # a method that returns what is entered
@@ -105,6 +116,7 @@ class Session:
                 if held.answer is False:  # any other value is what the routine gets
                     await _result((lock.__aexit__ if shape.is_async else lock.__exit__)(None, None, None))
                     raise Refused("it entered with False")
+                held.failure = self._next_end()
             else:
                 assert shape.acquire is not None
                 answer = await self._call(getattr(lock, shape.acquire.name), shape.acquire, given)
@@ -127,18 +139,32 @@ class Session:
         shape, lock = self._shape, held.lock
         with _Use(self):
             if held.routine is not None:
-                await held.routine.end()
+                await held.routine.end(held.failure)
             elif shape.style == "two functions":
                 assert shape.release is not None
                 given = {**held.given, "token": held.given["token"] if held.answer is True else held.answer}
                 _unless_no(await self._call(shape.releases, shape.release, given), shape.release)
             elif shape.style == "context manager":
-                await _result((lock.__aexit__ if shape.is_async else lock.__exit__)(None, None, None))
+                await self._leave(lock, held.failure)
             else:
                 assert shape.release is not None
                 given = {**held.given, "token": _own_token(held)}
                 call = getattr(lock, shape.release.name)
                 _unless_no(await self._call(call, shape.release, given), shape.release)
+
+    def _next_end(self) -> BodyFailed | None:
+        """How the body that begins is to end."""
+        self._bodies += 1
+        return None if self._bodies % 2 else BodyFailed(f"body {self._bodies} of {self._owner} fails")
+
+    async def _leave(self, lock: Any, failure: BodyFailed | None) -> None:
+        """Leave a context, with what its body ended with; that comes out again, or not, as the lock likes."""
+        leave = lock.__aexit__ if self._shape.is_async else lock.__exit__
+        try:
+            await _result(leave(type(failure) if failure is not None else None, failure, None))
+        except Exception as error:
+            if failure is None or not is_of_body(error, failure):
+                raise
 
     async def owned(self, held: Held) -> bool:
         """Whether the lock says that this client holds it."""
@@ -257,9 +283,14 @@ class Routine:
         """Let the lock run the body; return when that has begun. Raises ``Refused``: it never did."""
         raise NotImplementedError
 
-    async def end(self) -> None:
-        """Let the body end, and wait for the lock to end."""
+    async def end(self, failure: BodyFailed | None) -> None:
+        """Let the body end, with this error or well, and wait for the lock to end."""
         raise NotImplementedError
+
+
+def is_of_body(error: BaseException, failure: BodyFailed | None) -> bool:
+    """Whether an error is what a body ended with, as it was or wrapped, and none of the lock's own."""
+    return failure is not None and failure in (error, error.__cause__)
 
 
 class RoutineThread(Routine):
@@ -269,12 +300,15 @@ class RoutineThread(Routine):
         self._changed, self._go_on = threading.Event(), threading.Event()
         self._entered = False
         self._error: BaseException | None = None
+        self._failure: BodyFailed | None = None
         self._thread: threading.Thread | None = None
 
     def body(self, *_: Any, **__: Any) -> Any:
         self._entered = True
         self._changed.set()
         self._go_on.wait()
+        if self._failure is not None:
+            raise self._failure
         return True
 
     async def begin(self, run: Callable[[], Any]) -> None:
@@ -286,11 +320,12 @@ class RoutineThread(Routine):
                 raise self._error
             raise Refused("it returned without the routine")
 
-    async def end(self) -> None:
+    async def end(self, failure: BodyFailed | None) -> None:
         assert self._thread is not None
+        self._failure = failure
         self._go_on.set()
         self._thread.join()
-        if self._error is not None:
+        if self._error is not None and not is_of_body(self._error, failure):
             raise self._error
 
     def _run(self, run: Callable[[], Any]) -> None:
@@ -308,6 +343,7 @@ class RoutineTask(Routine):
         loop = asyncio.get_running_loop()
         self._entered: asyncio.Future[None] = loop.create_future()
         self._go_on: asyncio.Future[contextvars.Context] = loop.create_future()
+        self._failure: BodyFailed | None = None
         self._task: asyncio.Task[Any] | None = None
 
     async def body(self, *_: Any, **__: Any) -> Any:
@@ -315,6 +351,8 @@ class RoutineTask(Routine):
         context = await self._go_on
         for variable, value in context.items():
             variable.set(value)
+        if self._failure is not None:
+            raise self._failure
         return True
 
     async def begin(self, run: Callable[[], Any]) -> None:
@@ -328,11 +366,16 @@ class RoutineTask(Routine):
             await self._task
             raise Refused("it returned without the routine")
 
-    async def end(self) -> None:
+    async def end(self, failure: BodyFailed | None) -> None:
         assert self._task is not None
         if not self._go_on.done():
+            self._failure = failure
             self._go_on.set_result(contextvars.copy_context())
-        await self._task  # which is cancelled if this is
+        try:
+            await self._task  # which is cancelled if this is
+        except Exception as error:
+            if not is_of_body(error, failure):
+                raise
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

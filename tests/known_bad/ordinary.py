@@ -48,6 +48,7 @@ LOCKS: Final = (
     Expected("flags:try_lock", "deletes whatever key is there", frozenset(("deletes-others-key",))),
     Expected("managers:lock", ""),
     Expected("managers:careless", "deletes the key when it was refused", frozenset(("deletes-others-key",))),
+    Expected("managers:unguarded", "is not released when its body fails", frozenset(("leaves-keys",))),
     Expected("managers:Exclusive", ""),
     Expected("managers:Locks", ""),
     Expected("program:locks", ""),

@@ -15,6 +15,7 @@ BROKEN = (
     "classes:BareDelete",
     "flags:try_lock",
     "managers:careless",
+    "managers:unguarded",
     "program:lock_invoice",
     "with_asyncio:take",
     FIRST,

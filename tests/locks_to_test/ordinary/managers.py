@@ -32,6 +32,16 @@ def careless(client, name, ttl_ms=10_000):
         client.delete(name)
 
 
+@contextlib.contextmanager
+def unguarded(client, name, ttl_ms=10_000):
+    """A body that fails never comes back to it."""
+    token = uuid.uuid4().hex
+    if not client.set(name, token, nx=True, px=ttl_ms):
+        raise LockTaken(name)
+    yield token
+    client.eval(UNLOCK, 1, name, token)
+
+
 class Exclusive:
     """A class that is only used by ``with``."""
 

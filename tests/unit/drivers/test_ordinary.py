@@ -52,6 +52,15 @@ def manager(client, key, ttl_ms=1000):
     calls.append("entered")
     yield "the token"
     calls.append("left")
+@contextlib.contextmanager
+def careful(client, key, ttl_ms=1000):
+    calls.append("entered")
+    try:
+        yield "the token"
+    finally:
+        calls.append("left")
+        if key == "gone":
+            raise ValueError("it is not ours any more")
 def decorator(client, key, ttl_ms=1000):
     def decorate(function):
         def wrapper():
@@ -148,6 +157,33 @@ def test_a_manager_is_entered_and_left(locks: Any) -> None:
     assert (held.token, locks.calls) == ("the token", ["entered"])
     now(used.release(held))
     assert locks.calls == ["entered", "left"]
+
+
+@pytest.mark.parametrize(
+    ("lock", "first", "second"),
+    [
+        ("manager", ["entered", "left"], ["entered"]),
+        ("careful", ["entered", "left"], ["entered", "left"]),
+        ("decorator", ["before", "after"], ["before"]),
+        ("with_lock", ["before"], ["before"]),
+    ],
+)
+def test_every_second_body_ends_with_an_error_which_is_none_of_the_locks(
+    locks: Any, lock: str, first: list[str], second: list[str]
+) -> None:
+    used = session(lock)
+    for _ in range(2):
+        now(used.release(acquired(used)))
+        now(used.release(acquired(used)))
+    assert locks.calls == 2 * (first + second)
+
+
+def test_an_error_of_the_lock_while_its_body_fails_is_the_locks(locks: Any) -> None:
+    used = session("careful")
+    for _ in range(2):
+        held = acquired(used, "gone")
+        with pytest.raises(Refused, match="it is not ours any more"):
+            now(used.release(held))
 
 
 def test_a_decorated_function_lasts_until_the_release(locks: Any) -> None:
