@@ -93,6 +93,9 @@ class Timed(Model):
         ((key, body),) = self.model_dump(mode="json", exclude_none=True).items()
         return f"{type(self).__name__}({key}={body!r})"
 
+    def __str__(self) -> str:
+        return repr(self)
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
