@@ -247,7 +247,14 @@ def parts(
         twice = dataclasses.replace(setting, options=again)
         found += singles(twice, tuple(each for each in programs if each.name in TRIED_TWICE), random)
         random.shuffle(found)
-    yield Part(SINGLES, "lost, held or broken off before and after each command", of=len(found)), found
+    yield (
+        Part(
+            SINGLES,
+            "lost, held, broken off or answered with an error before and after each command",
+            of=len(found),
+        ),
+        found,
+    )
 
 
 def _counted(part: Part, trials: Iterator[Trial]) -> Iterator[Trial]:

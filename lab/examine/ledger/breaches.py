@@ -35,7 +35,10 @@ RULES: Final = {
     OWN_KEYS: "a call changes or deletes only what its own lease owns, and in the way of its purpose",
     CLAIMS: "what a client is told it has is no more than a majority of the nodes keeps",
     RESIDUE: "when a call and its bound are over, nothing stays that no live lease owns",
-    PROGRESS: "every call ends, within its bound and as calls may end, and a free lock is granted",
+    PROGRESS: (
+        "every call ends, within its bound and as calls may end, a free lock is granted, "
+        "and a lease that renews itself goes on"
+    ),
     ORDER: "later grants have larger fences, and the store keeps the order of its writes",
 }
 """The rules, the same for every lock."""
