@@ -139,20 +139,20 @@ def _left_at(
     outcome: Outcome, ledger: Ledger, lease: Lease, call: Call, look_ns: int, *, asked: bool
 ) -> Iterator[Found]:
     """The keys of a lease that nobody has, at a time; ``asked``: its acquire was still going on then."""
-    for node, _, own in ledger.at(look_ns):
+    for node, slot, own in ledger.at(look_ns):
         if own.lease is not lease:
             continue
         kind = Breach(RESIDUE, "acquire", LEAVES, "asked") if asked else residue_of(own, NEVER)
         if kind is not None:
             since = min(lease.over_ns, look_ns)
             excused = is_out(outcome, lease.client, since, look_ns) or _was_kept_from(
-                outcome, ledger, lease, own, node
+                outcome, ledger, lease, own, node, slot.key
             )
             since_ns = look_ns if asked else lease.over_ns + MS_NS
             yield Found(kind, since_ns, own.made_by, call=call, own=own, node=node, excused=excused)
 
 
-def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str) -> bool:
+def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, node: str, key: str) -> bool:
     """Whether a fault kept a client from taking a key away: what it sent was lost, or it could not."""
     if own.made_by is None:
         return True
@@ -166,7 +166,8 @@ def _was_kept_from(outcome: Outcome, ledger: Ledger, lease: Lease, own: Own, nod
     closed = away_from(outcome, lease.client, since_ns, until_ns, closed_only=True)
     if fact in (NOT_SENT, ERROR_REPLY) and node in closed:
         return True
-    if fact == ERROR_REPLY:  # such as NOSCRIPT, after which it sends the script, if it heard that
+    # What comes after an error such as NOSCRIPT, or after SCRIPT LOAD, waits for the answer to that.
+    if fact == ERROR_REPLY or (last is not None and key not in last.words):
         return node in away_from(outcome, lease.client, since_ns, until_ns)
     # A client library connects anew first, and may hear nothing.
     connects = any(

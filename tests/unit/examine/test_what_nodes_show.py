@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from lab.search.command import OPTIONS
 from lab.search.faults import timed_fault
 from lab.search.runner import Outcome, run_trial, trials
 from lab.search.trial import Round, Trial
+from tests.locks_to_test.plain import Plain
 from tests.locks_to_test.quietly_broken import LoadsItsScriptOnce
 
 pytestmark = pytest.mark.usefixtures("_patched")
@@ -246,6 +248,21 @@ def test_who_does_not_hear_that_a_script_is_unknown_need_not_send_it() -> None:
     assert found([trial]) == {("unavailable", "")}
     hears = setting.with_ttl(10 * S_NS).with_clients(clients, ())
     assert found([hears]) == set()
+
+
+class LoadsFirst(Plain):
+    """It loads a script each time before it calls it."""
+
+    async def _run(self, script: str, key: str, *arguments: str | int) -> Any:
+        digest = await self._call("SCRIPT", "LOAD", script)
+        return await self._call("EVALSHA", digest.decode(), 1, key, *arguments)
+
+
+def test_who_does_not_hear_that_a_script_is_loaded_need_not_call_it() -> None:
+    deaf = timed_fault(Cut, on(ALICE, "sends", 2), ALICE, ("A",), direction="replies")
+    clients: dict[str, tuple[Round, ...]] = {ALICE: (), BOB: (Round(3 * S_NS // 10, 3 * S_NS),)}
+    setting = on_one(f"{__name__}:LoadsFirst").with_ttl(10 * S_NS)
+    assert found([setting.with_clients(clients, (deaf,))]) == {("unavailable", "")}
 
 
 ALL = tuple("ABCDE")
