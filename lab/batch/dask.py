@@ -39,7 +39,7 @@ CONNECT_S: Final = 30.0
 PIECES_PER_THREAD: Final = 2
 """Enough that a worker does not wait for the next piece."""
 KEPT_S: Final = 60.0
-"""How long a worker keeps a process that nobody uses."""
+"""How long a worker keeps an idle process, in seconds."""
 LOOKS_EVERY_S: Final = 0.5
 """How often a worker looks whether the work is still wanted."""
 
@@ -225,7 +225,7 @@ def _kept(piece: Piece) -> Iterator[Executor[None, Any]]:
 
 
 def _end(name: str, executor: Executor[None, Any]) -> None:
-    """End a process, if nobody uses it."""
+    """End a process if it is idle."""
     with _LOCK:
         kept = _KEPT.get(name, [])
         idle = any(one is executor for one, _ in kept)
