@@ -44,3 +44,11 @@ def test_of_a_sound_one_nothing_is_found_but_what_its_client_does(lock: str) -> 
     row = one(lock)
     assert not row.wrong
     assert {each.cause for each in examined(lock, "10s").defects} <= USUAL
+
+
+@pytest.mark.full
+def test_each_process_has_a_hash_seed_of_its_own() -> None:
+    lock = "functions:ByHash"
+    if reason := why_not_in_virtual_time(f"{PLACE}{lock}"):
+        pytest.skip(reason)
+    assert "different-keys" in {each.cause for each in examined(lock, "4s").defects}

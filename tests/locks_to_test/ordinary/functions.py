@@ -33,3 +33,17 @@ def release_lock(conn, lockname, identifier):
                 return True
             except redis.WatchError:
                 continue
+
+
+class ByHash:
+    """Its key is made of a hash, which is another one in each process."""
+
+    def __init__(self, client, ttl_ms=10_000):
+        self.client, self.ttl_ms = client, ttl_ms
+
+    def acquire(self, name, token):
+        return bool(self.client.set(f"job:{hash(name)}", token, nx=True, px=self.ttl_ms))
+
+    def release(self, name, token):
+        if self.client.get(f"job:{hash(name)}") == token.encode():
+            self.client.delete(f"job:{hash(name)}")
