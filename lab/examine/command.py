@@ -106,7 +106,7 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
         nodes = asked.nodes if kind.quorum else 1
         learned = {"ttl_step_ns": profile.ttl_step_ns, "uses": profile.uses}
-        setting = _setting(asked, options, nodes, fences=kind.fenced, **learned)
+        setting = _setting(asked, options, nodes, fences=kind.fenced, observed=kind.observed, **learned)
         setting = setting.with_ttl(setting.ttl_ns)
         after = KEEPS + (REAL if asked.runs_on_real else 0.0)
         examination = Examination(

@@ -14,7 +14,6 @@ from lab.errors import UnknownOutcome
 from lab.examine.evidence import NEVER, Evidence, Operation, watched
 from lab.examine.judge import Violation, labels
 from lab.faults.down import DownFault
-from lab.search.actor import unavailable_ns
 from lab.search.faults import is_a, nodes_of
 from lab.search.runner import Outcome
 
@@ -131,7 +130,7 @@ def _is_refused_for_long(outcome: Outcome) -> bool:
     called before it and whose outcome is unknown.
     """
     trial = outcome.trial
-    bound_ns = unavailable_ns(trial.longest_ttl_ns)
+    bound_ns = trial.unavailable_ns
     called: dict[str, int] = {}
     extending: set[str] = set()
     over_ns, suspect = NEVER, False
@@ -166,7 +165,7 @@ def _others_are_well(outcome: Outcome) -> bool:
 
 def _refused(evidence: Evidence, over_ns: int) -> Iterator[Operation]:
     """Who was refused so long after this, where nobody was granted the lock, or asked for it, in between."""
-    since_ns = over_ns + unavailable_ns(evidence.outcome.trial.longest_ttl_ns)
+    since_ns = over_ns + evidence.outcome.trial.unavailable_ns
     granted_ns = min((each.ended_ns for each in evidence.grants() if each.ended_ns > over_ns), default=NEVER)
     for each in evidence.operations:
         refused = each.f == "acquire" and each.how == "fail"

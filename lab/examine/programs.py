@@ -160,6 +160,8 @@ class Setting:
     """Leases are multiples of this."""
     uses: int = 0
     """How many of the nodes the lock uses for one key, where that depends on the key; 0: all."""
+    observed: bool = False
+    """Whether no node knows the end of a lease: who wants the lock watches its record."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -199,6 +201,7 @@ class Setting:
             store_fences=self.fences,
             server=self.server,
             uses=self.uses,
+            observed=self.observed,
             seed=seed,
             horizon_ns=7 * self.ttl_ns + 8 * S_NS,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,

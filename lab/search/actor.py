@@ -25,7 +25,6 @@ from lab.store import StoreClient
 
 OTHER_GRANTS: Final = 1000
 """The grants of a second key, or a second task, are counted from this number on."""
-S_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,13 +173,8 @@ def params_of(trial: Trial) -> dict[str, Any]:
         "clients": list(trial.clients),
     }
     if trial.demand_ns:
-        params["unavailable_ns"] = unavailable_ns(trial.longest_ttl_ns)
+        params["unavailable_ns"] = trial.unavailable_ns
     return params
-
-
-def unavailable_ns(ttl_ns: int) -> int:
-    """How long a free lock may be refused while a majority is up: two seconds, or half a longer TTL."""
-    return max(2 * S_NS, ttl_ns // 2)
 
 
 def lock_of(trial: Trial) -> type[Lock]:

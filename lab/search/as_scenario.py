@@ -25,7 +25,6 @@ from lab.scenario.load import dump
 from lab.scenario.model import PROPERTIES, Scenario
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import at_start
-from lab.search.actor import unavailable_ns
 from lab.search.as_tracks import tracks_of
 from lab.search.faults import client_of, fault_of, is_a, nodes_of, timed_fault
 from lab.search.guard import CANCELLED
@@ -407,7 +406,7 @@ def _data(
         },
     }
     if trial.demand_ns and violated == "fault_tolerance":
-        data["unavailable_after"] = format_duration(unavailable_ns(trial.ttl_ns))
+        data["unavailable_after"] = format_duration(trial.unavailable_ns)
     return data
 
 

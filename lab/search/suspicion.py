@@ -19,7 +19,7 @@ from lab.analysis.assumptions import EPSILON_NS, RHO
 from lab.drivers import is_driver
 from lab.locks import margin_ns
 from lab.locks.base import usual_margin_ns
-from lab.search.actor import params_of, unavailable_ns
+from lab.search.actor import params_of
 from lab.search.runner import ZERO_NS, Outcome
 from lab.search.trial import OptionValue
 
@@ -164,7 +164,7 @@ def _in_vain(outcome: Outcome) -> bool:
     for event in outcome.events:
         if event["f"] in ("acquire", "extend", "release"):
             of_keys.setdefault(event["key"], []).append(event)
-    bound_ns = unavailable_ns(trial.longest_ttl_ns)
+    bound_ns = trial.unavailable_ns
     return any(_longest_wait_ns(events, end_ns) > bound_ns for events in of_keys.values())
 
 

@@ -109,6 +109,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ``uses`` says how many of the nodes the lock uses for one key, where that depends on the key; 0: all.
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
     ``other_key``. ``faults`` are actions of the environment, each of which waits for its own trigger alone.
+    Nodes know no end of an ``observed`` lease: who asks for the lock watches its record for a lease first.
     ``tracks`` are played beside what rounds and faults say, and say all that scenarios can say.
     """
 
@@ -127,6 +128,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     reentrant: bool = False
     server: str = ""
     uses: int = 0
+    observed: bool = False
     keys: str = ""
     key_name: str = KEY
     tracks: dict[str, Track] = {}
@@ -157,6 +159,15 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def longest_ttl_ns(self) -> int:
         """The longest of them."""
         return max(self.leases_ns)
+
+    @property
+    def unavailable_ns(self) -> int:
+        """How long a free lock may be refused while a majority is up: two seconds, or half a longer TTL.
+
+        An observed lease that was not given back is free for others a lease after they first looked.
+        """
+        longest_ns = self.longest_ttl_ns
+        return max(2 * UNITS_NS["s"], longest_ns // 2) + (longest_ns if self.observed else 0)
 
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""

@@ -18,6 +18,7 @@ LOCKS = "tests.locks_to_test.observed"
     [
         ("observed-lease", True),
         (f"{LOCKS}:Watches", True),
+        (f"{LOCKS}:WaitsInside", True),
         (f"{LOCKS}:TakesOverEarly", True),
         ("single", False),
         ("mutant:set-without-expiry", False),
@@ -35,12 +36,12 @@ def test_a_lease_is_observed_if_its_key_never_expires_and_is_replaced_all_the_sa
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("lock", ["observed-lease", f"{LOCKS}:Watches"])
+@pytest.mark.parametrize("lock", ["observed-lease", f"{LOCKS}:Watches", f"{LOCKS}:WaitsInside"])
 def test_a_correct_one_is_not_accused_of_keeping_its_key(lock: str) -> None:
-    found = examined(lock, 2500)
+    found = examined(lock, 1600)
     assert [(defect.cause, defect.seen) for defect in found.defects] == []
     assert found.reference == "observed-lease"
-    assert found.schedules >= 2500
+    assert found.schedules >= 1600
 
 
 @pytest.mark.full

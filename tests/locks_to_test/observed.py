@@ -1,7 +1,10 @@
-"""Locks whose node keeps no expiry: a correct one, and two that end another client's lease too early."""
+"""Locks whose node keeps no expiry: two correct ones, and two that end another client's lease too early."""
 
 from __future__ import annotations
 
+import asyncio
+
+from lab.locks.base import Lease, LeaseLost, NotAcquired
 from lab.locks.observed import ObservedLease, Record
 
 
@@ -12,6 +15,25 @@ class Watches(ObservedLease):
 
     def _over_ns(self, seen: Record) -> int:
         return super()._over_ns(seen) + seen.lease_ns // 10
+
+
+class WaitsInside(ObservedLease):
+    """An acquire waits until the lock is free, or was seen not to change for a lease; none is extended."""
+
+    name = "waits-inside"
+    extends = False
+
+    async def acquire(self, key: str, ttl_ns: int) -> Lease:
+        while True:
+            try:
+                return await super().acquire(key, ttl_ns)
+            except NotAcquired as refused:
+                if not refused.refused_by:
+                    raise
+            await asyncio.sleep(0.4)
+
+    async def extend(self, lease: Lease, ttl_ns: int) -> Lease:
+        raise LeaseLost("leases are not extended", no_effect=True)
 
 
 class TakesOverEarly(ObservedLease):
