@@ -36,7 +36,7 @@ from lab.scenario.anchors import NOT_SEEN
 from lab.scenario.steps import Acquire, Check, Close, Extend, Open, Read, Release, Write
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import SENDS, Trigger, at_start, on
-from lab.search.as_tracks import action
+from lab.search.as_tracks import FAULTS, action
 from lab.search.faults import nodes_of, timed_fault
 from lab.search.plainer_tracks import fits
 from lab.search.runner import Event, Outcome, run_trial
@@ -46,7 +46,6 @@ from lab.substrates.sim.clock import MONOTONIC_START_NS
 
 ANCHORED: Final = "schedules whose actions wait for events"
 """What they are called as a part of an examination."""
-FAULTS: Final = "faults"
 SECOND_TASK: Final = f"{ALICE}/2"
 SENDINGS_MAX: Final = 8
 """At how many of a client's sendings faults are placed."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from lab.search.relevant import is_unattended
-from lab.search.runner import ZERO_NS, Outcome, run_trial
+from lab.search.runner import ZERO_NS, Outcome, is_unattended, run_trial
 from lab.search.watch import Executed, State
 
 MS_NS: Final = 1_000_000

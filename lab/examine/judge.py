@@ -20,8 +20,7 @@ from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.search.faults import client_of, every_fault, is_a
-from lab.search.relevant import is_unattended
-from lab.search.runner import ZERO_NS, Outcome
+from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.suspicion import named, suspected
 from lab.search.trial import Trial
 from lab.substrates.sim.clock import MONOTONIC_START_NS

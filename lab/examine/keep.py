@@ -99,7 +99,7 @@ class _Written:
     defect: Defect
     trial: Trial
     """That of the scenario: the defect's, or one with another client."""
-    scenario: Scenario | str
+    scenarios: tuple[Scenario, ...] | str
     timeline: Timeline | None
     """Its picture."""
 
@@ -131,18 +131,18 @@ def _written_out(
     return written, False
 
 
-def _told(defect: Defect, command: str) -> tuple[Trial, Scenario | str]:
-    """The scenario of a defect, or why there is none, and its trial: its own, or one with another client."""
-    scenario = search.scenario_or_reason(defect.trial, defect.findings[0], command=command)
-    shown = shown_by_another(defect.trial) if isinstance(scenario, str) else None
+def _told(defect: Defect, command: str) -> tuple[Trial, tuple[Scenario, ...] | str]:
+    """The scenarios of a defect, or why there is none; and their trial: its own, or with another client."""
+    scenarios = search.scenarios_or_reason(defect.trial, defect.findings[0], command=command)
+    shown = shown_by_another(defect.trial) if isinstance(scenarios, str) else None
     if shown is not None:
         trial, finding = shown
-        with_another = search.scenario_or_reason(trial, finding, command=command)
+        with_another = search.scenarios_or_reason(trial, finding, command=command)
         if not isinstance(with_another, str):
             (added,) = set(trial.clients) - set(defect.trial.clients)
             why = f"{added.capitalize()} was added: without another client no harm comes of it."
-            return trial, with_another.model_copy(update={"why": f"{why} {with_another.why}"})
-    return defect.trial, scenario
+            return trial, tuple(each.model_copy(update={"why": f"{why} {each.why}"}) for each in with_another)
+    return defect.trial, scenarios
 
 
 def _keep_all(
@@ -182,7 +182,7 @@ def _replayed(written: _Written, path: Path, part_s: float) -> Defect:
     def left_s() -> float:
         return until_s - time.monotonic()
 
-    saved = search.keep_scenario(written.trial, written.scenario, path, left_s)
+    saved = search.keep_scenario(written.trial, written.scenarios, path, left_s)
     return _as_saved(written.defect, saved)
 
 

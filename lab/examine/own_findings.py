@@ -20,8 +20,7 @@ from lab.faults.clock import ClockFault
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
 from lab.search.faults import client_of, every_fault, is_a
-from lab.search.relevant import is_unattended
-from lab.search.runner import Outcome
+from lab.search.runner import Outcome, is_unattended
 
 FALSE_VALIDITY: Final = "false-validity"
 FENCE_ORDER: Final = "fence-order"

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lab.client_protocol import Answer, Command, Outcome
 from lab.durations import UNITS_NS
@@ -32,6 +32,16 @@ PAUSE_NS: Final = 800 * UNITS_NS["ms"]
 NEVER_NS: Final = 1 << 62
 Event = tuple[str, str, str]
 """A track, an action's key, and an outcome."""
+
+
+class Played(NamedTuple):
+    """An event of a track, when it came by the history's clock, and the action whose event it is."""
+
+    time_ns: int
+    track: str
+    key: str
+    outcome: str
+    timed: Timed
 
 
 class NeverCame(Exception):
@@ -128,6 +138,7 @@ class TrackPlayer:
         on_clients_over: called once when the tracks of all clients are over.
         loops: where tracks of clients go on, by client, if not in the player's loop: commands of a trial
             take no way from one machine to another.
+        played: where the events of all tracks are appended, if somebody wants to know them.
     """
 
     def __init__(
@@ -138,12 +149,14 @@ class TrackPlayer:
         within_s: float | None = ACTION_TIMEOUT_S,
         on_clients_over: Callable[[], None] | None = None,
         loops: Mapping[str, asyncio.AbstractEventLoop] | None = None,
+        played: list[Played] | None = None,
     ) -> None:
         self._player = player
         self._clients = clients
         self._within_s = within_s
         self._on_clients_over = on_clients_over
         self._loops = loops or {}
+        self._played = played
         self._heard = Heard()
         self._one_fault = asyncio.Lock()
         """The nemesis does one thing at a time: probes for one receipt would disturb another."""
@@ -244,14 +257,14 @@ class TrackPlayer:
         await self._until_ns(ended_ns)
         for timed in actions:
             if self._is_left_out(track, timed.step):
-                await self._tell(track, timed.step.KEY, Outcome.SKIPPED)
+                await self._tell(track, timed, Outcome.SKIPPED)
                 continue
             await self._due(timed.at, ended_ns)
             step = timed.step
             if isinstance(step, Acquire) and step.insist_ns:
-                await self._insist(track, *task, step)
+                await self._insist(track, *task, step, timed)
             elif isinstance(step, Operation):
-                await self._order(track, *task, step)
+                await self._order(track, *task, step, timed)
             else:
                 acting = self._group.create_task(self._act(track, timed))
                 await asyncio.wait([acting])
@@ -293,63 +306,66 @@ class TrackPlayer:
         """An action of the environment, or a fault in a client's track."""
         step = timed.step
         if isinstance(step, Acquire) and step.insist_ns:
-            await self._insist(track, step.client or "", 1, step)
+            await self._insist(track, step.client or "", 1, step, timed)
             return
         if isinstance(step, Operation):
-            await self._order(track, step.client or "", 1, step)
+            await self._order(track, step.client or "", 1, step, timed)
             return
-        await self._tell(track, step.KEY, "invoke")
+        await self._tell(track, timed, "invoke")
         if isinstance(step, Fault):
-            confirmed = await self._inject(track, step, timed.until)
+            confirmed = await self._inject(track, step, timed)
         else:
             async with self._one_fault:
                 confirmed = await self._player.play_one(step)
         if struck is not None and not struck.done():
             struck.set_result(None)
-        await self._tell(track, step.KEY, "ok" if confirmed else "fail")
+        await self._tell(track, timed, "ok" if confirmed else "fail")
         if isinstance(step, Fault) and step.kills is not None:
             for over, playing in self._of_client[step.kills]:
                 self._is_over(over)
                 playing.cancel()
 
-    async def _inject(self, track: str, fault: Fault, until: Trigger | None) -> bool:
+    async def _inject(self, track: str, fault: Fault, timed: Timed) -> bool:
         """Inject a fault, and let its end wait for its trigger; whether its receipt is there."""
         begun_ns = self._player.now_ns()
         if fault.kills is not None:
             self._killed.add(fault.kills)
         async with self._one_fault:
             injected = await self._player.inject(fault)
-        if until is not None and (ending := fault.ending()) is not None:
-            self._begin(self._end, track, injected, ending, until, begun_ns)
+        if timed.until is not None and (ending := fault.ending()) is not None:
+            self._begin(self._end, track, injected, ending, timed, begun_ns)
         return injected.receipt.confirmed
 
     async def _end(
-        self, track: str, injected: Injected, ending: StepModel, until: Trigger, begun_ns: int
+        self, track: str, injected: Injected, ending: StepModel, timed: Timed, begun_ns: int
     ) -> None:
+        until = timed.until
         struck: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             await self._due(until, begun_ns, struck if _at_once(until) else None)
             if not self._player.lasts(injected):
                 return  # something else has ended it
-            await self._tell(track, ending.KEY, "invoke")
+            await self._tell(track, timed, "invoke", ending.KEY)
             async with self._one_fault:
                 confirmed = await self._player.play_one(ending)
         finally:
             struck.set_result(None)
-        await self._tell(track, ending.KEY, "ok" if confirmed else "fail")
+        await self._tell(track, timed, "ok" if confirmed else "fail", ending.KEY)
 
-    async def _insist(self, track: str, client: str, task: int, step: Acquire) -> None:
+    async def _insist(self, track: str, client: str, task: int, step: Acquire, timed: Timed) -> None:
         """Ask again and again until the lock is granted, or for as long as the step says."""
         give_up_ns = self._player.now_ns() + (step.insist_ns or 0)
         while True:
-            answer = await self._order(track, client, task, step)
+            answer = await self._order(track, client, task, step, timed)
             if answer.outcome not in (Outcome.FAIL, Outcome.INFO) or self._player.now_ns() >= give_up_ns:
                 return
             await asyncio.sleep((step.pause_ns or PAUSE_NS) / 1e9)
 
-    async def _order(self, track: str, client: str, task: int, step: Operation) -> Answer:
-        player, heard, key = self._player, self._heard, step.KEY
+    async def _order(self, track: str, client: str, task: int, step: Operation, timed: Timed) -> Answer:
+        player, heard, key, played = self._player, self._heard, step.KEY, self._played
         command = player.command_for(step, task)
+        if played is not None:
+            played.append(Played(player.now_ns(), track, key, "invoke", timed))
         if due := heard.note(track, key, "invoke", player.now_ns()):
             await heard.wake(due, player.now_ns())
         cancelling = None
@@ -374,6 +390,8 @@ class TrackPlayer:
         self._note_lease((track, step.key), step, answer.outcome)
         if step.cancel is not None and not step.cancel.default and answer.outcome is not Outcome.INFO:
             player.miss(f"{track}: its {key} ended before it was cancelled")
+        if played is not None:
+            played.append(Played(player.now_ns(), track, key, str(answer.outcome), timed))
         if due := heard.note(track, key, str(answer.outcome), player.now_ns()):
             await heard.wake(due, player.now_ns())
         return answer
@@ -430,9 +448,12 @@ class TrackPlayer:
         finally:
             sendings.go_on()
 
-    async def _tell(self, track: str, action: str, outcome: str) -> None:
-        now_ns = self._player.now_ns()
-        if due := self._heard.note(track, action, outcome, now_ns):
+    async def _tell(self, track: str, timed: Timed, outcome: str, ending: str = "") -> None:
+        """An event of an action, or of the end of a fault."""
+        now_ns, key = self._player.now_ns(), ending or timed.step.KEY
+        if self._played is not None:
+            self._played.append(Played(now_ns, track, key, str(outcome), timed))
+        if due := self._heard.note(track, key, outcome, now_ns):
             await self._heard.wake(due, now_ns)
 
     async def _due(

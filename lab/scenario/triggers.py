@@ -127,7 +127,9 @@ class Trigger(Model):
     def _text(self, handler: SerializerFunctionWrapHandler) -> Any:
         dumped = handler(self)
         after = {"after": dumped["after"]} if self.after_ns else {}
-        anchor = {k: v for k, v in (dumped.get("<anchor>") or {}).items() if v is not None}
+        anchor: dict[str, Any] = {}
+        if self.anchor is not None:
+            anchor = self.anchor.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         if self.track is None:
             return {**anchor, **after} if anchor else dumped["after"]
         if self.track == START:

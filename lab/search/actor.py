@@ -172,7 +172,7 @@ def params_of(trial: Trial) -> dict[str, Any]:
         "nodes": trial.nodes,
         "clients": list(trial.clients),
     }
-    if trial.demand_ns:
+    if trial.asks_for_long:
         params["unavailable_ns"] = trial.unavailable_ns
     return params
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
+from msgspec.structs import replace
 from pydantic_core import PydanticCustomError
 
 from lab.durations import UNITS_NS
@@ -21,6 +23,8 @@ from lab.scenario.triggers import Trigger, after
 from lab.search.faults import in_machines
 from lab.search.trial import Round, Track, Trial
 
+FAULTS: Final = "faults"
+"""How a track of the environment is called."""
 DEMAND_HOLD_NS: Final = 20 * UNITS_NS["ms"]
 """How long it keeps the lock then: longer than stamps are uncertain."""
 OTHER_TRIES: Final = 5
@@ -42,6 +46,19 @@ def tracks_of(trial: Trial) -> dict[str, Track]:
         if actions:
             found[client] = tuple(actions)
     return found | {track: own for track, own in trial.tracks.items() if track not in trial.clients}
+
+
+def in_tracks(trial: Trial) -> Trial:
+    """The same trial, said in tracks alone: its faults are actions of one track of the environment."""
+    tracks = tracks_of(trial)
+    faults = [
+        track for name, track in tracks.items() if name not in trial.tracks and name not in trial.clients
+    ]
+    told = {name: track for name, track in tracks.items() if track not in faults}
+    if faults:
+        own = told.get(FAULTS, ())
+        told[FAULTS] = (*own, *chain.from_iterable(faults))
+    return replace(trial, clients=dict.fromkeys(trial.clients, ()), faults=(), demand_ns=0, tracks=told)
 
 
 def unfit(trial: Trial) -> Iterator[tuple[Loc, PydanticCustomError]]:

@@ -16,12 +16,11 @@ from lab.errors import LabError
 from lab.locks import check_options
 from lab.redis_model.model import modelled
 from lab.scenario.model import Scenario
-from lab.search.as_scenario import scenario_of, text_of
-from lab.search.confirm import Confirmation, Replay, replayed
+from lab.search.as_scenario import NotExpressible, scenarios_of, text_of
+from lab.search.confirm import Confirmation, Replay, best_replayed
 from lab.search.draw import S_NS
 from lab.search.find import Budget, Ended, Search
 from lab.search.minimise import places
-from lab.search.relevant import NotExpressible
 from lab.search.replay import MARK
 from lab.search.runner import trials
 from lab.search.space import DEFAULT, NOTHING_SAID, Drawn, one_of, parse_duration, space_of
@@ -137,32 +136,33 @@ def keep(trial: Trial, finding: str, path: Path, *, command: str) -> Saved:
         OSError: the file cannot be written.
     """
     with trials():
-        scenario = scenario_or_reason(trial, finding, command=command)
-    return keep_scenario(trial, scenario, path)
+        scenarios = scenarios_or_reason(trial, finding, command=command)
+    return keep_scenario(trial, scenarios, path)
 
 
-def scenario_or_reason(trial: Trial, finding: str, *, command: str) -> Scenario | str:
-    """The scenario in which a trial happens, or why there is none; only inside ``trials``."""
+def scenarios_or_reason(trial: Trial, finding: str, *, command: str) -> tuple[Scenario, ...] | str:
+    """The scenarios in which a trial happens, or why there is none; only inside ``trials``."""
     try:
-        return scenario_of(trial, finding, command=command)
+        return scenarios_of(trial, finding, command=command)
     except NotExpressible as error:
         return str(error)
 
 
 def keep_scenario(
     trial: Trial,
-    scenario: Scenario | str,
+    scenarios: tuple[Scenario, ...] | str,
     path: Path,
     left_s: Callable[[], float] = lambda: math.inf,
 ) -> Saved:
-    """Write the scenario, replayed, or the trial if there is none.
+    """Write the scenario that is reproduced, or the trial if there is none.
 
-    ``left_s`` says how many seconds are left for replays; one is run in any case. Raises as ``keep`` does.
+    ``left_s`` says how many seconds are left for replays; one is run
+    in any case. Raises as ``keep`` does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(scenario, str):
-        return Saved(keep_trial(trial, path), None, why_not=scenario)
-    replay = replayed(scenario, path.stem, REPLAYS, left_s)
+    if isinstance(scenarios, str):
+        return Saved(keep_trial(trial, path), None, why_not=scenarios)
+    scenario, replay = best_replayed(scenarios, path.stem, REPLAYS, left_s)
     scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})
     text = f"{text_of(scenario)}{MARK}{trial.key().decode()}\n"
     path.write_text(text, encoding="utf-8")

@@ -46,7 +46,7 @@ def minimise(trial: Trial, violates: Violates, *, same_cluster: bool = False) ->
         violates: whether a trial does; asked at most once about each.
         same_cluster: whether the number of nodes, their persistence and the TTL must stay as they are.
     """
-    ask = _once(violates)
+    ask = once(violates)
     plainer: list[Changes] = [shortenings, plainer_rounds, plainer_faults, plainer_tracks]
     if not same_cluster:
         plainer.append(plainer_cluster)
@@ -54,13 +54,13 @@ def minimise(trial: Trial, violates: Violates, *, same_cluster: bool = False) ->
     while smaller:
         shorter = _climb(_without_many(trial, ask), ask)
         for changes in (deletions, *plainer, renamed):
-            shorter = _descend(shorter, changes, ask)
+            shorter = descend(shorter, changes, ask)
         smaller = shorter != trial
         trial = shorter
     return trial
 
 
-def _once(violates: Violates) -> Violates:
+def once(violates: Violates) -> Violates:
     """The same question, with its answers kept."""
     known: dict[bytes, bool] = {}
 
@@ -99,7 +99,7 @@ def _climb(trial: Trial, violates: Violates) -> Trial:
     return trial
 
 
-def _descend(trial: Trial, changes: Changes, violates: Violates) -> Trial:
+def descend(trial: Trial, changes: Changes, violates: Violates) -> Trial:
     """Accept what keeps the violation, going on where the last one was, until nothing does any more."""
     first = 0
     while True:

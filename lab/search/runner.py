@@ -27,7 +27,7 @@ from lab.locks.base import Lock
 from lab.locks.failure import described, place_of
 from lab.redis_model.known import Missing
 from lab.run.steps import Player
-from lab.run.tracks import TrackPlayer
+from lab.run.tracks import Played, TrackPlayer
 from lab.scenario.anchors import NodesExecuted
 from lab.scenario.tracks import Timed
 from lab.search.actor import Actor, ClientContext, lock_of, store_client_class
@@ -62,6 +62,8 @@ CHANNELS: Final[dict[Wire, Callable[..., Channel]]] = {
 }
 Event = dict[str, Any]
 T = TypeVar("T")
+UNATTENDED: Final = ("/renewal of ", "/report on ")
+"""How processes are named that do something in the background: a watchdog, a library that reports a loss."""
 ZERO_NS: Final = MONOTONIC_START_NS + START_NS
 """Time zero of a trial, as people are told it: the cluster is up, and clients begin."""
 
@@ -97,6 +99,8 @@ class Outcome:
     left_ns: dict[int, int] = field(default_factory=dict)
     """For how long yet as many nodes as make a grant kept its token when its client was told of it, or of an
     extension: by the event's place, where that is known."""
+    played: tuple[Played, ...] = ()
+    """The events of all tracks, in the order in which they came, if the trial was watched."""
     watched: bool = False
     """Whether what nodes executed is known, and this is a history for the checker all the same."""
 
@@ -202,6 +206,7 @@ class TrialRun:
         )
         self._lab = host_with_loop(world, LAB, self._network)
         self._playing: TrackPlayer | None = None
+        self._played: list[Played] | None = [] if watch else None
 
     def _origins_of(self, lock: str) -> Origins:
         """Where what clients send comes from, in a trial that is watched."""
@@ -226,6 +231,7 @@ class TrialRun:
             within_s=None,
             on_clients_over=partial(over.append, "all clients"),
             loops=self._loops,
+            played=self._played,
         )
         self._listen_for_sendings(playing)
         play = self._lab.create_task(playing.play(self._tracks, ZERO_NS))
@@ -310,6 +316,7 @@ class TrialRun:
             self._branches,
             self._ttl_step_ns,
             self._left_ns,
+            tuple(self._played or ()),
         )
 
     def _take_apart(self) -> None:
@@ -395,6 +402,11 @@ class TrialRun:
 
     def _now_ns(self) -> int:
         return MONOTONIC_START_NS + self._world.now_ns
+
+
+def is_unattended(event: Event) -> bool:
+    """Whether an event is no operation that its client called."""
+    return any(name in event["process"] for name in UNATTENDED)
 
 
 def _watches(track: Track) -> bool:

@@ -177,6 +177,8 @@ def renamed(trial: Trial) -> Iterator[Trial]:
 
     Latencies depend on names, so it is tried with other seeds as well.
     """
+    if trial.tracks:
+        return
     in_order = sorted(
         trial.clients, key=lambda name: trial.clients[name][0].think_ns if trial.clients[name] else 0
     )

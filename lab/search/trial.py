@@ -11,6 +11,7 @@ import msgspec
 
 from lab.durations import UNITS_NS
 from lab.redis_model.persistence import Persistence
+from lab.scenario.steps import Acquire
 from lab.scenario.tracks import Timed
 from lab.scenario.types import NODE_NAMES
 
@@ -159,6 +160,15 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     def longest_ttl_ns(self) -> int:
         """The longest of them."""
         return max(self.leases_ns)
+
+    @property
+    def asks_for_long(self) -> bool:
+        """Whether a client asks for the lock for longer than a free one may be refused, if need be."""
+        told = (timed.step for track in self.tracks.values() for timed in track)
+        return self.demand_ns > 0 or any(
+            isinstance(step, Acquire) and step.key is None and (step.insist_ns or 0) > self.unavailable_ns
+            for step in told
+        )
 
     @property
     def unavailable_ns(self) -> int:

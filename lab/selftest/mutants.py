@@ -221,7 +221,7 @@ def _clean(scenario: str, lock: str, seed: int) -> tuple[str, ...]:
 
 def by_search(mutant: Mutant, seed: int) -> Catch:
     """Search for its finding, and for the same with the real lock."""
-    from lab.search.as_scenario import scenario_of as found_scenario
+    from lab.search.as_scenario import scenarios_of
     from lab.search.find import Budget, Search
     from lab.search.runner import trials
     from lab.search.space import parse_kinds
@@ -249,7 +249,7 @@ def by_search(mutant: Mutant, seed: int) -> Catch:
     control = Search(_space(mutant.real, kinds), mutant.finding, Budget(trials=needed), seed=seed)
     accused = control.run().found is not None
     with trials():
-        why = found_scenario(found.found, mutant.finding, command=repeat).why
+        why = scenarios_of(found.found, mutant.finding, command=repeat)[0].why
     return replace(
         row,
         result="control" if accused else "caught",

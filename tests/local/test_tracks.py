@@ -12,9 +12,10 @@ from lab.run import run
 from lab.run.events import Listener
 from lab.run.request import RunRequest
 from lab.scenario.model import Scenario
-from lab.search.as_scenario import scenario_of, text_of
+from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.runner import trials
 from lab.search.trial import Round, Trial
+from tests.sim.shown_trials import CASES
 from tests.sim.test_as_scenario import CANCELLED, TWICE
 
 S_NS: Final = 10**9
@@ -26,9 +27,13 @@ MIXED: Final = Trial(
 )
 
 
+AS_SENT: Final = ("a client stands still as it sends", "paused when its requests are on their way")
+"""What only a simulation hears: a client is about to send."""
+
+
 def told(trial: Trial, finding: str, directory: Path) -> Path:
     with trials():
-        scenario: Scenario = scenario_of(trial, finding, command="lab test")
+        scenario: Scenario = scenarios_of(trial, finding, command="lab test")[0]
     path = directory / f"{finding}.yaml"
     path.write_text(text_of(scenario), encoding="utf-8")
     return path
@@ -37,8 +42,13 @@ def told(trial: Trial, finding: str, directory: Path) -> Path:
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("trial", "finding"),
-    [(CANCELLED, "unavailable"), (TWICE, "overlap"), (MIXED, "false-validity")],
-    ids=["a cancelled acquire", "a second release", "leases of different lengths"],
+    [
+        (CANCELLED, "unavailable"),
+        (TWICE, "overlap"),
+        (MIXED, "false-validity"),
+        *((trial, finding) for finding, trial in map(CASES.__getitem__, AS_SENT)),
+    ],
+    ids=["a cancelled acquire", "a second release", "leases of different lengths", *AS_SENT],
 )
 def test_what_was_found_in_simulation_happens_on_real_servers(
     trial: Trial, finding: str, tmp_path: Path

@@ -248,6 +248,31 @@ CASES: Final[dict[str, tuple[str, Trial]]] = {
             options=OPTIONS,
         ),
     ),
+    "both ask at once": (
+        "overlap",
+        Trial("mutant:get-then-set", {"alice": (), "bob": ()}, nodes=1, demand_ns=38 * S_NS, options=OPTIONS),
+    ),
+    "paused when its requests are on their way": (
+        "false-validity",
+        Trial(
+            "mutant:no-elapsed-check",
+            {"alice": (FREED,)},
+            (timed_fault(Pause, on("alice", "acquire invoke"), "alice", lasts_ns=11 * S_NS),),
+            nodes=3,
+            options=PATIENT,
+        ),
+    ),
+    "released before the write": (
+        "overlap",
+        Trial(
+            "mutant:release-before-write",
+            {"alice": (Round(0, 3 * S_NS, ends="keep"),)},
+            nodes=3,
+            demand_ns=38 * S_NS,
+            horizon_ns=80 * S_NS,
+            options=OPTIONS,
+        ),
+    ),
     "a crash without a file": (
         "overlap",
         Trial(

@@ -12,11 +12,10 @@ from lab.faults.hold import Hold
 from lab.faults.pause import Pause
 from lab.scenario.model import Scenario
 from lab.scenario.steps import Acquire
-from lab.scenario.triggers import on
-from lab.search.as_scenario import scenario_of
-from lab.search.confirm import replayed
+from lab.scenario.triggers import SENDS, on
+from lab.search.as_scenario import NotExpressible, scenarios_of
+from lab.search.confirm import best_replayed
 from lab.search.faults import timed_fault
-from lab.search.relevant import NotExpressible, relevant
 from lab.search.runner import run_trial, trials
 from lab.search.suspicion import named
 from lab.search.trial import Round, Trial
@@ -44,9 +43,10 @@ SOON: Final = (
 def test_what_is_told_replays(name: str) -> None:
     finding, trial = CASES[name]
     with trials():
-        scenario = scenario_of(trial, finding, command="lab search")
-    replay = replayed(scenario, name, OF)
+        scenarios = scenarios_of(trial, finding, command="lab search")
+    scenario, replay = best_replayed(scenarios, name, OF)
     assert len(replay.seeds) >= ENOUGH, replay.sentence
+    assert SENDS not in {each.operation for timed in scenario.every_timed for each in timed.triggers}
     assert scenario.expect.findings == (finding,)
     assert list(scenario.expect.outcomes.values()) == ["violated"]
 
@@ -85,24 +85,24 @@ def test_a_cancelled_acquire_and_a_second_release_are_told_and_replay(
     trial: Trial, finding: str, said: dict[str, str]
 ) -> None:
     with trials():
-        scenario = scenario_of(trial, finding, command="lab search")
+        scenarios = scenarios_of(trial, finding, command="lab search")
+    scenario, replay = best_replayed(scenarios, "told", OF)
     ((action, field),) = said.items()
     actions = scenario.model_dump(mode="json", exclude_none=True)["tracks"]["alice"]
     assert any(field in one.get(action, {}) for one in actions)
-    replay = replayed(scenario, "told", OF)
     assert len(replay.seeds) >= ENOUGH, replay.sentence
 
 
 def test_what_is_not_shown_is_refused_with_the_reason() -> None:
     trial = Trial("redlock", ROUNDS, options=OPTIONS)
     with trials(), pytest.raises(NotExpressible, match="does not show overlap"):
-        scenario_of(trial, "overlap", command="lab search")
+        scenarios_of(trial, "overlap", command="lab search")
 
 
 def told(name: str) -> Scenario:
     finding, trial = CASES[name]
     with trials():
-        return scenario_of(trial, finding, command="lab search")
+        return scenarios_of(trial, finding, command="lab search")[0]
 
 
 def test_a_fault_in_the_middle_of_an_operation_waits_for_how_far_that_was() -> None:
@@ -129,14 +129,6 @@ def test_a_client_that_asks_again_and_again_does_so_in_one_action() -> None:
         (insists_ns,) = filter(None, (each.insist_ns for each in acquires))
         assert 2 * S_NS < insists_ns < trial.demand_ns, "as long as it must be"
         assert len(acquires) == 2 < asked.count("acquire")
-
-
-def test_what_a_client_that_insists_leaves_behind_is_not_left_out() -> None:
-    """Bob's own refused tries keep the key on a majority of nodes, so that Alice is refused."""
-    finding, trial = CASES["both leave keys when they are refused"]
-    with trials():
-        proven = relevant(run_trial(trial, "direct", watch=True), finding)
-    assert set(proven.insisting) == {"alice", "bob"}
 
 
 def test_times_are_told_to_the_millisecond() -> None:

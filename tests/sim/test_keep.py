@@ -60,7 +60,7 @@ def test_a_defect_that_is_reached_too_late_is_told_and_not_replayed(
 def test_a_scenario_that_showed_nothing_is_kept_as_a_trial_with_the_reason(
     cut: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.search.command.replayed", lambda *_: Replay((), 1, cut=cut))
+    monkeypatch.setattr("lab.search.confirm.replayed", lambda *_: Replay((), 1, cut=cut))
     kept = keep(examined(defect(findings=(FINDING,), trial=SHOWN)), tmp_path, command="lab test")
     (only,) = kept.examined.defects
     assert (only.scenario, only.replays) == (None, why)

@@ -24,7 +24,7 @@ from lab.faults.reset import Reset
 from lab.scenario.load import load_text
 from lab.scenario.model import Scenario
 from lab.scenario.triggers import at_start, on
-from lab.search.as_scenario import scenario_of, text_of
+from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.command import REPLAYS
 from lab.search.draw import RandomDraw, Space, draw_trial
 from lab.search.faults import CLASSIC_KINDS, KINDS, Kind, client_of, nodes_of, timed_fault
@@ -91,7 +91,7 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_what_was_found_is_told_as_a_scenario_that_replays(ended: Ended, tmp_path: Path) -> None:
     assert ended.found is not None
     with trials():
-        scenario = scenario_of(ended.found, "overlap", command="lab search")
+        scenario = scenarios_of(ended.found, "overlap", command="lab search")[0]
     assert "The clock of" in scenario.why
     file = tmp_path / "found.yaml"
     file.write_text(text_of(scenario))
@@ -207,7 +207,7 @@ COUNTERS = Path(__file__).parent.parent / "corpus" / "redlock-counter--fence-ord
 def test_what_strikes_at_a_call_is_told_before_it_and_replays(tmp_path: Path) -> None:
     """A cut that waits for a call would come too late on real nodes if the scenario put it after the call."""
     with trials():
-        scenario = scenario_of(decode(COUNTERS.read_bytes()), "fence-order", command="lab search")
+        scenario = scenarios_of(decode(COUNTERS.read_bytes()), "fence-order", command="lab search")[0]
     called = [
         one.at.event for one in scenario.every_timed if one.at is not None and one.step.KEY == "acquire"
     ]
@@ -226,7 +226,7 @@ def test_how_far_an_operation_was_when_a_fault_ended_is_told_and_replays(tmp_pat
     trial = Trial("fixed-value", clients, (cut,), options=OPTIONS)
     with trials():
         assert found(run_trial(trial), "overlap")
-        scenario = scenario_of(trial, "overlap", command="lab search")
+        scenario = scenarios_of(trial, "overlap", command="lab search")[0]
     (cut_in_tracks,) = scenario.tracks["faults"]
     assert cut_in_tracks.until is not None
     assert (cut_in_tracks.until.track, cut_in_tracks.until.event) == ("bob", "acquire invoke")
@@ -409,7 +409,7 @@ def test_a_pause_is_told_and_replays(tmp_path: Path) -> None:
     clients: dict[str, tuple[Round, ...]] = {"alice": (Round(0, 0),), "bob": (Round(2200 * MS_NS, 0),)}
     trial = Trial("redlock", clients, (pause,), options=OPTIONS, ttl_ns=2 * S_NS)
     with trials():
-        scenario = scenario_of(trial, "stale-write", command="lab search")
+        scenario = scenarios_of(trial, "stale-write", command="lab search")[0]
     assert "Alice is paused." in scenario.why
     file = tmp_path / "told.yaml"
     file.write_text(text_of(scenario))

@@ -17,7 +17,7 @@ from lab.run.events import Listener
 from lab.run.request import RunRequest
 from lab.scenario.tracks import Timed
 from lab.scenario.triggers import on
-from lab.search.as_scenario import scenario_of, text_of
+from lab.search.as_scenario import scenarios_of, text_of
 from lab.search.as_tracks import tracks_of
 from lab.search.faults import timed_fault
 from lab.search.minimise import minimise
@@ -243,7 +243,7 @@ def test_how_long_the_lock_may_be_refused_follows_the_leases_that_are_asked_for(
 def test_its_scenario_is_its_tracks_word_for_word_and_replays(tmp_path: Path) -> None:
     one = late_release()
     with trials():
-        scenario = scenario_of(one, "overlap", command="lab test")
+        scenario = scenarios_of(one, "overlap", command="lab test")[0]
     assert dict(scenario.tracks) == tracks_of(one)
     file = tmp_path / "found.yaml"
     file.write_text(text_of(scenario))

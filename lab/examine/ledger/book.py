@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from lab.search.origin import Sent
-from lab.search.relevant import is_unattended
+from lab.search.runner import is_unattended
 from lab.search.watch import Executed
 
 MS_NS: Final = 1_000_000

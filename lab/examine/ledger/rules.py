@@ -38,8 +38,7 @@ from lab.scenario.tracks import Timed
 from lab.search.faults import client_of, is_a, nodes_of
 from lab.search.guard import CANCELLED
 from lab.search.origin import Sent
-from lab.search.relevant import is_unattended
-from lab.search.runner import ZERO_NS, Outcome
+from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.trial import START_NS
 
 RAISES, NEVER_ENDS, IS_LATE, FAILS, MIXES = "raises", "never ends", "is late", "fails", "mixes keys"

@@ -22,7 +22,7 @@ from lab.examine.result import Defect, Part
 from lab.examine.tried import tried
 from lab.faults.hold import Hold
 from lab.scenario.tracks import Timed
-from lab.search.as_scenario import scenario_of
+from lab.search.as_scenario import scenarios_of
 from lab.search.command import OPTIONS
 from lab.search.plainer_tracks import fits
 from lab.search.runner import run_trial, trials
@@ -117,7 +117,7 @@ def test_what_they_find_is_a_scenario_without_a_word_changed() -> None:
     found = defect("mutant:bare-del", FIRST)
     assert found is not None
     with trials():
-        scenario = scenario_of(found.trial, found.findings[0], command="lab test")
+        scenario = scenarios_of(found.trial, found.findings[0], command="lab test")[0]
     assert {name for name in scenario.tracks if name in found.trial.tracks} == set(found.trial.tracks)
     assert all(scenario.tracks[name][: len(track)] == track for name, track in found.trial.tracks.items())
 

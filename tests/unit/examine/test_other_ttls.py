@@ -12,7 +12,7 @@ from lab.examine.own_findings import all_violations
 from lab.examine.programs import S_NS, Setting
 from lab.locks.base import Lease
 from lab.scenario.steps import Acquire
-from lab.search.as_scenario import scenario_of
+from lab.search.as_scenario import scenarios_of
 from lab.search.command import OPTIONS
 from lab.search.runner import run_trial
 from lab.search.trial import Trial
@@ -68,6 +68,6 @@ def test_a_client_may_ask_for_leases_of_different_lengths(
 
 def test_a_scenario_says_that_leases_have_different_lengths() -> None:
     trial = next(other_ttls(Setting(f"{LOCKS}.on_several:RemembersTheFirstTtl", OPTIONS), extends=False))
-    scenario = scenario_of(trial, "false-validity", command="lab test")
+    scenario = scenarios_of(trial, "false-validity", command="lab test")[0]
     asked = [step.ttl_ns for step in scenario.every_step if isinstance(step, Acquire)]
     assert len(set(asked)) > 1
