@@ -25,6 +25,16 @@ def started_at(pid: int) -> str | None:
     return None if fields[0] == "Z" else fields[19]
 
 
+def computed_s(pid: int) -> float:
+    """The processor time of a process and all its threads, in seconds; 0 if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def processes_of(run_id: str, variable: str = RUN_VARIABLE) -> list[int]:
     """Return the ids of all living processes that carry ``run_id`` (the caller's own excluded)."""
     marker = f"{variable}={run_id}".encode()

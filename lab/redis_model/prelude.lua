@@ -260,7 +260,7 @@ local function item(answer, index) return convert(answer[index]) end
 
 function step()
   steps = steps + 1
-  if steps > million_steps_max then missing('a script of more than ' .. million_steps_max .. ' million steps') end
+  if steps > million_steps_max then missing('a script that did not end within ' .. million_steps_max .. ' million steps') end
 end
 sethook(step, '', 1000000)
 

@@ -163,7 +163,7 @@ class Lua:
         is_valkey = _is_valkey(model)
         self._calls += 1
         if self._calls > CALLS_MAX:
-            self._missing(b"a script of more than %d commands" % CALLS_MAX)
+            self._missing(b"a script that did not end within %d commands" % CALLS_MAX)
         if not arguments:
             lib = "" if is_valkey else "redis lib "
             return ErrorReply(f"ERR Please specify at least one argument for this {lib}call")

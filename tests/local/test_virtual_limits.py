@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.errors import UnknownOutcome
+from lab.run.recorder import HISTORY
 from lab.shims.virtual_time import NotQuiet
+from lab.substrates.virtual import world as worlds
+from tests.local.test_virtual import run_virtually
 from tests.local.test_virtual_processes import SLEEP, static_program
 from tests.local.virtual_world import S, World, libraries, world
 
@@ -71,3 +75,17 @@ def test_a_wait_past_the_library_is_seen_in_a_thread_that_was_looked_at_before(
     world.say(number, "")
     for _ in range(2):
         assert "(static) waits for real time" in (world.time.unseen_wait(number) or "")
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("_patched")
+def test_a_script_that_does_not_end_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server in it reads the clock, and so is given time by and by: minutes for each second of it."""
+    monkeypatch.setattr(worlds, "COMPUTES_MAX_S", 2.0)
+    with pytest.raises(UnknownOutcome) as raised:
+        run_virtually("healthy", tmp_path, "lock.name=tests.locks_to_test.unusual:Endless")
+    assert raised.value.seen.startswith("node-A: process ")
+    assert "computes without end" in raised.value.seen
+    assert "Lua script" in (raised.value.hint or "")
+    history = tmp_path / "latest" / HISTORY
+    assert '"end":true' in history.read_text().splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Locks on one node that do something differently, and are right all the same."""
+"""Locks on one node that do something differently, and are right all the same, but for ``Endless``."""
 
 from __future__ import annotations
 
@@ -292,3 +292,12 @@ class InTransaction(Plain):
             self._call("MULTI"), self._call("SET", key, token, "PX", ttl_ns // MS_NS), self._call("EXEC")
         )
         return done is not None
+
+
+class Endless(Plain):
+    """Its release is a script that does not end."""
+
+    name = "endless"
+
+    async def _give_back(self, lease: Lease) -> Any:
+        return await self._run("while true do end", lease.key, lease.token)

@@ -22,8 +22,8 @@ from tests.sim.simulated import run_in_simulation
 LOCKS = "tests.locks_to_test.by_condition:"
 REDIS_70, REDIS_86 = Server("redis", "7.0.15"), Server("redis", "8.6.3")
 VALKEY_81, VALKEY_91 = Server("valkey", "8.1.1"), Server("valkey", "9.1.2")
-STEPS = f"a script of more than {MILLION_STEPS_MAX} million steps"
-CALLS = f"a script of more than {CALLS_MAX} commands"
+STEPS = f"a script that did not end within {MILLION_STEPS_MAX} million steps"
+CALLS = f"a script that did not end within {CALLS_MAX} commands"
 DIGESTS = {
     0: "2d06800538d394c2",
     1: "c00f9d4f580c0c3a",

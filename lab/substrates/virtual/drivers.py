@@ -22,7 +22,7 @@ from lab.substrates.virtual.ends import Door, Stream
 from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.process import RealProcess
 from lab.substrates.virtual.session import Session
-from lab.substrates.virtual.world import VirtualWorld
+from lab.substrates.virtual.world import IN_REAL_TIME, VirtualWorld
 
 CLOSING_ID: Final = 2**53 - 1
 """The id of the command ``close``; others count from 1."""
@@ -44,6 +44,8 @@ class DriverMachine(RealMachine):
         session: where drivers come from, and are kept.
         to_the_byte: keep only those with which a later world is the same as with a new one, its tokens too.
     """
+
+    ENDLESS_HINT = IN_REAL_TIME
 
     def __init__(
         self,

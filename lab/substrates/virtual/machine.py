@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 from zlib import crc32
 
 from lab.errors import UnknownOutcome
@@ -64,6 +64,11 @@ class RealMachine:
         log_dir: where their logs are in the end; None: nobody wants them.
         failed: told, in a sentence, of a process that ended unasked.
     """
+
+    ENDLESS_HINT: ClassVar[str] = (
+        "a server computes without end in a Lua script that does not end; a real one answers others with "
+        "BUSY after 5 s of real time: --on local"
+    )
 
     def __init__(
         self,
@@ -215,6 +220,11 @@ class RealMachine:
     def named(self, process: RealProcess) -> str:
         """A process, as messages name it."""
         return process.label
+
+    def when_endless(self, number: int) -> tuple[str, str]:
+        """What its process of this number is called, and what to do if that computes without end."""
+        named = next((self.named(each) for each in self.processes if each.number == number), self.host.name)
+        return named, self.ENDLESS_HINT
 
     def kill(self) -> None:
         """End every process at once."""

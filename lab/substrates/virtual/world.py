@@ -12,13 +12,16 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from heapq import heappop
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lab import tools
+from lab.durations import format_duration
 from lab.errors import LabError
+from lab.processes import computed_s
 from lab.shims.virtual_time import NO_DEADLINE_NS, NotQuiet, VirtualTime
 from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS, Clock
 from lab.substrates.sim.errors import SimulationError
@@ -31,6 +34,15 @@ LOOKS_EVERY: Final = 64
 """After so much virtual time, or so many moves of it, it is seen whether a process waits for real time."""
 SETTLES_WITHIN_NS: Final = 120 * S_NS
 """How long timers that a driver has left behind, and tries of its library's, may take in virtual time."""
+SLOW_S: Final = 0.5
+"""After a process took so long in real time to get quiet, its processor time is looked at."""
+COMPUTES_MAX_S: Final = 10.0
+"""How much processor time a process may take in ``COMPUTES_WITHIN_NS`` of virtual time, in seconds.
+
+One that reads the clock again and again is given time, in small steps, so that it is quiet now and then; a
+server in a script without end is such a one, and would take minutes for each second of virtual time.
+"""
+COMPUTES_WITHIN_NS: Final = S_NS
 MEMORY: Final = Path("/dev/shm")
 ROOM_BYTES: Final = 1 << 28
 PLACES: Final = ("TMPDIR", "TEMP", "TMP")
@@ -42,6 +54,21 @@ NEVER_NS: Final = 1 << 62
 """Later than all that happens in a world, and earlier than ``NO_DEADLINE_NS`` in its time."""
 
 
+class _Computing(NamedTuple):
+    """A process that was slow to get quiet: since when, in virtual time, and its processor time then."""
+
+    since_ns: int
+    before_s: float
+
+
+class _Endless(Exception):
+    """A process computes on and on while hardly any time passes; the text says so."""
+
+    def __init__(self, number: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.number = number
+
+
 class Attended(Protocol):
     """A machine of real processes."""
 
@@ -49,8 +76,16 @@ class Attended(Protocol):
         """Read what its processes have sent, and notice those that have ended, if one may have."""
         ...
 
+    def kill(self) -> None:
+        """End its processes at once; that they end is no failure of its own."""
+        ...
+
     def end(self) -> None:
-        """End its processes."""
+        """The same, and let go of what it holds."""
+        ...
+
+    def when_endless(self, number: int) -> tuple[str, str]:
+        """What its process of this number is called, and what to do if that computes without end."""
         ...
 
 
@@ -120,6 +155,7 @@ class VirtualWorld(World):
         """The processes that have run since it was seen that none waits for real time."""
         self._looked_ns = self._moves = 0
         self._refused = False
+        self._computing: dict[int, _Computing] = {}
         self._ranks: dict[int, int] = {}
         """By number, in which order processes came into this world: their numbers depend on others before."""
         self.at_end: list[Callable[[], object]] = []
@@ -169,14 +205,13 @@ class VirtualWorld(World):
             self._stirred.clear()
             self._ran.update(stirred)
             try:
+                began_s = time.perf_counter()
                 one_ended = self.time.settle()
+                if time.perf_counter() - began_s > SLOW_S:
+                    self._refuse_endless(stirred)
                 self._due_ns, self._due_is_known = self.time.settled_until_ns, True
-            except NotQuiet as error:
-                raise SimulationError(
-                    str(error),
-                    expected="a process that sleeps in libc's functions",
-                    hint=IN_REAL_TIME,
-                ) from error
+            except (NotQuiet, _Endless) as error:
+                raise self._ended_endless(error) from error
             if len(stirred) > 1:
                 stirred.sort(key=self._rank)
                 attended = list(dict.fromkeys(map(machines.get, stirred)))
@@ -185,6 +220,36 @@ class VirtualWorld(World):
             for machine in attended:
                 if machine is not None:
                     machine.attend(one_ended=one_ended)
+
+    def _ended_endless(self, error: NotQuiet | _Endless) -> SimulationError:
+        """End the processes of a machine of which one computes without end, and return what to say of it.
+
+        Else each later event of the run, of which its end has many, would wait for them as long again.
+        """
+        machine = self.conductor.machines.get(error.number)
+        name, hint = ("", IN_REAL_TIME) if machine is None else machine.when_endless(error.number)
+        if machine is not None:
+            machine.kill()
+        seen = f"{name}: {error}" if name else str(error)
+        expected = "a process that sleeps in libc's functions" if isinstance(error, NotQuiet) else None
+        return SimulationError(seen, expected=expected, hint=hint)
+
+    def _refuse_endless(self, numbers: Sequence[int]) -> None:
+        """Raise ``_Endless`` if one of these processes takes too much processor time for what time passes."""
+        for number in numbers:
+            pid = self.time.arrived(number)
+            if pid is None:
+                continue
+            computed, began = computed_s(pid), self._computing.get(number)
+            if began is None or self.now_ns - began.since_ns > COMPUTES_WITHIN_NS:
+                self._computing[number] = _Computing(self.now_ns, computed)
+            elif computed - began.before_s > COMPUTES_MAX_S:
+                passed = format_duration(self.now_ns - began.since_ns)
+                sentence = (
+                    f"process {pid} computes without end: it took {computed - began.before_s:.0f} s of "
+                    f"processor time while {passed} passed in virtual time"
+                )
+                raise _Endless(number, sentence)
 
     async def outside(self, act: Callable[[], object]) -> None:
         """Do something to real processes or sockets, for code of a host, outside of every host's code.
