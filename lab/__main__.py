@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -13,7 +12,7 @@ DEFECT = """error: the lab itself failed; this is a defect of the lab
 
 def main() -> None:
     """Run the command line and exit."""
-    from lab.errors import ExitCode, LabError
+    from lab.errors import NO_ROOM, ExitCode, LabError, cannot_write
 
     try:
         from lab.cli.app import call
@@ -30,9 +29,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = int(ExitCode.USAGE)
     except Exception as error:  # noqa: BLE001 - a defect of the lab must not look like a verdict
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            print(f"error: {error.strerror}", file=sys.stderr)  # noqa: T201
-            print("  hint: make room, or choose another place with --out", file=sys.stderr)  # noqa: T201
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            what = "a file" if error.filename else "a file, or the output,"
+            print(cannot_write(what, error).render(), file=sys.stderr)  # noqa: T201
         else:
             traceback.print_exc()
             print(DEFECT, file=sys.stderr)  # noqa: T201

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import copy
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from typing import Final
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of writing that are the disk's: full, or broken."""
+ELSEWHERE: Final = "choose another directory with --out"
 
 
 class ExitCode(IntEnum):
@@ -89,6 +95,21 @@ class NotModelled(LabError):
 
 class LockFailed(UnknownOutcome):
     """The lock under test raised what no lock may raise, so the run has no verdict."""
+
+
+def cannot_write(what: str, error: OSError, *, where: str | None = None, hint: str | None = None) -> LabError:
+    """The error for a file that cannot be written: bad input (exit code 2), but for a full disk (3).
+
+    ``where`` is its place if the error does not name it, ``hint`` what else can be chosen.
+    """
+    full = error.errno in NO_ROOM
+    kind = UnknownOutcome if full else LabError
+    return kind(
+        f"{what} cannot be written: {error.strerror or error}",
+        where=str(error.filename or where or "") or None,
+        expected="room for it on the disk" if full else "a directory that can be written",
+        hint=f"make room{f', or {hint}' if hint else ''}" if full else hint,
+    )
 
 
 def first_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from lab.errors import LabError
+from lab.errors import LabError, cannot_write
 
 CACHE_VARIABLE = "LOCK_LAB_CACHE"
 STATE_VARIABLE = "LOCK_LAB_STATE"
@@ -57,12 +57,8 @@ def writable_dir(path: Path) -> Path:
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"\0")
     except OSError as cause:
-        raise LabError(
-            f"the lab's cache cannot be written: {cause.strerror or cause}",
-            where=str(path),
-            expected="a directory that can be created and written",
-            hint=f"make it writable, or set {CACHE_VARIABLE} to another directory",
-        ) from cause
+        hint = f"set {CACHE_VARIABLE} to another directory"
+        raise cannot_write("the lab's cache", cause, where=str(path), hint=hint) from cause
     return path
 
 
@@ -99,10 +95,9 @@ def writable_file(path: Path | None) -> None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        was_there = path.exists()
         path.touch()
+        if not was_there:  # nobody is to take an empty file for a report
+            path.unlink()
     except OSError as error:
-        raise LabError(
-            f"the report cannot be written: {error.strerror or error}",
-            where=str(path),
-            expected="a file that can be written",
-        ) from error
+        raise cannot_write("the report", error, where=str(path)) from error

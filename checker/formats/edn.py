@@ -25,6 +25,7 @@ from checker.errors import HistoryError
 from checker.formats import edn_ends
 from checker.formats.foreign import AS_IT_IS, Reading, adapted, require_foreign
 from checker.formats.text import Text
+from checker.formats.whole import whole_file
 from checker.history.completeness import Completeness
 from checker.history.events import RESERVED, Event, Params
 from checker.history.history import History
@@ -165,7 +166,7 @@ def save(history: History, path: Path) -> None:
     What was truncated stays without the last.
     """
     digest = hashlib.sha256()
-    with path.open("wb") as file:
+    with whole_file(path) as file:
 
         def put(line: str) -> None:
             data = f"{line}\n".encode()

@@ -24,6 +24,7 @@ from checker.formats.explain import explained, located, shortened
 from checker.formats.foreign import AS_IT_IS, Reading, adapted, require_foreign
 from checker.formats.scan import NotPlain, Scanner, worth_it
 from checker.formats.text import Lines, Text
+from checker.formats.whole import whole_file
 from checker.history.completeness import Completeness, compared, least, stated
 from checker.history.events import FORMAT_VERSION, Event, Footer, ForeignEvent, Header, Params
 from checker.history.history import History, require_range
@@ -184,9 +185,12 @@ def _chunks(body: Body) -> list[Chunk]:
 
 
 def save(history: History, path: Path) -> None:
-    """Write a history with header and footer; what was truncated stays without a footer."""
+    """Write a history with header and footer; what was truncated stays without a footer.
+
+    Raises ``OSError`` as `whole_file` does.
+    """
     digest = hashlib.sha256()
-    with path.open("wb") as file:
+    with whole_file(path) as file:
 
         def put(line: bytes) -> None:
             digest.update(line)

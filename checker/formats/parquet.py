@@ -21,6 +21,7 @@ import numpy as np
 from checker.errors import UNREADABLE, HistoryError
 from checker.formats.parquet_table import ENUMS, METADATA, polars, read_apart, read_here
 from checker.formats.seal import BLANK, KEY, footer_of, is_sealed, seal
+from checker.formats.whole import whole_file
 from checker.history.completeness import Completeness
 from checker.history.events import FORMAT_VERSION, Event, Params
 from checker.history.history import History, require_range
@@ -72,8 +73,10 @@ def save(history: History, path: Path) -> None:
         digest=True,
     )
     text = msgspec.json.encode(metadata).decode()
-    pl.DataFrame(series).write_parquet(path, metadata={METADATA: text, KEY: BLANK})
-    seal(path)
+    with whole_file(path) as file:
+        pl.DataFrame(series).write_parquet(file, metadata={METADATA: text, KEY: BLANK})
+        file.flush()
+        seal(Path(file.name))
 
 
 def load(path: Path, max_size: int = 2**63) -> History:

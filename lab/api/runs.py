@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from checker.formats.whole import write_whole
 from lab import run as runs
-from lab.errors import LabError
+from lab.errors import ExitCode, LabError, cannot_write
 from lab.processes import started_at
 from lab.run.request import RunRequest
 
@@ -25,11 +26,12 @@ FORMATS: Final = ("svg", "png", "pdf")
 
 
 class Reported(NamedTuple):
-    """A run with its page and picture, and how long each part took, in seconds."""
+    """A run with its page and picture, how long each part took, in seconds, and the exit code."""
 
     result: RunResult
     files: tuple[Path, ...]
     seconds: Mapping[str, float]
+    exit_code: ExitCode
 
 
 def run(request: RunRequest, listener: Listener | None = None, *, picture: Picture = "always") -> Reported:
@@ -42,13 +44,17 @@ def run(request: RunRequest, listener: Listener | None = None, *, picture: Pictu
 def report(
     result: RunResult, picture: Picture = "always", seconds: Mapping[str, float] | None = None
 ) -> Reported:
-    """Write the page of a finished run, and draw it; an error in that does not cost the verdict."""
+    """Write the page of a finished run, and draw it; an error in that does not cost the verdict.
+
+    A file that cannot be written is logged as an error, and the exit code then says so.
+    """
     from lab.report.files import write_files
 
     began = time.monotonic()
-    files = write_files(result, picture)
+    written = write_files(result, picture)
     parts = result.timings_s if seconds is None else seconds
-    return Reported(result, files, {**parts, "report": time.monotonic() - began})
+    seconds = {**parts, "report": time.monotonic() - began}
+    return Reported(result, written.files, seconds, written.exit_code(result))
 
 
 def is_no_run(target: Path) -> bool:
@@ -85,7 +91,7 @@ def page(target: Path) -> Path:
     try:
         return write_page(result, result.directory)
     except OSError as error:
-        raise _cannot_write("page", result.directory, error) from error
+        raise cannot_write("the page", error) from error
 
 
 def figure(target: Path, kind: str, out: Path | None = None) -> Path:
@@ -110,9 +116,9 @@ def figure(target: Path, kind: str, out: Path | None = None) -> Path:
 
     picture = draw(kind, result.history, result.verdict, result.loaded.scenario.title, suffix)
     try:
-        path.write_bytes(picture)
+        write_whole(path, picture)
     except OSError as error:
-        raise _cannot_write("figure", path, error) from error
+        raise cannot_write("the figure", error, hint="choose another file with --out") from error
     return path
 
 
@@ -122,12 +128,3 @@ def process_age_s() -> float | None:
     if started is None:
         return None
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf("SC_CLK_TCK")
-
-
-def _cannot_write(what: str, path: Path, error: OSError) -> LabError:
-    return LabError(
-        f"the {what} cannot be written: {error.strerror or error}",
-        where=str(path),
-        expected="a file in a directory that exists and can be written",
-        hint="choose another with --out" if what == "figure" else None,
-    )

@@ -15,16 +15,18 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from checker.formats.whole import write_whole
 from lab.batch.page import to_html
 from lab.batch.result import Cell, Result
 from lab.batch.row import Row
 from lab.batch.tables import markdown, summary, to_csv
-from lab.errors import LabError
+from lab.errors import LabError, cannot_write
 from lab.report.page import PAGE
 from lab.report.record import CSV, MARKDOWN, MATRIX
 from lab.run.recorder import HISTORY
 
 HISTORIES: Final = "histories"
+ELSEWHERE: Final = "choose another directory with --keep"
 _SUFFIX: Final = ".jsonl.gz"
 
 
@@ -42,7 +44,7 @@ def keep(result: Result, out: Path) -> None:
         for name, content in packed.items():
             path = out / names[name]
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_whole(path, content)
 
         def links(cell: Cell) -> Sequence[str]:
             return [names[cell.item.id]] if cell.item.id in packed else []
@@ -50,18 +52,13 @@ def keep(result: Result, out: Path) -> None:
         data = {**cleaned.to_dict(rows=False), "summary": summary(cleaned, seconds=False)}
         for cell, entry in zip(cleaned.cells, data["cells"], strict=True):
             entry |= _history(cell, names[cell.item.id] if cell.item.id in packed else None)
-        (out / MATRIX).write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
-        (out / MARKDOWN).write_text(markdown(cleaned, seconds=False), encoding="utf-8")
-        (out / CSV).write_text(to_csv(cleaned), encoding="utf-8", newline="")
+        write_whole(out / MATRIX, msgspec.json.format(msgspec.json.encode(data), indent=1) + b"\n")
+        write_whole(out / MARKDOWN, markdown(cleaned, seconds=False))
+        write_whole(out / CSV, to_csv(cleaned))
         leads = "the history of one of its runs, which `lab check` reads"
-        (out / PAGE).write_text(to_html(cleaned, links, leads, seconds=False), encoding="utf-8")
+        write_whole(out / PAGE, to_html(cleaned, links, leads, seconds=False))
     except OSError as error:
-        raise LabError(
-            f"the tables cannot be kept: {error.strerror or error}",
-            where=str(error.filename or out),
-            expected="a directory that can be made and written",
-            hint="choose another with --keep",
-        ) from error
+        raise cannot_write("the tables", error, where=str(out), hint=ELSEWHERE) from error
 
 
 def compressed(content: bytes) -> bytes:

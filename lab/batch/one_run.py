@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
+from checker.formats.whole import write_whole
 from lab.analysis.comparison import Comparison
 from lab.batch.dask import Cluster
 from lab.batch.executor import Calls, Executor, Lost, NotStarted, Rules, Work, cores
@@ -57,7 +58,7 @@ class Files(NamedTuple):
         for name, content in self.files.items():
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_whole(path, content)
         return msgspec.structs.replace(self.row, directory=str(directory))
 
 
@@ -152,8 +153,12 @@ def _run(asked: _Asked) -> Row:
     try:
         request = RunRequest(item.scenario, item.settings, seed=seed, substrate=item.on, out=Path(out))
         result = run(request)
-        write_files(result, picture)
-        return _row(seed, result)
+        written = write_files(result, picture)
+        row = _row(seed, result)
+        if written.lost is not None:
+            code = int(written.exit_code(result))
+            row = msgspec.structs.replace(row, exit_code=code, reasons=(*row.reasons, written.lost.seen))
+        return row
     except Interrupted:
         return Row(seed, ExitCode.INTERRUPTED, reasons=("it was interrupted",))
     except LabError as error:

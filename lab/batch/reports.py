@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from checker.formats.whole import write_whole
 from lab.batch.junit import junit
 from lab.batch.kept import keep, keepable
 from lab.batch.result import Result
 from lab.batch.tables import markdown, to_csv
+from lab.errors import cannot_write
 from lab.paths import writable_file
 
 SUMMARY_VARIABLE: Final = "GITHUB_STEP_SUMMARY"
@@ -38,20 +40,26 @@ class Reports:
         """Write them; ``as_markdown`` replaces the usual tables.
 
         Raises:
-            LabError: the directory for the repository cannot be written.
+            LabError: one cannot be written.
         """
+        try:
+            self._write(result, as_markdown)
+        except OSError as error:
+            raise cannot_write("a report", error, hint="choose another file") from error
+
+    def _write(self, result: Result, as_markdown: Callable[[], str] | None) -> None:
         text = as_markdown or (lambda: markdown(result))
         if self.junit is not None:
-            self.junit.write_bytes(junit(result))
+            write_whole(self.junit, junit(result))
         if self.markdown is not None:
-            self.markdown.write_text(text(), encoding="utf-8")
+            write_whole(self.markdown, text())
         if self.csv is not None:
-            self.csv.write_text(to_csv(result), encoding="utf-8", newline="")
+            write_whole(self.csv, to_csv(result))
         if self.html is not None:
             from lab.batch.page import reports_from, to_html  # the template engine
 
             page = to_html(result, reports_from(self.html.resolve().parent), "the reports of its runs")
-            self.html.write_text(page, encoding="utf-8")
+            write_whole(self.html, page)
         if self.keep is not None:
             keep(result, self.keep)
         summary = os.environ.get(SUMMARY_VARIABLE)

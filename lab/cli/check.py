@@ -37,7 +37,7 @@ def check(
     if len(targets) > 1 or runs.is_no_run(target):
         return _of_files(targets, as_json=as_json)
     data, talk = consoles()
-    result, files, seconds = runs.check(target)
+    result, files, seconds, code = runs.check(target)
     if as_json:
         sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
     else:
@@ -45,7 +45,7 @@ def check(
         print_ending(data, result, files, seconds, runs.process_age_s())
     if not result.as_expected:
         talk.print(f"repeat: lab check {shlex.quote(str(target))}", markup=False, soft_wrap=True)
-    return result.exit_code
+    return code
 
 
 def _of_files(arguments: list[str], *, as_json: bool) -> int:

@@ -14,6 +14,7 @@ from rich.progress import Progress as Shown
 from rich.progress import SpinnerColumn, TextColumn
 from rich.text import Text
 
+from checker.formats.whole import write_whole
 from lab.api.examinations import (
     RESULT,
     Asked,
@@ -25,7 +26,7 @@ from lab.api.examinations import (
     words,
 )
 from lab.cli.search_output import signals_interrupt
-from lab.errors import ExitCode, LabError
+from lab.errors import ExitCode, cannot_write
 from lab.report.consoles import consoles
 from lab.report.terminal import relative
 from lab.report.timeline.words import clean
@@ -280,10 +281,6 @@ def _cleaned(texts: Iterable[str]) -> list[str]:
 def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        write_whole(path, content)
     except OSError as error:
-        raise LabError(
-            f"{path} cannot be written: {error.strerror or error}",
-            where="--junit",
-            expected="a file that can be written",
-        ) from error
+        raise cannot_write("the report", error, hint="choose another file with --junit") from error

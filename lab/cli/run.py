@@ -40,11 +40,11 @@ def run(
     nodes = (f"cluster.server={server}",) if server else ()
     request = runs.RunRequest(scenario, (*(settings or ()), *nodes), lock, seed, on, out)
     printer = RunPrinter(talk, None if as_json else data)
-    result, files, seconds = runs.run(request, printer, picture=picture)
+    result, files, seconds, code = runs.run(request, printer, picture=picture)
     if as_json:
         sys.stdout.buffer.write((result.directory / "verdict.json").read_bytes())
     else:
         print_ending(data, result, files, seconds, runs.process_age_s())
     if not result.as_expected:
         talk.print(f"repeat: {result.repeat}", markup=False, soft_wrap=True)
-    return result.exit_code
+    return code

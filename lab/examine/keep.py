@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from checker.formats.whole import write_whole
 from lab.drivers.place import asked_once
-from lab.errors import LabError, UnknownOutcome, first_line
+from lab.errors import ELSEWHERE, UnknownOutcome, cannot_write, first_line
 from lab.examine.kept import RESULT, Kept
 from lab.examine.narrative import narrate
 from lab.examine.result import Defect, Examined, Undecided
@@ -69,7 +70,7 @@ def keep(
                 _draw(kept, number, each.timeline)
         kept.examined = replace(examined, defects=tuple(defects), interrupted=interrupted)
     except OSError as error:
-        raise _cannot_write(error, directory) from error
+        raise cannot_write("the result", error, where=str(directory), hint=ELSEWHERE) from error
     write(kept)
     return kept
 
@@ -77,19 +78,10 @@ def keep(
 def write(kept: Kept) -> None:
     """Write the result and its page. Raises ``LabError``: they cannot be written."""
     try:
-        (kept.directory / RESULT).write_bytes(kept.examined.to_json())
+        write_whole(kept.directory / RESULT, kept.examined.to_json())
         _write_page(kept)
     except OSError as error:
-        raise _cannot_write(error, kept.directory) from error
-
-
-def _cannot_write(error: OSError, directory: Path) -> LabError:
-    return LabError(
-        f"the result cannot be written: {error.strerror or error}",
-        where=str(error.filename or directory),
-        expected="a directory that can be written",
-        hint="choose another with --out",
-    )
+        raise cannot_write("the result", error, where=str(kept.directory), hint=ELSEWHERE) from error
 
 
 @dataclass(frozen=True)
@@ -240,7 +232,7 @@ def _draw(kept: Kept, number: int, timeline: Timeline) -> None:
 def _write_page(kept: Kept) -> None:
     from lab.examine.page import to_html  # the template engine is not needed by most commands
 
-    kept.page.write_text(to_html(kept), encoding="utf-8")
+    write_whole(kept.page, to_html(kept))
 
 
 def _clear(directory: Path) -> None:

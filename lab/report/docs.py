@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from checker.formats.whole import write_whole
 from lab.drivers.registry import rows
 from lab.errors import ExitCode, LabError
 from lab.report.analyses import NOTES, analyses
@@ -163,7 +164,7 @@ def write_docs(out: Path, gallery: Path | None) -> list[Path]:
             found[results] = with_record(results.read_text(encoding="utf-8"), gallery)
     for path, text in found.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     return list(found)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from lab.errors import LabError
+from checker.formats.whole import write_whole
+from lab.errors import ELSEWHERE, LabError, cannot_write
 from lab.run.recorder import HISTORY
 
 LATEST = "latest"
@@ -39,12 +40,7 @@ class RunDirectory:
             path = free_directory(out.resolve(), name)
             (path / "logs").mkdir()
         except OSError as error:
-            raise LabError(
-                f"cannot write reports: {error.strerror or error}",
-                where=str(out),
-                expected="a directory that can be written",
-                hint="choose another with --out",
-            ) from error
+            raise cannot_write("the run", error, where=str(out), hint=ELSEWHERE) from error
         with contextlib.suppress(OSError):  # some file systems have no symbolic links
             link = path.parent / f".{LATEST}-{secrets.token_hex(4)}"
             link.symlink_to(path.name)
@@ -95,8 +91,8 @@ class RunDirectory:
         return self.path / "schedule.json"
 
     def write_schedule(self, faults: list[dict[str, Any]]) -> None:
-        """Write the faults that were drawn."""
-        self.schedule.write_bytes(msgspec.json.format(msgspec.json.encode(faults), indent=2) + b"\n")
+        """Write the faults that were drawn. Raises ``LabError``."""
+        self._write(self.schedule, msgspec.json.format(msgspec.json.encode(faults), indent=2) + b"\n")
 
     def read_schedule(self) -> list[dict[str, Any]]:
         """The faults that were drawn; none if the file is gone or damaged."""
@@ -105,8 +101,19 @@ class RunDirectory:
         return []
 
     def write_scenario(self, text: str) -> None:
-        """Write the scenario as it is run."""
-        self.scenario.write_text(text, encoding="utf-8")
+        """Write the scenario as it is run. Raises ``LabError``."""
+        self._write(self.scenario, text)
+
+    def write_verdict(self, content: bytes) -> None:
+        """Write the result as JSON. Raises ``LabError``; the history can be judged again."""
+        self._write(self.verdict, content, f"{ELSEWHERE}; `lab check` judges the history again")
+
+    @staticmethod
+    def _write(path: Path, content: bytes | str, hint: str = ELSEWHERE) -> None:
+        try:
+            write_whole(path, content)
+        except OSError as error:
+            raise cannot_write(path.name, error, hint=hint) from error
 
 
 def free_directory(out: Path, name: str) -> Path:

@@ -20,9 +20,10 @@ from typing import IO, Any, Final
 import msgspec
 
 from checker.formats.jsonl import footer_line
+from checker.formats.whole import whole_file, write_whole
 from checker.history.completeness import stated
 from lab.client.log import EventLog
-from lab.errors import UnknownOutcome
+from lab.errors import ELSEWHERE, UnknownOutcome, cannot_write
 
 HISTORY = "history.jsonl"
 _HEADER = "header.json"
@@ -39,6 +40,9 @@ class Recorder:
         directory: the run's directory.
         params: the ``params`` of the history's header.
         clock_ns: the one monotonic clock of the run.
+
+    Raises:
+        LabError: nothing can be written there.
     """
 
     def __init__(
@@ -46,11 +50,14 @@ class Recorder:
     ) -> None:
         self._directory = directory
         self._events = directory / "events"
-        self._events.mkdir()
         self._params = params
         self._clock_ns = clock_ns
-        (self._events / _HEADER).write_bytes(msgspec.json.encode(params))
-        self._log = EventLog(self._events / "lab.jsonl")
+        try:
+            self._events.mkdir()
+            write_whole(self._events / _HEADER, msgspec.json.encode(params))
+            self._log = EventLog(self._events / "lab.jsonl")
+        except OSError as error:
+            raise cannot_write("the history", error, hint=ELSEWHERE) from error
         self._lost: OSError | None = None
         self.on_loss: Callable[[], None] = _nothing
         """Called once when an event could not be written, which makes the run unknown."""
@@ -97,12 +104,11 @@ class Recorder:
                 raise self._lost
             path = _merge(self._directory, self._params, complete=True)
         except OSError as error:
-            self._directory.joinpath(HISTORY).with_suffix(".partial").unlink(missing_ok=True)
             raise UnknownOutcome(
                 f"the history cannot be written: {error.strerror or error}",
                 where=str(self._directory),
                 expected="room for it on the disk",
-                hint="make room, or choose another place with --out; `lab check` reads what was kept",
+                hint=f"make room, or {ELSEWHERE}; `lab check` reads what was kept",
             ) from error
         for log in self._events.iterdir():
             log.unlink()
@@ -139,8 +145,7 @@ def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
     """Merge all logs by time: in memory, or, if they are large, with only the places of the lines there."""
     logs = sorted((directory / "events").glob("*.jsonl"))
     path = directory / HISTORY
-    partial = path.with_suffix(".partial")
-    with contextlib.ExitStack() as stack, partial.open("wb") as sink:
+    with contextlib.ExitStack() as stack, whole_file(path) as sink:
         sources: list[IO[bytes]] = [stack.enter_context(log.open("rb")) for log in logs]
         if sum(os.fstat(source.fileno()).st_size for source in sources) <= IN_MEMORY_BYTES_MAX:
             sources = [io.BytesIO(source.read()) for source in sources]
@@ -163,9 +168,6 @@ def _merge(directory: Path, params: dict[str, Any], *, complete: bool) -> Path:
             put(b'{"index":%d,' % index + sources[writer].read(length)[1:])
         if complete:
             sink.write(footer_line(len(places), stated(digest)))
-        sink.flush()
-        os.fsync(sink.fileno())
-    partial.replace(path)
     return path
 
 

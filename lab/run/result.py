@@ -157,9 +157,9 @@ class RunResult:
         return content
 
     def write(self) -> None:
-        """Write the verdict beside the history."""
+        """Write the verdict beside the history. Raises ``LabError``: it cannot be written."""
         text = msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2)
-        RunDirectory(self.directory, self.directory.name).verdict.write_bytes(text + b"\n")
+        RunDirectory(self.directory, self.directory.name).write_verdict(text + b"\n")
 
 
 def _server(environment: Mapping[str, str]) -> Server | None:

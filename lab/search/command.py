@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from checker.formats.whole import write_whole
 from lab.drivers import is_driver
 from lab.drivers.place import check_servers_of_replays
 from lab.errors import LabError
@@ -165,14 +166,14 @@ def keep_scenario(
     scenario, replay = best_replayed(scenarios, path.stem, REPLAYS, left_s)
     scenario = scenario.model_copy(update={"why": f"{scenario.why} {replay.sentence}"})
     text = f"{text_of(scenario)}{MARK}{trial.key().decode()}\n"
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return Saved(path, scenario, replay)
 
 
 def keep_trial(trial: Trial, path: Path) -> Path:
     """Write a trial as JSON beside where its scenario would be, and return where. Raises ``OSError``."""
     path = path.with_suffix(".json")
-    path.write_bytes(trial.key() + b"\n")
+    write_whole(path, trial.key() + b"\n")
     return path
 
 

@@ -94,6 +94,27 @@ def test_a_disk_that_is_full_already(lab: Lab, disk: Path) -> None:
     assert "No space left on device" in run.err
 
 
+@pytest.mark.parametrize(
+    ("kib", "lost"), [(60, "index.html"), (24, "the history")], ids=["for its page", "for its history"]
+)
+def test_a_disk_without_room_is_one_error_and_nothing_is_truncated(
+    lab: Lab, disk: Path, kib: int, lost: str
+) -> None:
+    filler = fill(disk)
+    os.truncate(filler, filler.stat().st_size - (kib << 10))
+    run = lab("run", "healthy", "--on", "sim", "--seed", "1", "--out", "disk")
+    assert run.code == 3, run.out + run.err
+    assert f"error: {lost} cannot be written: No space left on device" in run.err
+    assert "Traceback" not in run.out + run.err
+    assert "did not finish" not in run.err, "nobody waits for a client that cannot write its log"
+    assert list((disk / "latest").glob("**/*.partial")) == []
+    assert list((disk / "latest").glob("*.html")) == []
+    if lost != "the history":
+        assert "healthy: as expected" in run.out
+        filler.unlink()
+        assert lab("check", "disk/latest").code == 0
+
+
 def test_events_that_are_lost_make_no_history(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, {})
     recorder.write("lab", "info", "phase", value="up")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checker.formats.whole import write_whole
+
 if TYPE_CHECKING:
     from lab.run.result import RunResult
 
@@ -26,5 +28,5 @@ def write_page(result: RunResult, directory: Path) -> Path:
     from lab.report.page.build import page  # the template engine is not needed by most commands
 
     path = directory / PAGE
-    path.write_text(page(result, directory), encoding="utf-8")
+    write_whole(path, page(result, directory))
     return path

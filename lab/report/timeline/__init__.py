@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from checker.formats.whole import write_whole
+
 if TYPE_CHECKING:
     from checker.history.history import History
     from checker.verdict import Verdict
@@ -60,6 +62,6 @@ def draw_timeline(
     written = []
     for kind in formats:
         path = out_dir / f"timeline.{kind}"
-        path.write_bytes(pictures[kind])
+        write_whole(path, pictures[kind])
         written.append(path)
     return written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import traceback
 from collections import deque
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.client_protocol import Answer, Command, Outcome, Setup, settle
-from lab.errors import UnknownOutcome
+from lab.errors import NO_ROOM, UnknownOutcome
 from lab.substrates.sim.clock import MONOTONIC_START_NS
 from lab.substrates.sim.loop import HostLoop
 from lab.substrates.sim.machine import ACT_S, SimMachine
@@ -147,17 +148,20 @@ class SimClient(SimMachine):
 
     def _note(self, error: Exception) -> list[str]:
         lines = traceback.format_exception(error)
-        self._log.write_text("".join(lines), encoding="utf-8")
+        with contextlib.suppress(OSError):  # a full disk, of which the error may tell
+            self._log.write_text("".join(lines), encoding="utf-8")
         return lines
 
     def _broke(self, error: Exception) -> None:
         lines = self._note(error)
-        self.host.world.after(0, self._died, "".join(lines[-8:]))
+        why = f"ended by itself; its log ends:\n{''.join(lines[-8:])}"
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            why = f"cannot write what it does: {error.strerror}"
+        self.host.world.after(0, self._died, f"client-{self.name} {why}")
 
-    def _died(self, tail: str) -> None:
+    def _died(self, sentence: str) -> None:
         if not self.host.down:
             self._end()
-            sentence = f"client-{self.name} ended by itself; its log ends:\n{tail}"
             if not self._failed.done():
                 self._failed.set_result(sentence)
             self._give_up(f"client {self.name} died")
