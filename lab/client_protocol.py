@@ -124,6 +124,10 @@ class Outcome(StrEnum):
     BROKEN = "broken"
 
 
+LOADED_ID: Final = -(2**53 - 1)
+"""The id of what a client's process answers unasked, as soon as it has imported what it needs."""
+
+
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end of a command.
 

@@ -15,7 +15,7 @@ import msgspec
 
 from lab.client.log import EventLog
 from lab.client.serve import serve
-from lab.client_protocol import Answer, Command, Setup
+from lab.client_protocol import LOADED_ID, Answer, Command, Outcome, Setup
 
 
 class Pipes:
@@ -62,6 +62,7 @@ class Pipes:
 
 async def _main() -> None:
     pipes = await Pipes.open()
+    pipes.answer(Answer(LOADED_ID, Outcome.OK))
     setup = await pipes.setup()
     if setup is not None:
         await serve(setup, pipes, EventLog(Path(setup.log_path)))

@@ -132,13 +132,15 @@ def command_use(name: str) -> Use | None:
 def use_of(words: Sequence[bytes]) -> Use | None:
     """Return which command, or subcommand, a request asks for; None if no server has it."""
     name = words[0].decode(errors="replace").lower()
-    if len(words) > 1:
-        child = command_use(f"{name}|{words[1].decode(errors='replace').lower()}")
-        if child is not None:
-            return child
-        if any(each.startswith(f"{name}|") for table in _table().values() for each in table):
-            return None  # an unknown subcommand
+    if len(words) > 1 and name in _with_subcommands():
+        return command_use(f"{name}|{words[1].decode(errors='replace').lower()}")
     return command_use(name)
+
+
+@functools.cache
+def _with_subcommands() -> frozenset[str]:
+    """The commands that have subcommands; an unknown one of these is none."""
+    return frozenset(name.partition("|")[0] for table in _table().values() for name in table if "|" in name)
 
 
 def options_used(words: Sequence[bytes]) -> Iterator[tuple[str, Use]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from checker.history.history import PHASE, STEPS
 from lab.analysis.assumptions import EPSILON_NS, RHO
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 
 _SILENT = Listener().event
+STARTS_AT_ONCE: Final = 4
+"""So many real clients connect and warm their lock up at once: many more would miss their time limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +303,12 @@ class Run:
 
     def _client_starts(self, cluster: Cluster, recorder: Recorder) -> list[Any]:
         scenario = self._scenario
+        simulated = is_simulated(self._plan.substrate)
+        turns = contextlib.nullcontext() if simulated else asyncio.Semaphore(STARTS_AT_ONCE)
         return [
-            client.start(
+            _in_turn(
+                turns,
+                client.start,
                 Setup(
                     client=name,
                     key=self._keys[0],
@@ -317,7 +323,7 @@ class Run:
                     log_path=str(recorder.client_log(name)),
                     seed=self._plan.seed,
                     warm_up=self._key(f"warm-up-{name}") if scenario.warm_up else None,
-                )
+                ),
             )
             for name, client in cluster.clients.items()
         ]
@@ -400,6 +406,15 @@ class Run:
             "unavailable_ns": scenario.unavailable_after_ns,
             "clients": list(scenario.clients),
         }
+
+
+async def _in_turn(
+    turns: contextlib.AbstractAsyncContextManager[None],
+    start: Callable[[Setup], Coroutine[Any, Any, None]],
+    setup: Setup,
+) -> None:
+    async with turns:
+        await start(setup)
 
 
 def _blamed(error: LabError) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from lab.errors import UnknownOutcome
 from lab.servers import Server
@@ -14,6 +14,8 @@ from lab.substrates.base import Capability, Client, Link, Node, Sendings
 from lab.substrates.plan import ClusterPlan
 
 READY_TIMEOUT_S = 15.0
+PROBES_AT_ONCE: Final = 200
+"""So many links are probed at once: each takes a connection, and processor time from the others."""
 
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound=Node)
@@ -82,7 +84,11 @@ class Parts(Generic[N, S, C, L]):
     async def _prove_healthy(self) -> None:
         """Probe every link. Raises ``UnknownOutcome`` if one does not answer."""
         links = list(self._links.values())
-        probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in links))
-        for link, probe in zip(links, probes, strict=True):
-            if not probe.reached:
-                raise UnknownOutcome(f"the fresh link from {link.client} to {link.target} does not answer")
+        for first in range(0, len(links), PROBES_AT_ONCE):
+            some = links[first : first + PROBES_AT_ONCE]
+            probes = await asyncio.gather(*(link.probe(READY_TIMEOUT_S) for link in some))
+            for link, probe in zip(some, probes, strict=True):
+                if not probe.reached:
+                    raise UnknownOutcome(
+                        f"the fresh link from {link.client} to {link.target} does not answer"
+                    )

@@ -31,8 +31,8 @@ HOUR_MS: Final = 3_600_000
 """How long a held packet would wait if nobody healed the link."""
 
 API_TIMEOUT_S: Final = 15.0
-LINKS_AT_ONCE: Final = 60
-"""How many are asked for within one time-out, however many there are to be."""
+LINKS_PER_SERVER: Final = 200
+"""A server with thousands of proxies no longer answers in time; so many are asked for in one request."""
 NEUTRAL: Final[dict[str, dict[str, int]]] = {
     "latency": {"latency": 0, "jitter": 0},
     "bandwidth": {"rate": 1_000_000_000},
@@ -117,19 +117,27 @@ class ToxiproxyServer:
     async def create_links(self, plans: Sequence[LinkPlan]) -> list[ToxiproxyLink]:
         """Make one proxy for each plan, on ports the system chooses."""
 
-        def create(some: Sequence[LinkPlan], api: Api) -> list[Proxy]:
-            return [
-                api.create(
-                    upstream=f"{plan.behind.host}:{plan.behind.port}",
-                    name=plan.name,
-                    listen=f"{self.host}:0",
-                )
+        def create(some: Sequence[LinkPlan], _: Api) -> list[Proxy]:
+            # The library asks for all proxies before it makes one.
+            wanted = [
+                {
+                    "name": plan.name,
+                    "listen": f"{self.host}:0",
+                    "upstream": f"{plan.behind.host}:{plan.behind.port}",
+                    "enabled": True,
+                }
                 for plan in some
             ]
+            place = f"http://{self.host}:{self.port}/populate"
+            answer = requests.post(place, json=wanted, timeout=API_TIMEOUT_S)
+            answer.raise_for_status()
+            proxies = {each["name"]: Proxy(**each) for each in answer.json()["proxies"]}
+            return [proxies[plan.name] for plan in some]
 
         made: list[Proxy] = []
-        for first in range(0, len(plans), LINKS_AT_ONCE):
-            made += await self.call(partial(create, plans[first : first + LINKS_AT_ONCE]))
+        for first in range(0, len(plans), LINKS_PER_SERVER):
+            some = plans[first : first + LINKS_PER_SERVER]
+            made += await self.call(partial(create, some), alone=False)
         links = []
         for plan, proxy in zip(plans, made, strict=True):
             address = Address(plan.target, self.host, int(proxy.listen.rpartition(":")[2]))

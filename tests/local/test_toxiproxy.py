@@ -15,7 +15,10 @@ import pytest
 from lab import tools
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
+from lab.run import run
+from lab.run.request import RunRequest
 from lab.substrates import toxiproxy
+from lab.substrates.local import cluster as clusters
 from lab.substrates.local.processes import STARTS_AT_ONCE, Child, Nursery
 from lab.substrates.real.ports import free_ports
 
@@ -62,17 +65,27 @@ async def test_many_links_are_asked_for_in_portions(tmp_path: Path, monkeypatch:
     async with proxy(tmp_path) as (server, _):
         call = server.call
 
-        async def counted(action: Any) -> Any:
+        async def counted(action: Any, *, alone: bool = True) -> Any:
             asked.append(action)
-            return await call(action)
+            return await call(action, alone=alone)
 
         monkeypatch.setattr(server, "call", counted)
-        monkeypatch.setattr(toxiproxy, "LINKS_AT_ONCE", 3)
+        monkeypatch.setattr(toxiproxy, "LINKS_PER_SERVER", 3)
         plans = [toxiproxy.LinkPlan(f"client-{n}", "A", Address("A", "127.0.0.1", 1)) for n in range(7)]
         links = await server.create_links(plans)
         assert len(asked) == 3
         assert [link.client for link in links] == [plan.client for plan in plans]
         assert {link.name for link in links} == set(await call(lambda api: api.proxies()))
+
+
+@pytest.mark.full
+def test_many_links_have_several_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its part of the links, and faults reach all of them."""
+    monkeypatch.setattr(clusters, "LINKS_PER_SERVER", 5)
+    result = run(RunRequest("partition-clockjump", seed=1, substrate="local", out=tmp_path))
+    assert result.as_expected, result.explain()
+    logs = sorted(path.name for path in (result.directory / "logs").glob("toxiproxy*"))
+    assert logs == ["toxiproxy-2.log", "toxiproxy-3.log", "toxiproxy.log"], "twelve links, of which five fit"
 
 
 async def test_the_lab_listens_while_many_processes_are_started(

@@ -86,7 +86,7 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         if not ready:
             raise UnknownOutcome("toxiproxy-server did not become ready", hint=proxy.tail(8))
         witness.where = self.store_node.running()
-        await asyncio.gather(self._connect_all(toxiproxy), self._prove_one_clock(proxy, witness))
+        await asyncio.gather(self._connect_all([toxiproxy]), self._prove_one_clock(proxy, witness))
 
     async def down(self) -> None:
         """Remove every container and the network, keep their logs, and forget the run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from lab.substrates.local.clock import LocalClock
@@ -10,21 +11,24 @@ from lab.substrates.real.client import ProcessClient
 
 
 class LocalClient(ProcessClient[Child]):
-    """A child process of ours, whose stdin and stdout are pipes."""
+    """A child process of ours, whose stdin and stdout are pipes; ``loading`` limits how many load at once."""
 
-    def __init__(self, name: str, nursery: Nursery, clock: LocalClock) -> None:
+    def __init__(self, name: str, nursery: Nursery, clock: LocalClock, loading: asyncio.Semaphore) -> None:
         super().__init__(name, clock)
+        self._loading = loading
         self._nursery = nursery
         self._environment = clock.environment
 
     async def launch(self) -> None:
         """Start the process, so that it imports what it needs while the rest of the cluster comes up."""
-        self.child = await self._nursery.start(
-            f"client-{self.name}",
-            [sys.executable, "-m", "lab.client"],
-            environment=self._environment,
-            talks=True,
-        )
+        async with self._loading:
+            self.child = await self._nursery.start(
+                f"client-{self.name}",
+                [sys.executable, "-m", "lab.client"],
+                environment=self._environment,
+                talks=True,
+            )
+            await self.loaded()
 
     async def _say(self, line: bytes) -> None:
         stdin = self.running().process.stdin

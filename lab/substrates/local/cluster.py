@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from lab import tools
 from lab.addresses import Address
@@ -24,11 +25,13 @@ from lab.substrates.real.cluster import RealCluster
 from lab.substrates.real.disk import SYNCS
 from lab.substrates.real.ports import free_ports, planned_ports
 from lab.substrates.run_files import RunFile
-from lab.substrates.toxiproxy import ToxiproxyServer
+from lab.substrates.toxiproxy import LINKS_PER_SERVER, ToxiproxyServer
 
 N = TypeVar("N", bound=LocalNode | ServiceNode)
 HOST = "127.0.0.1"
 PORT_TRIES = 5
+LOADING_PER_CORE: Final = 2
+"""How many clients import what they need at once: more would hold up what is being started."""
 
 
 class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
@@ -54,25 +57,32 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
         self._clock_shim = tools.require("clock-shim")
         if SYNCS & self._plan.needs:
             self._sync_shim = tools.require("sync-shim")
+        loading = asyncio.Semaphore(LOADING_PER_CORE * len(os.sched_getaffinity(0)))
         for name in self._plan.clients:
             clock = LocalClock(self._clock_shim, self._scratch / f"{name}.clock")
-            self.clients[name] = LocalClient(name, self._nursery, clock)
+            self.clients[name] = LocalClient(name, self._nursery, clock, loading)
         ports = planned_ports(self._plan)
         self._look_for_programs()
-        toxiproxy = asyncio.ensure_future(self._start_toxiproxy(toxiproxy_server))
-        nodes = asyncio.ensure_future(self._start_nodes(ports, toxiproxy))
+        links = len(self._plan.clients) * (len(self._plan.nodes) + 1) + len(self._plan.replicas)
+        proxy_ports = free_ports(-(-links // LINKS_PER_SERVER) or 1)
+        proxies = [
+            asyncio.ensure_future(self._start_toxiproxy(toxiproxy_server, port, number))
+            for number, port in enumerate(proxy_ports, 1)
+        ]
+        nodes = asyncio.ensure_future(self._start_nodes(ports, proxies[0]))
         store = asyncio.ensure_future(self._start_redis(STORE, ports[STORE]))
-        launches = asyncio.gather(*(client.launch() for client in self.clients.values()))
-        starting = (nodes, store, toxiproxy, launches)
+        clients = asyncio.gather(*(client.launch() for client in self.clients.values()))
+        starting: list[asyncio.Future[Any]] = [nodes, store, *proxies, clients]
         try:
-            await asyncio.gather(*starting)
+            await asyncio.gather(*starting[:-1])
+            self.nodes, self.store_node = nodes.result(), store.result()
+            await self._connect_all([proxy.result() for proxy in proxies])
+            await clients
         except BaseException:  # whoever is still starting something must not outlive what is torn down
             for task in starting:
                 task.cancel()
             await asyncio.gather(*starting, return_exceptions=True)
             raise
-        self.nodes, self.store_node, proxy = nodes.result(), store.result(), toxiproxy.result()
-        await self._connect_all(proxy)
 
     async def down(self) -> None:
         """End every process, remove the scratch directory and the run file."""
@@ -120,17 +130,18 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
                 break
         return node
 
-    async def _start_toxiproxy(self, binary: Path) -> ToxiproxyServer:
+    async def _start_toxiproxy(self, binary: Path, port: int, number: int) -> ToxiproxyServer:
         child: Child | None = None
+        name = "toxiproxy" if number == 1 else f"toxiproxy-{number}"
         for _ in range(PORT_TRIES):
-            port = free_ports(1)[0]
             command = [str(binary), "-host", HOST, "-port", str(port)]
-            child = await self._nursery.start("toxiproxy", command)
+            child = await self._nursery.start(name, command)
             child.expected_end = True
             server = ToxiproxyServer(HOST, port)
             if await self._toxiproxy_is_ready(server, child):
                 child.expected_end = False
                 return server
+            port = free_ports(1)[0]
         raise UnknownOutcome(
             "toxiproxy-server did not become ready", hint=f"its log ends:\n{child.tail(8) if child else ''}"
         )

@@ -8,7 +8,7 @@ import time
 
 import msgspec
 
-from lab.client_protocol import Answer, Command, Outcome, Setup, settle
+from lab.client_protocol import LOADED_ID, Answer, Command, Outcome, Setup, settle
 from lab.errors import UnknownOutcome
 from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import WallClock, reading
@@ -27,6 +27,14 @@ class ProcessClient(RealMachine[B]):
         self._clock_questions = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._listener: asyncio.Task[None] | None = None
+
+    async def loaded(self) -> None:
+        """Wait until the process has imported what it needs. Raises ``UnknownOutcome``."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._exchange(LOADED_ID)
+        except TimeoutError as error:
+            raise UnknownOutcome(f"client {self.name} did not come up in {START_TIMEOUT_S:.0f} s") from error
 
     async def start(self, setup: Setup) -> None:
         """Tell the process who it is and wait until it is connected."""
@@ -73,16 +81,20 @@ class ProcessClient(RealMachine[B]):
             raise UnknownOutcome(f"client {self.name} did not say what time it is: {answer.text}")
         return reading(int(answer.text), before_ns, time.time_ns())
 
-    async def _exchange(self, command_id: int, line: bytes) -> Answer:
-        """Send a line and wait for the answer with its id; others may be waited for at the same time."""
+    async def _exchange(self, command_id: int, line: bytes | None = None) -> Answer:
+        """Send a line, if there is one, and wait for the answer with its id.
+
+        Others may be waited for at the same time.
+        """
         self.running()
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[command_id] = answered
         try:
             if self._listener is None or self._listener.done():
                 self._listener = asyncio.create_task(self._listen())
-            with contextlib.suppress(ConnectionError):
-                await self._say(line + b"\n")
+            if line is not None:
+                with contextlib.suppress(ConnectionError):
+                    await self._say(line + b"\n")
             return await answered
         finally:
             self._waiting.pop(command_id, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar
 
 from lab.addresses import Address
@@ -29,21 +30,26 @@ class RealCluster(Parts[N, S, C, Link]):
         super().__init__(plan)
         self._relays: list[Relay] = []
 
-    async def _connect_all(self, proxy: ToxiproxyServer) -> None:
-        """Make every link, let replicas find their masters, and prove every link healthy."""
+    async def _connect_all(self, proxies: Sequence[ToxiproxyServer]) -> None:
+        """Make every link, let replicas find their masters, and prove every link healthy.
+
+        The links are shared out among the ``proxies``.
+        """
         pings = dict.fromkeys(self.nodes, PINGS[self._plan.service])
-        made = await proxy.create_links(
-            [
-                await self._link_plan(client, target.address, pings.get(target.name, echo))
-                for client in self.clients
-                for target in (*self.nodes.values(), self.store_node)
-            ]
-            + [
-                LinkPlan(replica, master, self.nodes[master].address)
-                for replica, master in self._plan.replicas.items()
-            ]
+        plans = [
+            await self._link_plan(client, target.address, pings.get(target.name, echo))
+            for client in self.clients
+            for target in (*self.nodes.values(), self.store_node)
+        ] + [
+            LinkPlan(replica, master, self.nodes[master].address)
+            for replica, master in self._plan.replicas.items()
+        ]
+        size = -(-len(plans) // len(proxies))
+        parts = (plans[first * size : (first + 1) * size] for first in range(len(proxies)))
+        made = await asyncio.gather(
+            *(proxy.create_links(part) for proxy, part in zip(proxies, parts, strict=True))
         )
-        self._links |= {(link.client, link.target): link for link in made}
+        self._links |= {(link.client, link.target): link for links in made for link in links}
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await self._prove_healthy()
         await self._learn_server()
