@@ -10,7 +10,7 @@ from checker import check
 from checker.history.history import History
 from checker.verdict import Verdict
 from lab.analysis.belief import CrossCheck, cross_check
-from lab.analysis.comparison import Comparison, compare
+from lab.analysis.comparison import Comparison, compare, starved
 from lab.analysis.lacking import lacking
 from lab.analysis.metrics import Measures, measure
 from lab.scenario.model import Scenario
@@ -35,11 +35,14 @@ def analyse(history: History, scenario: Scenario, server: Server | None) -> Anal
 
     ``server`` is what the nodes were. If that is not known and the expectation depends on it, the comparison
     is unknown. If they lack something that the lock used, nothing differs from the expectation and all is
-    unknown: what else was seen may have come of that.
+    unknown: what else was seen may have come of that. So is a workload that was starved.
     """
     verdict = check(history)
     measures = measure(history) if scenario.workload is not None else None
     comparison = compare(verdict, history, scenario.on(server))
+    if measures is not None:
+        reasons = tuple(starved(measures, verdict, scenario))
+        comparison = replace(comparison, unknown=(*comparison.unknown, *reasons))
     if server is None and scenario.expect.server is not None:
         comparison = replace(comparison, unknown=(*comparison.unknown, NO_SERVER))
     if lacks := tuple(lacking(history, server)):

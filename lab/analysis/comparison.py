@@ -13,10 +13,17 @@ from checker.history.evidence import Evidence
 from checker.history.history import History
 from checker.history.operations import F, Status
 from checker.words import in_words
+from lab.analysis.metrics import Measures
 from lab.analysis.outcomes import unlike
 from lab.errors import ExitCode
 from lab.scenario.model import Expect, Scenario
 
+TRIES_PER_GRANT: Final = 100
+"""A workload with fewer grants than one in so many tries may have been starved."""
+HELD_SHARE_MIN: Final = 0.1
+"""If a lock was held for a larger share of the time in which clients asked for it, it was not."""
+LIVENESS: Final = ("deadlock_freedom", "fault_tolerance")
+"""A scenario that expects one of these violated expects refusals."""
 MUST_HAPPEN: Final = ("violated", "found")
 """Expectations of an event; a busy machine can keep it from happening."""
 
@@ -68,6 +75,30 @@ def compare(verdict: Verdict, history: History, scenario: Scenario) -> Compariso
     if not_done or any(mismatch.expected in MUST_HAPPEN for mismatch in mismatches):
         unknown += tuple(refusals_in_stalls(history))
     return Comparison(mismatches, unknown)
+
+
+def starved(measures: Measures, verdict: Verdict, scenario: Scenario) -> Iterator[str]:
+    """Why the run of a workload decides next to nothing: hardly any of its tries was granted.
+
+    Fewer than one in ``TRIES_PER_GRANT``, and not since clients held the lock for long: it was in use for
+    less than ``HELD_SHARE_MIN`` of the time. Then hardly anybody was in a critical section while somebody
+    else tried, and that nothing was violated says little. It never takes back what was seen: a run with a
+    violation, expected or not, is not vacuous; nor is one that is expected to be unavailable.
+    """
+    held = measures.held_share
+    idle = held is not None and held < HELD_SHARE_MIN
+    refusing = any(
+        name in LIVENESS and expected == "violated" for name, expected in scenario.expect.outcomes.items()
+    )
+    violated = any(seen.outcome is Outcome.VIOLATED for seen in verdict.properties.values())
+    few = 0 < measures.grants * TRIES_PER_GRANT < measures.attempts
+    if few and idle and not (refusing or violated):
+        tries = f"{measures.grants} of {measures.attempts} tries {'was' if measures.grants == 1 else 'were'}"
+        yield (
+            f"the workload was starved: {tries} granted, and a lock was held for {held:.1%} of the time, "
+            f"which decides next to nothing; fewer clients (there are {len(scenario.clients)}), more keys "
+            "(workload.keys) or a longer workload.think_time let more be granted"
+        )
 
 
 def compare_properties(verdict: Verdict, expect: Expect) -> tuple[tuple[Mismatch, ...], tuple[str, ...]]:

@@ -79,6 +79,11 @@ class Measures:
     penalties: tuple[Penalty, ...]
     handover_ns: Spread | None = None
     """The time from a grant that was released to the next one, for comparison with penalties."""
+    held_share: float | None = None
+    """The share of the time in which clients asked for a lock or held one, in which one was held.
+
+    A grant counts up to its release, or for its TTL. None: nobody asked.
+    """
 
     @property
     def available(self) -> float | None:
@@ -116,6 +121,7 @@ class Measures:
                 "share": None if share is None else round(share, 4),
                 "windows": self.windows,
             },
+            "held_share": None if self.held_share is None else round(self.held_share, 4),
             "longest_gap_ms": round(self.longest_gap_ns / 1e6, 3),
             "after_heal_ms": _ms(self.after_heal_ns),
             "hit_client_after_heal_ms": _ms(self.hit_after_heal_ns),
@@ -147,6 +153,7 @@ def measure(history: History) -> Measures:
         heals=heals(evidence),
         penalties=penalties(evidence),
         handover_ns=spread(handovers_ns(evidence)),
+        held_share=held_share(evidence, call, end),
     )
 
 
@@ -207,6 +214,19 @@ def longest_gap_ns(evidence: Evidence, rows: Index, end_ns: I64) -> int:
                 break
             longest = max(longest, total(within(int(marks[at]), int(marks[at + 1]), served)))
     return longest
+
+
+def held_share(evidence: Evidence, call_ns: I64, end_ns: I64) -> float | None:
+    """`Measures.held_share`, of attempts from ``call_ns`` to ``end_ns``."""
+    demand = merged(map(Interval, call_ns.tolist(), end_ns.tolist()))
+    if not total(demand):
+        return None
+    grants = evidence.grants
+    given = grants.returned
+    begun, back = grants.acquired_ns[given], grants.release_call_ns[given]
+    over = np.where(back < NEVER, back, begun + np.minimum(grants.ttl_ns[given], evidence.history.end_ns))
+    held = merged(map(Interval, begun.tolist(), np.minimum(over, evidence.history.end_ns).tolist()))
+    return total(held) / total(merged([*demand, *held]))
 
 
 def heals(evidence: Evidence) -> tuple[Heal, ...]:
