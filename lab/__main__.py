@@ -13,6 +13,7 @@ DEFECT = """error: the lab itself failed; this is a defect of the lab
 def main() -> None:
     """Run the command line and exit."""
     from lab.errors import NO_ROOM, ExitCode, LabError, cannot_write
+    from lab.processes import too_many_files
 
     try:
         from lab.cli.app import call
@@ -32,6 +33,8 @@ def main() -> None:
         if isinstance(error, OSError) and error.errno in NO_ROOM:
             what = "a file" if error.filename else "a file, or the output,"
             print(cannot_write(what, error).render(), file=sys.stderr)  # noqa: T201
+        elif (few := too_many_files(error)) is not None:
+            print(few.render(), file=sys.stderr)  # noqa: T201
         else:
             traceback.print_exc()
             print(DEFECT, file=sys.stderr)  # noqa: T201

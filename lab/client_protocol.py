@@ -70,6 +70,8 @@ class Setup(msgspec.Struct, frozen=True):
     seed: int
     store_timeout_s: float = 30.0
     fences_reads: bool = False
+    beat_ns: int = 10_000_000
+    """How long the process may stand still before it looks at the clock again, to see that it did."""
     warm_up: str | None = None
     """The key that the client acquires and releases once before it is ready, unrecorded."""
 

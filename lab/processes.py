@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import resource
 import select
 import signal
 from pathlib import Path
 from typing import Final
+
+from lab.errors import UnknownOutcome
 
 RUN_VARIABLE = "LOCK_LAB_RUN"
 GONE_WITHIN_S: Final = 5.0
@@ -33,6 +37,27 @@ def computed_s(pid: int) -> float:
         return 0.0
     user, system = stat.rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def allow_open_files(needed: int) -> int | None:
+    """Let this process, and those that it starts, have so many open files; the limit if that is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        return None
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        return hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    return None
+
+
+def too_many_files(error: BaseException) -> UnknownOutcome | None:
+    """What to say of an error that came of the limit of open files; None if it did not."""
+    if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return UnknownOutcome(
+        f"{error.strerror}: the limit of this process is {limit}", hint=f"ulimit -n {2 * limit}"
+    )
 
 
 def processes_of(run_id: str, variable: str = RUN_VARIABLE) -> list[int]:

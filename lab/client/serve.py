@@ -135,7 +135,9 @@ async def serve(
     workers = _Workers(
         setup, lock, store, points, recording, partial(Recording, setup.client, log, record_clock_ns)
     )
-    heartbeat = asyncio.create_task(_beat(line, watch_for_stalls(recording.stall, record_clock_ns)))
+    heartbeat = asyncio.create_task(
+        _beat(line, watch_for_stalls(recording.stall, record_clock_ns, setup.beat_ns))
+    )
     await _answer(line, 0, _ready(workers.worker(1, None), lock, store, setup))
     rounds: Rounds | None = None
     looping: asyncio.Task[None] | None = None

@@ -29,7 +29,8 @@ from lab.faults.base import Tolerance
 from lab.faults.links import LinkStep
 from lab.faults.nemesis import Nemesis
 from lab.locks import is_own, service_of
-from lab.locks.heartbeat import STALL_NS, watch_for_stalls
+from lab.locks.heartbeat import STALL_NS, beat_for, watch_for_stalls
+from lab.processes import allow_open_files
 from lab.run.directory import RunDirectory
 from lab.run.events import Listener, OnEvent, RunEvent
 from lab.run.final_reads import final_reads
@@ -321,6 +322,7 @@ class Run:
                     fences_reads=scenario.store.fencing == "all",
                     check_before_write=scenario.clients[name].check_before_write,
                     log_path=str(recorder.client_log(name)),
+                    beat_ns=beat_for(len(scenario.clients)),
                     seed=self._plan.seed,
                     warm_up=self._key(f"warm-up-{name}") if scenario.warm_up else None,
                 ),
@@ -369,6 +371,14 @@ class Run:
                 f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
                 where=self._loaded.name,
                 hint="choose another substrate with --on",
+            )
+        files = chosen.open_files(len(scenario.cluster.node_names), len(scenario.clients))
+        if (limit := allow_open_files(files)) is not None:
+            raise LabError(
+                f"this run needs {files} open files in one process, and the limit is {limit}",
+                where=self._loaded.name,
+                expected=f"a limit of {files} or more",
+                hint=f"ulimit -n {files}, or fewer clients",
             )
         service = scenario.cluster.service
         asked = needs(step for step in steps if not (isinstance(step, LinkStep) and step.store))

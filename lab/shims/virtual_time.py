@@ -43,7 +43,7 @@ _STATES: Mapping[str, str] = MappingProxyType(
     {
         "?": "has not loaded the preload library: it is static, setuid, or has not been started",
         "+": "is about to make a child process, or its child has not come up",
-        "E": "cannot be watched in /proc: are too many files open?",
+        "E": "cannot be watched in /proc: too many files are open (ulimit -n shows the limit)",
         "D": "waits for a disk",
     }
 )

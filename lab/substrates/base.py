@@ -461,6 +461,10 @@ class Substrate(Protocol):
         """Say what nodes of this kind lack for that, as far as it is known before they are started."""
         ...
 
+    def open_files(self, nodes: int, clients: int) -> int:
+        """How many open files a process of such a run needs at least: the lab, a server or a proxy."""
+        ...
+
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         """Return a cluster that is not up yet."""
         ...

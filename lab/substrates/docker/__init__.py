@@ -84,6 +84,9 @@ class _Docker:
         except LabError as error:
             return error.seen
 
+    def open_files(self, nodes: int, clients: int) -> int:
+        return 24 + 2 * clients  # each is attached to, and has a log
+
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         from lab.substrates.docker.cluster import DockerCluster
 

@@ -57,6 +57,16 @@ class _Local:
             return None
         return f"{found.no_preload}, so local cannot {' or '.join(preloaded)}"
 
+    def open_files(self, nodes: int, clients: int) -> int:
+        from lab.substrates.parts import PROBES_AT_ONCE
+        from lab.substrates.toxiproxy import LINKS_PER_SERVER
+
+        links = clients * (nodes + 1)
+        lab = 16 + 2 * clients + min(links, PROBES_AT_ONCE)  # pipes, and the probes of fresh links
+        proxy = 10 + 3 * min(links, LINKS_PER_SERVER)  # a listener for each, and two ends
+        server = 40 + 2 * clients  # of which a Redis keeps 32 for itself
+        return max(lab, proxy, server)
+
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         if plan.service != "redis":
             from lab.substrates.local.service_cluster import ServiceCluster

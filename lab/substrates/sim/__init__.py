@@ -40,6 +40,9 @@ class _Sim:
             return f"sim has models of servers, of none by the name {wanted}"
         return None
 
+    def open_files(self, nodes: int, clients: int) -> int:
+        return 16 + clients  # their logs
+
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         from lab.substrates.sim.cluster import SimCluster
 

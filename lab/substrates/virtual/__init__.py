@@ -64,6 +64,11 @@ class _Virtual:
         reason = not_in_virtual_time(wanted)
         return None if reason is None else f"{reason}, so it does not run in virtual time"
 
+    def open_files(self, nodes: int, clients: int) -> int:
+        servers = nodes + 1
+        # Of each server, what /proc shows of its threads; of each link, a door and a connection.
+        return max(16 + 13 * servers + 2 * clients * (servers + 1), 40 + 2 * clients)
+
     def cluster(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> Cluster:
         from lab.substrates.virtual.cluster import VirtualCluster
 

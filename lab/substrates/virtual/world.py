@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol
 from lab import tools
 from lab.durations import format_duration
 from lab.errors import LabError
-from lab.processes import computed_s
+from lab.processes import computed_s, too_many_files
 from lab.shims.virtual_time import NO_DEADLINE_NS, NotQuiet, VirtualTime
 from lab.substrates.sim.clock import MONOTONIC_START_NS, S_NS, WALL_START_NS, Clock
 from lab.substrates.sim.errors import SimulationError
@@ -341,7 +341,10 @@ class VirtualWorld(World):
         """End the run for what was raised while something happened."""
         error = cause
         if not isinstance(error, SimulationError):
-            error = SimulationError(f"the conductor itself failed: {type(cause).__name__}: {cause}")
+            seen, hint = f"the conductor itself failed: {type(cause).__name__}: {cause}", None
+            if (few := too_many_files(cause)) is not None:
+                seen, hint = few.seen, few.hint
+            error = SimulationError(seen, hint=hint)
             error.__cause__ = cause
         if self.on_violation is None:
             raise error from cause
