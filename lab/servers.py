@@ -61,6 +61,14 @@ class Server(NamedTuple):
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
+DEFAULT: Final = Server("redis", "8.2.3")
+"""What nodes are unless another server is asked for, on every substrate, a model of it on ``sim``.
+
+The newest that `lab setup` has from PyPI alone, that runs under the preload libraries and in virtual time,
+and that the model was compared with.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerRange:
     """Some versions of a product: `redis < 7.0`, `redis >= 7.0`, or all of them, `valkey`."""

@@ -33,12 +33,13 @@ def number(argument: bytes, complaint: str = NOT_A_FLOAT) -> float:
 
 
 def expiry_ms(value: int, unit_ms: int, base_ms: int, name: str, *, at_least_one: bool = True) -> int:
-    """Return the time, in milliseconds of Unix time, that ``value`` units mean to the command ``name``.
+    """Return the time, in milliseconds of Unix time, that ``value`` units mean to a command.
 
+    ``name`` is what the server calls that command where it complains, ``RedisModel.named``.
     ``base_ms`` is now for a duration and 0 for a point in time. Raises ``RedisError``.
     """
     when_ms = value * unit_ms + base_ms
     too_far = min(value * unit_ms, when_ms) < INTEGER_MIN or when_ms > INTEGER_MAX
     if too_far or (at_least_one and value <= 0):
-        raise RedisError(f"ERR invalid expire time in '{name}' command")
+        raise RedisError(f"ERR invalid expire time in {name}")
     return when_ms

@@ -35,8 +35,9 @@ def refusal(model: RedisModel, session: Session, command: Command, args: list[by
     if model.guarded and command.writes and not session.is_master:
         complaint = READ_ONLY
     elif (session.channels or session.patterns) and not session.resp3 and not command.while_subscribed:
+        which = "(P)" if model.is_before_7 else "(P|S)"
         complaint = (
-            f"ERR Can't execute '{command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
+            f"ERR Can't execute '{command.name}': only {which}SUBSCRIBE / {which}UNSUBSCRIBE / PING / QUIT / "
             "RESET are allowed in this context"
         )
     elif (

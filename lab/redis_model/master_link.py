@@ -136,5 +136,7 @@ class MasterLink:
         finally:
             model.keys.obeys = False
         if model.aof is not None and model.keys.dirty != dirty:
-            model.aof.append([args])
+            # A duration is counted from here on, and the file gets the point in time.
+            written = model.rewritten if model.for_replicas is not None else None
+            model.aof.append([args] if written is None else written)
         model.finish()

@@ -19,17 +19,15 @@ from lab.redis_model.known import Missing, Use, options_used, parse_version, use
 from lab.redis_model.master_link import MasterLink
 from lab.redis_model.monitor import monitor_line
 from lab.redis_model.persistence import Disk, Persistence
-from lab.redis_model.registry import COMMANDS, Command, NoSuchCommand, commands_of, find
+from lab.redis_model.registry import COMMANDS, Command, NoSuchCommand, commands_of, find, is_before_7
 from lab.redis_model.replication import Replication
 from lab.redis_model.reply import NULL_ARRAY, ErrorReply, RedisError, Reply, pack
 from lab.redis_model.session import Argument, Session, as_bytes
 from lab.redis_model.timers import Timers
-from lab.servers import Server
+from lab.servers import DEFAULT, Server
 
-NEWEST: Final = Server("redis", "8.6.3")
-"""What nodes are modelled after unless another version is asked for: the newest that was compared."""
-MODELLED: Final = {"redis": ("7.0", "8.6"), "valkey": ("8.0", "9.1")}
-"""The oldest and the newest version of each product. Redis before 7.0 replicates relative times of expiry."""
+MODELLED: Final = {"redis": ("6.2", "8.6"), "valkey": ("8.0", "9.1")}
+"""The oldest and the newest version of each product."""
 DIRECT_PEER = "127.0.0.1:0"
 SCRIPT_PEER = "lua"
 
@@ -97,10 +95,11 @@ class RedisModel:
         run_id: str | None = None,
         durable: Durable | None = None,
         replicaof: tuple[str, int] | None = None,
-        server: Server = NEWEST,
+        server: Server = DEFAULT,
     ) -> None:
         self.name = name
         self.server, self.commands = server, commands_of(server)
+        self.is_before_7 = is_before_7(server)
         self.wall_ns, self.monotonic_ns = wall_ns, monotonic_ns
         self.persistence: Persistence = persistence
         self.random = random
@@ -132,10 +131,14 @@ class RedisModel:
         self.monitors, self.outbox = dict[Session, None](), dict[Session, None]()
         self.rewritten: list[list[bytes]] | None = None
         """What the running command is for files and replicas, if not what the client sent."""
+        self.for_replicas: list[bytes] | None = None
+        """What it is for replicas, where that differs: before 7.0 they get durations as durations."""
         self.guarded = False
         """Whether not every command may run: this is a replica."""
         self._connections = 0
         self._pending: list[list[bytes]] = []
+        self._for_replicas: dict[int, list[bytes]] = {}
+        """By place in ``_pending``: what replicas get instead."""
         self._timers = Timers(self)
         self._direct = self._new_session(DIRECT_PEER, None, None)
         self.script_session = Session(self, 0, SCRIPT_PEER, None)
@@ -227,7 +230,7 @@ class RedisModel:
         if (self.monitors or self.on_command is not None) and command.shown:
             self.show(session, args)
         dirty = self.keys.dirty
-        self.rewritten = None
+        self.rewritten = self.for_replicas = None
         name = command.name
         self.calls[name] = self.calls.get(name, 0) + 1
         try:
@@ -239,6 +242,8 @@ class RedisModel:
             if self.on_error is not None:
                 self.on_error(args, str(error))
         if self.keys.dirty != dirty and command.propagates and self.propagates:
+            if self.for_replicas is not None:
+                self._for_replicas[len(self._pending)] = self.for_replicas
             self._pending.extend([args] if self.rewritten is None else self.rewritten)
         return reply
 
@@ -271,6 +276,10 @@ class RedisModel:
             product, since = next(iter(sorted(use.since.items())), ("", (0, 0, 0)))
             elsewhere = f"{product}@{since[0]}.{since[1]}" if newer and not use.is_in(self.server) else ""
             self.on_missing(Missing(use, self.server, elsewhere))
+
+    def named(self, command: str) -> str:
+        """Name a command as this server does where it complains about a time of expiry."""
+        return command if self.is_before_7 else f"'{command}' command"
 
     def read_clock(self) -> None:
         """Look at the wall clock; its time then stands still until the command is over."""
@@ -305,6 +314,15 @@ class RedisModel:
         """Whether changes go anywhere: to a file, or to replicas."""
         return not self.keys.obeys and (self.aof is not None or self.replication.has_stream)
 
+    def rewrite(self, for_files: list[bytes], before_7: list[bytes]) -> None:
+        """Say what the running command, which sets a time of expiry, is for files and replicas.
+
+        Since 7.0 both get points in time; ``before_7`` is what replicas got until then.
+        """
+        self.rewritten = [for_files]
+        if self.is_before_7:
+            self.for_replicas = before_7
+
     def propagate(self, *commands: list[bytes]) -> None:
         """Send commands to the file and to replicas at the end of what runs now."""
         if self.propagates:
@@ -324,12 +342,13 @@ class RedisModel:
 
     def _propagate(self) -> None:
         pending, self._pending = self._pending, []
-        if len(pending) > 1:
-            pending = [[b"MULTI"], *pending, [b"EXEC"]]
+        instead, self._for_replicas = self._for_replicas, {}
         if self.aof is not None:
-            self.aof.append(pending)
+            self.aof.append(_together(pending))
         if self.replication.has_stream:
-            self.replication.stream(b"".join([pack(args) for args in pending]))
+            if instead:
+                pending = [instead.get(at, args) for at, args in enumerate(pending)]
+            self.replication.stream(b"".join([pack(args) for args in _together(pending)]))
 
     def _expired(self, key: bytes) -> None:
         self.propagate([b"DEL", key])
@@ -433,3 +452,8 @@ class RedisModel:
         self.aof = AppendOnlyFile(
             data, always=self.persistence == "aof-always", second=self.wall_ns() // 1_000_000_000
         )
+
+
+def _together(commands: list[list[bytes]]) -> list[list[bytes]]:
+    """Several commands as the transaction that they are for whoever reads them."""
+    return [[b"MULTI"], *commands, [b"EXEC"]] if len(commands) > 1 else commands

@@ -218,20 +218,28 @@ local function compile(source)
 end
 
 -- Where in the script an error came from: the innermost function that is the script's own.
-local function handler(raised)
-  local level, info = 2, getinfo(2, 'Sl')
+local function within()
+  local level, info = 3, getinfo(3, 'Sl')
   while info and info.source ~= CHUNK do
     level = level + 1
     info = getinfo(level, 'Sl')
   end
-  local text
-  if type(raised) == 'userdata' then raised = explain(raised) end
+  return info
+end
+local function line()
+  local info = within()
+  return info and info.currentline
+end
+local function handler(raised)
+  local info = within()
+  local text, kind = nil, type(raised)
+  if kind == 'userdata' then raised = explain(raised) end
   if type(raised) == 'table' then
     text = rawget(raised, 'err') or 'ERR unknown error'
   else
     text = 'ERR ' .. tostring(raised)
   end
-  return {text = text, source = info and info.source, line = info and info.currentline}
+  return {text = text, kind = kind, source = info and info.source, line = info and info.currentline}
 end
 
 -- The answer in a form that costs little to hand over: simple values as they are; others with their kind first.
@@ -241,13 +249,13 @@ local function convert(answer)
     if kind == 'string' or kind == 'number' or answer == true then return answer end
     return nil
   end
-  local failed = answer.err
+  local failed = rawget(answer, 'err')
   if type(failed) == 'string' then return 'error', failed end
-  local status = answer.ok
+  local status = rawget(answer, 'ok')
   if type(status) == 'string' then return 'status', status end
   local count, simple = 0, true
   while true do
-    local item = answer[count + 1]
+    local item = rawget(answer, count + 1)
     if item == nil then break end
     count = count + 1
     if type(item) == 'table' then simple = false end
@@ -273,10 +281,10 @@ local function run(script, key_count, ...)
   steps = 0
   local ok, answer = xpcall(script, handler)
   if ok then return convert(answer) end
-  return 'raised', answer.text, answer.source, answer.line
+  return 'raised', answer.text, answer.source, answer.line, answer.kind
 end
 
 local function status(text) return {ok = text} end
 local function failure(text) return {err = text} end
 
-return compile, run, item, status, failure, appear, stop
+return compile, run, item, status, failure, appear, stop, line

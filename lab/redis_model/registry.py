@@ -113,6 +113,11 @@ commands_of = functools.cache(Commands)
 """The commands of a server."""
 
 
+def is_before_7(server: Server) -> bool:
+    """Whether this is a Redis before 7.0, which has other words and replicates durations."""
+    return server.product == "redis" and version_of(server) < (7, 0)
+
+
 def find(commands: Commands, args: list[bytes]) -> Command:
     """Return the command that is meant. Raises ``RedisError`` if none is, or its arguments do not fit."""
     found = commands.get(args[0]) or commands.get(args[0].lower())
@@ -121,10 +126,11 @@ def find(commands: Commands, args: list[bytes]) -> Command:
     if found.children and len(args) > 1:
         child = found.children.get(args[1].lower())
         if child is None:
-            subcommand_name = args[1][:128].decode(errors="replace")
-            raise NoSuchCommand(f"ERR unknown subcommand '{subcommand_name}'. Try {found.name.upper()} HELP.")
+            raise NoSuchCommand(_unknown_subcommand(found, args, commands.server))
         found = child
     if not found.fits(len(args)):
+        if "|" in found.name and is_before_7(commands.server):
+            raise RedisError(_unknown_subcommand(commands[args[0].lower()], args, commands.server))
         raise RedisError(wrong_count(found.name))
     return found
 
@@ -134,12 +140,21 @@ def unknown(args: list[bytes], server: Server) -> str:
     name = args[0][:128].decode(errors="replace")
     if len(args) == 1 and server.product == "redis" and version_of(server) >= (8, 6):
         return f"ERR unknown command '{name}'"
+    quote, between = ("`", ", ") if is_before_7(server) else ("'", " ")
     shown = ""
     for argument in args[1:]:
         if len(shown) >= 128:
             break
-        shown += f"'{argument[: 128 - len(shown)].decode(errors='replace')}' "
-    return f"ERR unknown command '{name}', with args beginning with: {shown}"
+        shown += f"{quote}{argument[: 128 - len(shown)].decode(errors='replace')}{quote}{between}"
+    return f"ERR unknown command {quote}{name}{quote}, with args beginning with: {shown}"
+
+
+def _unknown_subcommand(command: Command, args: list[bytes], server: Server) -> str:
+    name = args[1][:128].decode(errors="replace")
+    what = "unknown subcommand"
+    if is_before_7(server):
+        what = "Unknown subcommand or wrong number of arguments for"
+    return f"ERR {what} '{name}'. Try {command.name.upper()} HELP."
 
 
 def wrong_count(name: str) -> str:

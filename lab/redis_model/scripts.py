@@ -84,7 +84,8 @@ class Lua:
             self._missing,
             MILLION_STEPS_MAX,
         )
-        self._compile, self._run, self._item, self._status, self._error, self._appear, self._stop = made
+        self._compile, self._run, self._item, *told = made
+        self._status, self._error, self._appear, self._stop, self._line = told
 
     def compile(self, source: bytes) -> Any:
         """Return a script ready to run. Raises ``RedisError`` if it does not compile."""
@@ -129,9 +130,12 @@ class Lua:
         if kind is int or kind is bytes or answer is None:
             return answer  # type: ignore[no-any-return]
         if kind is tuple and answer[0] == b"raised":
-            _, text, where, line = answer
+            _, text, where, line, raised = answer
             message = text.decode("utf-8", "surrogateescape")
-            if where is not None:
+            if model.is_before_7:
+                message = _before_7(message, f"{(where or b'').decode()}:{line}", raised)
+                message = f"ERR Error running script (call to f_{digest(source).decode()}): {message}"
+            elif where is not None:
                 name = "" if _is_valkey(model, (9, 1)) else f"{digest(source).decode()}, "
                 message += f" script: {name}on {where.decode()}:{line}."
             return ErrorReply(message)
@@ -166,7 +170,8 @@ class Lua:
             self._missing(b"a script that did not end within %d commands" % CALLS_MAX)
         if not arguments:
             lib = "" if is_valkey else "redis lib "
-            return ErrorReply(f"ERR Please specify at least one argument for this {lib}call")
+            needed = "Please specify at least one argument for "
+            return self._complaint(f"{needed}this {lib}call", f"{needed}redis.call()")
         args = list(arguments)
         if set(map(type, args)) != _BYTES:
             for at, argument in enumerate(args):
@@ -177,24 +182,34 @@ class Lua:
                     args[at] = _digits(model, argument)
                 elif kind is not bytes:
                     whose = "C" if is_valkey else "Lua redis lib c"
-                    return ErrorReply(f"ERR {whose}ommand arguments must be strings or integers")
+                    kinds = "ommand arguments must be strings or integers"
+                    return self._complaint(f"{whose}{kinds}", f"Lua redis() c{kinds}")
         command = model.commands.get(args[0])
         if command is None or command.children or not command.fits(len(args)):
             try:
                 command = model.find(args)
             except NoSuchCommand:
-                return ErrorReply(f"ERR Unknown {'' if is_valkey else 'Redis '}command called from script")
+                what = f"Unknown {'' if is_valkey else 'Redis '}command called from "
+                return self._complaint(f"{what}script", f"{what}Lua script")
             except RedisError:
-                what = "" if is_valkey else "Redis "
-                return ErrorReply(f"ERR Wrong number of args calling {what}command from script")
+                what = f"Wrong number of args calling {'' if is_valkey else 'Redis '}command "
+                return self._complaint(f"{what}from script", f"{what}From Lua script")
         if not command.in_scripts and not (command.name in IN_SCRIPTS_SINCE_8 and _is_new(model)):
             whose = "Valkey" if _is_valkey(model, (9, 0)) else "Redis"
-            return ErrorReply(f"ERR This {whose} command is not allowed from script")
+            refused = f"This {whose} command is not allowed from script"
+            return self._complaint(refused, f"{refused}s")
         if command.writes and model.guarded:
             return ErrorReply(READ_ONLY)
         if command.writes and not self._may_write:
             return ErrorReply("ERR Write commands are not allowed from read-only scripts.")
         return model.perform(model.script_session, command, args)
+
+    def _complaint(self, text: str, before_7: str) -> ErrorReply:
+        """Refuse a command for how a script calls it; before 7.0 the place stands where the code does now."""
+        assert self._model is not None
+        if self._model.is_before_7:
+            return ErrorReply(f"@user_script: {self._line()}: {before_7}")
+        return ErrorReply(f"ERR {text}")
 
     def _given(self, reply: Reply) -> Any:
         """Turn a reply into what a script gets."""
@@ -240,6 +255,14 @@ class Lua:
     def _random(self) -> float:
         assert self._model is not None
         return self._model.random.random()
+
+
+def _before_7(message: str, place: str, raised: bytes) -> str:
+    """Tell what a script raised as Redis before 7.0 did; ``raised`` is its type in Lua."""
+    if raised not in (b"userdata", b"string", b"number"):
+        what = f"attempt to concatenate local 'err' (a {raised.decode()} value)"
+        return f"@err_handler_def:9: err_handler_def:9: {what}"
+    return f"{place}: {message if raised == b'userdata' else message.removeprefix('ERR ')}"
 
 
 def _is_valkey(model: RedisModel, since: tuple[int, int] = (0, 0)) -> bool:

@@ -13,10 +13,11 @@ from lab.faults.answers import Answers
 from lab.redis_model import RedisModel
 from lab.redis_model.keyspace import Hash
 from lab.redis_model.known import Missing
-from lab.redis_model.model import NEWEST, modelled
+from lab.redis_model.model import modelled
 from lab.search.faults import every_fault, is_a
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
+from lab.servers import DEFAULT
 from lab.substrates.answering import Answering
 from lab.substrates.base import STORE, ClockReading, Life, Probe, Role
 from lab.substrates.probe import OpenConnection
@@ -246,7 +247,7 @@ class TrialCluster:
         on_missing: Callable[[Missing], None] | None = None,
     ) -> None:
         ids: Callable[[], int] = partial(next, count(100))
-        server = modelled(trial.server, "the trial's `server`") if trial.server else NEWEST
+        server = modelled(trial.server, "the trial's `server`") if trial.server else DEFAULT
         self.nodes = {
             name: kind(name, network, ids, trial.persistence, server, on_missing) for name in trial.node_names
         }

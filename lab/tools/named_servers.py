@@ -1,4 +1,4 @@
-"""Servers by name, `redis@8.2`, or by path: where each version comes from, and how it is kept in the cache.
+"""Servers by name, `redis@8.2`, by path, and the default: where each comes from, how the cache keeps it.
 
 What a source holds may be newer than its row by now: what counts is what
 the server says itself.
@@ -10,16 +10,18 @@ import platform
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from lab.errors import LabError, did_you_mean
-from lab.servers import NEEDED, Server, is_image
+from lab.servers import DEFAULT, NEEDED, Server, is_image
 from lab.tools import cache, debian, wheels
 from lab.tools.model import Found, Missing, Progress, Source, SourceFailed
-from lab.tools.redis_server import MINIMUM, PRODUCTS, WHEEL_TAGS, is_static, on_path, probe
+from lab.tools.redis_server import is_static, on_path, probe, unfit
 
+# Wheels are tagged for one interpreter, but their programs need none: ask for that one, whatever runs here.
+_WHEEL_TAGS: Final = ("--python-version=3.11", "--implementation=cp", "--abi=cp311")
 NAME: Final = re.compile(r"(redis|valkey)@(\d+\.\d+(?:\.\d+)?)")
 
 
@@ -169,15 +171,26 @@ class NamedServer:
                 continue
             if self._fits(server):
                 return Found(path, server.words, "PATH", is_static(path), "; ".join(passed_over))
-            passed_over.append(f"{path} is {server.words}, and {self.name} was asked for")
-        source = SOURCES[self.server]
-        cached = cache.lookup(self.lock_name, source.key)
-        kept = Server.from_words(cached.version) if cached is not None else None
-        if cached is not None and kept is not None and self._fits(kept):
-            path = cached.directory / f"{self.server.product}-server"
-            return Found(path, cached.version, "cache", is_static(path), "; ".join(passed_over))
+            passed_over.append(f"{path} is {server.words}, and {self._wanted(path, server)}")
+        if (cached := self.cached()) is not None:
+            return replace(cached, passed_over="; ".join(passed_over))
         missing = f"{self.name} is neither on PATH nor in the lab's cache"
         return Missing("; ".join([*passed_over, missing]), f"lab setup --server {self.name}")
+
+    def cached(self) -> Found | None:
+        """The one in the cache, None if there is none of that version."""
+        found = cache.lookup(self.lock_name, SOURCES[self.server].key)
+        # Older caches keep the bare version of a Redis.
+        words = f"Redis {found.version}" if found is not None and " " not in found.version else None
+        kept = Server.from_words(words or found.version) if found is not None else None
+        if found is None or kept is None or not self._fits(kept):
+            return None
+        path = found.directory / f"{self.server.product}-server"
+        return Found(path, kept.words, "cache", is_static(path))
+
+    def _wanted(self, path: Path, server: Server) -> str:
+        """What is said of a server that is passed over, after what it is."""
+        return f"{self.name} was asked for"
 
     def sources(self) -> tuple[Source, ...]:
         """The one of the table."""
@@ -220,6 +233,67 @@ class NamedServer:
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultServer:
+    """The default, else one that stands in for it: what serves on PATH, or the fall-back in the cache.
+
+    A server on PATH that is another version is passed over for the default, and named; whoever wants that
+    one gives its path. One stands in only where the default is not here, and is said to.
+    """
+
+    name: str = "redis-server"
+    lock_name: str = product_tool(DEFAULT.product)
+    remedy: str = f"give the path of one: --server /path/to/redis-server ({NEEDED})"
+
+    def find(self) -> Found | Missing:
+        """The default on PATH or in the cache; else what serves on PATH; else the fall-back in the cache."""
+        if isinstance(found := _DEFAULT.find(), Found):
+            return found
+        why = f"{_DEFAULT.name}, the default, is not here: lab setup fetches it"
+        refused: str | None = None
+        reasons: list[str] = []
+        for path in on_path():
+            try:
+                server = probe(path)
+            except SourceFailed as failure:
+                reasons.append(f"{path} does not serve ({failure})")
+                continue
+            if (needed := unfit(server)) is None:
+                said = "; ".join([*reasons, why])
+                return Found(path, server.words, "PATH", is_static(path), said, stands_in=True)
+            refused = refused or server.words
+            reasons.append(f"{path} is {server.words}, and {needed}")
+        if (cached := _FALL_BACK.cached()) is not None:
+            return replace(cached, passed_over="; ".join([*reasons, why]), stands_in=True)
+        if not reasons:
+            return Missing("redis-server is neither on PATH nor in the lab's cache", "lab setup")
+        return Missing("; ".join([*reasons, "there is none in the lab's cache"]), "lab setup", refused)
+
+    def sources(self) -> tuple[Source, ...]:
+        """Where the default comes from, and then the fall-back."""
+        return (*_DEFAULT.sources(), Source(_FALL_BACK.sources()[0].name, self._fall_back))
+
+    def _fall_back(self, progress: Progress) -> Found:
+        """What stands in for the default: one that is here, or the fall-back out of its source."""
+        if isinstance(here := self.find(), Found):
+            return here
+        return replace(_FALL_BACK.sources()[0].provide(progress), stands_in=True)
+
+
+class _Default(NamedServer):
+    """The version that is the default, whichever substrate it runs on."""
+
+    def _wanted(self, path: Path, server: Server) -> str:
+        return unfit(server) or f"the default is {self.name}: --server {path} takes this one"
+
+
+_DEFAULT: Final = _Default(
+    f"{DEFAULT.product}@{'.'.join(map(str, DEFAULT.number[:2]))}", DEFAULT, DEFAULT.number[:2]
+)
+_FALL_BACK: Final = NamedServer("redis@6.2", Server("redis", "6.2.14"), (6, 2))
+"""The smallest download, for where the default cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerAt:
     """The program at a path, whatever its version, if the lab can use it."""
 
@@ -239,10 +313,8 @@ class ServerAt:
             server = probe(self.path)
         except SourceFailed as failure:
             return Missing(f"{self.path} does not serve ({failure})", self.remedy)
-        if server.product not in PRODUCTS or (server.product == "redis" and server.number < MINIMUM):
-            return Missing(
-                f"{self.path} is {server.words}, and {NEEDED} is needed", self.remedy, server.words
-            )
+        if (needed := unfit(server)) is not None:
+            return Missing(f"{self.path} is {server.words}, and {needed}", self.remedy, server.words)
         return Found(self.path, server.words, "given", is_static(self.path))
 
     def sources(self) -> tuple[Source, ...]:
@@ -253,7 +325,7 @@ class ServerAt:
 def _platforms() -> tuple[str, ...]:
     machine = platform.machine().lower()
     tags = ("manylinux2014", *(f"manylinux_2_{minor}" for minor in range(17, _glibc_minor() + 1)))
-    return (*WHEEL_TAGS, "--abi=none", "--abi=abi3", *(f"--platform={tag}_{machine}" for tag in tags))
+    return (*_WHEEL_TAGS, "--abi=none", "--abi=abi3", *(f"--platform={tag}_{machine}" for tag in tags))
 
 
 def _glibc_minor() -> int:

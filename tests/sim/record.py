@@ -1,4 +1,4 @@
-"""Writes down what the real server on PATH answers to the contract: `python -m tests.sim.record`."""
+"""Writes down what a real server answers to the contract: `python -m tests.sim.record redis@6.2`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def fresh(arm: RealArm) -> RealArm:
 
 
 def main() -> int:
-    """Play every case on a real server."""
-    with tempfile.TemporaryDirectory() as directory, real_arm(Path(directory) / "real") as arm:
+    """Play every case on a real server, the default if none is named."""
+    named = sys.argv[1] if len(sys.argv) > 1 else "redis-server"
+    with tempfile.TemporaryDirectory() as directory, real_arm(Path(directory) / "real", server=named) as arm:
         server = arm.server
         reported = {case.name: Player(fresh(arm)).play(case) for case in CASES if case.is_for(server)}
     RECORDED.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from lab import tools
 from lab.redis_model import MasterLink, RedisModel
 from lab.redis_model.persistence import Disk, Persistence
-from lab.servers import Server, server_of
+from lab.servers import DEFAULT, Server, server_of
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import redis_command
@@ -24,8 +24,6 @@ from lab.substrates.real.ports import free_ports
 
 PATIENCE_S = 60.0
 """How long a real server may take for anything; only a broken one takes that long."""
-REFERENCE = Server("redis", "7.0.15")
-"""What a simulated node is modelled after unless a test asks for another version."""
 START_NS = 1_700_000_000_250_000_000
 """What a simulated node's wall clock shows at first."""
 
@@ -150,7 +148,7 @@ class SimWire:
 class SimArm:
     """A simulated node and its clocks, which stand still unless they are moved."""
 
-    def __init__(self, persistence: Persistence = "none", seed: int = 7, server: Server = REFERENCE) -> None:
+    def __init__(self, persistence: Persistence = "none", seed: int = 7, server: Server = DEFAULT) -> None:
         self.server, self.version = server, server.number
         self.wall_ns, self.monotonic_ns = START_NS, 0
         self._persistence = persistence
@@ -255,9 +253,11 @@ class RealWire:
 class RealArm:
     """A redis-server with a clock of its own, and with a record of its syncs if it keeps a file."""
 
-    def __init__(self, directory: Path, persistence: Persistence = "none") -> None:
+    def __init__(
+        self, directory: Path, persistence: Persistence = "none", server: str = "redis-server"
+    ) -> None:
         directory.mkdir()
-        self._server = tools.require("redis-server")
+        self._server = tools.require(server)
         self.clock = LocalClock(tools.require("clock-shim"), directory / "clock")
         sync_shim = tools.require("sync-shim") if persistence != "none" else None
         self._disk = LocalDisk(directory / "data", sync_shim)
@@ -363,9 +363,11 @@ def fields(reported: Shown) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def real_arm(directory: Path, persistence: Persistence = "none") -> Iterator[RealArm]:
+def real_arm(
+    directory: Path, persistence: Persistence = "none", server: str = "redis-server"
+) -> Iterator[RealArm]:
     """A real server, gone afterwards."""
-    arm = RealArm(directory, persistence)
+    arm = RealArm(directory, persistence, server)
     try:
         yield arm
     finally:

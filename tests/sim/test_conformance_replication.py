@@ -4,19 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import pytest
 
+from lab import tools
+from lab.servers import DEFAULT, Server
 from tests.sim.redis_arms import RealArm, SimArm, Wire, ask, fields, until
+
+BEFORE_7: Final = Server("redis", "6.2.14")
+"""The newest that sends durations to its replicas."""
 
 
 @pytest.fixture(params=["simulated", "real"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     """A master that has a key, and a replica that has caught up."""
+    yield from pair_of(request.param, DEFAULT, "redis-server", tmp_path)
+
+
+@pytest.fixture(params=[DEFAULT, BEFORE_7], ids=str)
+def server(request: pytest.FixtureRequest) -> Server:
+    """A version that sends points in time to its replicas, and one that sends durations."""
+    return cast(Server, request.param)
+
+
+@pytest.fixture(params=["simulated", "real"])
+def pair_of_server(
+    request: pytest.FixtureRequest, server: Server, tmp_path: Path
+) -> Iterator[tuple[Any, Any]]:
+    """The same of either server."""
+    if request.param == "real" and isinstance(tools.find(str(server)), tools.Missing):
+        pytest.skip(f"SKIPPED: {server} is not here: lab setup --server {server}")
+    yield from pair_of(request.param, server, str(server), tmp_path)
+
+
+def pair_of(kind: str, server: Server, real: str, directory: Path) -> Iterator[tuple[Any, Any]]:
+    """A master and a replica, simulated or real, gone afterwards."""
     made: list[Any] = []
     for name in ("master", "replica"):
-        made.append(SimArm(seed=len(made)) if request.param == "simulated" else RealArm(tmp_path / name))
+        made.append(
+            SimArm(seed=len(made), server=server)
+            if kind == "simulated"
+            else RealArm(directory / name, server=real)
+        )
     master, replica = made
     ask(master.connect(), "SET", "old", "1", "PX", "1000000")
     ask(replica.connect(), "SET", "own", "1")
@@ -119,6 +149,50 @@ def test_a_replica_expires_nothing_by_itself(pair: Any) -> None:
     master_arm.jump(5_000_000)
     assert ask(master, "GET", "old") is None
     until(lambda: ask(replica, "DBSIZE") == ":0", "the master's DEL arrives")
+
+
+SETS_A_TIME: Final = (
+    ("SET", "k", "v", "PX", "1000000"),
+    ("SET", "k", "v", "EX", "1000"),
+    ("SETEX", "k", "1000", "v"),
+    ("PSETEX", "k", "1000000", "v"),
+    ("EXPIRE", "old", "1000"),
+    ("PEXPIRE", "old", "1000000"),
+    ("GETEX", "old", "EX", "1000"),
+    ("EVAL", "return redis.call('set','k','v','PX',1000000)", "0"),
+)
+
+
+@pytest.mark.parametrize("words", SETS_A_TIME, ids=lambda words: words[0])
+def test_a_duration_is_counted_by_the_replica_before_7(
+    words: tuple[str, ...], server: Server, pair_of_server: Any
+) -> None:
+    master_arm, replica_arm = pair_of_server
+    key = "k" if "k" in words or words[0] == "EVAL" else "old"
+    replica_arm.jump(1_100_000)
+    master, replica = master_arm.connect(), replica_arm.connect()
+    ask(master, *words)
+    until(lambda: caught_up(master, replica), "the replica has it")
+    left_ms = int(ask(replica, "PTTL", key)[1:])
+    if server == BEFORE_7:
+        assert 900_000 < left_ms <= 1_000_000
+    else:
+        assert left_ms == -2, "over, by the replica's clock"
+    replica_arm.jump(-1_100_000)
+
+
+def test_a_point_in_time_is_one_everywhere(pair_of_server: Any) -> None:
+    master_arm, replica_arm = pair_of_server
+    replica_arm.jump(1_100_000)
+    master, replica = master_arm.connect(), replica_arm.connect()
+    seconds = int(ask(master, "TIME")[0][1:])
+    ask(master, "SET", "k", "v", "PXAT", str((seconds + 1000) * 1000))
+    ask(master, "SET", "other", "v")
+    ask(master, "EXPIREAT", "other", str(seconds + 1000))
+    until(lambda: caught_up(master, replica), "the replica has it")
+    assert ask(replica, "MGET", "k", "other") == [None, None]
+    replica_arm.jump(-1_100_000)
+    assert ask(replica, "MGET", "k", "other") == ["$v", "$v"]
 
 
 def test_a_replica_that_is_promoted_goes_on_with_what_it_has(pair: Any) -> None:

@@ -14,7 +14,7 @@ from lab.redis_model.model import MODELLED, modelled
 from lab.redis_model.registry import COMMANDS
 from lab.redis_model.scripts import CALLS_MAX, MILLION_STEPS_MAX
 from lab.search.kind import kind_of
-from lab.servers import Server
+from lab.servers import DEFAULT, Server
 from tests.lab_process import Lab
 from tests.sim.redis_arms import SimArm
 from tests.sim.simulated import run_in_simulation
@@ -198,13 +198,13 @@ def test_the_table_is_of_servers_that_are_modelled() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["redis@6.2", "redis@9.0", "redis", "valkey@7.2", "keydb@8.4", "redis@x", ""]
+    "text", ["redis@6.0", "redis@9.0", "redis", "valkey@7.2", "keydb@8.4", "redis@x", ""]
 )
 def test_other_servers_are_refused(text: str) -> None:
     with pytest.raises(LabError) as raised:
         modelled(text, "--server")
     assert raised.value.exit_code == ExitCode.USAGE
-    assert raised.value.expected == "redis@7.0 to 8.6 or valkey@8.0 to 9.1"
+    assert raised.value.expected == "redis@6.2 to 8.6 or valkey@8.0 to 9.1"
 
 
 def test_digests_are_those_of_a_server() -> None:
@@ -218,7 +218,9 @@ def test_lab_test_ends_without_a_verdict_and_names_what_is_needed(lock: str) -> 
     with pytest.raises(NotModelled) as raised:
         examine(Asked(LOCKS + lock, "60s", jobs=1))
     assert raised.value.exit_code == ExitCode.UNKNOWN
-    assert "uses DELIFEQ, which needs Valkey 9.0; the simulated nodes are Redis 8.6.3" in raised.value.seen
+    assert (
+        f"uses DELIFEQ, which needs Valkey 9.0; the simulated nodes are {DEFAULT.words}" in raised.value.seen
+    )
     assert raised.value.hint == "try --server valkey@9.0"
 
 
@@ -235,7 +237,7 @@ def test_a_run_ends_unknown_whatever_the_lock_does_with_the_error(lock: str, tmp
     run = run_in_simulation("healthy", 1, tmp_path, settings)
     assert run.mismatches == ()
     assert run.unknown == (
-        "the lock uses DELIFEQ, which needs Valkey 9.0; the simulated nodes are Redis 8.6.3; "
+        f"the lock uses DELIFEQ, which needs Valkey 9.0; the simulated nodes are {DEFAULT.words}; "
         "try --server valkey@9.0",
     )
     right = run_in_simulation("healthy", 1, tmp_path, [*settings, "cluster.server=valkey@9.0"])
@@ -244,11 +246,11 @@ def test_a_run_ends_unknown_whatever_the_lock_does_with_the_error(lock: str, tmp
 
 def test_lab_run_takes_the_server(lab: Lab) -> None:
     lock = ("--lock", f"{LOCKS}ByCondition")
-    assert lab("run", "healthy", "--on", "sim", *lock).code == 0
+    assert lab("run", "healthy", "--on", "sim", *lock, "--server", "redis@8.6").code == 0
     older = lab("run", "healthy", "--on", "sim", *lock, "--server", "redis@7.0")
     assert older.code == 3
     assert "the lock uses DELEX, which needs Redis 8.4; the simulated nodes are Redis 7.0" in older.out
-    assert lab("run", "healthy", "--on", "sim", "--server", "redis@6.2").code == 2
+    assert lab("run", "healthy", "--on", "sim", "--server", "redis@6.0").code == 2
     assert lab("run", "healthy", "--on", "local", "--server", "redis@8.4").code == 2
 
 

@@ -131,7 +131,7 @@ def _expire_fields(server: RedisModel, args: list[bytes], unit_ms: int, base_ms:
     keys, key, amount = server.keys, args[1], integer(args[2])
     if amount < 0:
         raise RedisError("ERR invalid expire time, must be >= 0")
-    when_ms = expiry_ms(amount, unit_ms, base_ms, name, at_least_one=False)
+    when_ms = expiry_ms(amount, unit_ms, base_ms, server.named(name), at_least_one=False)
     if when_ms > FIELD_END_MAX_MS:
         raise RedisError(f"ERR invalid expire time in '{name}' command")
     condition = args[3].upper()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab.redis_model.arguments import expiry_ms, integer
-from lab.redis_model.registry import command
+from lab.redis_model.registry import command, wrong_count
 from lab.redis_model.reply import RedisError, Reply
 
 if TYPE_CHECKING:
@@ -17,9 +17,11 @@ _CONDITIONS = frozenset(CONDITIONS.encode().split())
 _FOR_EVER: Final = 2**63
 
 
-def _conditions(args: list[bytes]) -> set[bytes]:
+def _conditions(server: RedisModel, args: list[bytes], name: str) -> set[bytes]:
     """Read the conditions of EXPIRE. Raises ``RedisError``."""
     wanted = set()
+    if len(args) > 3 and not server.commands.options[name]:
+        raise RedisError(wrong_count(name))
     for word in args[3:]:
         if word.upper() not in _CONDITIONS:
             raise RedisError(f"ERR Unsupported option {word.decode(errors='replace')}")
@@ -40,9 +42,9 @@ def is_allowed(wanted: set[bytes], current_ms: int | None, when_ms: int) -> bool
 
 
 def _expire(server: RedisModel, args: list[bytes], unit_ms: int, base_ms: int, name: str) -> Reply:
-    wanted = _conditions(args)
+    wanted = _conditions(server, args, name)
     keys, key = server.keys, args[1]
-    when_ms = expiry_ms(integer(args[2]), unit_ms, base_ms, name, at_least_one=False)
+    when_ms = expiry_ms(integer(args[2]), unit_ms, base_ms, server.named(name), at_least_one=False)
     if keys.get(key) is None or not is_allowed(wanted, keys.expires.get(key), when_ms):
         return 0
     if when_ms <= keys.now_ms and not keys.obeys:
@@ -53,7 +55,7 @@ def _expire(server: RedisModel, args: list[bytes], unit_ms: int, base_ms: int, n
     keys.set_expiry(key, when_ms)
     keys.touch(key)
     server.channels.notify("g", b"expire", key)
-    server.rewritten = [[b"PEXPIREAT", key, b"%d" % when_ms]]
+    server.rewrite([b"PEXPIREAT", key, b"%d" % when_ms], args)
     return 1
 
 

@@ -54,7 +54,14 @@ class _Options:
         """Return the time of expiry, if there is to be one. Raises ``RedisError``."""
         if not self.unit_ms:
             return None
-        return expiry_ms(self.amount, self.unit_ms, 0 if self.absolute else server.keys.now_ms, name)
+        base_ms = 0 if self.absolute else server.keys.now_ms
+        return expiry_ms(self.amount, self.unit_ms, base_ms, server.named(name))
+
+    def before_7(self, server: RedisModel, when_ms: int) -> list[bytes]:
+        """The time of expiry as replicas got it before 7.0."""
+        if self.absolute:
+            return [b"PXAT", b"%d" % when_ms]
+        return [b"PX", b"%d" % (when_ms - server.keys.now_ms)]
 
     def allow(self, server: RedisModel, key: bytes) -> bool:
         """Tell whether a key may be set as it is now. Raises ``RedisError``: it cannot be compared."""
@@ -125,11 +132,15 @@ def _set(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     options = _options(server.commands.options["set"], tuple(args[3:]), one_condition=one_condition)
     flags = options.flags
     when_ms = options.when_ms(server, "set")
+    if server.is_before_7 and {b"NX", b"GET"} <= flags:
+        raise RedisError(SYNTAX)
     old: Reply = keys.string(key) if b"GET" in flags else None
     if not options.allow(server, key):
         return old
     _put(server, key, value, options, when_ms)
     server.rewritten = [_as_set(key, value, options, when_ms)]
+    if when_ms is not None and server.is_before_7:
+        server.for_replicas = [b"SET", key, value, *options.before_7(server, when_ms)]
     return old if b"GET" in flags else OK
 
 
@@ -193,7 +204,7 @@ def _digest(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 @command("msetnx", -3, writes=True)
 def _msetnx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if len(args) % 2 == 0:
-        raise RedisError(wrong_count("msetnx"))
+        raise RedisError(_odd(server, "msetnx"))
     if any(server.keys.get(key) is not None for key in args[1::2]):
         return 0
     for key, value in zip(args[1::2], args[2::2], strict=True):
@@ -222,6 +233,11 @@ def _msetex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     return 1
 
 
+def _odd(server: RedisModel, name: str) -> str:
+    """What is said where a key has no value."""
+    return "ERR wrong number of arguments for MSET" if server.is_before_7 else wrong_count(name)
+
+
 @command("setnx", 3, writes=True)
 def _setnx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if server.keys.get(args[1]) is not None:
@@ -232,12 +248,13 @@ def _setnx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 
 
 def _set_for(server: RedisModel, key: bytes, duration: bytes, value: bytes, unit_ms: int, name: str) -> Reply:
-    when_ms = expiry_ms(integer(duration), unit_ms, server.keys.now_ms, name)
+    when_ms = expiry_ms(integer(duration), unit_ms, server.keys.now_ms, server.named(name))
     server.keys.put(key, value)
     server.keys.set_expiry(key, when_ms)
     server.channels.notify("$", b"set", key)
     server.channels.notify("g", b"expire", key)
-    server.rewritten = [[b"SET", key, value, b"PXAT", b"%d" % when_ms]]
+    point, left = b"%d" % when_ms, b"%d" % (when_ms - server.keys.now_ms)
+    server.rewrite([b"SET", key, value, b"PXAT", point], [b"SET", key, value, b"PX", left])
     return OK
 
 
@@ -291,7 +308,9 @@ def _getex(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
         keys.set_expiry(key, when_ms)
         keys.touch(key)
         server.channels.notify("g", b"expire", key)
-        server.rewritten = [[b"PEXPIREAT", key, b"%d" % when_ms]]
+        form, amount = options.before_7(server, when_ms)
+        before_7 = b"PEXPIREAT" if form == b"PXAT" else b"PEXPIRE"
+        server.rewrite([b"PEXPIREAT", key, b"%d" % when_ms], [before_7, key, amount])
     elif options.flags and keys.expires.pop(key, None) is not None:
         keys.touch(key)
         server.channels.notify("g", b"persist", key)
@@ -308,7 +327,7 @@ def _mget(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 @command("mset", -3, writes=True)
 def _mset(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if len(args) % 2 == 0:
-        raise RedisError(wrong_count("mset"))
+        raise RedisError(_odd(server, "mset"))
     for key, value in zip(args[1::2], args[2::2], strict=True):
         server.keys.put(key, value)
         server.channels.notify("$", b"set", key)

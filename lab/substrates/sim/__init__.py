@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.servers import is_image
+from lab.servers import DEFAULT, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -25,9 +25,9 @@ class _Sim:
         return None
 
     def servers(self, wanted: str | None = None) -> str | None:
-        from lab.redis_model.model import NEWEST, modelled
+        from lab.redis_model.model import modelled
 
-        server = NEWEST if wanted is None else modelled(wanted, "cluster.server")
+        server = DEFAULT if wanted is None else modelled(wanted, "cluster.server")
         return server._replace(simulated=True).words
 
     def lacks(

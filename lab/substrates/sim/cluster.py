@@ -9,7 +9,8 @@ from pathlib import Path
 
 from lab.addresses import Address
 from lab.redis_model.known import Missing
-from lab.redis_model.model import NEWEST, modelled
+from lab.redis_model.model import modelled
+from lab.servers import DEFAULT
 from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
@@ -55,7 +56,7 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
                 self._network,
                 self._next_id,
                 self._plan.persistence,
-                modelled(self._plan.server, "cluster.server") if self._plan.server else NEWEST,
+                modelled(self._plan.server, "cluster.server") if self._plan.server else DEFAULT,
                 self._missed,
             )
             for name in self._plan.nodes

