@@ -152,7 +152,8 @@ def setup(progress: Progress, servers: tuple[str, ...] = ()) -> Diagnosis:
     failures: list[str] = []
     for server in servers:
         tools.find(server)  # is there one of that name?
-    for name in servers or tools.NAMES:
+    # Servers are tried under the preload libraries.
+    for name in (*_SHIMS, *servers) if servers else tools.NAMES:
         try:
             found = tools.provide(name, progress)
         except LabError as failure:

@@ -24,6 +24,10 @@ _CONNECTION: Final = "connection"
 """The group of commands with which libraries open a connection."""
 
 
+_FORKS: Final = {"redict": Server("redis", "7.2.4")}
+"""Products that have what a version of another one has."""
+
+
 def parse_version(text: str) -> Version:
     """Read ``8.4`` or ``8.4.0``, which are the same. Raises ``ValueError``."""
     major, minor, patch = (*map(int, text.split(".")), 0, 0)[:3]
@@ -56,7 +60,10 @@ class Use:
     opens: bool = False
 
     def is_in(self, server: Server) -> bool:
-        """Whether this server has it."""
+        """Whether this server has it; a product that the table does not know is taken to."""
+        server = _FORKS.get(server.product, server)
+        if server.product not in _table():
+            return True
         since = self.since.get(server.product)
         return since is not None and since <= version_of(server)
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from decimal import Decimal
 from importlib import resources
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from lupa import lua51
@@ -34,10 +36,12 @@ MILLION_STEPS_MAX: Final = 20
 _BYTES: Final = {bytes}
 CALLS_MAX: Final = 50_000
 """So many commands may be in one run of a script."""
-SINCE_SHORT_FLOATS: Final = (8, 0)
-"""Numbers get the fewest digits that tell them apart, in Redis 8.0 and every Valkey; in 7.0 always 17."""
-IN_SCRIPTS_SINCE_8: Final = frozenset({"blpop"})
-"""Allowed in scripts of Redis 8.0 and every Valkey, where they never wait."""
+SINCE_SHORT_FLOATS: Final = (7, 2)
+"""Numbers get the fewest digits that tell them apart, in Redis 7.2 and every Valkey; before always 17."""
+SINCE_PLAIN_INTEGERS: Final = (7, 4)
+"""Redis 7.2 writes 100000000 as 1e+8, which no command takes for a number of milliseconds."""
+IN_SCRIPTS_SINCE_7_2: Final = frozenset({"blpop"})
+"""Allowed in scripts of Redis 7.2 and every Valkey, where they never wait."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -176,9 +180,7 @@ class Lua:
         if set(map(type, args)) != _BYTES:
             for at, argument in enumerate(args):
                 kind = type(argument)
-                if kind is int:
-                    args[at] = b"%d" % argument
-                elif kind is float:
+                if kind is int or kind is float:
                     args[at] = _digits(model, argument)
                 elif kind is not bytes:
                     whose = "C" if is_valkey else "Lua redis lib c"
@@ -194,7 +196,7 @@ class Lua:
             except RedisError:
                 what = f"Wrong number of args calling {'' if is_valkey else 'Redis '}command "
                 return self._complaint(f"{what}from script", f"{what}From Lua script")
-        if not command.in_scripts and not (command.name in IN_SCRIPTS_SINCE_8 and _is_new(model)):
+        if not command.in_scripts and not (command.name in IN_SCRIPTS_SINCE_7_2 and _is_new(model)):
             whose = "Valkey" if _is_valkey(model, (9, 0)) else "Redis"
             refused = f"This {whose} command is not allowed from script"
             return self._complaint(refused, f"{refused}s")
@@ -274,11 +276,28 @@ def _is_new(model: RedisModel) -> bool:
 
 
 def _digits(model: RedisModel, value: float) -> bytes:
-    """Write a number as the server hands it to a command."""
+    """Write a number as the server hands it to a command; Lua's whole numbers are integers here."""
     if not _is_new(model):
         return b"%.17g" % value
-    digits = next(shown for shown in (f"{value:.{size}g}" for size in range(1, 18)) if float(shown) == value)
-    return digits.encode()
+    if isinstance(value, int) and (_is_valkey(model) or version_of(model.server) >= SINCE_PLAIN_INTEGERS):
+        return b"%d" % value
+    return _shortest(float(value))
+
+
+def _shortest(value: float) -> bytes:
+    """Write a number as the library fpconv does, with the fewest digits that tell it apart."""
+    if not isfinite(value) or not value:
+        return b"%g" % value
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    text, whole = "".join(map(str, digits)), len(digits) + exponent
+    if exponent >= 0 and whole - 1 < len(digits) + 7:
+        text += "0" * exponent
+    elif exponent < 0 and (exponent > -7 or abs(whole - 1) < 4):
+        text = f"{text[:whole]}.{text[whole:]}" if whole > 0 else f"0.{'0' * -whole}{text}"
+    else:
+        text = f"{text[0]}{'.' if text[1:] else ''}{text[1:]}e{whole - 1:+d}"
+    return f"{'-' * sign}{text}".encode()
 
 
 def _truncated(value: float) -> int:

@@ -151,7 +151,7 @@ def _steps_or_workload(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [{"required": [word]} for word in ("steps", "tracks", "workload")]
 
 
-_SERVER: Final = r"^((redis|valkey)@[0-9]+\.[0-9]+(\.[0-9]+)?|image:\S+|.*/.*)$"
+_SERVER: Final = r"^((redis|valkey|redict)@[0-9]+\.[0-9]+(\.[0-9]+)?|image:\S+|.*/.*)$"
 
 
 def _server(text: str) -> str:

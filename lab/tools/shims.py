@@ -37,6 +37,7 @@ _VTIME = (
     "syscalls",
     "sockets",
     "timers",
+    "processor",
 )
 _CONDUCTOR_PARTS = ("conductor", "quiet", "unseen", "watch")
 _SHARED = ("vtime/page.h", "vtime/futex.h")

@@ -46,6 +46,11 @@ def test_the_table_decides_and_not_the_words_of_an_error() -> None:
         "the lock uses DELEX, which needs Redis 8.4; the nodes are Redis 6.2.14"
     ]
     assert [*lacking(history, new)] == []
+    fork = Server("redict", "7.3.6")
+    assert [*lacking(history, fork)] == [
+        "the lock uses DELEX, which needs Redis 8.4; the nodes are Redict 7.3.6"
+    ]
+    assert [*lacking(history, Server("dragonfly", "df-v1.27.1"))] == [], "nothing is known of that one"
     assert [*lacking(history_with("ERR unknown command `FOO`"), old)] == []
     assert [*lacking(history, None)] == []
 
@@ -57,6 +62,7 @@ def test_an_option_shows_in_what_was_observed_of_the_key() -> None:
         "the lock uses SET … IFEQ, which needs Redis 8.4 or Valkey 8.1; the nodes are Redis 6.2.14"
     ]
     assert [*lacking(history, Server("valkey", "8.1.1"))] == []
+    assert [*lacking(history_with("", "SET k v NX PX 1000"), Server("redict", "7.3.6"))] == []
     assert [*lacking(history_with("", "SET IFEQ IFEQ PX 1000"), Server("redis", "6.2.14"))] == []
 
 

@@ -12,13 +12,14 @@ import pytest
 
 from lab import tools
 from lab.errors import ExitCode
+from lab.servers import DEFAULT
 from tests.lab_process import Lab
 
 Put = Callable[[str, str], Path]
 
 STATIC = r"""
 #include <stdio.h>
-int main(void) { return puts("Redis server v=7.4.1 sha=00000000:0 malloc=libc bits=64 build=0") < 0; }
+int main(void) { return puts("Redis server v=8.2.9 sha=00000000:0 malloc=libc bits=64 build=0") < 0; }
 """
 
 
@@ -40,7 +41,7 @@ def put(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
 
 @pytest.fixture
 def static(put: Put, tmp_path: Path) -> Path:
-    """A server on PATH that is linked statically, as far as its banner."""
+    """The default version, on PATH and linked statically, as far as its banner."""
     program, source = put("redis-server", ""), tmp_path / "static.c"
     source.write_text(STATIC)
     if shutil.which("cc") is None or not _linked(source, program):
@@ -72,6 +73,15 @@ def test_one_that_is_too_old_is_not_silently_replaced(lab: Lab, put: Put) -> Non
     assert f"{old} is Redis 6.0.16" in lab("doctor").out.replace("\n", "")
 
 
+def test_another_version_on_path_is_named_and_the_default_runs(lab: Lab, put: Put) -> None:
+    other = put("redis-server", "echo 'Redis server v=7.4.9 sha=00000000:0'")
+    run = lab("run", "healthy", "--on", "local")
+    assert run.code == ExitCode.EXPECTED, run.out + run.err
+    assert run.verdict["environment"]["server"] == str(DEFAULT)
+    passed_over = f"{other} is Redis 7.4.9, and the default is redis@8.2: --server {other} takes this one"
+    assert f"of {DEFAULT.words} ({passed_over})" in run.err.splitlines()[1]
+
+
 def test_a_static_one_is_refused_for_what_preload_libraries_do(lab: Lab, static: Path) -> None:
     why = f"{static} is linked statically: preload libraries have no effect"
     clock = lab("run", "partition-clockjump", "--on", "local")
@@ -94,12 +104,10 @@ def test_a_static_one_is_refused_for_what_preload_libraries_do(lab: Lab, static:
 
 def test_one_that_reads_time_past_libc_is_refused_in_virtual_time(lab: Lab, put: Put) -> None:
     says = "echo '1:M * monotonic clock: X86 TSC @ 2299.82 ticks/us'"
-    put("valkey-server", f"case $1 in --version) echo 'Valkey server v=9.1.0';; *) {says};; esac")
-    if shutil.which("redis-server"):
-        pytest.skip("SKIPPED: a redis-server on PATH comes before it")
+    put("redis-server", f"case $1 in --version) echo 'Redis server v=8.2.9';; *) {says};; esac")
     run = lab("run", "healthy", "--on", "virtual")
     assert run.code == ExitCode.USAGE
-    assert "Valkey 9.1.0, reads time from the processor, past libc (X86 TSC @ 2299.82 ticks/us)" in run.err
+    assert "Redis 8.2.9, reads time from the processor, past libc (X86 TSC @ 2299.82 ticks/us)" in run.err
     found = json.loads(lab("doctor", "--json").out)
     assert next(one["lacks"] for one in found["substrates"] if one["name"] == "virtual") == [
         "redis-server in virtual time"

@@ -220,11 +220,11 @@ static FILE *stream(const char *path, const char *mode)
 FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     FILE *entropy = stream(path, mode);
-    return entropy != NULL ? entropy : REAL(fopen)(path, mode);
+    return entropy != NULL ? entropy : vt_shown(path, mode, REAL(fopen)(path, mode));
 }
 
 FILE *fopen64(const char *restrict path, const char *restrict mode)
 {
     FILE *entropy = stream(path, mode);
-    return entropy != NULL ? entropy : REAL(fopen64)(path, mode);
+    return entropy != NULL ? entropy : vt_shown(path, mode, REAL(fopen64)(path, mode));
 }

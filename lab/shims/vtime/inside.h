@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -109,6 +110,8 @@ void vt_entropy(void *to, size_t size);
 uint64_t vt_mix(uint64_t x);
 void vt_forget_timers(void);
 bool vt_is_entropy(int fd);
+/* A file that was opened, or what the process is to see of it instead. */
+FILE *vt_shown(const char *path, const char *mode, FILE *real);
 
 /* Blocks for children: reserved before the child exists, so that the conductor never overlooks it. */
 struct block *vt_reserve_child(void);

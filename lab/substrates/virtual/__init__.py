@@ -28,7 +28,8 @@ def not_in_virtual_time(wanted: str | None = None) -> str | None:
         return None
     if found.static:
         return found.no_preload
-    clock = tools.monotonic_clock(found.path)
+    shim = tools.find("vtime-shim")
+    clock = tools.monotonic_clock(found.path, shim.path if isinstance(shim, tools.Found) else None)
     if not clock or clock.startswith("POSIX"):
         return None
     return f"{found.path}, {found.version}, reads time from the processor, past libc ({clock})"
