@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,14 @@ from lab.batch.one_run import refuse_elsewhere
 from lab.batch.plan import Selection
 from lab.batch.reports import Reports
 from lab.batch.result import Result
+from lab.batch.servers_plan import on_servers, print_servers, servers_table
 from lab.errors import LabError
 from lab.run.request import RunRequest
 from lab.substrates import AUTO, choose, substrate
 from lab.substrates.execute import execute
 from lab.substrates.interruption import Interrupted
 
-__all__ = ["Interrupted", "Reports", "Selection", "begin", "suite", "tables", "worst"]
+__all__ = ["Interrupted", "Reports", "Selection", "begin", "print_servers", "suite", "tables", "worst"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Suite:
     @property
     def servers(self) -> str:
         """Product and version of the nodes on each substrate, where they are known before the runs."""
+        if self.batch.plan.servers:
+            return f"on {', '.join(self.batch.plan.servers)}"
         names = dict.fromkeys(
             choose(item.on, server=self.server or None)[0] if item.on == AUTO else item.on
             for item in self.batch.plan.items
@@ -77,21 +80,26 @@ def begin(
     jobs: int | None = None,
     seed: int | None = None,
     like: str | None = None,
-    server: str = "",
+    servers: Sequence[str] = (),
     dask: str | None = None,
 ) -> Suite:
     """Make the plan and its directory below ``out``; or open the directory ``resume``.
 
     ``like`` names the reference whose kind the lock of ``selection.for_lock`` is; by default it is found.
-    ``server`` is the server that all Redis nodes are, in place of the default. ``dask`` is the address of the
-    scheduler of a Dask cluster on which all runs take place, which must be simulated.
+    ``servers`` has the server that all Redis nodes are, in place of the default, or those on each of which
+    all is run. ``dask`` is the address of the scheduler of a Dask cluster on which all runs take place, which
+    must be simulated.
 
     Raises:
         LabError: a file, a name or an option is wrong, or the directory cannot be written.
     """
+    server = servers[0] if servers else ""
     if server and (selftest is not None or resume is not None):
         other = "--selftest" if selftest is not None else "--resume"
         raise LabError(f"--server {server} together with {other}", expected="either one or the other")
+    if len(servers) > 1 and (selection.for_lock is not None or selection.survey):
+        other = "--for" if selection.for_lock is not None else "--matrix"
+        raise LabError(f"several servers together with {other}", expected="one server, or scenarios")
     if selection.for_lock is not None or like is not None:
         from lab.search.kind import with_kind  # imports the simulation
 
@@ -108,16 +116,19 @@ def begin(
         batch = Batch.resume(resume, selection.only, selection.repeat)
     else:
         plan = selection.plan()
-        if server and selection.for_lock is None:
+        if len(servers) > 1:
+            plan = on_servers(plan, servers)
+        elif server and selection.for_lock is None:
             plan = served(plan, server)
-        if server:  # refused before anything runs
+        if server and not plan.servers:  # refused before anything runs
             for item in {item.on: item for item in plan.items}.values():
                 RunRequest(item.scenario, item.settings, substrate=item.on).plan()
         if dask is not None:
             refuse_elsewhere(plan.items)
             refuse_jobs(jobs)
         batch = Batch.begin(plan, out)
-    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed, dask=dask), server=server)
+    page = (lambda result: servers_table(result).markdown()) if batch.plan.servers else None
+    return Suite(batch, partial(batch.run, jobs=jobs, seed=seed, dask=dask), page, server)
 
 
 def suite(

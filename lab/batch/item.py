@@ -61,7 +61,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     """The items to run.
 
     ``survey``: nothing is expected, except of a scenario with its own lock. ``by_task``: not all of its items
-    are runs of scenarios, so that it cannot be resumed.
+    are runs of scenarios, so that it cannot be resumed. ``servers``: those on each of which all of it is run,
+    if there are several.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     skipped: tuple[Skipped, ...] = ()
     survey: bool = False
     by_task: bool = False
+    servers: tuple[str, ...] = ()
 
 
 def labelled(lock: str, label: str) -> str:

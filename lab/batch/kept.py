@@ -23,6 +23,7 @@ from lab.batch.tables import markdown, summary, to_csv
 from lab.errors import LabError, cannot_write
 from lab.report.page import PAGE
 from lab.report.record import CSV, MARKDOWN, MATRIX
+from lab.report.servers import SERVERS
 from lab.run.recorder import HISTORY
 
 HISTORIES: Final = "histories"
@@ -70,7 +71,10 @@ def keepable(out: Path | None) -> None:
     """Check that the form can be written into a directory. Raises ``LabError``."""
     if out is None:
         return
-    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / MATRIX).is_file())):
+    forms = (MATRIX, SERVERS)
+    if out.exists() and not (
+        out.is_dir() and (not any(out.iterdir()) or any((out / form).is_file() for form in forms))
+    ):
         raise LabError(
             "something else is there",
             where=str(out),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from lab.batch.choose import moved, only, repeated, shard, since_failure
 from lab.batch.for_lock import Kind, plan_for
@@ -24,9 +27,10 @@ class Selection:
 
     ``what``: a suite's file, or names and files of scenarios, which are run with their controls; the lab's
     own suite if empty. ``choice``: a set of scenarios instead. ``survey``: as a survey of locks, without
-    expectations. ``on``: the substrate, in place of the file's. ``only``, ``shard`` and ``since_failure``
-    (with the directory of earlier batches) select from it. ``for_lock``: the scenarios that apply to this
-    lock, which is of this ``kind``, in the simulation unless there is ``on``.
+    expectations. ``on``: the substrate, in place of the file's, or several with commas between them.
+    ``only``, ``shard`` and ``since_failure`` (with the directory of earlier batches) select from it.
+    ``for_lock``: the scenarios that apply to this lock, which is of this ``kind``, in the simulation unless
+    there is ``on``.
     """
 
     what: tuple[str, ...] = ()
@@ -46,6 +50,9 @@ class Selection:
         Raises:
             LabError: a file, a name or an option is wrong (exit code 2).
         """
+        if self.on is not None and "," in self.on:
+            plans = [dataclasses.replace(self, on=on.strip()).plan() for on in self.on.split(",")]
+            return replace(plans[0], items=tuple(item for plan in plans for item in plan.items))
         plan = only(self._selected(), self.only)
         if self.shard is not None:
             plan = shard(plan, self.shard)

@@ -12,6 +12,7 @@ from checker.formats.whole import write_whole
 from lab.batch.junit import junit
 from lab.batch.kept import keep, keepable
 from lab.batch.result import Result
+from lab.batch.servers_plan import keep_servers
 from lab.batch.tables import markdown, to_csv
 from lab.errors import cannot_write
 from lab.paths import writable_file
@@ -60,7 +61,9 @@ class Reports:
 
             page = to_html(result, reports_from(self.html.resolve().parent), "the reports of its runs")
             write_whole(self.html, page)
-        if self.keep is not None:
+        if self.keep is not None and result.plan.servers:
+            keep_servers(result, self.keep)
+        elif self.keep is not None:
             keep(result, self.keep)
         summary = os.environ.get(SUMMARY_VARIABLE)
         if summary:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.cli.options import Dask, Json, Server, exclude
+from lab.cli.options import Dask, Json, exclude
 
 if TYPE_CHECKING:
     from lab.api.suites import Reports, Selection, SelftestOptions, Suite
@@ -59,6 +59,14 @@ Only = Annotated[
     list[str] | None, typer.Option(help="Scenarios, locks, labels or ids; * and ? are wild. Repeatable.")
 ]
 Shard = Annotated[str | None, typer.Option(help="A part of it: 2/5 is the second of five.")]
+Servers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--server",
+        help="Which server nodes are: redis@8.2, valkey@8.1; real ones also a path, or image:NAME on docker. "
+        "Several times: everything on each of them.",
+    ),
+]
 Since = Annotated[
     bool,
     typer.Option("--since-failure", help="Only what failed last time or was never run; else all."),
@@ -70,7 +78,10 @@ Repeat = Annotated[int, typer.Option(min=1, help="How many times as often everyt
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="How many real runs at once; one for each core if absent.")
 ]
-On = Annotated[str | None, typer.Option(help="The substrate, in place of what a file says.")]
+On = Annotated[
+    str | None,
+    typer.Option(help="The substrate, in place of what a file says; several: sim,virtual,local."),
+]
 Seed = Annotated[int | None, typer.Option(help="The seed of all seeds; drawn if absent.")]
 Out = Annotated[Path, typer.Option(help="Where the directory of these runs is made.")]
 JUnit = Annotated[Path | None, typer.Option(help="Also write JUnit XML to this file.")]
@@ -95,7 +106,7 @@ def suite(
     libraries: Libraries = False,
     for_lock: For = None,
     like: Like = None,
-    server: Server = None,
+    server: Servers = None,
     matrix: Matrix = False,
     selftest: SelftestFlag = False,
     scenarios: Changes = False,
@@ -146,7 +157,7 @@ def suite(
         jobs=jobs,
         seed=seed,
         like=like,
-        server=server or "",
+        servers=tuple(server or ()),
         dask=dask,
     )
     try:
@@ -187,7 +198,7 @@ def _refuse(
 
 
 def _run(begun: Suite, reports: Reports, *, as_json: bool) -> int:
-    from lab.api.suites import Interrupted, tables, worst
+    from lab.api.suites import Interrupted, print_servers, tables, worst
     from lab.errors import ExitCode, UnknownOutcome
     from lab.report.consoles import consoles
     from lab.report.progress import progress
@@ -229,6 +240,8 @@ def _run(begun: Suite, reports: Reports, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.buffer.write(tables.to_json(result.to_dict()))
         sys.stdout.buffer.flush()
+    elif plan.servers:
+        print_servers(data, result)
     else:
         tables.print_result(data, result)
     for command in tables.to_repeat(result):
