@@ -1,6 +1,6 @@
 """A Redis server as a model: pure, deterministic, without a process, a socket or a thread.
 
-It keeps to Redis 7.0 to 8.6, or to Valkey 8.0 to 9.1 (checked against the versions that tests/sim/recorded
+It keeps to Redis 6.2 to 8.6, or to Valkey 8.0 to 9.1 (checked against the versions that tests/sim/recorded
 names, and against whichever server is at hand) as far as locks, the lab and the usual lock libraries use it:
 commands and their error texts, RESP2 and RESP3, transactions, Lua scripts, channels and key events, MONITOR,
 expiry by the wall clock, the append-only file with its syncs, and asynchronous replication. Each server has
@@ -8,8 +8,8 @@ the commands and options that its version has. Of lists there is what the lab's 
 need; there are no sets. What real servers have beside that is known by name (``known``) and told to
 ``RedisModel.on_missing``. Time and entropy come from the caller; nothing here reads a real clock.
 
-The default is the newest Redis, for it takes what any lock for an older one sends: between 7.0 and 8.6 the
-contract differs in the text of one error, in how scripts write numbers, and in BLPOP in scripts.
+Between 7.0 and 8.6 the contract differs in the text of one error, in how scripts write numbers, and in BLPOP
+in scripts; 6.2 also replicates durations, lacks conditions of EXPIRE, and words its errors differently.
 
 Three ways to speak to it: ``RedisModel.call`` (one command, no wire), ``RedisModel.connect`` (bytes, as over
 a socket), ``RedisModel.master_link`` (as a replica of another model). It does nothing by itself: ask

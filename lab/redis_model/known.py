@@ -97,7 +97,8 @@ class Missing:
         if self.simulated_as:
             return f"try --server {self.simulated_as}"
         if self.use.since and not self.use.is_in(self.server):
-            return f"try {on_real}, with a redis-server on PATH that is {self.use.needs}"
+            product, (major, minor, _) = next(iter(sorted(self.use.since.items())))
+            return f"try {on_real} --server {product}@{major}.{minor}, or a later one"
         return f"try {on_real}"
 
 

@@ -21,6 +21,7 @@ from lab.report.analyses import NOTES, analyses
 from lab.report.arguments import claims_page, implementations_page, scenario_link
 from lab.report.meanings import FINDINGS, PROMISES
 from lab.report.record import matrix_sections, with_record
+from lab.report.servers import with_servers
 from lab.report.tables import markdown_table
 from lab.report.words import expected_words, verdict_words
 from lab.scenario.claims import claim_rows
@@ -150,7 +151,7 @@ def _cell(text: str) -> str:
 
 
 def write_docs(out: Path, gallery: Path | None) -> list[Path]:
-    """Write all pages below a directory, the gallery's index into it, the track record into docs/results.md.
+    """Write all pages below a directory, the gallery's index, the tables in docs/results.md and servers.md.
 
     Raises:
         LabError: a scenario can't be loaded, or a matrix in the gallery is damaged.
@@ -159,9 +160,10 @@ def write_docs(out: Path, gallery: Path | None) -> list[Path]:
     found = {out / name: text for name, text in pages(gallery, out).items()}
     if gallery:
         found[gallery / "README.md"] = gallery_index(gallery)
-        results = gallery.parents[1] / "docs" / "results.md"
-        if results.is_file():
-            found[results] = with_record(results.read_text(encoding="utf-8"), gallery)
+        docs = gallery.parents[1] / "docs"
+        for page, marked in (("results.md", with_record), ("servers.md", with_servers)):
+            if (docs / page).is_file():
+                found[docs / page] = marked((docs / page).read_text(encoding="utf-8"), gallery)
     for path, text in found.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)

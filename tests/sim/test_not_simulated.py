@@ -106,7 +106,7 @@ def missed(server: Server, *words: str) -> list[Missing]:
             REDIS_70,
             "XACKDEL s g IDS 1 1-1",
             "uses XACKDEL, which needs Redis 8.2; the simulated nodes are Redis 7.0.15",
-            "try --on virtual, with a redis-server on PATH that is Redis 8.2",
+            "try --on virtual --server redis@8.2, or a later one",
         ),
     ],
 )

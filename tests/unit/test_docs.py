@@ -25,6 +25,7 @@ MEASURED = (
         "testing-a-lock.md",
         "examined.md",
         "virtual-time.md",
+        "servers.md",
         "README.md",
         "debate.md",
         "schedules.md",
