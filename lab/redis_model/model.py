@@ -26,23 +26,32 @@ from lab.redis_model.session import Argument, Session, as_bytes
 from lab.redis_model.timers import Timers
 from lab.servers import DEFAULT, Server
 
-MODELLED: Final = {"redis": ("6.2", "8.6"), "valkey": ("8.0", "9.1")}
+COMPARED: Final = {
+    "redis": ("6.2.14", "7.0.15", "7.2.4", "7.4.1", "8.0.2", "8.2.3", "8.6.3"),
+    "valkey": ("8.0.1", "8.1.1", "9.0.0", "9.1.2"),
+}
+"""The versions whose answers the model was compared with, oldest first."""
+MODELLED: Final = {
+    product: tuple(version.rpartition(".")[0] for version in (versions[0], versions[-1]))
+    for product, versions in COMPARED.items()
+}
 """The oldest and the newest version of each product."""
 DIRECT_PEER = "127.0.0.1:0"
 SCRIPT_PEER = "lua"
 
 
 def modelled(text: str, where: str) -> Server:
-    """Read a server that nodes can be modelled after, ``redis@8.4``; ``where`` it is written, for an error.
+    """Read a server that nodes can be modelled after, ``redis@8.2``; ``where`` it is written, for an error.
 
-    Raises ``LabError``.
+    Without its third number it is the one that was compared. Raises ``LabError``.
     """
     found = re.fullmatch(r"(\w+)@(\d+\.\d+(?:\.\d+)?)", text)
     if found is not None and found[1] in MODELLED:
         server = Server(found[1], found[2])
         oldest, newest = (parse_version(each) for each in MODELLED[server.product])
         if oldest <= version_of(server) and version_of(server)[:2] <= newest[:2]:
-            return server
+            compared = (each for each in COMPARED[server.product] if each.startswith(f"{server.version}."))
+            return server._replace(version=next(compared, server.version))
     ranges = (f"{product}@{oldest} to {newest}" for product, (oldest, newest) in MODELLED.items())
     raise LabError(
         f"nodes can't be simulated as {text!r}",

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 import pytest
 
-from lab.redis_model.model import MODELLED
+from lab.redis_model.model import COMPARED, modelled
 from lab.servers import DEFAULT, Server
 from tests.sim.contract import CASES, Case, Player, recorded
 from tests.sim.record import fresh
@@ -62,7 +62,13 @@ def test_no_case_is_left_out_of_the_record(server: Server) -> None:
     assert list(KNOWN[server]) == [case.name for case in CASES if case.is_for(server)]
 
 
-def test_the_newest_and_the_oldest_of_each_product_and_the_default_are_recorded() -> None:
-    wanted = [(product, version) for product, ends in MODELLED.items() for version in ends]
-    here = {(each.product, ".".join(map(str, each.number[:2]))) for each in KNOWN}
-    assert {("redis", DEFAULT.version[:3]), *wanted} <= here
+def test_what_is_said_to_be_compared_is_recorded_and_so_is_the_default() -> None:
+    said = {Server(product, version) for product, versions in COMPARED.items() for version in versions}
+    assert said == set(KNOWN)
+    assert DEFAULT in said
+
+
+def test_a_version_without_its_third_number_is_the_one_that_was_compared() -> None:
+    assert modelled("redis@6.2", "--server") == Server("redis", "6.2.14")
+    assert modelled("redis@6.2.7", "--server").version == "6.2.7"
+    assert modelled("redis@8.4", "--server").version == "8.4"
