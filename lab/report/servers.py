@@ -13,11 +13,13 @@ import msgspec
 
 from lab.errors import LabError
 from lab.report.tables import markdown_table
+from lab.servers import SERVERS_OF_REDIS, Server
 
 SERVERS: Final = "servers.json"
 NAME: Final = "servers"
 """How the directories of the gallery begin that have one."""
 NOT_APPLICABLE: Final = "n/a"
+NOT_RUN: Final = "·"
 UNEXPECTED: Final = "✗"
 """Behind what is not as the scenario expects it on that server."""
 BEGIN: Final = "<!-- The table of servers, written by `lab.report.docs` from reports/gallery/servers. -->"
@@ -48,7 +50,7 @@ class ServersTable(msgspec.Struct, frozen=True):
         found = self.cells[scenario].get(server, {})
         known = {on: text for on, text in found.items() if text != NOT_APPLICABLE}
         if not known:
-            return NOT_APPLICABLE if found else ""
+            return NOT_APPLICABLE if found else NOT_RUN
         if len(set(known.values())) == 1:
             return next(iter(known.values()))
         return ", ".join(f"{on} {text}" for on, text in known.items())
@@ -57,13 +59,11 @@ class ServersTable(msgspec.Struct, frozen=True):
         """The lines of the table: a scenario, and behind the slash its control."""
         controls = set(self.controls.values())
         for scenario in (name for name in self.cells if name not in controls):
-            control = self.controls.get(scenario)
+            control = self.controls.get(scenario, "")
             row = []
             for server in self.servers:
-                text = self.shown(scenario, server)
-                if control is not None and control in self.cells:
-                    text = f"{text} / {self.shown(control, server)}"
-                row.append(text)
+                texts = [self.shown(name, server) for name in (scenario, control) if name in self.cells]
+                row.append(NOT_RUN if set(texts) == {NOT_RUN} else " / ".join(texts))
             yield (scenario, *row)
 
     @property
@@ -82,7 +82,7 @@ class ServersTable(msgspec.Struct, frozen=True):
         return [
             scenario
             for scenario, by_server in self.cells.items()
-            if len({self.shown(scenario, server) for server in by_server} - {NOT_APPLICABLE}) > 1
+            if len({self.shown(scenario, server) for server in by_server} - {NOT_APPLICABLE, NOT_RUN}) > 1
         ]
 
     @property
@@ -161,7 +161,17 @@ def merged(tables: list[ServersTable]) -> ServersTable:
         controls |= table.controls
         for reason, places in table.reasons.items():
             reasons.setdefault(reason, []).extend(places)
-    return ServersTable(first.title, servers, cells, controls, reasons, first.legend)
+    in_order = {name: servers[name] for name in sorted(servers, key=_age)}
+    return ServersTable(first.title, in_order, dict(sorted(cells.items())), controls, reasons, first.legend)
+
+
+def _age(server: str) -> tuple[int, tuple[int, ...], str]:
+    """By product, and the oldest first; what is no product and version comes by its name."""
+    try:
+        found = Server.parse(server)
+    except ValueError:
+        return len(SERVERS_OF_REDIS), (), server
+    return SERVERS_OF_REDIS.index(found.product), found.number, server
 
 
 def servers_kept(gallery: Path) -> ServersTable | None:

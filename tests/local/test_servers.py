@@ -75,7 +75,7 @@ def test_one_that_is_too_old_is_not_silently_replaced(lab: Lab, put: Put) -> Non
 
 def test_another_version_on_path_is_named_and_the_default_runs(lab: Lab, put: Put) -> None:
     other = put("redis-server", "echo 'Redis server v=7.4.9 sha=00000000:0'")
-    run = lab("run", "healthy", "--on", "local")
+    run = lab("run", "healthy", "--on", "virtual")
     assert run.code == ExitCode.EXPECTED, run.out + run.err
     assert run.verdict["environment"]["server"] == str(DEFAULT)
     passed_over = f"{other} is Redis 7.4.9, and the default is redis@8.2: --server {other} takes this one"
