@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lab import tools
 from lab.drivers import PREFIX
 from lab.drivers.environment import why_not
-from lab.errors import ExitCode, LabError
+from lab.errors import ExitCode
 from lab.paths import STATE_VARIABLE
 from lab.processes import RUN_VARIABLE, processes_of
 from lab.run import many_runs, run
@@ -28,6 +27,7 @@ from lab.substrates.virtual.machine import RealMachine
 from lab.substrates.virtual.process import RealProcess
 from lab.substrates.virtual.session import SESSION
 from lab.substrates.virtual.template import Template
+from tests.local.copied import COPIED, provide_copied
 from tests.local.test_virtual import REDIS_PY, history_of
 from tests.local.test_virtual import run_virtually as run_on_the_default
 
@@ -35,9 +35,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux"),
     pytest.mark.usefixtures("_patched", "_copied"),
 ]
-
-COPIED = "redis@6.2"
-"""A server that is copied: Redis 8 makes a thread before it opens its sockets, and is started each time."""
 
 WITH_DRIVER = (f"lock.name={REDIS_PY}", "cluster.nodes=1", "lock.options={}")
 Wanted = tuple[str, int, tuple[str, ...]]
@@ -58,10 +55,7 @@ RUNS: tuple[Wanted, ...] = (
 
 @pytest.fixture(scope="module")
 def _copied() -> None:
-    try:
-        tools.provide(COPIED, lambda line: None)
-    except LabError as error:
-        pytest.skip(f"SKIPPED: {COPIED} cannot be fetched: {error.seen}")
+    provide_copied()
 
 
 def run_virtually(name: str, out: Path, *settings: str, seed: int = 1) -> RunResult:

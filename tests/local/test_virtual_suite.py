@@ -15,11 +15,12 @@ from lab.batch.one_run import Workers, run_one
 from lab.batch.row import Row
 from lab.errors import ExitCode
 from tests.lab_process import Lab, alive, below
+from tests.local.copied import COPIED, provide_copied
 from tests.local.test_virtual import REDIS_PY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="virtual time is for Linux")
 
-ON_ONE_NODE = ("cluster.nodes=1", "lock.options={}")
+ON_ONE_NODE = ("cluster.nodes=1", "lock.options={}", f"cluster.server={COPIED}")
 OF_REDIS_PY = Item(
     "healthy/redis-py/virtual", "healthy", REDIS_PY, "virtual", (f"lock.name={REDIS_PY}", *ON_ONE_NODE)
 )
@@ -27,7 +28,7 @@ OF_SOMEBODY = msgspec.structs.replace(
     OF_REDIS_PY,
     id="healthy/somebody/virtual",
     lock="lab.locks.redlock:Redlock",
-    settings=("lock.name=lab.locks.redlock:Redlock",),
+    settings=("lock.name=lab.locks.redlock:Redlock", f"cluster.server={COPIED}"),
 )
 SUITE = f"""
 title: two locks in virtual time
@@ -35,6 +36,11 @@ cases:
   - {{scenarios: healthy, on: virtual, repeat: 2}}
   - {{scenarios: healthy, on: virtual, locks: "{REDIS_PY}", set: ["cluster.nodes=1", "lock.options={{}}"]}}
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _copied() -> None:
+    provide_copied()
 
 
 def history(row: Row) -> bytes:
