@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -329,3 +330,18 @@ def test_addresses_repeat(world: World) -> None:
     assert len(seen) == 1
     assert seen.pop().startswith("00040000 ")
     assert Path("/proc/self/personality").read_text() == before, "only while it lasts"
+
+
+def test_the_processors_counter_is_not_shown_as_a_clock(world: World) -> None:
+    """Servers that find the word read time from the counter, past libc; paste reads files as they do."""
+
+    def flags(text: str) -> set[str]:
+        return {line for line in text.splitlines() if line.startswith("flags")}
+
+    if shutil.which("paste") is None:
+        pytest.skip("SKIPPED: there is no paste")
+    shown = world.output(world.start("paste", "/proc/cpuinfo"))
+    word = "constant_tsc"
+    real = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    assert flags(shown) == {line.replace(word, " " * len(word)) for line in flags(real)}
+    assert len(shown.splitlines()) == len(real.splitlines())
