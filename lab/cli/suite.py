@@ -157,7 +157,7 @@ def suite(
         jobs=jobs,
         seed=seed,
         like=like,
-        servers=tuple(server or ()),
+        servers=tuple(dict.fromkeys(server or ())),
         dask=dask,
     )
     try:
