@@ -1,4 +1,4 @@
-"""Which server a node is: its product and version, as it says itself, and ranges of versions."""
+"""Which server a node is, as it says itself, ranges of versions, and how a Redis server is set up."""
 
 from __future__ import annotations
 
@@ -120,3 +120,45 @@ def refused_directive(log: str) -> str | None:
     if found is None:
         return None
     return f"{found['server'] or 'this server'} does not know the setting {found['directive'].strip()}"
+
+
+class SavePoint(NamedTuple):
+    """A snapshot is written when more than ``seconds`` have passed since the last, with so many changes."""
+
+    seconds: int
+    changes: int
+
+
+DEFAULT_SAVE: Final = (SavePoint(3600, 1), SavePoint(300, 100), SavePoint(60, 10000))
+"""The save points of a Redis without a configuration, since 6.2."""
+
+
+def save_points(text: str) -> tuple[SavePoint, ...]:
+    """Read save points as redis.conf has them: `3600 1 300 100`. Raises ``ValueError``: they are none."""
+    words = text.split()
+    if not words or len(words) % 2 or not all(word.isascii() and word.isdigit() for word in words):
+        raise ValueError(f"{text!r} has no pairs of seconds and changes")
+    numbers = list(map(int, words))
+    points = tuple(map(SavePoint, numbers[::2], numbers[1::2]))
+    if any(point.seconds < 1 or point.changes < 1 for point in points):
+        raise ValueError(f"{text!r} has a 0 in it")
+    return points
+
+
+def save_text(points: tuple[SavePoint, ...]) -> str:
+    """Save points as redis.conf has them."""
+    return " ".join(f"{point.seconds} {point.changes}" for point in points)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a server is set up besides: when it writes snapshots, and directives of its configuration.
+
+    ``config`` has names and values as redis.conf has them.
+    """
+
+    save: tuple[SavePoint, ...] = ()
+    config: tuple[tuple[str, str], ...] = ()
+
+
+DEFAULT_SETTINGS: Final = ServerSettings()

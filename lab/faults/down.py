@@ -64,8 +64,8 @@ class DownFault(Fault):
         return Target(f"node{'s' if len(names) > 1 else ''} {', '.join(names)}", names)
 
     def breaks(self, tolerance: Tolerance) -> str | None:
-        """Break durability only if the nodes keep nothing: no file is lost."""
-        return NOT_DURABLE if tolerance.persistence == "none" else None
+        """Break durability only if the nodes keep nothing, or not each write: no file is lost."""
+        return NOT_DURABLE if tolerance.persistence in ("none", "rdb") else None
 
     def parts(self, cluster: Cluster) -> tuple[Fault, ...]:
         """One for each node, since they come back one by one."""

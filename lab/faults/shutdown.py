@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lab.faults.base import named, node_names
-from lab.faults.down import DownFault, Shown, is_gone, life_before
+from lab.faults.base import Tolerance, named, node_names
+from lab.faults.down import NOT_DURABLE, DownFault, Shown, is_gone, life_before
 from lab.scenario.types import Nodes
 from lab.substrates.base import Cluster, Node
 
 
 class Shutdown(DownFault):
-    """Shut nodes down: they sync what they keep, and exit."""
+    """Shut nodes down: they sync what they keep, or write a snapshot, and exit."""
 
     KEY = "shutdown"
     EXAMPLE = "{nodes: [C]}"
@@ -21,6 +21,10 @@ class Shutdown(DownFault):
     def clause(self) -> str:
         """Which nodes end in order."""
         return f"{named(self.nodes)} {'are' if self.several else 'is'} shut down"
+
+    def breaks(self, tolerance: Tolerance) -> str | None:
+        """Break durability only if the nodes keep nothing: with `rdb` a server that ends saves everything."""
+        return NOT_DURABLE if tolerance.persistence == "none" else None
 
     def observed_before(self, cluster: Cluster) -> tuple[str, ...]:
         """All of them."""

@@ -69,6 +69,9 @@ class StallDisk(Fault):
         names = state.shape.names(self.nodes)
         if state.shape.persistence == "none":
             yield ("nodes",), problem("these nodes keep nothing on disk", "another cluster.persistence")
+        elif state.shape.persistence == "rdb":
+            seen = "with persistence rdb a server does not wait for its disk, another process does"
+            yield ("nodes",), problem(seen, "cluster.persistence: aof-everysec or aof-always")
         elif stalled := [name for name in names if name in state.stalled]:
             yield (
                 ("nodes",),

@@ -63,7 +63,16 @@ def _clients(model: RedisModel) -> Fields:
 
 def _persistence(model: RedisModel) -> Fields:
     disk = model.disk()
-    fields: Fields = {"loading": 0, "aof_enabled": int(model.aof is not None), "aof_rewrite_in_progress": 0}
+    snapshots = model.snapshots
+    fields: Fields = {
+        "loading": 0,
+        "rdb_changes_since_last_save": snapshots.changes,
+        "rdb_bgsave_in_progress": int(snapshots.in_progress),
+        "rdb_last_save_time": snapshots.last_save_s,
+        "rdb_last_bgsave_status": "ok",
+        "aof_enabled": int(model.aof is not None),
+        "aof_rewrite_in_progress": 0,
+    }
     if model.aof is not None:
         fields |= {"aof_current_size": disk.written, "aof_pending_bio_fsync": 0, "aof_delayed_fsync": 0}
     return fields

@@ -147,12 +147,12 @@ class Keyspace:
         self.touch(key)
         return True
 
-    def tidy(self, key: bytes, value: Hash | List) -> bool:
+    def tidy(self, key: bytes, value: Hash | List, changes: int = 1) -> bool:
         """Note that a collection has changed, and remove it if it is empty; tell whether it was."""
         if not value:
             del self.data[key]
             self.expires.pop(key, None)
-        self.touch(key)
+        self.touch(key, changes)
         return not value
 
     def set_expiry(self, key: bytes, when_ms: int) -> None:
@@ -161,9 +161,9 @@ class Keyspace:
         if self.earliest_ms is None or when_ms < self.earliest_ms:
             self.earliest_ms = when_ms
 
-    def touch(self, key: bytes) -> None:
-        """Count a change, and tell who watches the key."""
-        self.dirty += 1
+    def touch(self, key: bytes, changes: int = 1) -> None:
+        """Count changes, of several elements of a collection, and tell who watches the key."""
+        self.dirty += changes
         if self.watchers:
             for session in self.watchers.get(key, ()):
                 session.watch_failed = True

@@ -20,11 +20,12 @@ from lab.redis_model.master_link import MasterLink
 from lab.redis_model.monitor import monitor_line
 from lab.redis_model.persistence import Disk, Persistence
 from lab.redis_model.registry import COMMANDS, Command, NoSuchCommand, commands_of, find, is_before_7
-from lab.redis_model.replication import Replication
+from lab.redis_model.replication import SECOND_NS, Replication
 from lab.redis_model.reply import NULL_ARRAY, ErrorReply, RedisError, Reply, pack
 from lab.redis_model.session import Argument, Session, as_bytes
+from lab.redis_model.snapshots import Snapshots
 from lab.redis_model.timers import Timers
-from lab.servers import DEFAULT, Server
+from lab.servers import DEFAULT, DEFAULT_SETTINGS, Server, ServerSettings
 
 COMPARED: Final = {
     "redis": ("6.2.14", "7.0.15", "7.2.4", "7.4.1", "8.0.2", "8.2.3", "8.6.3"),
@@ -63,9 +64,10 @@ def modelled(text: str, where: str) -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """What a server leaves behind: its append-only file, None if it kept none."""
+    """What a server leaves behind: its append-only file, and its snapshot; None where it kept none."""
 
     aof: bytes | None
+    rdb: bytes | None = None
 
 
 class RedisModel:
@@ -80,9 +82,11 @@ class RedisModel:
         process_id: what INFO tells.
         port: what INFO tells.
         run_id: what INFO tells; drawn if None.
-        durable: what another one left. Keys whose time is over are loaded as well, and expire afterwards.
+        durable: what another one left. Keys whose time is over are loaded from an append-only file as well,
+            and expire afterwards; a master drops those of a snapshot.
         replicaof: host and port of its master; call ``tick`` once ``connect_master`` is set.
         server: the product and version whose behaviour it shows, one that ``require_modelled`` lets through.
+        settings: how it is set up besides; ``limits`` says which directives are simulated.
     """
 
     on_missing: Callable[[Missing], None] | None = None
@@ -105,6 +109,7 @@ class RedisModel:
         durable: Durable | None = None,
         replicaof: tuple[str, int] | None = None,
         server: Server = DEFAULT,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> None:
         self.name = name
         self.server, self.commands = server, commands_of(server)
@@ -134,8 +139,10 @@ class RedisModel:
         self.calls: dict[str, int] = {}
         """How often each command was run."""
         self.aof: AppendOnlyFile | None = None
-        if persistence != "none":
+        if self._appends:
             self._open_file(b"")
+        left = None if durable is None else durable.rdb
+        self.snapshots = Snapshots(settings.save, self.keys, left, lambda: self.wall_ns() // SECOND_NS)
         self.sessions: dict[int, Session] = {}
         self.monitors, self.outbox = dict[Session, None](), dict[Session, None]()
         self.rewritten: list[list[bytes]] | None = None
@@ -151,9 +158,14 @@ class RedisModel:
         self._timers = Timers(self)
         self._direct = self._new_session(DIRECT_PEER, None, None)
         self.script_session = Session(self, 0, SCRIPT_PEER, None)
-        if durable is not None and durable.aof is not None and persistence != "none":
+        if durable is not None and durable.aof is not None and self._appends:
             self.load(commands_in(durable.aof))
             self._open_file(durable.aof)
+        elif left is not None and not self._appends:
+            self.load(commands_in(left))
+            if replicaof is None:
+                self.keys.expire_due()
+            self.snapshots.loaded()
         if replicaof is not None:
             self.replication.follow(*replicaof)
 
@@ -419,12 +431,16 @@ class RedisModel:
         return self.aof is not None and self.aof.blocks
 
     def disk(self) -> Disk:
-        """Look at the append-only file; nothing is written without one."""
-        return Disk(0, 0, b"") if self.aof is None else self.aof.state()
+        """Look at the append-only file, or at the snapshot, which is synced before it gets its name."""
+        if self.aof is not None:
+            return self.aof.state()
+        size = len(self.snapshots.data or b"")
+        return Disk(size, size, b"")
 
     def durable(self, power_cut: bool) -> Durable:
         """Return what is left when the server ends now: all that was written, or what was synced."""
-        return Durable(None if self.aof is None else self.aof.kept(power_cut=power_cut))
+        aof = None if self.aof is None else self.aof.kept(power_cut=power_cut)
+        return Durable(aof, self.snapshots.data)
 
     def drop(self) -> None:
         """The server was killed: forget all connections, without a word to anybody."""
@@ -435,11 +451,16 @@ class RedisModel:
         self.sessions.clear()
         self.outbox.clear()
 
-    def shut_down(self) -> None:
-        """End in order: sync the file, end all connections."""
+    def shut_down(self, saves: bool | None = None) -> None:
+        """End in order: sync the file, end all connections.
+
+        ``saves``: whether a snapshot is written; None: if there are save points.
+        """
         self.stopped = True
         if self.aof is not None:
             self.aof.sync(self.now_us // 1_000_000)
+        if bool(self.snapshots.points) if saves is None else saves:
+            self.snapshots.save()
         for session in list(self.sessions.values()):
             session.end()
         self.settle()
@@ -457,9 +478,13 @@ class RedisModel:
                 self.find(args).run(self, self._direct, args)
         keys.obeys = before
 
+    @property
+    def _appends(self) -> bool:
+        return self.persistence in ("aof-everysec", "aof-always")
+
     def _open_file(self, data: bytes) -> None:
         self.aof = AppendOnlyFile(
-            data, always=self.persistence == "aof-always", second=self.wall_ns() // 1_000_000_000
+            data, always=self.persistence == "aof-always", second=self.wall_ns() // SECOND_NS
         )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ROUND_NS: Final = 100_000_000
 NS_PER_MS: Final = 1_000_000
+SECOND_NS: Final = 1_000_000_000
 NEVER_NS: Final = 1 << 100
 
 
@@ -43,6 +44,7 @@ class Timers:
             model.keys.expire_due()
         model.blocking.expire(model.keys.now_ms)
         model.replication.tick()
+        model.snapshots.round()
 
     def _wall_due_ns(self) -> int | None:
         """When something is due that goes by the wall clock, in ns of Unix time."""
@@ -52,6 +54,8 @@ class Timers:
             due_ns = (keys.earliest_ms + 1) * NS_PER_MS
         if aof is not None and not (aof.always or aof.stalled or aof.is_synced):
             due_ns = min(due_ns, aof.next_sync_ns)
+        if (due_s := self._model.snapshots.due_s()) is not None:
+            due_ns = min(due_ns, due_s * SECOND_NS)
         if blocking.anybody and (deadline_ms := blocking.earliest_ms()) is not None:
             due_ns = min(due_ns, deadline_ms * NS_PER_MS)
         return None if due_ns == NEVER_NS else due_ns

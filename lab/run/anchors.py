@@ -205,11 +205,18 @@ class Anchors:
         return None not in tokens and max(map(tokens.count, tokens)) <= len(names) // 2
 
     async def _synced(self, anchor: Synced) -> bool:
-        """Whether the lock's key is in the part of the file that is not synced, or not in that part."""
+        """Whether the lock's key is in the part of the file that is not synced, or not in that part.
+
+        Of a snapshot: whether there were changes since the last one.
+        """
         key = self._observer.node_key.encode()
         word = b"$%d\r\n%s\r\n" % (len(key), key)
         for name in self._names(anchor.nodes):
-            waits = word in (await self._cluster.nodes[name].disk()).unsynced
+            node = self._cluster.nodes[name]
+            if self._cluster.persistence == "rdb":
+                waits = await node.changes() > 0
+            else:
+                waits = word in (await node.disk()).unsynced
             if waits is anchor.synced or (anchor.synced and await self._observer.token(name) is None):
                 return False
         return True

@@ -346,6 +346,7 @@ class Run:
             code=None if is_own(lock) else Path.cwd(),
             client_image=place.client_image(lock) if is_driver(lock) else None,
             lock_keys=tuple(map(self._node_key, self._keys)),
+            settings=self._scenario.cluster.settings,
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 

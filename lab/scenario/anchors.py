@@ -129,7 +129,10 @@ class ClientAt(Model):
 
 
 class Synced(Model):
-    """The last write of the lock's key on each of these nodes is, or is not yet, synced to disk."""
+    """The last write of the lock's key on each of these nodes is, or is not yet, synced to disk.
+
+    With the persistence `rdb` that is so once a snapshot holds all changes.
+    """
 
     KEY: ClassVar[str] = "synced"
 

@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from lab.durations import UNITS_NS, short_duration
 from lab.scenario.anchors import Anchor
+from lab.scenario.directives import Config
 from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.outcomes import Operations, unfit
 from lab.scenario.problems import Loc, choice, kind, problem, problems, shown, unknown_word
@@ -42,7 +43,16 @@ from lab.scenario.types import (
     key_name,
 )
 from lab.scenario.workload import FaultPlan, Workload, unknown_names
-from lab.servers import RANGE_PATTERN, SERVERS_OF_REDIS, Server, ServerRange
+from lab.servers import (
+    DEFAULT_SAVE,
+    RANGE_PATTERN,
+    SERVERS_OF_REDIS,
+    Server,
+    ServerRange,
+    ServerSettings,
+    save_points,
+    save_text,
+)
 
 Outcome = Literal["ok", "violated", "unknown"]
 """The outcome of a check."""
@@ -161,6 +171,17 @@ def _server(text: str) -> str:
     return text
 
 
+_SAVE: Final = r"^[1-9][0-9]* [1-9][0-9]*( [1-9][0-9]* [1-9][0-9]*)*$"
+
+
+def _save(text: str) -> str:
+    try:
+        return save_text(save_points(text))
+    except ValueError:
+        expected = f'pairs of seconds and changes, such as "{save_text(DEFAULT_SAVE)}"'
+        raise problem(f"{shown(text)} has no save points", expected) from None
+
+
 class Cluster(Model):
     """The nodes of the run, named A, B, C…"""
 
@@ -168,8 +189,13 @@ class Cluster(Model):
     """How many nodes."""
     service: Literal["redis", "etcd", "zookeeper", "postgres"] = "redis"
     """What kind of servers they are: independent Redis nodes, one etcd, one ZooKeeper, or a Postgres."""
-    persistence: Literal["none", "aof-everysec", "aof-always"] = "aof-always"
-    """What a node keeps on disk: nothing, or every write, synced each second or before it is acknowledged."""
+    persistence: Literal["none", "rdb", "aof-everysec", "aof-always"] = "aof-always"
+    """What a node keeps on disk: nothing, snapshots, or every write, synced each second or before its reply.
+
+    `rdb` is what Redis does by default: a snapshot at save points, and when it is shut down.
+    """
+    save: Annotated[str, AfterValidator(_save), Field(json_schema_extra={"pattern": _SAVE})] | None = None
+    """With `rdb`, when snapshots are written: "SECONDS CHANGES …"; as in Redis, "3600 1 300 100 60 10000"."""
     base_port: Annotated[Int, Field(ge=_PORT_MIN, lt=_PORT_END)] | None = None
     """Fixed ports, base_port for A, base_port + 1 for B and so on, then the store; without it free ones."""
     server: Annotated[str, AfterValidator(_server), Field(json_schema_extra={"pattern": _SERVER})] | None = (
@@ -178,6 +204,8 @@ class Cluster(Model):
     """Which server they are: `redis@8.2`, `valkey@8.1`, a program's path, `image:NAME`; see `--server`."""
     replicas: Mapping[NodeLetter, NodeLetter] = Field(default_factory=dict, json_schema_extra=_closed)
     """Which nodes are asynchronous replicas, of which masters: `{B: A}`. Without it all are independent."""
+    config: Config = Field(default_factory=dict, json_schema_extra=_closed)
+    """Directives of redis.conf for the nodes: `{min-replicas-to-write: 1, maxmemory: 8mb}`."""
 
     @model_validator(mode="after")
     def _ports_exist(self) -> Self:
@@ -199,10 +227,16 @@ class Cluster(Model):
         return self
 
     @model_validator(mode="after")
+    def _saves_snapshots(self) -> Self:
+        if self.save is not None and self.persistence != "rdb":
+            raise problem(f"with persistence {self.persistence} there are no save points", "persistence: rdb")
+        return self
+
+    @model_validator(mode="after")
     def _service_has_its_shape(self) -> Self:
         if self.service == "redis":
             return self
-        for key in ("replicas", "base_port", "persistence", "server"):
+        for key in ("replicas", "base_port", "persistence", "server", "save", "config"):
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
                 raise problem(f"{key} is for Redis nodes, and these are {self.service}", f"no {key}")
         if self.service == "postgres" and self.nodes != 1:
@@ -216,6 +250,12 @@ class Cluster(Model):
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes, in order."""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def settings(self) -> ServerSettings:
+        """How the nodes are set up: save points with persistence `rdb` only, and directives."""
+        points = () if self.persistence != "rdb" else save_points(self.save) if self.save else DEFAULT_SAVE
+        return ServerSettings(points, tuple(self.config.items()))
 
 
 class Lock(Model):

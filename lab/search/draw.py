@@ -30,7 +30,8 @@ S_NS: Final = UNITS_NS["s"]
 
 Strategy = Literal["guided", "random"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
-PERSISTENCES: Final[tuple[Persistence, ...]] = get_args(Persistence)
+PERSISTENCES: Final[tuple[Persistence, ...]] = ("none", "aof-everysec", "aof-always")
+"""What is drawn; in a trial, which takes seconds, snapshots at save points would keep nothing."""
 FAULTS_MAX: Final = 8
 ROUNDS_MAX: Final = 4
 DRIFTS_PPM: Final = (8_000, -8_000, 200_000, -200_000)

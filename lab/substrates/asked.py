@@ -62,6 +62,10 @@ class AskedNode:
         keys = await self.ask("DBSIZE")
         return Life(server["run_id"], int(server["process_id"]), keys if isinstance(keys, int) else -1)
 
+    async def changes(self) -> int:
+        """``INFO persistence``."""
+        return int((await self.info("persistence")).get("rdb_changes_since_last_save", "0"))
+
     async def touch(self) -> None:
         """SET a key that no lock uses."""
         await self.ask("SET", OWN_KEY, time.monotonic_ns())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from lab.addresses import Address
 from lab.client_protocol import Answer, Command, Setup
-from lab.redis_model.persistence import Disk
+from lab.redis_model.persistence import Disk, Persistence
 from lab.servers import Server
 
 if TYPE_CHECKING:
@@ -296,7 +296,11 @@ class Node(Machine, Protocol):
         ...
 
     async def disk(self) -> Disk:
-        """Look at its append-only file."""
+        """Look at its append-only file, or at its snapshot."""
+        ...
+
+    async def changes(self) -> int:
+        """Ask the node how many changes there were since its last snapshot."""
         ...
 
     async def stored(self, key: str) -> Stored | None:
@@ -384,6 +388,11 @@ class Cluster(Protocol):
     @property
     def replicas(self) -> Mapping[str, str]:
         """Which nodes replicate which masters (replica → master)."""
+        ...
+
+    @property
+    def persistence(self) -> Persistence:
+        """What its Redis nodes keep on disk."""
         ...
 
     @property

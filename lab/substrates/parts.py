@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from lab.errors import UnknownOutcome
+from lab.redis_model.persistence import Persistence
 from lab.servers import Server
 from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
@@ -49,6 +50,11 @@ class Parts(Generic[N, S, C, L]):
     def replicas(self) -> Mapping[str, str]:
         """Which nodes replicate which masters."""
         return self._plan.replicas
+
+    @property
+    def persistence(self) -> Persistence:
+        """What its Redis nodes keep on disk."""
+        return self._plan.persistence
 
     def _answering(self, near: str, target: str) -> Answering | None:
         """What reads the commands on the link of a client to a node, if a schedule asks for that."""

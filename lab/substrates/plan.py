@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.redis_model.persistence import Persistence
+from lab.servers import ServerSettings
 from lab.substrates.base import Capability, Service
 
 
@@ -21,7 +22,8 @@ class ClusterPlan:
     its clients run in, if the lock has one of its own. ``service`` is what kind of servers the nodes are;
     Redis nodes know nothing of each other, those of another kind make one service. ``server`` is which
     server they are, ``redis@8.2``, a program's path or ``image:NAME``; the substrate's default if it is
-    empty. ``lock_keys`` are the names that the lock's keys have on the nodes.
+    empty. ``lock_keys`` are the names that the lock's keys have on the nodes. ``settings`` is how Redis
+    nodes are set up besides.
     """
 
     nodes: tuple[str, ...]
@@ -36,3 +38,4 @@ class ClusterPlan:
     service: Service = "redis"
     server: str = ""
     lock_keys: tuple[str, ...] = ()
+    settings: ServerSettings = field(default_factory=ServerSettings)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from lab import tools
 from lab.redis_model import MasterLink, RedisModel
 from lab.redis_model.persistence import Disk, Persistence
-from lab.servers import DEFAULT, Server, server_of
+from lab.servers import DEFAULT, DEFAULT_SETTINGS, Server, ServerSettings, server_of
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.node import redis_command
@@ -109,6 +109,10 @@ class Arm(Protocol):
         """Kill it, let it lose what a power cut loses, start it anew; all connections are lost."""
         ...
 
+    def shut_down(self, *words: str) -> None:
+        """Shut it down in order, with these words after the command, and start it anew."""
+        ...
+
     def follow(self, other: Any) -> None:
         """Become the replica of another of its kind, and have all it has."""
         ...
@@ -148,10 +152,16 @@ class SimWire:
 class SimArm:
     """A simulated node and its clocks, which stand still unless they are moved."""
 
-    def __init__(self, persistence: Persistence = "none", seed: int = 7, server: Server = DEFAULT) -> None:
+    def __init__(
+        self,
+        persistence: Persistence = "none",
+        seed: int = 7,
+        server: Server = REFERENCE,
+        settings: ServerSettings = DEFAULT_SETTINGS,
+    ) -> None:
         self.server, self.version = server, server.number
         self.wall_ns, self.monotonic_ns = START_NS, 0
-        self._persistence = persistence
+        self._persistence, self._settings = persistence, settings
         self.random = random.Random(seed)
         self.model = RedisModel("A", **self.surroundings())
 
@@ -163,6 +173,7 @@ class SimArm:
             "persistence": self._persistence,
             "random": self.random,
             "server": self.server,
+            "settings": self._settings,
         }
 
     def connect(self) -> SimWire:
@@ -198,6 +209,11 @@ class SimArm:
         durable = self.model.durable(power_cut)
         self.model.drop()
         self.model = RedisModel("A", durable=durable, **self.surroundings())
+
+    def shut_down(self, *words: str) -> None:
+        """SHUTDOWN, and start it anew."""
+        ask(self.connect(), "SHUTDOWN", *words)
+        self.restart(power_cut=False)
 
     def follow(self, other: SimArm) -> None:
         """Both ends of the connection are in this process: bytes arrive at once."""
@@ -254,14 +270,18 @@ class RealArm:
     """A redis-server with a clock of its own, and with a record of its syncs if it keeps a file."""
 
     def __init__(
-        self, directory: Path, persistence: Persistence = "none", server: str = "redis-server"
+        self,
+        directory: Path,
+        persistence: Persistence = "none",
+        settings: ServerSettings = DEFAULT_SETTINGS,
+        server: str = "redis-server",
     ) -> None:
         directory.mkdir()
         self._server = tools.require(server)
         self.clock = LocalClock(tools.require("clock-shim"), directory / "clock")
         sync_shim = tools.require("sync-shim") if persistence != "none" else None
         self._disk = LocalDisk(directory / "data", sync_shim)
-        self._directory, self._persistence = directory, persistence
+        self._directory, self._persistence, self._settings = directory, persistence, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._wires: list[RealWire] = []
         self.port = 0
@@ -273,7 +293,8 @@ class RealArm:
         """Start it; a race for its port that was lost is run again."""
         for _ in range(5):
             self.port = free_ports(1)[0]
-            command = redis_command(self._server, self.port, self._directory / "data", self._persistence)
+            data = self._directory / "data"
+            command = redis_command(self._server, self.port, data, self._persistence, self._settings)
             with (self._directory / "log").open("ab") as log:
                 self._process = subprocess.Popen(
                     command,
@@ -328,6 +349,14 @@ class RealArm:
             self._disk.lose_unsynced()
         self._start()
 
+    def shut_down(self, *words: str) -> None:
+        """SHUTDOWN, and start it anew."""
+        wire = self.connect()
+        ask(wire, "SHUTDOWN", *words)
+        until(self._ended, "the server ends")
+        self.hang_up()
+        self._start()
+
     def kill(self) -> None:
         """End it at once."""
         self.hang_up()
@@ -364,10 +393,13 @@ def fields(reported: Shown) -> dict[str, str]:
 
 @contextlib.contextmanager
 def real_arm(
-    directory: Path, persistence: Persistence = "none", server: str = "redis-server"
+    directory: Path,
+    persistence: Persistence = "none",
+    settings: ServerSettings = DEFAULT_SETTINGS,
+    server: str = "redis-server",
 ) -> Iterator[RealArm]:
     """A real server, gone afterwards."""
-    arm = RealArm(directory, persistence, server)
+    arm = RealArm(directory, persistence, settings, server)
     try:
         yield arm
     finally:

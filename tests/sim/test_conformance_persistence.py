@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lab.redis_model.persistence import Persistence
-from tests.sim.redis_arms import Arm, RealArm, SimArm, Wire, ask, real_arm, until
+from lab.servers import ServerSettings, save_points
+from tests.sim.redis_arms import Arm, RealArm, SimArm, Wire, ask, fields, real_arm, until
 
 WRITES = (
     ("SET", "a", "1"),
@@ -39,13 +40,14 @@ KEYS = ("a", "b", "n", "f", "l", "h", "e", "c", "m", "x", "y")
 
 @pytest.fixture(params=["simulated", "real"])
 def arms(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """Make servers of one kind: ``arms(persistence)``."""
+    """Make servers of one kind: ``arms(persistence)``, or ``arms("rdb", "3600 1")`` with save points."""
     made: list[RealArm] = []
 
-    def make(persistence: Persistence) -> Arm:
+    def make(persistence: Persistence, save: str = "") -> Arm:
+        settings = ServerSettings(save_points(save) if save else ())
         if request.param == "simulated":
-            return SimArm(persistence)
-        arm = RealArm(tmp_path / f"real{len(made)}", persistence)
+            return SimArm(persistence, settings=settings)
+        arm = RealArm(tmp_path / f"real{len(made)}", persistence, settings)
         made.append(arm)
         return arm
 
@@ -169,6 +171,104 @@ def test_without_a_look_the_server_removes_what_expired_by_itself(arms: Any) -> 
     arm.jump(-5_000_000)
     arm.restart(power_cut=False)
     assert ask(arm.connect(), "GET", "a") is None
+
+
+def changes(arm: Arm) -> int:
+    """How many changes there were since the last snapshot."""
+    return int(fields(ask(arm.connect(), "INFO", "persistence"))["rdb_changes_since_last_save"])
+
+
+def wait_until_saved(arm: Arm) -> None:
+    """The node writes a snapshot by itself, given time."""
+    if isinstance(arm, SimArm):
+        arm.pass_ms(2_500)
+    until(lambda: changes(arm) == 0, "a snapshot is written")
+
+
+def test_both_count_the_same_changes(tmp_path: Path) -> None:
+    settings = ServerSettings(save_points("3600 1"))
+    # Redis before 7.0 counts EXEC too.
+    single = tuple(words for words in WRITES if words[0] not in ("MULTI", "EXEC"))
+    more = (("DEL", "a", "b", "e"), ("GET", "f"), ("SET", "f", "1", "NX"), ("LPUSH", "l", "1"), ("FLUSHDB",))
+    with real_arm(tmp_path / "real", "rdb", settings) as real:
+        counted: list[list[Any]] = []
+        arms: tuple[Arm, ...] = (SimArm("rdb", settings=settings), real)
+        for arm in arms:
+            wire = arm.connect()
+            counted.append([])
+            for words in (*single, *more):
+                ask(wire, *words)
+                counted[-1].append((words, changes(arm)))
+    assert counted[0] == counted[1]
+
+
+def test_a_kill_loses_what_came_after_the_last_snapshot(arms: Any) -> None:
+    arm = arms("rdb", "1 2")
+    wire = arm.connect()
+    ask(wire, "SET", "a", "1", "PX", "9000000")
+    if isinstance(arm, SimArm):
+        arm.pass_ms(5_000)
+    assert changes(arm) == 1  # one change is too few for the save point
+    ask(wire, "SET", "b", "1")
+    wait_until_saved(arm)
+    ask(wire, "SET", "n", "1")
+    for power_cut in (False, True):
+        arm.restart(power_cut=power_cut)
+        wire = arm.connect()
+        assert ask(wire, "MGET", "a", "b", "n") == ["$1", "$1", None]
+        assert (ask(wire, "PTTL", "a") != ":-1", changes(arm)) == (True, 0)
+
+
+def test_a_clock_that_is_set_forward_brings_a_snapshot(arms: Any) -> None:
+    arm = arms("rdb", "3600 1")
+    wire = arm.connect()
+    ask(wire, "SET", "a", "1")
+    arm.jump(-3_600_000)
+    if isinstance(arm, SimArm):
+        arm.pass_ms(1_000)
+    assert changes(arm) == 1
+    arm.jump(2 * 3_600_000 + 2_000)
+    wait_until_saved(arm)
+    arm.restart(power_cut=False)
+    assert ask(arm.connect(), "GET", "a") == "$1"
+
+
+def test_a_shutdown_saves_a_snapshot_if_there_are_save_points_or_it_is_told_to(arms: Any) -> None:
+    arm = arms("rdb", "3600 1")
+    for value, words, kept in ((0, (), "$0"), (1, ("NOSAVE",), "$0"), (2, ("SAVE",), "$2")):
+        ask(arm.connect(), "SET", "a", value)
+        arm.shut_down(*words)
+        assert ask(arm.connect(), "GET", "a") == kept
+    without = arms("none")
+    ask(without.connect(), "SET", "a", 0)
+    without.shut_down()
+    assert ask(without.connect(), "GET", "a") is None
+    for value, words in ((1, ("SAVE",)), (2, ())):
+        ask(without.connect(), "SET", "a", value)
+        without.shut_down(*words)
+        assert ask(without.connect(), "GET", "a") == "$1"
+
+
+def test_keys_whose_time_is_over_are_dropped_when_a_snapshot_is_loaded(arms: Any) -> None:
+    arm = arms("rdb", "3600 1")
+    wire = arm.connect()
+    ask(wire, "SET", "a", "1", "PX", "1000000")
+    ask(wire, "SET", "b", "1", "PX", "9000000")
+    arm.shut_down()
+    arm.jump(5_000_000)
+    arm.restart(power_cut=False)
+    arm.jump(-5_000_000)  # an append-only file would have it again
+    assert ask(arm.connect(), "MGET", "a", "b") == [None, "$1"]
+
+
+def test_flushall_saves_the_empty_database(arms: Any) -> None:
+    arm = arms("rdb", "3600 1")
+    wire = arm.connect()
+    ask(wire, "SET", "a", "1")
+    arm.shut_down()
+    ask(arm.connect(), "FLUSHALL")
+    arm.restart(power_cut=False)
+    assert ask(arm.connect(), "DBSIZE") == ":0"
 
 
 def commands(data: bytes) -> list[list[str]]:

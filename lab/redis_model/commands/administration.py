@@ -8,6 +8,7 @@ from lab.redis_model.info import information
 from lab.redis_model.patterns import matches
 from lab.redis_model.registry import command, subcommand
 from lab.redis_model.reply import NO_REPLY, OK, Map, RedisError, Reply, Verbatim
+from lab.servers import save_text
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -44,14 +45,14 @@ def _config_get(server: RedisModel, session: Session, args: list[bytes]) -> Repl
 def _settings(server: RedisModel) -> dict[bytes, bytes]:
     fsync = {"aof-always": b"always"}.get(server.persistence, b"everysec")
     return {
-        b"appendonly": b"no" if server.persistence == "none" else b"yes",
+        b"appendonly": b"no" if server.aof is None else b"yes",
         b"appendfsync": fsync,
         b"databases": b"1",
         b"hz": b"10",
         b"maxmemory": b"0",
         b"notify-keyspace-events": server.channels.wanted().encode(),
         b"port": b"%d" % server.port,
-        b"save": b"",
+        b"save": save_text(server.snapshots.points).encode(),
     }
 
 
@@ -89,7 +90,8 @@ def _resetstat(server: RedisModel, session: Session, args: list[bytes]) -> Reply
 @command("shutdown", -1, "NOSAVE SAVE NOW FORCE", in_scripts=False, in_transactions=False, shown=False)
 def _shutdown(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     """End at once; replicas are not waited for."""
-    if any(word.upper() not in (b"NOSAVE", b"SAVE", b"NOW", b"FORCE") for word in args[1:]):
+    words = {word.upper() for word in args[1:]}
+    if words - {b"NOSAVE", b"SAVE", b"NOW", b"FORCE"} or {b"NOSAVE", b"SAVE"} <= words:
         raise RedisError("ERR syntax error")
-    server.shut_down()
+    server.shut_down(b"SAVE" in words if words & {b"NOSAVE", b"SAVE"} else None)
     return NO_REPLY

@@ -30,7 +30,7 @@ def _hset(server: RedisModel, args: list[bytes], name: str) -> int:
     if found.ends:
         for field in args[2::2]:
             found.ends.pop(field, None)
-    server.keys.touch(args[1])
+    server.keys.touch(args[1], len(args) // 2 - 1)
     server.channels.notify("h", b"hset", args[1])
     return len(found) - before
 
@@ -98,7 +98,7 @@ def _hdel(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     removed = sum(_taken(found, field) is not None for field in args[2:])
     if removed:
         server.channels.notify("h", b"hdel", args[1])
-        if server.keys.tidy(args[1], found):
+        if server.keys.tidy(args[1], found, removed):
             server.channels.notify("g", b"del", args[1])
     return removed
 

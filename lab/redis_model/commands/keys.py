@@ -89,6 +89,7 @@ def _rename(server: RedisModel, old: bytes, new: bytes) -> None:
     value, when_ms = keys.data[old], keys.expires.get(old)
     keys.delete(old)
     keys.put(new, value)
+    keys.dirty -= 1  # a real server counts one change
     if when_ms is not None:
         keys.set_expiry(new, when_ms)
     server.channels.notify("g", b"rename_from", old)
@@ -117,14 +118,17 @@ def _renamenx(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
 def _flush(server: RedisModel, args: list[bytes]) -> Reply:
     if len(args) > 2 or (len(args) == 2 and args[1].upper() not in (b"SYNC", b"ASYNC")):
         raise RedisError(SYNTAX)
-    server.keys.clear()
-    server.keys.dirty += 1
+    # At least one change, so that files and replicas have it too.
+    server.keys.dirty += max(server.keys.clear(), 1)
     return OK
 
 
 @command("flushall", -1, "ASYNC SYNC", writes=True)
 def _flushall(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
-    return _flush(server, args)
+    reply = _flush(server, args)
+    if server.snapshots.points:
+        server.snapshots.save()
+    return reply
 
 
 @command("flushdb", -1, "ASYNC SYNC", writes=True)

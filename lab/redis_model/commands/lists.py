@@ -25,7 +25,7 @@ def _push(server: RedisModel, args: list[bytes], *, left: bool) -> Reply:
         found.extendleft(args[2:])
     else:
         found.extend(args[2:])
-    server.keys.touch(key)
+    server.keys.touch(key, len(args) - 2)
     server.blocking.signal(key)
     server.channels.notify("l", b"lpush" if left else b"rpush", key)
     return len(found)
@@ -49,7 +49,7 @@ def _taken(server: RedisModel, key: bytes, count: int = 1) -> list[bytes] | None
     taken = [found.popleft() for _ in range(min(count, len(found)))]
     if taken:
         server.channels.notify("l", b"lpop", key)
-        if server.keys.tidy(key, found):
+        if server.keys.tidy(key, found, len(taken)):
             server.channels.notify("g", b"del", key)
     return taken
 
@@ -120,11 +120,11 @@ def _ltrim(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     found = server.keys.collection(key, List)
     if found is None:
         return OK
-    kept = _between(found, start, stop)
+    kept, before = _between(found, start, stop), len(found)
     found.clear()
     found.extend(kept)
     server.channels.notify("l", b"ltrim", key)
-    if server.keys.tidy(key, found):
+    if server.keys.tidy(key, found, before - len(kept)):
         server.channels.notify("g", b"del", key)
     return OK
 

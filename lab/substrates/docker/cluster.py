@@ -148,7 +148,8 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         disk = NodeDisk(self._scratch / f"node-{name}", recorded=records)
         mounts = topology.NodeMounts(disk.directory, self._clocks, None if is_store else name, records)
         image = self._plan.server.removeprefix(IMAGE)
-        spec = topology.node_spec(name, self._plan.nodes, self._plan.persistence, mounts, image)
+        kept, settings = self._plan.persistence, self._plan.settings
+        spec = topology.node_spec(name, self._plan.nodes, kept, mounts, image, settings)
         container = await self._create(spec)
         address = Address(name, "", topology.port_of(name, self._plan.nodes))
         node = DockerNode(address, container, clock, disk)

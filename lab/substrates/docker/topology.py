@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lab.redis_model.persistence import Persistence
+from lab.servers import DEFAULT_SETTINGS, ServerSettings
 from lab.shims import CLOCK_VARIABLE, SYNC_VARIABLE
 from lab.substrates.base import STORE
 from lab.substrates.docker import images
@@ -81,6 +82,7 @@ def node_spec(
     persistence: Persistence,
     mounts: NodeMounts | None,
     image: str = "",
+    settings: ServerSettings = DEFAULT_SETTINGS,
 ) -> Spec:
     """A node, or the store. Without ``mounts`` (by hand) it keeps its files in the container.
 
@@ -89,7 +91,11 @@ def node_spec(
     port = port_of(name, nodes)
     directory = str(DATA) if mounts is not None else "/tmp"
     kept: Persistence = "none" if name == STORE else persistence
-    arguments = [*redis_arguments(port, ANYWHERE, directory, kept), "--protected-mode", "no"]
+    more_settings = DEFAULT_SETTINGS if name == STORE else settings
+    arguments = [
+        *redis_arguments(port, ANYWHERE, directory, kept, more_settings),
+        *("--protected-mode", "no"),
+    ]
     more = (f"{DATA}/{MORE}",) if mounts is not None else ()
     return Spec(
         name,

@@ -13,6 +13,7 @@ from lab import tools
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
+from lab.servers import ServerSettings
 from lab.substrates.base import STORE
 from lab.substrates.local.client import LocalClient
 from lab.substrates.local.clock import LocalClock
@@ -112,10 +113,11 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
             chosen = port or free_ports(1)[0]
             directory = self._scratch / name
             persistence: Persistence = "none" if is_store else self._plan.persistence
+            settings = ServerSettings() if is_store else self._plan.settings
             launch = Launch(
                 self._nursery,
                 name if is_store else f"node-{name}",
-                redis_command(self._redis_server, chosen, directory, persistence),
+                redis_command(self._redis_server, chosen, directory, persistence, settings),
                 disk.environment(clock.environment if clock is not None else {}),
                 directory,
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lab.addresses import Address
 from lab.redis_model.persistence import Persistence
+from lab.servers import DEFAULT_SETTINGS, ServerSettings
 from lab.substrates.local.clock import LocalClock
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.local.processes import Child, Nursery
@@ -15,9 +16,15 @@ from lab.substrates.real.node import RedisNode, redis_arguments
 from lab.substrates.real.ports import reserved
 
 
-def redis_command(server: Path, port: int, directory: Path, persistence: Persistence) -> list[str]:
+def redis_command(
+    server: Path,
+    port: int,
+    directory: Path,
+    persistence: Persistence,
+    settings: ServerSettings = DEFAULT_SETTINGS,
+) -> list[str]:
     """Return the command line of one node: loopback only."""
-    return [str(server), *redis_arguments(port, "127.0.0.1", str(directory), persistence)]
+    return [str(server), *redis_arguments(port, "127.0.0.1", str(directory), persistence, settings)]
 
 
 @dataclass(frozen=True, slots=True)

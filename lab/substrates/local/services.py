@@ -321,6 +321,10 @@ class ServiceNode(RealMachine[Child]):
         """Never asked."""
         raise self._only_redis()
 
+    async def changes(self) -> int:
+        """Never asked."""
+        raise self._only_redis()
+
     async def touch(self) -> None:
         """Never asked."""
         raise self._only_redis()

@@ -1,8 +1,9 @@
-"""The append-only file of one node, and how much of it a power cut would leave.
+"""The append-only file of one node, or its snapshot, and how much of it a power cut would leave.
 
 Redis 7 keeps it in ``appendonlydir/``, and appends to the newest ``*.incr.aof`` there; before that it is
 one file, ``appendonly.aof``. Only what is appended to is ever cut: the base file beside it and the manifest
-are synced before they get their names.
+are synced before they get their names. So is a snapshot, ``dump.rdb``, which counts only where no file is
+appended to.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ class NodeDisk:
         return before
 
     def _files(self) -> Iterator[Path]:
-        yield from sorted(self.directory.glob("appendonlydir/*.incr.aof"))
-        yield from self.directory.glob("appendonly.aof")
+        appended = sorted(self.directory.glob("appendonlydir/*.incr.aof"))
+        appended += self.directory.glob("appendonly.aof")
+        yield from appended or self.directory.glob("dump.rdb")
 
 
 class OnDisk:

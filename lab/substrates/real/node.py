@@ -11,7 +11,7 @@ from lab.addresses import Address
 from lab.channel import Channel, NodeError
 from lab.errors import UnknownOutcome
 from lab.redis_model.persistence import Persistence
-from lab.servers import NEEDED, refused_directive
+from lab.servers import DEFAULT_SETTINGS, NEEDED, ServerSettings, refused_directive
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import ClockReading
 from lab.substrates.real.clock import Stopwatch, WallClock, reading
@@ -26,20 +26,31 @@ LOG_LINES = 8
 
 PERSISTENCE_ARGUMENTS: dict[Persistence, list[str]] = {
     "none": ["--appendonly", "no"],
+    "rdb": ["--appendonly", "no"],
     "aof-everysec": ["--appendonly", "yes", "--appendfsync", "everysec"],
     "aof-always": ["--appendonly", "yes", "--appendfsync", "always"],
 }
 
 
-def redis_arguments(port: int, bind: str, directory: str, persistence: Persistence) -> list[str]:
-    """Return what a node is started with: no snapshots, nothing read from a file."""
+def redis_arguments(
+    port: int,
+    bind: str,
+    directory: str,
+    persistence: Persistence,
+    settings: ServerSettings = DEFAULT_SETTINGS,
+) -> list[str]:
+    """Return what a node is started with: nothing read from a file, snapshots only if they are asked for."""
+    # A save point is a directive of its own, since Redis 6.2 takes two numbers only.
+    save = [word for point in settings.save for word in ("--save", str(point.seconds), str(point.changes))]
     # Its process title would overwrite the environment by which a killed lab's leftovers are found.
     return [
         *("--set-proc-title", "no"),
         *("--port", str(port), "--bind", bind, "--dir", directory),
-        *("--save", "", "--daemonize", "no", "--loglevel", "notice", "--tcp-backlog", "128"),
+        *(save or ("--save", "")),
+        *("--daemonize", "no", "--loglevel", "notice", "--tcp-backlog", "128"),
         *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
         *PERSISTENCE_ARGUMENTS[persistence],
+        *(word for name, value in settings.config for word in (f"--{name}", value)),
     ]
 
 

@@ -58,6 +58,7 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
                 self._plan.persistence,
                 modelled(self._plan.server, "cluster.server") if self._plan.server else DEFAULT,
                 self._missed,
+                self._plan.settings,
             )
             for name in self._plan.nodes
         }

@@ -12,7 +12,7 @@ from lab.errors import UnknownOutcome
 from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
 from lab.redis_model.known import Missing
 from lab.redis_model.persistence import Disk, Persistence
-from lab.servers import DEFAULT, Server
+from lab.servers import DEFAULT, DEFAULT_SETTINGS, Server, ServerSettings
 from lab.substrates.asked import AskedNode
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
@@ -40,6 +40,7 @@ class SimNode(AskedNode, SimMachine):
         persistence: Persistence,
         server: Server = DEFAULT,
         on_missing: Callable[[Missing], None] | None = None,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> None:
         host = Host(network.world, name)
         host.down = True
@@ -49,7 +50,7 @@ class SimNode(AskedNode, SimMachine):
         self.known_offset = 0
         self._network = network
         self._process_ids = process_ids
-        self._persistence = persistence
+        self._persistence, self._settings = persistence, settings
         self._server, self._on_missing = server, on_missing
         self._ways: list[Way] = [network.listen(name, PORT, self)]
         self._model: RedisModel | None = None
@@ -115,6 +116,7 @@ class SimNode(AskedNode, SimMachine):
             durable=self._durable,
             replicaof=(master.host, master.port) if master is not None else None,
             server=self._server,
+            settings=self._settings,
         )
 
     def _run_id(self) -> str | None:

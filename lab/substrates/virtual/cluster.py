@@ -11,6 +11,7 @@ from pathlib import Path
 from lab import tools
 from lab.addresses import Address
 from lab.redis_model.persistence import Persistence
+from lab.servers import ServerSettings
 from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
@@ -65,10 +66,9 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         sync = require("sync-shim") if SYNCS & self._plan.needs else None
         for name in self._plan.clients:
             self.clients[name] = self._client(name)
-        self.nodes = {
-            name: self._node(name, server, self._plan.persistence, sync) for name in self._plan.nodes
-        }
-        self.store_node = self._node(STORE, server, "none", None)
+        kept, settings = self._plan.persistence, self._plan.settings
+        self.nodes = {name: self._node(name, server, kept, sync, settings) for name in self._plan.nodes}
+        self.store_node = self._node(STORE, server, "none", None, ServerSettings())
         targets = [*self.nodes.values(), self.store_node]
         await VirtualNode.start_together(targets)
         await self._world.outside(partial(self._connect_all, targets))
@@ -118,7 +118,9 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         log = self._log_dir / f"client-{name}.log"
         return VirtualClient(loop, machine, self._network, next(self._process_ids), log, self.failed)
 
-    def _node(self, name: str, server: Path, persistence: Persistence, sync: Path | None) -> VirtualNode:
+    def _node(
+        self, name: str, server: Path, persistence: Persistence, sync: Path | None, settings: ServerSettings
+    ) -> VirtualNode:
         session = self._session
         machine = RealMachine(
             self._world,
@@ -128,7 +130,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
             self._process_ended,
         )
         self._servers.append(machine)
-        program = ServerProgram(name, server, persistence, sync)
+        program = ServerProgram(name, server, persistence, sync, settings)
         return VirtualNode(machine, self._network, program, self._process_ids, session)
 
     def _connect_all(self, targets: Sequence[VirtualNode]) -> None:

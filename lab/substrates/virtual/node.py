@@ -190,10 +190,10 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         self.host.down = False
 
     def _command(self) -> list[str]:
-        master = self._replicates
+        master, program, directory = self._replicates, self._program, str(self._disk.directory)
         return [
-            str(self._program.server),
-            *redis_arguments(0, LOOPBACK, str(self._disk.directory), self._program.persistence),
+            str(program.server),
+            *redis_arguments(0, LOOPBACK, directory, program.persistence, program.settings),
             *("--unixsocket", str(self._socket), "--hz", CRON_HZ, "--jemalloc-bg-thread", "no"),
             *(("--replicaof", master.host, str(master.port)) if master is not None else ()),
         ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lab.redis_model.persistence import Persistence
+from lab.servers import ServerSettings
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.virtual.process import RealProcess
 
@@ -27,6 +28,7 @@ class ServerProgram(NamedTuple):
     server: Path
     persistence: Persistence
     sync: Path | None
+    settings: ServerSettings
 
 
 class Template:
