@@ -19,7 +19,8 @@ RANGE_PATTERN: Final = f"({'|'.join(SERVERS_OF_REDIS)})(?: *(<|>=) *([0-9]+(?:\\
 """How a range of versions is written: `redis < 7.0`, `redis >= 7.0`, `valkey`."""
 _RANGE = re.compile(RANGE_PATTERN)
 _REFUSED_DIRECTIVE = re.compile(
-    r"FATAL CONFIG FILE ERROR(?: \((?P<server>[^)\n]+)\))?.*?^>>> (?P<directive>[^\n]*)$",
+    r"FATAL CONFIG FILE ERROR(?: \((?P<server>[^)\n]+)\))?.*?"
+    r"^>>> (?P<directive>[^\n]*)$(?:\n(?P<why>[^\n]*))?",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -114,12 +115,23 @@ def server_in(banner: str) -> Server | None:
     return Server(found[1].lower(), found[2]) if found else None
 
 
-def refused_directive(log: str) -> str | None:
-    """Return which setting a server did not know, from its log, or None: Redis before 6.2 lacks some."""
+class RefusedDirective(NamedTuple):
+    """A directive that a server did not start with: what it is called, all of it, and why."""
+
+    server: str
+    name: str
+    directive: str
+    why: str
+
+
+def refused_directive(log: str) -> RefusedDirective | None:
+    """Return which directive a server refused, from its log, or None. Redis before 6.2 lacks some."""
     found = _REFUSED_DIRECTIVE.search(log)
     if found is None:
         return None
-    return f"{found['server'] or 'this server'} does not know the setting {found['directive'].strip()}"
+    directive = found["directive"].strip().strip("'")
+    name = directive.partition(" ")[0]
+    return RefusedDirective(found["server"] or "this server", name, directive, (found["why"] or "").strip())
 
 
 class SavePoint(NamedTuple):

@@ -61,6 +61,8 @@ class Tolerance:
     network_delay_ns: int = 1_000_000_000
     """A delay this long is no longer small against a lease: a tenth of the TTL."""
     persistence: Persistence = "aof-always"
+    evicts: bool = False
+    """Whether nodes may evict keys when their memory is full."""
 
 
 class Fault(FaultStep):

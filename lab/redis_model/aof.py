@@ -23,12 +23,14 @@ from lab.redis_model.reply import pack
 class AppendOnlyFile:
     """One file, open since its server started in second ``second`` of Unix time.
 
+    Without ``syncs`` (`appendfsync no`) the server leaves syncing to the system, and syncs when it ends.
+
     Commands become bytes when somebody looks at the file.
     """
 
-    def __init__(self, data: bytes, *, always: bool, second: int) -> None:
+    def __init__(self, data: bytes, *, always: bool, second: int, syncs: bool = True) -> None:
         self._data = bytearray(data)
-        self.always = always
+        self.always, self.syncs = always, syncs
         self.stalled = False
         """Whether no sync ends."""
         self._synced = len(data)
@@ -61,7 +63,7 @@ class AppendOnlyFile:
 
     def round(self, second: int) -> None:
         """Sync if the policy says so, at the end of a round of the server's loop."""
-        if second > self._last_sync_second and not (self.stalled or self.is_synced):
+        if self.syncs and second > self._last_sync_second and not (self.stalled or self.is_synced):
             self.sync(second)
 
     @property
@@ -71,7 +73,8 @@ class AppendOnlyFile:
 
     def holds(self, second: int) -> bool:
         """Whether a sync was begun that does not end."""
-        return self.stalled and not self.is_synced and (self.always or second > self._last_sync_second)
+        waits = self.always or (self.syncs and second > self._last_sync_second)
+        return self.stalled and not self.is_synced and waits
 
     def sync(self, second: int) -> None:
         """Sync now."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from lab.redis_model.limits import used_bytes
+
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
 
@@ -78,8 +80,17 @@ def _persistence(model: RedisModel) -> Fields:
     return fields
 
 
+def _memory(model: RedisModel) -> Fields:
+    limits = model.limits
+    return {
+        "used_memory": used_bytes(model.keys),
+        "maxmemory": limits.memory_bytes,
+        "maxmemory_policy": limits.policy,
+    }
+
+
 def _stats(model: RedisModel) -> Fields:
-    return {"total_commands_processed": sum(model.calls.values())}
+    return {"total_commands_processed": sum(model.calls.values()), "evicted_keys": model.evicted}
 
 
 def _replication(model: RedisModel) -> Fields:
@@ -100,6 +111,8 @@ def _replication(model: RedisModel) -> Fields:
             "slave_read_only": 1,
         }
     fields["connected_slaves"] = len(own.feeds)
+    if model.limits.min_replicas and model.limits.max_lag_s:
+        fields["min_slaves_good_slaves"] = own.count_good(model.limits.max_lag_s)
     for number, feed in enumerate(own.feeds.values()):
         state = "online" if feed.acknowledged >= 0 else "send_bulk"
         about = f"ip={feed.host},port={feed.port},state={state},offset={max(feed.acknowledged, 0)},lag=0"
@@ -129,6 +142,7 @@ def _keyspace(model: RedisModel) -> Fields:
 _SECTIONS: dict[str, Callable[[RedisModel], Fields]] = {
     "Server": _server,
     "Clients": _clients,
+    "Memory": _memory,
     "Persistence": _persistence,
     "Stats": _stats,
     "Replication": _replication,

@@ -226,12 +226,16 @@ class Keyspace:
         self.earliest_ms = None
         return count
 
-    def _expire(self, key: bytes) -> None:
+    def evict(self, key: bytes) -> None:
+        """Remove a key that is there before its time; it counts as no change."""
         del self.data[key]
-        del self.expires[key]
+        self.expires.pop(key, None)
         if self.watchers:
             for session in self.watchers.get(key, ()):
                 session.watch_failed = True
+
+    def _expire(self, key: bytes) -> None:
+        self.evict(key)
         self._removed(key)
 
 

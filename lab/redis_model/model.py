@@ -14,8 +14,8 @@ from lab.redis_model.aof import AppendOnlyFile, commands_in
 from lab.redis_model.blocking import Blocking
 from lab.redis_model.channels import Channels
 from lab.redis_model.guards import refusal, rejected
-from lab.redis_model.keyspace import Keyspace
 from lab.redis_model.known import Missing, Use, options_used, parse_version, use_of, version_of
+from lab.redis_model.limits import ONLY_LOOK, Limits, UsedKeyspace
 from lab.redis_model.master_link import MasterLink
 from lab.redis_model.monitor import monitor_line
 from lab.redis_model.persistence import Disk, Persistence
@@ -130,8 +130,13 @@ class RedisModel:
         self.drift_ppm = 0
         """How much too fast the wall clock runs; to be set when that changes, for ``next_timer_ns``."""
         self.now_us = wall_ns() // 1000
-        self.keys = Keyspace(self._expired, self._fields_expired)
+        self.limits = Limits.of(settings.config)
+        self.keys = self.limits.keyspace(self._expired, self._fields_expired)
+        self.out_of_memory = False
+        """Whether the running command came when the memory was full and nothing could be evicted."""
+        self.evicted = 0
         self.channels = Channels()
+        self.channels.want(self.limits.events)
         self.blocking = Blocking()
         self.replication = Replication(self)
         self.scripts: dict[bytes, bytes] = {}
@@ -149,8 +154,8 @@ class RedisModel:
         """What the running command is for files and replicas, if not what the client sent."""
         self.for_replicas: list[bytes] | None = None
         """What it is for replicas, where that differs: before 7.0 they get durations as durations."""
-        self.guarded = False
-        """Whether not every command may run: this is a replica."""
+        self.guarded = self.limits.hold
+        """Whether not every command may run: this is a replica, or it has limits."""
         self._connections = 0
         self._pending: list[list[bytes]] = []
         self._for_replicas: dict[int, list[bytes]] = {}
@@ -225,6 +230,26 @@ class RedisModel:
         return session
 
     # Commands.
+
+    def guard(self) -> None:
+        """See whether every command may run."""
+        self.guarded = self.keys.is_replica or self.limits.hold
+
+    def make_room(self, command: Command) -> None:
+        """Do what its limits ask for before a command runs: evict keys, note whether the memory is full."""
+        self.read_clock()
+        if isinstance(self.keys, UsedKeyspace):
+            self.keys.only_looks = command.name in ONLY_LOOK
+        self.out_of_memory = not self.limits.make_room(self)
+        if self._pending:
+            self.finish()
+
+    def evict(self, key: bytes) -> None:
+        """Remove a key because the memory is full."""
+        self.keys.evict(key)
+        self.evicted += 1
+        self.propagate([b"DEL", key])
+        self.channels.notify("e", b"evicted", key)
 
     def execute(self, session: Session, args: list[bytes]) -> Reply:
         """Run one command of a client, or queue or refuse it."""
@@ -483,9 +508,8 @@ class RedisModel:
         return self.persistence in ("aof-everysec", "aof-always")
 
     def _open_file(self, data: bytes) -> None:
-        self.aof = AppendOnlyFile(
-            data, always=self.persistence == "aof-always", second=self.wall_ns() // SECOND_NS
-        )
+        always, second = self.persistence == "aof-always", self.wall_ns() // SECOND_NS
+        self.aof = AppendOnlyFile(data, always=always, second=second, syncs=self.limits.syncs)
 
 
 def _together(commands: list[list[bytes]]) -> list[list[bytes]]:

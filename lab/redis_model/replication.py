@@ -36,6 +36,8 @@ class Feed:
     host: str
     port: int
     heard_ns: int
+    heard_s: int = 0
+    """When it last told how far it has come, in Unix time by the master's clock."""
     acknowledged: int = -1
     """How far it has come, by its own account; -1 before the first, while it still loads the snapshot."""
 
@@ -102,11 +104,18 @@ class Replication:
         if feed is not None:
             feed.acknowledged = max(feed.acknowledged, offset)
             feed.heard_ns = self._model.monotonic_ns()
+            feed.heard_s = self._model.wall_ns() // SECOND_NS
             self._model.blocking.poll()
 
     def count_acknowledged(self, offset: int) -> int:
         """Return how many replicas have come that far."""
         return sum(1 for feed in self.feeds.values() if feed.acknowledged >= offset)
+
+    def count_good(self, max_lag_s: int) -> int:
+        """Return how many replicas have told within that time how far they have come."""
+        now_s = self._model.wall_ns() // SECOND_NS
+        feeds = self.feeds.values()
+        return sum(1 for feed in feeds if feed.acknowledged >= 0 and now_s - feed.heard_s <= max_lag_s)
 
     def ask_acknowledgements(self) -> None:
         """Ask all replicas how far they have come."""
@@ -119,7 +128,8 @@ class Replication:
         model = self._model
         self._unlink()
         self.master, self.state = (host, port), "connect"
-        model.guarded = model.keys.is_replica = True
+        model.keys.is_replica = True
+        model.guard()
         for session in list(self.feeds):
             session.end()
         self._next_second_ns = model.monotonic_ns()
@@ -132,7 +142,8 @@ class Replication:
         model = self._model
         self._unlink()
         self.master, self.state = None, "none"
-        model.guarded = model.keys.is_replica = False
+        model.keys.is_replica = False
+        model.guard()
         self.earlier_id, self._id = self.replication_id, ""
         self._selected = False
         self._next_ping_ns = model.monotonic_ns() + PING_EVERY_NS

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lupa import lua51
 
-from lab.redis_model.guards import READ_ONLY
+from lab.redis_model.guards import write_refusal_in_script
 from lab.redis_model.known import version_of
 from lab.redis_model.registry import NoSuchCommand
 from lab.redis_model.reply import ErrorReply, RedisError, Reply, Status, Verbatim
@@ -67,7 +67,7 @@ class Lua:
         self._model: RedisModel | None = None
         self._may_write = True
         self._bug: BaseException | None = None
-        self._calls = 0
+        self._calls = self._dirty = 0
         self._seen: Server | None = None
         """As what server scripts see themselves now."""
         self._runtime = lua51.LuaRuntime(
@@ -120,7 +120,9 @@ class Lua:
     ) -> Reply:
         """Run a script and return its answer. Raises ``RedisError`` if it does not compile."""
         script = self.compile(source)
-        self._model, self._may_write, self._calls = model, may_write, 0
+        self._model, self._may_write, self._calls, self._dirty = model, may_write, 0, model.keys.dirty
+        if model.limits.hold and source.startswith(b"#!"):
+            model.miss("a script with flags on a server with limits")
         if model.server != self._seen:
             self._seen = model.server
             self._appear(
@@ -200,8 +202,10 @@ class Lua:
             whose = "Valkey" if _is_valkey(model, (9, 0)) else "Redis"
             refused = f"This {whose} command is not allowed from script"
             return self._complaint(refused, f"{refused}s")
-        if command.writes and model.guarded:
-            return ErrorReply(READ_ONLY)
+        # What has written may write more: a script is executed whole.
+        unwritten = command.writes and model.guarded and model.keys.dirty == self._dirty
+        if unwritten and (why := write_refusal_in_script(model, command)):
+            return ErrorReply(why)
         if command.writes and not self._may_write:
             return ErrorReply("ERR Write commands are not allowed from read-only scripts.")
         return model.perform(model.script_session, command, args)

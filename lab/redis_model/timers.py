@@ -52,7 +52,7 @@ class Timers:
         due_ns = NEVER_NS
         if keys.earliest_ms is not None and not keys.is_replica:
             due_ns = (keys.earliest_ms + 1) * NS_PER_MS
-        if aof is not None and not (aof.always or aof.stalled or aof.is_synced):
+        if aof is not None and aof.syncs and not (aof.always or aof.stalled or aof.is_synced):
             due_ns = min(due_ns, aof.next_sync_ns)
         if (due_s := self._model.snapshots.due_s()) is not None:
             due_ns = min(due_ns, due_s * SECOND_NS)

@@ -278,6 +278,7 @@ class Run:
             clock_rate=RHO,
             network_delay_ns=self._scenario.lock.ttl_ns // 10,
             persistence=self._scenario.cluster.persistence,
+            evicts=self._scenario.cluster.evicts,
         )
 
     async def _play(self, player: Player, cluster: Cluster, recorder: Recorder) -> None:
@@ -399,7 +400,8 @@ class Run:
                 expected=wanted,
                 hint=f"--set cluster.service={wanted}, or another lock",
             )
-        if service == "redis" and (lacking := chosen.lacks(service, needed, scenario.cluster.server)):
+        server, settings = scenario.cluster.server, scenario.cluster.settings
+        if service == "redis" and (lacking := chosen.lacks(service, needed, server, settings)):
             raise LabError(lacking, where=self._loaded.name, hint="lab doctor shows what this machine allows")
 
     def _params(self) -> dict[str, Any]:

@@ -53,7 +53,14 @@ class RunRequest:
         wanted = scenario.cluster.server
         if wanted is not None and service != "redis":
             raise LabError(f"{wanted} for nodes of {service}", where="cluster.server", expected="Redis nodes")
-        substrate, why = choose(self.substrate, needed, service=service, refuses=refuses, server=wanted)
+        substrate, why = choose(
+            self.substrate,
+            needed,
+            service=service,
+            refuses=refuses,
+            server=wanted,
+            settings=scenario.cluster.settings,
+        )
         chosen = chosen_substrate(substrate)
         servers = chosen.servers(wanted) if service == "redis" else None
         name = loaded.name if isinstance(given, LoadedScenario) else str(given)

@@ -38,6 +38,8 @@ _OWNED: Final[Mapping[str, str]] = {
 }
 """Directives that the lab sets itself, and why."""
 _OWNED_BEGINNINGS: Final[Mapping[str, str]] = {"tls-": _ACCESS, "cluster-": _KIND}
+NO_EVICTION: Final = "noeviction"
+"""The `maxmemory-policy` of a server that evicts nothing."""
 _SYNC_POLICIES: Final = ("always", "everysec")
 
 

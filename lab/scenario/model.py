@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from lab.durations import UNITS_NS, short_duration
 from lab.scenario.anchors import Anchor
-from lab.scenario.directives import Config
+from lab.scenario.directives import NO_EVICTION, Config
 from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.outcomes import Operations, unfit
 from lab.scenario.problems import Loc, choice, kind, problem, problems, shown, unknown_word
@@ -233,6 +233,13 @@ class Cluster(Model):
         return self
 
     @model_validator(mode="after")
+    def _syncs_fit(self) -> Self:
+        if "appendfsync" in self.config and self.persistence != "aof-everysec":
+            seen = f"appendfsync: no with persistence {self.persistence}"
+            raise problem(seen, "persistence: aof-everysec, whose file is then synced by the system alone")
+        return self
+
+    @model_validator(mode="after")
     def _service_has_its_shape(self) -> Self:
         if self.service == "redis":
             return self
@@ -250,6 +257,11 @@ class Cluster(Model):
     def node_names(self) -> tuple[str, ...]:
         """The names of the nodes, in order."""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def evicts(self) -> bool:
+        """Whether the nodes evict keys when their memory is full."""
+        return self.config.get("maxmemory-policy", NO_EVICTION) != NO_EVICTION
 
     @property
     def settings(self) -> ServerSettings:

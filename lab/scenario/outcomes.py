@@ -1,6 +1,8 @@
 """What a scenario expects of single operations, `expect.operations`: an action's sentence, and its outcome.
 
 An action that happens several times has a list of outcomes in their order, or one word for all of them.
+Instead of `refused` or `unknown` a mapping may say why as well: `{bob acquires: {refused: NOREPLICAS}}` is
+met if that word is in the error that the history has.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ OperationOutcome = Literal["ok", "refused", "unknown", "skipped"]
 """How an operation ended: done; certainly without effect; not known; not sent, since no lease was held."""
 
 OUTCOMES: Final[tuple[OperationOutcome, ...]] = get_args(OperationOutcome)
+WITH_REASON: Final = ("refused", "unknown")
+"""Outcomes that have an error in the history."""
 _EXPECTED: Final = f"{choice(OUTCOMES)}, or a list of them for an action that happens several times"
+_REASON: Final = "a word of the error, such as {refused: NOREPLICAS}"
 
 
 def _sentence(text: str) -> str:
@@ -34,13 +39,39 @@ def _outcomes(value: Any) -> Any:
     if not listed:
         raise problem("the list of outcomes is empty", _EXPECTED)
     for one in listed:
-        if one not in OUTCOMES:
+        if isinstance(one, Mapping):
+            _check_reason(one)
+        elif one not in OUTCOMES:
             hint = nearest(one, OUTCOMES) if isinstance(one, str) else None
             raise problem(f"{kind(one)} is not the outcome of an operation", _EXPECTED, hint)
     return tuple(listed) if isinstance(value, list | tuple) else value
 
 
-_WORD: Final = {"enum": list(OUTCOMES)}
+def _check_reason(outcome: Mapping[Any, Any]) -> None:
+    words = list(outcome)
+    if len(words) != 1:
+        seen = f"{choice(map(shown, words))} are two outcomes" if words else "a mapping with nothing in it"
+        raise problem(seen.replace(" or ", " and "), _REASON)
+    if words[0] not in WITH_REASON:
+        hint = nearest(words[0], WITH_REASON)
+        raise problem(f"{kind(words[0])} is no outcome with a reason", choice(WITH_REASON), hint)
+    reason = outcome[words[0]]
+    if not isinstance(reason, str) or not reason.strip():
+        raise problem(f"{kind(reason)} is no reason", _REASON)
+
+
+_WORDS: Final = [
+    {"enum": list(OUTCOMES)},
+    *(
+        {
+            "type": "object",
+            "properties": {outcome: {"type": "string", "minLength": 1}},
+            "required": [outcome],
+            "additionalProperties": False,
+        }
+        for outcome in WITH_REASON
+    ),
+]
 
 Sentence = Annotated[
     str,
@@ -49,14 +80,24 @@ Sentence = Annotated[
 ]
 """An action as the steps say it: "bob acquires"."""
 
+ExpectedOutcome = OperationOutcome | Mapping[Literal["refused", "unknown"], str]
+"""An outcome, or one with its reason."""
 ExpectedOutcomes = Annotated[
-    OperationOutcome | tuple[OperationOutcome, ...],
+    ExpectedOutcome | tuple[ExpectedOutcome, ...],
     BeforeValidator(_outcomes),
-    WithJsonSchema({"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}]}),
+    WithJsonSchema({"anyOf": [*_WORDS, {"type": "array", "items": {"anyOf": _WORDS}, "minItems": 1}]}),
 ]
 """The outcome of an action, or of each time that it happens."""
 
 Operations = Mapping[Sentence, ExpectedOutcomes]
+
+
+def expected_words(expected: ExpectedOutcome) -> tuple[OperationOutcome, str]:
+    """An expected outcome, and the reason that it must have; empty if none is asked for."""
+    if isinstance(expected, str):
+        return expected, ""
+    ((outcome, reason),) = expected.items()
+    return outcome, reason
 
 
 def actions(steps: Sequence[StepModel]) -> Iterator[Action]:

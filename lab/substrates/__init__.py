@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lab.errors import LabError, did_you_mean
+from lab.servers import DEFAULT_SETTINGS, ServerSettings
 
 if TYPE_CHECKING:
     from lab.substrates.base import Capability, Service, Substrate
@@ -37,13 +38,14 @@ def choose(
     service: Service = "redis",
     refuses: Callable[[str], str | None] | None = None,
     server: str | None = None,
+    settings: ServerSettings = DEFAULT_SETTINGS,
     where: str = "--on",
 ) -> tuple[str, str]:
     """Return the substrate to run on, and why it was chosen; one that can do what is needed.
 
     ``service`` is what kind of nodes there are to be; ``refuses`` says why a substrate, given by its name,
-    cannot run the lock now; ``server`` is what Redis nodes are to be. `auto` passes over where these are not
-    installed. ``where`` it was named, for an error.
+    cannot run the lock now; ``server`` is what Redis nodes are to be, and ``settings`` how they are set up.
+    `auto` passes over where these are not installed. ``where`` it was named, for an error.
 
     Raises:
         LabError: there is none of that name, or it cannot run on this machine.
@@ -63,7 +65,7 @@ def choose(
         if reason is None and (lacking := needed - substrate(name).capabilities):
             reason = f"{name} cannot {', '.join(sorted(lacking))}"
         if reason is None:
-            reason = substrate(name).lacks(service, needed, server)
+            reason = substrate(name).lacks(service, needed, server, settings)
         # Whoever asks for a substrate is told by the run what the lock lacks there.
         if reason is None and on == AUTO and name == "docker":
             reason = refuses and refuses(name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from lab.addresses import Address
 from lab.client_protocol import Answer, Command, Setup
 from lab.redis_model.persistence import Disk, Persistence
-from lab.servers import Server
+from lab.servers import DEFAULT_SETTINGS, Server, ServerSettings
 
 if TYPE_CHECKING:
     from lab.substrates.answering import Answering
@@ -466,8 +466,12 @@ class Substrate(Protocol):
         service: Service,
         needed: frozenset[Capability] = frozenset(),
         wanted: str | None = None,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
-        """Say what nodes of this kind lack for that, as far as it is known before they are started."""
+        """Say what nodes of this kind lack for that, as far as it is known before they are started.
+
+        ``settings`` is how Redis nodes are to be set up.
+        """
         ...
 
     def open_files(self, nodes: int, clients: int) -> int:

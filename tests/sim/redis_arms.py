@@ -156,7 +156,7 @@ class SimArm:
         self,
         persistence: Persistence = "none",
         seed: int = 7,
-        server: Server = REFERENCE,
+        server: Server = DEFAULT,
         settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> None:
         self.server, self.version = server, server.number

@@ -85,3 +85,26 @@ def test_what_differs_is_told(expected: object, reported: list[tuple[str, str, s
     wanted = scenario("bob acquires", "bob acquires", bob_acquires=expected)
     compared = compare(Verdict({}), builder.history(), wanted)
     assert [(m.what, m.expected, m.seen) for m in compared.mismatches] == reported
+
+
+def told(error: str, *actions: str, **expected: object) -> list[str]:
+    """What differs from the expectation if Bob's acquire was refused with this error."""
+    builder = HistoryBuilder().acquire("alice", "g1", 0, 10)
+    builder.op("bob", "acquire", 20, 30, "fail", key="k", grant_id="g2", error=error)
+    verdict, history = Verdict({}, (), ()), builder.history()
+    found = compare(verdict, history, scenario("alice acquires", "bob acquires", **expected)).mismatches
+    return [f"{each.expected} | {each.seen}" for each in found if each.what == "bob acquires"]
+
+
+def test_why_an_operation_was_refused() -> None:
+    error = "k: NOREPLICAS Not enough good replicas to write. (1 tries)"
+    for reason in ("NOREPLICAS", "Not enough good replicas"):
+        assert told(error, bob_acquires={"refused": reason}) == []
+    assert told(error, bob_acquires="refused") == []
+    assert told(error, bob_acquires=[{"refused": "OOM"}]) == [f"refused: OOM | refused: {error}"]
+    assert told(error, bob_acquires={"refused": "REPLICAS"}) == [f"refused: REPLICAS | refused: {error}"]
+    assert told(error, bob_acquires={"unknown": "NOREPLICAS"}) == ["unknown | refused"]
+
+
+def test_a_reason_that_the_history_does_not_have() -> None:
+    assert told("", bob_acquires={"refused": "OOM"}) == ["refused: OOM | refused: no reason recorded"]

@@ -80,7 +80,10 @@ def test_what_is_no_range(text: str) -> None:
 @pytest.mark.parametrize(("words", "who"), [(" (Redis 6.0.16)", "Redis 6.0.16"), ("", "this server")])
 def test_a_server_that_is_too_old_names_the_setting(words: str, who: str) -> None:
     log = "some line before\n" + REFUSED.format(words) + "one after"
-    assert refused_directive(log) == f"{who} does not know the setting 'set-proc-title \"no\"'"
+    refused = refused_directive(log)
+    assert refused is not None
+    assert (refused.server, refused.name, refused.directive) == (who, "set-proc-title", 'set-proc-title "no"')
+    assert refused.why == "Bad directive or wrong number of arguments"
 
 
 def test_another_end_is_no_refusal() -> None:

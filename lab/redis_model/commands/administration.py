@@ -43,13 +43,18 @@ def _config_get(server: RedisModel, session: Session, args: list[bytes]) -> Repl
 
 
 def _settings(server: RedisModel) -> dict[bytes, bytes]:
-    fsync = {"aof-always": b"always"}.get(server.persistence, b"everysec")
+    limits = server.limits
+    fsync = {"aof-always": b"always"}.get(server.persistence, b"everysec") if limits.syncs else b"no"
     return {
         b"appendonly": b"no" if server.aof is None else b"yes",
         b"appendfsync": fsync,
         b"databases": b"1",
         b"hz": b"10",
-        b"maxmemory": b"0",
+        b"maxmemory": b"%d" % limits.memory_bytes,
+        b"maxmemory-policy": limits.policy.encode(),
+        b"maxmemory-samples": b"%d" % limits.samples,
+        b"min-replicas-max-lag": b"%d" % limits.max_lag_s,
+        b"min-replicas-to-write": b"%d" % limits.min_replicas,
         b"notify-keyspace-events": server.channels.wanted().encode(),
         b"port": b"%d" % server.port,
         b"save": save_text(server.snapshots.points).encode(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.redis_model.guards import READ_ONLY
+from lab.redis_model.guards import write_refusal
 from lab.redis_model.registry import command
 from lab.redis_model.reply import NULL_ARRAY, OK, RedisError, Reply
 
@@ -43,9 +43,10 @@ def _exec(server: RedisModel, session: Session, args: list[bytes]) -> Reply:
     if failed:
         session.leave_transaction()
         return NULL_ARRAY
-    if server.guarded and any(queued.writes for queued, _ in queue):
+    writes = server.guarded and any(queued.writes for queued, _ in queue)
+    if writes and (refused := write_refusal(server)):
         session.leave_transaction()
-        raise RedisError(f"EXECABORT Transaction discarded because of: {READ_ONLY}")
+        raise RedisError(f"EXECABORT Transaction discarded because of: {refused}")
     session.unwatch()
     answers = []
     for queued, queued_args in queue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lab.servers import IMAGE, is_image
+from lab.servers import DEFAULT_SETTINGS, IMAGE, ServerSettings, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -51,6 +51,7 @@ class _Docker:
         service: Service,
         needed: frozenset[Capability] = frozenset(),
         wanted: str | None = None,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
         if wanted and not is_image(wanted):
             return f"docker runs images, and {wanted} is none: --server image:NAME"

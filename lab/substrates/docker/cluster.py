@@ -152,7 +152,7 @@ class DockerCluster(RealCluster[AnyNode, DockerNode, DockerClient]):
         spec = topology.node_spec(name, self._plan.nodes, kept, mounts, image, settings)
         container = await self._create(spec)
         address = Address(name, "", topology.port_of(name, self._plan.nodes))
-        node = DockerNode(address, container, clock, disk)
+        node = DockerNode(address, container, clock, disk, self._plan.settings)
         self._parts.append(node)
         return node
 

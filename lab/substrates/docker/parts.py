@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
+from lab.servers import DEFAULT_SETTINGS, ServerSettings
 from lab.substrates.base import ClockReading
 from lab.substrates.docker.container import Container
 from lab.substrates.docker.engine import Engine
@@ -78,9 +79,14 @@ class DockerNode(RedisNode[Container]):
     """A node in a container; ``address`` leads to it around every link."""
 
     def __init__(
-        self, address: Address, container: Container, clock: ContainerClock | None, disk: NodeDisk
+        self,
+        address: Address,
+        container: Container,
+        clock: ContainerClock | None,
+        disk: NodeDisk,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> None:
-        super().__init__(address, clock, disk)
+        super().__init__(address, clock, disk, settings)
         self._container = container
         self._configure()
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from lab import tools
-from lab.servers import is_image
+from lab.servers import DEFAULT_SETTINGS, ServerSettings, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 from lab.tools import Missing
@@ -46,6 +46,7 @@ class _Local:
         service: Service,
         needed: frozenset[Capability] = frozenset(),
         wanted: str | None = None,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
         if is_image(wanted):
             return f"{wanted} is an image, for docker, and local runs programs of this machine"

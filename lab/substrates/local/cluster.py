@@ -121,7 +121,7 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
                 disk.environment(clock.environment if clock is not None else {}),
                 directory,
             )
-            node = LocalNode(Address(name, HOST, chosen), launch, clock, disk)
+            node = LocalNode(Address(name, HOST, chosen), launch, clock, disk, settings)
             self._started.append(node)
             try:
                 await node.start()

@@ -47,8 +47,15 @@ class Launch:
 class LocalNode(RedisNode[Child]):
     """A node; ``address`` leads to it around every link."""
 
-    def __init__(self, address: Address, launch: Launch, clock: LocalClock | None, disk: LocalDisk) -> None:
-        super().__init__(address, clock, disk)
+    def __init__(
+        self,
+        address: Address,
+        launch: Launch,
+        clock: LocalClock | None,
+        disk: LocalDisk,
+        settings: ServerSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        super().__init__(address, clock, disk, settings)
         self._launch = launch
         self._port = contextlib.ExitStack()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
-from lab.errors import UnknownOutcome
+from lab.errors import LabError, UnknownOutcome
 from lab.redis_model.persistence import Persistence
 from lab.servers import DEFAULT_SETTINGS, NEEDED, ServerSettings, refused_directive
 from lab.substrates.asked import AskedNode
@@ -54,12 +54,30 @@ def redis_arguments(
     ]
 
 
+def bad_directive(log: str, settings: ServerSettings) -> LabError | None:
+    """The error of a server that did not start because of a directive of its settings, by its log."""
+    refused = refused_directive(log)
+    if refused is None or refused.name not in dict(settings.config):
+        return None
+    return LabError(
+        f"{refused.server} refuses the directive {refused.directive} ({refused.why})",
+        where="cluster.config",
+        expected="a directive of this server, with a value that it takes",
+    )
+
+
 class RedisNode(AskedNode, RealMachine[B], OnDisk):
     """A node; ``address`` leads to it around every link."""
 
-    def __init__(self, address: Address, clock: WallClock | None, disk: NodeDisk) -> None:
+    def __init__(
+        self,
+        address: Address,
+        clock: WallClock | None,
+        disk: NodeDisk,
+        settings: ServerSettings = DEFAULT_SETTINGS,
+    ) -> None:
         super().__init__(address.name, clock)
-        self._disk = disk
+        self._disk, self._settings = disk, settings
         self._replicates: Address | None = None
         self.known_offset = 0
         self._reach(address)
@@ -80,6 +98,7 @@ class RedisNode(AskedNode, RealMachine[B], OnDisk):
 
         Raises:
             UnknownOutcome: it ended, does not answer, or is still loading; the text says which.
+            LabError: it refuses a directive of the scenario's.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -95,11 +114,17 @@ class RedisNode(AskedNode, RealMachine[B], OnDisk):
         why = f"it was still loading its data after {LOADED_TIMEOUT_S:.0f} s ({loading} %)" if loading else ""
         raise self._not_ready(child, why or f"it did not answer within {READY_TIMEOUT_S:.0f} s")
 
-    def _not_ready(self, child: B, why: str) -> UnknownOutcome:
-        """The error that says what kept it from becoming ready, with the last lines of its log."""
+    def _not_ready(self, child: B, why: str) -> LabError:
+        """The error that says what kept it from becoming ready, with the last lines of its log.
+
+        Bad input, if it refused a directive of the scenario's; else ``UnknownOutcome``.
+        """
         log = child.tail(LOG_LINES)
+        if not child.running and (bad := bad_directive(log, self._settings)) is not None:
+            return bad
         if not child.running and (refused := refused_directive(log)) is not None:
-            cause = f"{refused}: it is too old, and {NEEDED} is needed"
+            does_not = f"{refused.server} does not know the setting '{refused.directive}'"
+            cause = f"{does_not}: it is too old, and {NEEDED} is needed"
         else:
             last = " | ".join([line.strip() for line in log.splitlines() if line.strip()][-3:])
             cause = f"{why if child.running else 'it ended'}; its log ends: {last or 'it is empty'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from lab.servers import DEFAULT, is_image
+from lab.servers import DEFAULT, DEFAULT_SETTINGS, ServerSettings, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.plan import ClusterPlan
 
@@ -35,9 +35,20 @@ class _Sim:
         service: Service,
         needed: frozenset[Capability] = frozenset(),
         wanted: str | None = None,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
         if wanted and ("/" in wanted or is_image(wanted)):
             return f"sim has models of servers, of none by the name {wanted}"
+        if settings.save and Capability.REPLICATION in needed:
+            return (
+                "sim does not simulate what the snapshot file of a replica holds (real servers: --on virtual)"
+            )
+        from lab.redis_model.limits import Limits, NotSimulated
+
+        try:
+            Limits.of(settings.config)
+        except NotSimulated as error:
+            return f"cluster.config: {error} (real servers: --on virtual)"
         return None
 
     def open_files(self, nodes: int, clients: int) -> int:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from lab import tools
-from lab.servers import is_image
+from lab.servers import DEFAULT_SETTINGS, ServerSettings, is_image
 from lab.substrates.base import Capability, Cluster, Service, Substrate
 from lab.substrates.local import servers_on_this_machine
 from lab.substrates.plan import ClusterPlan
@@ -57,6 +57,7 @@ class _Virtual:
         service: Service,
         needed: frozenset[Capability] = frozenset(),
         wanted: str | None = None,
+        settings: ServerSettings = DEFAULT_SETTINGS,
     ) -> str | None:
         if service != "redis":
             return f"servers of {service} do not run in virtual time"

@@ -12,13 +12,13 @@ from typing import Final
 
 from lab.addresses import Address
 from lab.channel import Channel, NodeError
-from lab.errors import UnknownOutcome
+from lab.errors import LabError, UnknownOutcome
 from lab.substrates.asked import AskedNode
 from lab.substrates.base import STORE, Life
 from lab.substrates.local.disk import LocalDisk
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.real.disk import OnDisk
-from lab.substrates.real.node import redis_arguments
+from lab.substrates.real.node import bad_directive, redis_arguments
 from lab.substrates.sim.machine import ACT_S, SimMachine
 from lab.substrates.sim.network import Connection, Network, Way
 from lab.substrates.virtual.ends import LOOPBACK, Stream
@@ -101,7 +101,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
 
     @staticmethod
     async def start_together(nodes: Sequence[VirtualNode]) -> None:
-        """Start them for the first time, side by side. Raises ``UnknownOutcome``.
+        """Start them for the first time, side by side. Raises ``LabError``.
 
         Each stands still before it serves, and then goes on, or its copy does: which makes no difference.
         """
@@ -128,7 +128,17 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         await world.outside(stand)
         await asyncio.sleep(START_S)
         await world.outside(go)
-        await asyncio.gather(*(node.ask("PING") for node in nodes))
+        try:
+            await asyncio.gather(*(node.ask("PING") for node in nodes))
+        except UnknownOutcome:
+            for node in nodes:
+                if (bad := node._bad_directive()) is not None:
+                    raise bad from None
+            raise
+
+    def _bad_directive(self) -> LabError | None:
+        process = self._process
+        return None if process is None else bad_directive(process.tail(), self._program.settings)
 
     def _boot(self) -> None:
         self._lives += 1
