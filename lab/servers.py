@@ -174,3 +174,17 @@ class ServerSettings:
 
 
 DEFAULT_SETTINGS: Final = ServerSettings()
+
+
+def replication_links(replicas: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The links between nodes that replicate others (replica → master): near end, far end.
+
+    From each replica to its master, and to the other replicas of that master: one of them may be promoted.
+    """
+    others = [
+        (one, other)
+        for one, master in replicas.items()
+        for other in replicas
+        if other != one and replicas[other] == master
+    ]
+    return (*replicas.items(), *others)

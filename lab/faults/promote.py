@@ -1,13 +1,20 @@
 """``promote``: a replica becomes a master, as in a failover, with the data that it has.
 
-The receipt is its role before and after, and how far it was behind its master: the failover loses that gap.
+As Sentinel does, it attaches the other replicas of the old master to the new one: they take over its data,
+and lose what it does not have. One that is down follows it from its next start on; one that is paused is left
+as it is. The old master is left as it is too: if it comes back it is a master.
+
+The receipt is its role before and after, how far it was behind its master, which is what the failover loses,
+and whom each of the other replicas follows.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from typing import Any, Final
 
-from lab.faults.base import Fault, Receipt, Target, answers
+from lab.faults.base import Fault, Receipt, Target, all_at_once, answers
 from lab.faults.down import NOT_DURABLE
 from lab.scenario.fault_step import Sign
 from lab.scenario.impossible import Found, StepState
@@ -15,9 +22,13 @@ from lab.scenario.problems import problem
 from lab.scenario.types import NodeName
 from lab.substrates.base import Capability, Cluster
 
+PATIENCE_S: Final = 5.0
+"""How long it waits until another replica hears the new master; over a link that is cut it never does."""
+POLL_S: Final = 0.005
+
 
 class Promote(Fault):
-    """Make a replica a master (`REPLICAOF NO ONE`), as a failover does, whatever it has missed."""
+    """Make a replica a master (`REPLICAOF NO ONE`), as a failover does; other replicas then follow it."""
 
     KEY = "promote"
     EXAMPLE = "{node: B}"
@@ -46,18 +57,42 @@ class Promote(Fault):
         return Target(f"node {self.node}", (self.node,))
 
     async def inject(self, cluster: Cluster) -> Receipt:
-        """Promote it, and compare its offset with the last known one of its master."""
-        replica, master = cluster.nodes[self.node], cluster.nodes[cluster.replicas[self.node]]
+        """Promote it, compare its offset with the last known one of its master, and attach the others."""
+        old = cluster.replicas[self.node]
+        replica, master = cluster.nodes[self.node], cluster.nodes[old]
         if await answers(master):
             await master.role()
         before = await replica.role()
-        await replica.promote()
+        await cluster.promote(self.node)
         after = await replica.role()
-        evidence = {
+        evidence: dict[str, Any] = {
             "role_before": before.name,
             "role_after": after.name,
             "offset_of_replica": before.offset,
             "offset_of_master": master.known_offset,
             "gap_bytes": max(0, master.known_offset - before.offset),
         }
-        return Receipt(before.name == "replica" and after.name == "master", evidence)
+        confirmed = before.name == "replica" and after.name == "master"
+        others = [name for name, followed in cluster.replicas.items() if followed == old]
+        for name, (attached, shown) in zip(
+            others, await all_at_once(self._attach(name, cluster) for name in others), strict=True
+        ):
+            confirmed = confirmed and attached
+            evidence[name] = shown
+        return Receipt(confirmed, evidence)
+
+    async def _attach(self, name: str, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
+        """Let another replica of the old master follow the new one, and wait until it hears it."""
+        node, address = cluster.nodes[name], cluster.link(name, self.node).address
+        if not await answers(node):
+            if node.alive:  # it is paused: nobody can tell it
+                return True, {"attached": "no, it does not answer"}
+            await cluster.attach(name, self.node, now=False)
+            return True, {"attached": "at its next start"}
+        await cluster.attach(name, self.node, now=True)
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + PATIENCE_S
+        while not (role := await node.role()).linked and loop.time() < give_up:
+            await asyncio.sleep(POLL_S)
+        follows = role.name == "replica" and role.follows == f"{address.host}:{address.port}"
+        return follows, {"follows": self.node if follows else role.follows, "linked": role.linked}

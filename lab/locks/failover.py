@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lab.channel import Channel, NodeError
-from lab.locks.single import NotSent, Single
+from lab.channel import Channel, ErrorReply, NodeError
+from lab.locks.lease_options import NS_PER_MS
+from lab.locks.single import NotSent, Single, SingleOptions
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverOptions(SingleOptions):
+    """``SingleOptions``, and how many replicas must have acknowledged a key before it is a lease."""
+
+    wait_replicas: int = 0
 
 
 class Failover(Single):
@@ -20,11 +29,51 @@ class Failover(Single):
     if a master dies before the key has reached the replica, the lock is lost, and two clients may hold it.
     (``WAIT`` would make the window smaller, not close it: it reports what was replicated and undoes nothing.)
     When two nodes reply master, as after a partition, clients may use different ones.
+
+    With ``wait_replicas`` it sends ``WAIT`` behind the ``SET``, on the same connection, and gives the key
+    back if fewer replicas have acknowledged it within half of ``node_timeout``. Which replicas these are it
+    can't choose, and another one may be promoted.
     """
 
     name: ClassVar[str] = "failover"
+    OPTIONS = FailoverOptions
     nodes_used: ClassVar[int | None] = None
     _master: Channel | None = None
+
+    options: FailoverOptions
+
+    async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
+        wanted = self.options.wait_replicas
+        if not wanted:
+            return await super()._set(key, token, ttl_ns)
+        channel = await self._any_master()
+        wait_ms = self.options.node_timeout_ns // 2 // NS_PER_MS
+        # Sent together: on another connection WAIT would say nothing about this SET.
+        replies: list[Any] = await asyncio.gather(
+            self._in_time(channel.call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS)),
+            self._in_time(channel.call("WAIT", wanted, wait_ms)),
+            return_exceptions=True,
+        )
+        taken, acknowledged = replies
+        for reply in replies:
+            if isinstance(reply, BaseException):
+                self._master = None
+                refused = reply is taken and isinstance(reply.__cause__, ErrorReply)
+                raise NotSent(str(reply)) if refused else reply
+        if taken is None:
+            return False
+        if acknowledged < wanted:
+            await self._undo(key, token)
+            raise NotSent(f"{acknowledged} of {wanted} replicas have acknowledged it")
+        return True
+
+    async def _any_master(self) -> Channel:
+        """A connected channel to the master of this moment. Raises ``NotSent``."""
+        try:
+            return await self._node()
+        except NotSent:
+            self._master = None
+            return await self._node()
 
     async def _call(self, *arguments: str | int) -> Any:
         """Ask the master; if it certainly did nothing, ask the master of that moment once more."""

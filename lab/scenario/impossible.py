@@ -18,6 +18,7 @@ from lab.scenario.problems import Loc, problem
 from lab.scenario.step_base import StepModel
 from lab.scenario.steps import Do, Finish, Operation, Start, Until
 from lab.scenario.types import Nodes
+from lab.servers import replication_links
 
 if TYPE_CHECKING:
     from lab.scenario.model import Cluster
@@ -41,9 +42,9 @@ class ClusterShape:
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
-        """The links between nodes: from a replica to its master, or between two servers of a service."""
+        """The links between nodes: for replication, or between two servers of a service."""
         if self.service == "redis":
-            return tuple(self.replicas.items())
+            return replication_links(self.replicas)
         return tuple(permutations(self.nodes, 2))
 
     def names(self, nodes: Nodes) -> tuple[str, ...]:
@@ -171,7 +172,8 @@ def _in_until(step: Until, state: StepState) -> Iterator[Found]:
             yield ("leads",), problem("Redis nodes have no leader", "cluster.service: etcd or zookeeper")
     elif isinstance(anchor, Replicated):
         names = state.shape.names(anchor.nodes)
-        if alien := [name for name in names if name not in state.shape.replicas]:
+        replicas = set(state.shape.replicas) - state.promoted
+        if alien := [name for name in names if name not in replicas]:
             yield ("replicated",), problem(f"{are(alien)} no replica", "nodes from cluster.replicas")
 
 

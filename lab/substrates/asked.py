@@ -98,8 +98,13 @@ class AskedNode:
 
     async def replicate(self, master: Address) -> None:
         """Become the replica of whoever is behind ``master``, also after a restart."""
+        await self.follow(master, now=True)
+
+    async def follow(self, master: Address, *, now: bool) -> None:
+        """REPLICAOF, or (not ``now``) only when it starts next."""
         self._replicates = master
-        await self.ask("REPLICAOF", master.host, master.port)
+        if now:
+            await self.ask("REPLICAOF", master.host, master.port)
 
     async def promote(self) -> None:
         """REPLICAOF NO ONE; it stays a master after a restart."""
@@ -112,4 +117,5 @@ class AskedNode:
         replica = about.get("role") == "slave"
         self.known_offset = int(about.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
         linked = about.get("master_link_status") == "up"
-        return Role("replica" if replica else "master", self.known_offset, linked)
+        follows = f"{about.get('master_host')}:{about.get('master_port')}" if replica else ""
+        return Role("replica" if replica else "master", self.known_offset, linked, follows)

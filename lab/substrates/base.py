@@ -107,12 +107,13 @@ class Role:
     """What a node says it is, how far it has come, and whether it hears its master.
 
     A Redis is "master" or "replica", the server of a service "leader" or "follower", or "alone" if it knows
-    no leader.
+    no leader. ``follows`` is host and port of a replica's master.
     """
 
     name: str
     offset: int
     linked: bool
+    follows: str = ""
 
 
 class Link(Protocol):
@@ -335,6 +336,10 @@ class Node(Machine, Protocol):
         """Make it a master."""
         ...
 
+    async def follow(self, master: Address, *, now: bool) -> None:
+        """Replicate whoever is behind ``master``, from now on, or (not ``now``) from its next start."""
+        ...
+
 
 class Client(Machine, Protocol):
     """One client process."""
@@ -387,7 +392,15 @@ class Cluster(Protocol):
 
     @property
     def replicas(self) -> Mapping[str, str]:
-        """Which nodes replicate which masters (replica → master)."""
+        """Which nodes replicate which masters (replica → master), after promotions as well."""
+        ...
+
+    async def promote(self, replica: str) -> None:
+        """Make a replica a master."""
+        ...
+
+    async def attach(self, replica: str, master: str, *, now: bool) -> None:
+        """Let a node replicate another over their link, from now on or from its next start."""
         ...
 
     @property

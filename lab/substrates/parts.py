@@ -37,6 +37,7 @@ class Parts(Generic[N, S, C, L]):
         self._links: dict[tuple[str, str], L] = {}
         self.server: Server | None = None
         self._versions: dict[str, str] = {}
+        self._replicas = dict(plan.replicas)
 
     def link(self, client: str, target: str) -> L:
         """Return the link from a client to a node or to the store, or between two nodes."""
@@ -48,8 +49,18 @@ class Parts(Generic[N, S, C, L]):
 
     @property
     def replicas(self) -> Mapping[str, str]:
-        """Which nodes replicate which masters."""
-        return self._plan.replicas
+        """Which nodes replicate which masters, now."""
+        return self._replicas
+
+    async def promote(self, replica: str) -> None:
+        """Make a replica a master. Raises ``UnknownOutcome``."""
+        await self.nodes[replica].promote()
+        del self._replicas[replica]
+
+    async def attach(self, replica: str, master: str, *, now: bool) -> None:
+        """Let a node replicate another over their link. Raises ``UnknownOutcome``."""
+        self._replicas[replica] = master
+        await self.nodes[replica].follow(self._links[replica, master].address, now=now)
 
     @property
     def persistence(self) -> Persistence:

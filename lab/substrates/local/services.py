@@ -333,5 +333,9 @@ class ServiceNode(RealMachine[Child]):
         """Never asked."""
         raise self._only_redis()
 
+    async def follow(self, master: Address, *, now: bool) -> None:
+        """Never asked."""
+        raise self._only_redis()
+
     def _only_redis(self) -> UnknownOutcome:
         return UnknownOutcome(f"{self.name} is a server of {self._service}: that is for Redis nodes only")

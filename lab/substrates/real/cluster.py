@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
+from lab.servers import replication_links
 from lab.substrates.base import Link, Node
 from lab.substrates.parts import READY_TIMEOUT_S, Parts
 from lab.substrates.plan import ClusterPlan
@@ -42,7 +43,7 @@ class RealCluster(Parts[N, S, C, Link]):
             for target in (*self.nodes.values(), self.store_node)
         ] + [
             LinkPlan(replica, master, self.nodes[master].address)
-            for replica, master in self._plan.replicas.items()
+            for replica, master in replication_links(self._plan.replicas)
         ]
         size = -(-len(plans) // len(proxies))
         parts = (plans[first * size : (first + 1) * size] for first in range(len(proxies)))

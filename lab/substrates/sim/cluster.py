@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.addresses import Address
 from lab.redis_model.known import Missing
 from lab.redis_model.model import modelled
-from lab.servers import DEFAULT
+from lab.servers import DEFAULT, replication_links
 from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
@@ -66,7 +66,8 @@ class SimCluster(Parts[SimNode, SimNode, SimClient, SimLink]):
         targets = [*self.nodes.values(), self.store_node]
         await asyncio.gather(*(node.start() for node in targets))
         pairs = [(client, target) for client in self.clients for target in targets]
-        pairs += [(replica, self.nodes[master]) for replica, master in self._plan.replicas.items()]
+        between = replication_links(self._plan.replicas)
+        pairs += [(replica, self.nodes[master]) for replica, master in between]
         for near, target in pairs:
             host = f"{near}-{target.name}"
             address = Address(target.name, host, PORT)

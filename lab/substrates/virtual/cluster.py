@@ -11,7 +11,7 @@ from pathlib import Path
 from lab import tools
 from lab.addresses import Address
 from lab.redis_model.persistence import Persistence
-from lab.servers import ServerSettings
+from lab.servers import ServerSettings, replication_links
 from lab.substrates.base import STORE
 from lab.substrates.parts import Parts
 from lab.substrates.plan import ClusterPlan
@@ -137,7 +137,7 @@ class VirtualCluster(Parts[VirtualNode, VirtualNode, VirtualClient, VirtualLink]
         for client in self.clients.values():
             for target in targets:
                 self._connect(client.machine, target)
-        for replica, master in self._plan.replicas.items():
+        for replica, master in replication_links(self._plan.replicas):
             self._connect(self.nodes[replica].machine, self.nodes[master])
 
     def _connect(self, near: RealMachine, target: VirtualNode) -> None:
