@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,7 +50,7 @@ class Failover(Single):
         channel = await self._any_master()
         wait_ms = self.options.node_timeout_ns // 2 // NS_PER_MS
         # Sent together: on another connection WAIT would say nothing about this SET.
-        replies: list[Any] = await asyncio.gather(
+        replies: Sequence[Any] = await asyncio.gather(
             self._in_time(channel.call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS)),
             self._in_time(channel.call("WAIT", wanted, wait_ms)),
             return_exceptions=True,
