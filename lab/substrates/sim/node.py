@@ -60,6 +60,7 @@ class SimNode(AskedNode, SimMachine):
         self._replicates: Address | None = None
         self._life = 0
         self._sessions: dict[int, Session] = {}
+        self._to_masters: list[Connection] = []
         self._backlog: list[tuple[Connection, bytes | None]] = []
         self._disk_stalls = False
         self._stuck = False
@@ -97,9 +98,9 @@ class SimNode(AskedNode, SimMachine):
         self._model.connect_master = self._connect_master
         self._model.on_missing = self._on_missing
         self._model.drift_ppm = self.host.clock.ppm
+        self.host.down = False
         if self._replicates is not None:
             self.host.run(self._model.tick)  # it looks for its master
-        self.host.down = False
         self._arm()
 
     def _new_model(self) -> RedisModel:
@@ -156,6 +157,9 @@ class SimNode(AskedNode, SimMachine):
         for way in self._ways:
             for connection in list(way.connections.values()):
                 connection.close_far(reset=True)
+        to_masters, self._to_masters = self._to_masters, []
+        for connection in to_masters:
+            connection.close_near()
 
     async def disk(self) -> Disk:
         """What its append-only file holds, and how much of it is synced."""
@@ -310,6 +314,7 @@ class SimNode(AskedNode, SimMachine):
             else:
                 link = partial(model.master_link, closed=connection.close_near)
                 links.append(self.host.run(link, connection.send_up))
+                self._to_masters.append(connection)
             self._arm()
 
         def heard(data: bytes) -> None:

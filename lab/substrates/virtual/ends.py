@@ -88,6 +88,13 @@ class Stream:
         """Let go of it at once: there is no process any more."""
         self._close()
 
+    def hang_up(self) -> None:
+        """The process is gone: tell of the end as if it had closed the connection."""
+        if not self._closed:
+            self.hand_on()
+            self._close()
+            self._ended()
+
     def _send(self, data: bytes) -> None:
         if not self._closed:
             try:
@@ -119,6 +126,9 @@ class Pipe:
         self._machine, self._descriptor = machine, descriptor
         self._heard, self._ended = heard, ended
         machine.add(self)
+
+    def hang_up(self) -> None:
+        """Its end is read as any other."""
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -177,6 +187,9 @@ class Door:
             self._socket = None
 
     drop = close
+
+    def hang_up(self) -> None:
+        """The machine is there, though its process is gone."""
 
     async def opened(self) -> None:
         """Open it, for a host's code."""

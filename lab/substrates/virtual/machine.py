@@ -42,6 +42,10 @@ class End(Protocol):
         """Let go of it at once."""
         ...
 
+    def hang_up(self) -> None:
+        """The process is gone: tell the far end, if there is one."""
+        ...
+
 
 class Gathering(Protocol):
     """An end that hands on what it has read only when it is asked to."""
@@ -259,6 +263,11 @@ class RealMachine:
         self.hand_out_log(process)
         if process.on_exit is not None:
             process.on_exit()
+
+    def hang_up(self) -> None:
+        """Its processes are gone: tell the far ends of what they had connected to, in the order of these."""
+        for _, end in sorted(self._ends.values(), key=lambda numbered: numbered[0]):
+            end.hang_up()
 
     def hand_out_log(self, process: RealProcess) -> None:
         """Append what a process has said to the log of its name, if it has said it elsewhere."""

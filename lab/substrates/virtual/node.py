@@ -239,6 +239,7 @@ class VirtualNode(AskedNode, SimMachine, OnDisk):
         for way in self._ways:
             for connection in list(way.connections.values()):
                 connection.close_far(reset=True)
+        self.machine.hang_up()
 
     def close(self) -> None:
         """End its process."""
