@@ -23,8 +23,11 @@ from checker.words import in_words, listed
 
 TAKEOVERS: Final = frozenset(("failover", "promote"))
 """Faults after which another node answers, which may not have the key."""
-REMOVALS: Final = frozenset(("evict",))
-"""Faults that remove the key from a node, with one of `REMOVED_BY` or all keys at once."""
+REMOVALS: Final = {
+    "evict": "the key was removed from {nodes} by the nemesis at {at} (event {event})",
+    "fill_memory": "{nodes} evicted the key when its memory was full at {at} (event {event})",
+}
+"""Faults that remove the key from a node, with one of `REMOVED_BY` or all keys at once, and what is said."""
 REMOVED_BY: Final = "UNLINK"
 DOWN: Final = frozenset(("crash", "shutdown", "power_cut", "restart"))
 KINDS: Final = ("command", "clock", "node", "expiry")
@@ -161,7 +164,7 @@ def _moves(
 
 
 def _removed(node: Node, fault: Fault) -> _Loss:
-    text = "the key was removed from {nodes} by the nemesis at {at} (event {event})"
+    text = REMOVALS[fault.f]
     return _Loss("node", fault.target, node.name, None, fault.index, fault.start_ns, text)
 
 

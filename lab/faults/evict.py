@@ -77,7 +77,7 @@ class Evict(Fault):
     async def _remove(self, node: Node, keys: Sequence[str]) -> tuple[bool, dict[str, Any]]:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + PATIENCE_S
-        while (before := await _first_there(node, keys)) is not None or loop.time() < give_up:
+        while (before := await first_there(node, keys)) is not None or loop.time() < give_up:
             if before is not None:
                 key, stored = before
                 # Also if all go: each by its name is seen by those who watch it.
@@ -103,7 +103,7 @@ class Evict(Fault):
         return node_names(self.nodes, cluster)
 
 
-async def _first_there(node: Node, keys: Sequence[str]) -> tuple[str, Stored] | None:
+async def first_there(node: Node, keys: Sequence[str]) -> tuple[str, Stored] | None:
     """The first of these keys that is on the node."""
     for key in keys:
         if (stored := await node.stored(key)) is not None:

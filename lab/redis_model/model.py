@@ -244,6 +244,21 @@ class RedisModel:
         if self._pending:
             self.finish()
 
+    def ballast(self, key: bytes, size_bytes: int, ttl_ms: int | None) -> bool:
+        """Set a key of that size, as one SET would that nobody sees; False: the memory is full."""
+        self.make_room(self.commands[b"set"])
+        if self.out_of_memory:
+            return False
+        value = bytes(size_bytes)
+        self.keys.put(key, value)
+        self.propagate([b"SET", key, value])
+        if ttl_ms is not None:
+            self.keys.set_expiry(key, self.keys.now_ms + ttl_ms)
+            self.propagate([b"PEXPIREAT", key, b"%d" % (self.keys.now_ms + ttl_ms)])
+        self.finish()
+        self.settle()
+        return True
+
     def evict(self, key: bytes) -> None:
         """Remove a key because the memory is full."""
         self.keys.evict(key)

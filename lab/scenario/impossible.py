@@ -28,17 +28,18 @@ Found = tuple[Loc, PydanticCustomError]
 
 @dataclass(frozen=True)
 class ClusterShape:
-    """The nodes of a run, their kind, which replicates which, and what they keep."""
+    """The nodes of a run, their kind, which replicates which, what they keep, and their directives."""
 
     nodes: tuple[str, ...] = ()
     replicas: Mapping[str, str] = field(default_factory=dict)
     persistence: str = "aof-always"
     service: str = "redis"
+    config: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cluster: Cluster) -> ClusterShape:
         """The shape of a scenario's cluster."""
-        return cls(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service)
+        return cls(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service, cluster.config)
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
@@ -70,6 +71,8 @@ class StepState:
     promoted: set[str] = field(default_factory=set)
     stalled: set[str] = field(default_factory=set)
     """Nodes whose disk stalls."""
+    full: set[str] = field(default_factory=set)
+    """Nodes whose memory is full."""
 
     def unless_killed(self, client: str | None, loc: Loc) -> Iterator[Found]:
         """Refuse a client that was killed."""

@@ -7,11 +7,15 @@ import time
 from lab.addresses import Address
 from lab.errors import UnknownOutcome
 from lab.servers import Server, server_of
-from lab.substrates.base import Life, Probe, Role, Stored
+from lab.substrates.base import Life, Memory, Probe, Role, Stored
 from lab.substrates.probe import echo
 
 OWN_KEY = "lock-lab:touched"
 """What the lab itself writes on a node, to move its append-only file on."""
+BALLAST = "lock-lab:ballast"
+"""How the keys begin with which the lab fills the memory of a node."""
+OUT_OF_MEMORY = "OOM "
+"""How the error begins of a node whose memory is full."""
 MISSING = -2
 """What PTTL answers about a key that is not there."""
 OF_ANOTHER_TYPE = "WRONGTYPE"
@@ -84,6 +88,41 @@ class AskedNode:
         if not isinstance(value, bytes):  # it has expired meanwhile
             return None
         return Stored(value.decode(errors="replace"), None if left_ms < 0 else left_ms)
+
+    async def has(self, key: str) -> bool:
+        """PTTL."""
+        return await self.ask("PTTL", key) != MISSING
+
+    async def memory(self) -> Memory:
+        """``INFO memory`` and ``INFO stats``."""
+        about, stats = await self.info("memory"), await self.info("stats")
+        return Memory(
+            int(about.get("used_memory", "0")),
+            int(about.get("maxmemory", "0")),
+            about.get("maxmemory_policy", "noeviction"),
+            int(stats.get("evicted_keys", "0")),
+        )
+
+    async def ballast(self, number: int, size_bytes: int, ttl_ms: int | None) -> bool:
+        """SETRANGE beyond the end makes a long value by a short command, which MONITOR shows in one line."""
+        key = f"{BALLAST}:{number}"
+        try:
+            await self.ask("SETRANGE", key, size_bytes - 1, "x")
+        except UnknownOutcome as error:
+            if OUT_OF_MEMORY not in error.seen:
+                raise
+            return False
+        if ttl_ms is not None:
+            await self.ask("PEXPIRE", key, ttl_ms)
+        return True
+
+    async def free_ballast(self, written: int, keep: int = 0) -> int:
+        """UNLINK, one by one, since only some of them are there."""
+        removed = 0
+        there = [number for number in range(written) if await self.has(f"{BALLAST}:{number}")]
+        for number in there[keep:]:
+            removed += await self.remove(f"{BALLAST}:{number}")
+        return removed
 
     async def remove(self, key: str | None) -> int:
         """UNLINK, or DBSIZE and FLUSHDB."""

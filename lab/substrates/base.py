@@ -59,6 +59,7 @@ class Capability(StrEnum):
     ANSWER_ERRORS = "let nodes answer commands with errors"
     REMOVE_KEYS = "remove keys from nodes"
     STALL_DISKS = "let the disk of a node stall"
+    FILL_MEMORY = "fill the memory of nodes"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
     HEAR_SENDS = "tell that a client is about to send something to nodes"
 
@@ -88,6 +89,21 @@ class Stored:
 
     value: str
     left_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How much memory a node uses, how much it may (0: any), what it does then, how many keys it evicted."""
+
+    used_bytes: int
+    limit_bytes: int
+    policy: str
+    evicted_keys: int
+
+    @property
+    def evicts(self) -> bool:
+        """Whether it evicts keys when its memory is full."""
+        return self.policy != "noeviction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +322,25 @@ class Node(Machine, Protocol):
 
     async def stored(self, key: str) -> Stored | None:
         """Ask the node what it keeps under a key; None: nothing."""
+        ...
+
+    async def has(self, key: str) -> bool:
+        """Ask the node whether it has a key; that does not count as a use of it."""
+        ...
+
+    async def memory(self) -> Memory:
+        """Ask the node how much memory it uses."""
+        ...
+
+    async def ballast(self, number: int, size_bytes: int, ttl_ms: int | None) -> bool:
+        """Write a key of the lab's own, the one of this number; False: the node refuses (OOM)."""
+        ...
+
+    async def free_ballast(self, written: int, keep: int = 0) -> int:
+        """Remove the keys below this number that ``ballast`` wrote, but ``keep`` that are there.
+
+        Returns how many there were.
+        """
         ...
 
     async def remove(self, key: str | None) -> int:

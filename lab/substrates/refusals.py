@@ -16,6 +16,7 @@ _BEYOND: Mapping[Capability, str] = {
     Capability.ANSWER_ERRORS: "its protocol has other commands and errors",
     Capability.ONE_CONNECTION: "its clients subscribe to nothing by a command that could be seen",
     Capability.REMOVE_KEYS: "it keeps leases and sessions, and no key that could be removed alone",
+    Capability.FILL_MEMORY: "its memory has other limits, and other things happen at them",
     Capability.STALL_DISKS: "what it has synced to disk is not recorded",
     Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
 }

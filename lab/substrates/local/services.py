@@ -21,7 +21,7 @@ from lab.addresses import Address
 from lab.errors import LabError, UnknownOutcome
 from lab.processes import started_at
 from lab.redis_model.persistence import Disk
-from lab.substrates.base import ClockReading, Life, Probe, Role, Service, Stored
+from lab.substrates.base import ClockReading, Life, Memory, Probe, Role, Service, Stored
 from lab.substrates.local.leaders import ALONE, ROLES
 from lab.substrates.local.processes import Child, Nursery
 from lab.substrates.probe import PINGS
@@ -302,6 +302,22 @@ class ServiceNode(RealMachine[Child]):
         raise self._only_redis()
 
     async def stored(self, key: str) -> Stored | None:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def has(self, key: str) -> bool:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def memory(self) -> Memory:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def ballast(self, number: int, size_bytes: int, ttl_ms: int | None) -> bool:
+        """Never asked."""
+        raise self._only_redis()
+
+    async def free_ballast(self, written: int, keep: int = 0) -> int:
         """Never asked."""
         raise self._only_redis()
 

@@ -13,7 +13,7 @@ from lab.redis_model import Durable, ErrorReply, MasterLink, RedisModel, Session
 from lab.redis_model.known import Missing
 from lab.redis_model.persistence import Disk, Persistence
 from lab.servers import DEFAULT, DEFAULT_SETTINGS, Server, ServerSettings
-from lab.substrates.asked import AskedNode
+from lab.substrates.asked import BALLAST, AskedNode
 from lab.substrates.real.clock import Stopwatch
 from lab.substrates.sim.host import Host
 from lab.substrates.sim.machine import ACT_S, SimMachine
@@ -364,6 +364,11 @@ class SimNode(AskedNode, SimMachine):
         if isinstance(answer, ErrorReply):
             raise UnknownOutcome(f"node {self.name} does not answer the lab: {answer}")
         return answer
+
+    async def ballast(self, number: int, size_bytes: int, ttl_ms: int | None) -> bool:
+        """Write it at once: no command of the model makes long values by a short request."""
+        await self.acting()
+        return self.host.run(self.model.ballast, f"{BALLAST}:{number}".encode(), size_bytes, ttl_ms)
 
     async def reported_time_ns(self) -> int:
         """What TIME says."""
