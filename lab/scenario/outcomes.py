@@ -65,7 +65,7 @@ _WORDS: Final = [
     *(
         {
             "type": "object",
-            "properties": {outcome: {"type": "string", "minLength": 1}},
+            "properties": {outcome: {"type": "string"}},
             "required": [outcome],
             "additionalProperties": False,
         }

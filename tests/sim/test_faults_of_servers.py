@@ -16,7 +16,8 @@ from lab.run import run
 from lab.run.request import RunRequest
 from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
-from lab.substrates.sim.node import PORT
+from lab.substrates.parts import Parts
+from lab.substrates.sim.node import PORT, SimNode
 from lab.substrates.sim.simulate import simulate
 from tests.sim.hosts import linked_node
 from tests.sim.simulated import Simulated, run_in_simulation
@@ -210,3 +211,108 @@ def test_who_asks_a_server_whose_disk_stalls_is_not_kept_waiting_for_ever() -> N
         assert await node.ask("GET", "k") is None
 
     simulate(work, 1)
+
+
+def limited(policy: str) -> dict[str, Any]:
+    """One node whose memory has a limit."""
+    return {**ONE, "cluster": {"nodes": 1, "config": {"maxmemory": "8mb", "maxmemory-policy": policy}}}
+
+
+FILLED = [{"do": "alice acquires"}, {"fill_memory": {"nodes": ["A"]}}, {"do": "bob acquires"}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "bob"), [("noeviction", {"refused": "OOM"}), ("volatile-ttl", "ok"), ("allkeys-random", "ok")]
+)
+def test_a_node_whose_memory_is_full(tmp_path: Path, policy: str, bob: object) -> None:
+    steps = [*FILLED, {"free_memory": {"nodes": ["A"]}}]
+    violated = "ok" if policy == "noeviction" else "violated"
+    expect = {"mutual_exclusion": violated, "operations": {"alice acquires": "ok", "bob acquires": bob}}
+    played = play(tmp_path, {**limited(policy), "steps": steps, "expect": expect})
+    assert (played.mismatches, played.unknown) == ((), ())
+    assert nemesis(played, "ok") == ["fill_memory", "free_memory"]
+
+
+def test_memory_that_is_not_filled_makes_the_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def writes_nothing(*_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(SimNode, "ballast", writes_nothing)
+    expect = {"mutual_exclusion": "ok"}
+    for policy in ("noeviction", "allkeys-lru"):
+        played = play(tmp_path, {**limited(policy), "steps": FILLED, "expect": expect})
+        assert played.unknown
+        assert nemesis(played, "fail") == ["fill_memory"]
+
+
+THREE = {
+    **HEAD,
+    "cluster": {"nodes": 3, "replicas": {"B": "A", "C": "A"}},
+    "lock": {"name": "failover", "ttl": "5s", "options": {"retry_count": 1}},
+    "expect": {"mutual_exclusion": "ok"},
+}
+
+
+def test_the_other_replicas_follow_the_one_that_is_promoted(tmp_path: Path) -> None:
+    steps = [
+        {"crash": {"nodes": ["A"]}},
+        {"promote": {"node": "B"}},
+        {"do": "alice acquires"},
+        {"until": {"nodes": ["C"], "replicated": True}},
+        {"crash": {"nodes": ["B"]}},
+        {"promote": {"node": "C"}},  # of which it is a replica now
+        {"do": "bob acquires"},
+    ]
+    operations = {"alice acquires": "ok", "bob acquires": "refused"}
+    expect = {"mutual_exclusion": "ok", "operations": operations}
+    played = play(tmp_path, {**THREE, "steps": steps, "expect": expect})
+    assert (played.mismatches, played.unknown) == ((), ())
+
+
+def test_a_replica_that_is_down_follows_the_new_master_when_it_is_back(tmp_path: Path) -> None:
+    steps = [
+        {"crash": {"nodes": ["A", "C"]}},
+        {"promote": {"node": "B"}},
+        {"do": "alice acquires"},
+        {"restart": {"nodes": ["C"]}},
+        {"until": {"nodes": ["C"], "replicated": True}},
+    ]
+    played = play(tmp_path, {**THREE, "steps": steps})
+    assert (played.mismatches, played.unknown) == ((), ())
+
+
+def test_a_replica_that_is_not_attached_makes_the_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def follows_nobody(*_: Any, now: bool) -> None:
+        """Told, and it does not listen."""
+
+    steps = [{"do": "alice acquires"}, {"crash": {"nodes": ["A"]}}, {"promote": {"node": "B"}}]
+    assert play(tmp_path, {**THREE, "steps": steps}).unknown == ()
+    attach = Parts.attach
+
+    async def attach_nobody(self: Any, replica: str, master: str, *, now: bool) -> None:
+        monkeypatch.setattr(AskedNode, "follow", follows_nobody)
+        await attach(self, replica, master, now=now)
+
+    monkeypatch.setattr(Parts, "attach", attach_nobody)
+    played = play(tmp_path, {**THREE, "steps": steps})
+    assert played.unknown
+    assert nemesis(played, "fail") == ["promote"]
+
+
+def test_what_is_not_simulated_is_refused_by_name_before_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    for cluster, said in (
+        ({"nodes": 1, "config": {"lua-time-limit": 5000}}, "lua-time-limit 5000 is not simulated"),
+        ({"nodes": 2, "replicas": {"B": "A"}, "persistence": "rdb"}, "the snapshot file of a replica"),
+    ):
+        scenario = {**ONE, "cluster": cluster, "steps": [{"do": "alice acquires"}]}
+        path.write_text(yaml.safe_dump({**scenario, "expect": {"mutual_exclusion": "ok"}}, sort_keys=False))
+        with pytest.raises(LabError) as refused:
+            run(RunRequest(str(path), substrate="sim", out=tmp_path / "reports"))
+        assert said in refused.value.seen
+        assert "--on virtual" in refused.value.seen
+        assert not (tmp_path / "reports").exists()

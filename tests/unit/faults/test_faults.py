@@ -66,6 +66,7 @@ BREAKS: list[tuple[dict[str, Any], str | None]] = [
     ({"answers": {"nodes": ["A"], "error": "BUSY"}}, None),
     ({"evict": {"nodes": ["A"]}}, "keys kept for their TTL"),
     ({"stall_disk": {"nodes": ["A"]}}, "bounded process pauses"),
+    ({"fill_memory": {"nodes": ["A"]}}, None),
 ]
 
 
@@ -80,6 +81,9 @@ def test_what_a_fault_breaks(body: dict[str, Any], broken: str | None) -> None:
     [
         ("crash", "none", True),
         ("crash", "aof-everysec", False),
+        ("crash", "rdb", True),
+        ("shutdown", "rdb", False),
+        ("power_cut", "rdb", True),
         ("shutdown", "none", True),
         ("shutdown", "aof-everysec", False),
         ("power_cut", "aof-everysec", True),
@@ -180,10 +184,32 @@ def test_what_the_new_faults_cannot_follow(bodies: list[dict[str, Any]], complai
     assert complaint in found[0]
 
 
-def test_a_disk_does_not_stall_where_nothing_is_kept() -> None:
-    shape = ClusterShape(nodes=("A",), persistence="none")
+@pytest.mark.parametrize(
+    ("persistence", "complaint"), [("none", "keep nothing on disk"), ("rdb", "does not wait for its disk")]
+)
+def test_a_disk_does_not_stall_where_nobody_waits_for_it(persistence: str, complaint: str) -> None:
+    shape = ClusterShape(nodes=("A",), persistence=persistence)
     (found,) = impossible([step({"stall_disk": {"nodes": ["A"]}})], shape)
-    assert "keep nothing on disk" in found[1].message()
+    assert complaint in found[1].message()
+
+
+def test_memory_is_filled_where_it_has_a_limit_and_is_not_full() -> None:
+    fill, free = step({"fill_memory": {"nodes": ["A"]}}), step({"free_memory": {"nodes": ["A"]}})
+    (found,) = impossible([fill], ClusterShape(nodes=("A",)))
+    assert "use as much memory as there is" in found[1].message()
+    limited = ClusterShape(nodes=("A",), config={"maxmemory": "8mb"})
+    assert list(impossible([fill, free, fill], limited)) == []
+    assert [error.message() for _, error in impossible([fill, fill], limited)] == [
+        "the memory of A is full already; expected a free_memory before it"
+    ]
+    assert [error.message() for _, error in impossible([free], limited)] == [
+        "the memory of A is not full; expected a fill_memory before it"
+    ]
+
+
+def test_a_full_memory_breaks_an_assumption_only_where_keys_are_evicted() -> None:
+    evicts = Tolerance(clock_error_ns=0, evicts=True)
+    assert step({"fill_memory": {"nodes": ["A"]}}).breaks(evicts) == "keys kept for their TTL"
 
 
 def test_two_steps_with_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
