@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+SENTINEL_SERVICE = "mymaster"
+"""The name under which Sentinels watch the master, and by which clients ask them for it."""
+
 
 class Address(msgspec.Struct, frozen=True):
     """A name for messages, and the host and TCP port it is reached at."""

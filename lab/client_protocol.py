@@ -72,6 +72,8 @@ class Setup(msgspec.Struct, frozen=True):
     fences_reads: bool = False
     beat_ns: int = 10_000_000
     """How long the process may stand still before it looks at the clock again, to see that it did."""
+    sentinels: list[Address] = []
+    """Where the Sentinels are that know the master, if there are some."""
     warm_up: str | None = None
     """The key that the client acquires and releases once before it is ready, unrecorded."""
 

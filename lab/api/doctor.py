@@ -49,6 +49,7 @@ _ALLOWS = {
     "cc": "building the shims (or a wheel's compiler)",
     "vtime-shim": "virtual runs: real processes in virtual time",
     "conductor": "virtual runs: the time itself",
+    "names-shim": "local runs: Redis Sentinel",
     _PRELOAD: "the shims to act",
     _ENGINE: "docker runs",
     _IMAGES: "docker runs: nodes, links, clients",
@@ -117,7 +118,7 @@ def diagnose(failures: tuple[str, ...] = ()) -> Diagnosis:
     for shim in _SHIMS:
         allows = ", ".join(fault.KEY for fault in all_faults() if shim in fault.TOOLS)
         rows.append(_tool_row(shim, found[shim], allows))
-    rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in _VIRTUAL]
+    rows += [_tool_row(name, found[name], _ALLOWS[name]) for name in ("names-shim", *_VIRTUAL)]
     rows += [_preload_row(found["clock-shim"]), *_engine_rows(), _lua_row()]
     rows += [_service_row(name, tools.find(name)) for name in tools.SERVICES]
     ok = {row.item for row in rows if row.status == "ok"}

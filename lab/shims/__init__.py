@@ -1,6 +1,6 @@
 """The LD_PRELOAD shims seen from Python: their variables, the clock record, and what was synced.
 
-The C side is clock.c and sync.c in this directory; `lab.tools` builds them.
+The C side is clock.c, sync.c and names.c in this directory; `lab.tools` builds them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ SYNC_VARIABLE = "LOCK_LAB_SYNC_DIR"
 
 STALL_VARIABLE = "LOCK_LAB_STALL"
 """Names the file by which the sync shim lets a disk stall; it must exist."""
+
+NAMES_VARIABLE = "LOCK_LAB_NAMES"
+"""Names the file of names and addresses that the names shim reads."""
 
 MAX_OFFSET_NS = 50 * 365 * 86_400 * 10**9
 """Bound of an offset, fifty years: together with real time and drift it stays within 64 bits."""

@@ -50,6 +50,8 @@ def choose(
     Raises:
         LabError: there is none of that name, or it cannot run on this machine.
     """
+    from lab.substrates.refusals import lacking
+
     wanted = (AUTO, *SUBSTRATES)
     if on not in wanted:
         near = did_you_mean(on, wanted)
@@ -62,8 +64,8 @@ def choose(
     reasons: list[str] = []
     for name in SUBSTRATES if on == AUTO else (on,):
         reason = substrate(name).missing_reason()
-        if reason is None and (lacking := needed - substrate(name).capabilities):
-            reason = f"{name} cannot {', '.join(sorted(lacking))}"
+        if reason is None and (missing := needed - substrate(name).capabilities):
+            reason = lacking(name, missing)
         if reason is None:
             reason = substrate(name).lacks(service, needed, server, settings)
         # Whoever asks for a substrate is told by the run what the lock lacks there.

@@ -157,4 +157,11 @@ class AskedNode:
         self.known_offset = int(about.get("slave_repl_offset" if replica else "master_repl_offset", "0"))
         linked = about.get("master_link_status") == "up"
         follows = f"{about.get('master_host')}:{about.get('master_port')}" if replica else ""
-        return Role("replica" if replica else "master", self.known_offset, linked, follows)
+        promoted_at = int(about.get("second_repl_offset", "-1")) - 1
+        return Role(
+            "replica" if replica else "master",
+            self.known_offset,
+            linked,
+            follows,
+            promoted_at if promoted_at >= 0 and not replica else None,
+        )

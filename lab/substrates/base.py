@@ -7,7 +7,7 @@ the substrate lacks is refused with a reason, never silently weakened.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +31,9 @@ Service = Literal["redis", "etcd", "zookeeper", "postgres"]
 
 STORE = "store"
 """The name under which links to the store are known."""
+
+MASTER = "master"
+"""What a Redis is called that takes writes."""
 
 LEADER = "leader"
 """What the server of a service is called that leads its peers."""
@@ -61,6 +64,7 @@ class Capability(StrEnum):
     STALL_DISKS = "let the disk of a node stall"
     FILL_MEMORY = "fill the memory of nodes"
     DRIVERS = "run programs that put other libraries to the test (drivers)"
+    SENTINELS = "run Redis Sentinels"
     HEAR_SENDS = "tell that a client is about to send something to nodes"
 
 
@@ -122,14 +126,16 @@ class Life:
 class Role:
     """What a node says it is, how far it has come, and whether it hears its master.
 
-    A Redis is "master" or "replica", the server of a service "leader" or "follower", or "alone" if it knows
-    no leader. ``follows`` is host and port of a replica's master.
+    A Redis is "master" or "replica", a Sentinel "sentinel", the server of a service "leader" or "follower",
+    or "alone" if it knows no leader. ``follows`` is host and port of a replica's master.
     """
 
     name: str
     offset: int
     linked: bool
     follows: str = ""
+    promoted_at: int | None = None
+    """Of a master that was a replica: how far it had come in the stream of its master, if it tells."""
 
 
 class Link(Protocol):
@@ -376,6 +382,34 @@ class Node(Machine, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SentinelView:
+    """What a Sentinel reports: the node that is the master, since which epoch, and which it holds to be down.
+
+    ``down`` are the nodes and Sentinels that it holds to be down by itself (``s_down``).
+    """
+
+    master: str
+    epoch: int
+    down: frozenset[str]
+
+
+class Sentinel(Node, Protocol):
+    """A Redis Sentinel."""
+
+    async def view(self) -> SentinelView:
+        """Ask it what it holds to be so. Raises ``UnknownOutcome``."""
+        ...
+
+    async def force_failover(self) -> None:
+        """Let it promote a replica although the master is not down. Raises ``UnknownOutcome``: it refused."""
+        ...
+
+    def heard(self) -> AsyncIterator[tuple[str, str]]:
+        """The events that it publishes from now on: their names and texts. Raises ``UnknownOutcome``."""
+        ...
+
+
 class Client(Machine, Protocol):
     """One client process."""
 
@@ -436,6 +470,11 @@ class Cluster(Protocol):
 
     async def attach(self, replica: str, master: str, *, now: bool) -> None:
         """Let a node replicate another over their link, from now on or from its next start."""
+        ...
+
+    @property
+    def sentinels(self) -> Mapping[str, Sentinel]:
+        """The Redis Sentinels by name, in order; none where there are none."""
         ...
 
     @property

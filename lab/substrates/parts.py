@@ -11,7 +11,7 @@ from lab.redis_model.persistence import Persistence
 from lab.servers import Server
 from lab.substrates.answering import Answering
 from lab.substrates.asked import AskedNode
-from lab.substrates.base import Capability, Client, Link, Node, Sendings
+from lab.substrates.base import Capability, Client, Link, Node, Sendings, Sentinel
 from lab.substrates.plan import ClusterPlan
 
 READY_TIMEOUT_S = 15.0
@@ -33,6 +33,7 @@ class Parts(Generic[N, S, C, L]):
         self.not_simulated = False
         self.nodes: dict[str, N] = {}
         self.clients: dict[str, C] = {}
+        self.sentinels: dict[str, Sentinel] = {}
         self.store_node: S
         self._links: dict[tuple[str, str], L] = {}
         self.server: Server | None = None

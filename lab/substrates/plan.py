@@ -12,6 +12,16 @@ from lab.substrates.base import Capability, Service
 
 
 @dataclass(frozen=True, slots=True)
+class SentinelPlan:
+    """The Redis Sentinels of a cluster, how many of them must agree, and their times in milliseconds."""
+
+    names: tuple[str, ...]
+    quorum: int
+    down_after_ms: int
+    failover_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """The size and shape of a cluster, and what will be asked of it.
 
@@ -23,7 +33,7 @@ class ClusterPlan:
     Redis nodes know nothing of each other, those of another kind make one service. ``server`` is which
     server they are, ``redis@8.2``, a program's path or ``image:NAME``; the substrate's default if it is
     empty. ``lock_keys`` are the names that the lock's keys have on the nodes. ``settings`` is how Redis
-    nodes are set up besides.
+    nodes are set up besides. ``sentinels``: there are some, which watch the one node that is no replica.
     """
 
     nodes: tuple[str, ...]
@@ -39,3 +49,4 @@ class ClusterPlan:
     server: str = ""
     lock_keys: tuple[str, ...] = ()
     settings: ServerSettings = field(default_factory=ServerSettings)
+    sentinels: SentinelPlan | None = None

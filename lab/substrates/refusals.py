@@ -1,8 +1,8 @@
-"""What nodes other than Redis don't take part in, on any substrate, and why."""
+"""What nodes other than Redis don't take part in, on any substrate, what substrates lack, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lab.substrates.base import Capability, Service
 
@@ -20,6 +20,18 @@ _BEYOND: Mapping[Capability, str] = {
     Capability.STALL_DISKS: "what it has synced to disk is not recorded",
     Capability.NARROW_LINKS: "it answers no probe that is large enough to measure a rate",
 }
+
+_LACKING: Mapping[tuple[str, Capability], str] = {
+    ("docker", Capability.SENTINELS): "no Sentinel here: the names of servers are not set in containers",
+    ("virtual", Capability.SENTINELS): "no Sentinel here: the conductor resolves no names of servers",
+    ("sim", Capability.SENTINELS): "no Sentinel here: the model of Redis has none",
+}
+
+
+def lacking(substrate: str, capabilities: Collection[Capability]) -> str:
+    """Say that a substrate lacks these capabilities, and why, where that is not plain."""
+    why = [_LACKING[substrate, each] for each in capabilities if (substrate, each) in _LACKING]
+    return f"{substrate} cannot {', '.join(sorted(capabilities))}" + "".join(f" ({each})" for each in why)
 
 
 def refusal(service: Service, capability: Capability) -> str | None:

@@ -47,7 +47,7 @@ class LinkPlan:
     """A way to be made: from whom to whom, what lies behind it and how that is asked.
 
     ``port`` tells several ways from one to the other apart. ``answering`` is what answers commands with
-    errors behind the proxy.
+    errors behind the proxy. ``listen`` is where the proxy listens, if that may not be left to the system.
     """
 
     client: str
@@ -56,6 +56,7 @@ class LinkPlan:
     ping: Ping = echo
     port: int | None = None
     answering: Answering | None = None
+    listen: str | None = None
 
     @property
     def name(self) -> str:
@@ -115,14 +116,14 @@ class ToxiproxyServer:
         return await self.call(get)
 
     async def create_links(self, plans: Sequence[LinkPlan]) -> list[ToxiproxyLink]:
-        """Make one proxy for each plan, on ports the system chooses."""
+        """Make one proxy for each plan, on ports the system chooses unless the plan names one."""
 
         def create(some: Sequence[LinkPlan], _: Api) -> list[Proxy]:
             # The library asks for all proxies before it makes one.
             wanted = [
                 {
                     "name": plan.name,
-                    "listen": f"{self.host}:0",
+                    "listen": plan.listen or f"{self.host}:0",
                     "upstream": f"{plan.behind.host}:{plan.behind.port}",
                     "enabled": True,
                 }
@@ -140,7 +141,8 @@ class ToxiproxyServer:
             made += await self.call(partial(create, some), alone=False)
         links = []
         for plan, proxy in zip(plans, made, strict=True):
-            address = Address(plan.target, self.host, int(proxy.listen.rpartition(":")[2]))
+            host, _, port = proxy.listen.rpartition(":")
+            address = Address(plan.target, host, int(port))
             link = ToxiproxyLink(self, proxy, plan.client, plan.target, address, plan.ping)
             link.answering = plan.answering
             links.append(link)

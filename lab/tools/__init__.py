@@ -31,11 +31,11 @@ __all__ = [
     "require",
 ]
 
-_SHIMS = tuple(Shim(stem) for stem in ("clock", "sync", "vtime", "conductor"))
+_SHIMS = tuple(Shim(stem) for stem in ("clock", "sync", "names", "vtime", "conductor"))
 _BUILT: tuple[Tool, ...] = (DefaultServer(), ToxiproxyServer(), *_SHIMS)
 _TOOLS: dict[str, Tool] = {tool.name: tool for tool in _BUILT}
 NAMES: tuple[str, ...] = tuple(_TOOLS)
-"""redis-server, toxiproxy-server, clock-shim, sync-shim, vtime-shim, conductor: what `provide` provides."""
+"""redis-server, toxiproxy-server, the shims (clock-shim …) and the conductor: what `provide` provides."""
 SERVICES: tuple[str, ...] = (ETCD.name, ZOOKEEPER.name, POSTGRES.name)
 """Servers that are used where they are installed."""
 _TOOLS |= {tool.name: tool for tool in (ETCD, ZOOKEEPER, POSTGRES)}

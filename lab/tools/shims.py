@@ -44,6 +44,7 @@ _SHARED = ("vtime/page.h", "vtime/futex.h")
 _BUILT_FROM: dict[str, tuple[str, ...]] = {
     "clock": ("clock.c",),
     "sync": ("sync.c",),
+    "names": ("names.c",),
     "vtime": (*(f"vtime/{each}.c" for each in _VTIME), "vtime/inside.h", *_SHARED),
     _CONDUCTOR: (*(f"vtime/{each}.c" for each in _CONDUCTOR_PARTS), "vtime/conductor.h", *_SHARED),
 }
@@ -69,7 +70,7 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """Finds and builds one library; `stem` is "clock", "sync", "vtime" or "conductor"."""
+    """Finds and builds one library; `stem` is "clock", "sync", "names", "vtime" or "conductor"."""
 
     stem: str
     lock_name: str = "shims"
@@ -77,7 +78,7 @@ class Shim:
 
     @property
     def name(self) -> str:
-        """clock-shim, sync-shim, vtime-shim or conductor."""
+        """clock-shim, sync-shim, names-shim, vtime-shim or conductor."""
         return _name(self.stem)
 
     def find(self) -> Found | Missing:

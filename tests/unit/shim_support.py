@@ -16,7 +16,7 @@ import redis
 from lab import tools
 from lab.tools import Missing
 
-LIBRARIES = ("clock-shim", "sync-shim", "vtime-shim", "conductor")
+LIBRARIES = ("clock-shim", "sync-shim", "names-shim", "vtime-shim", "conductor")
 
 
 def built_shims(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:

@@ -17,6 +17,7 @@ class _Docker:
     # What answers with errors runs in the lab's process, which containers can't reach.
     capabilities = frozenset(Capability) - {
         Capability.CUT_PEERS,
+        Capability.SENTINELS,
         Capability.ONE_CONNECTION,
         Capability.ANSWER_ERRORS,
         Capability.STALL_DISKS,

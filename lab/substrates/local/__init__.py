@@ -50,7 +50,7 @@ class _Local:
     ) -> str | None:
         if is_image(wanted):
             return f"{wanted} is an image, for docker, and local runs programs of this machine"
-        preloaded = sorted(needed & {Capability.NODE_CLOCKS, Capability.POWER_CUTS})
+        preloaded = sorted(needed & {Capability.NODE_CLOCKS, Capability.POWER_CUTS, Capability.SENTINELS})
         if service != "redis" or not preloaded:
             return None
         found = tools.find(wanted or "redis-server")
@@ -73,6 +73,10 @@ class _Local:
             from lab.substrates.local.service_cluster import ServiceCluster
 
             return ServiceCluster(plan, run_id, log_dir)
+        if plan.sentinels is not None:
+            from lab.substrates.local.sentinels import SentinelCluster
+
+            return SentinelCluster(plan, run_id, log_dir)
         from lab.substrates.local.cluster import LocalCluster
 
         return LocalCluster(plan, run_id, log_dir)

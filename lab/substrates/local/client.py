@@ -13,11 +13,18 @@ from lab.substrates.real.client import ProcessClient
 class LocalClient(ProcessClient[Child]):
     """A child process of ours, whose stdin and stdout are pipes; ``loading`` limits how many load at once."""
 
-    def __init__(self, name: str, nursery: Nursery, clock: LocalClock, loading: asyncio.Semaphore) -> None:
+    def __init__(
+        self,
+        name: str,
+        nursery: Nursery,
+        clock: LocalClock,
+        loading: asyncio.Semaphore,
+        environment: dict[str, str],
+    ) -> None:
         super().__init__(name, clock)
         self._loading = loading
         self._nursery = nursery
-        self._environment = clock.environment
+        self._environment = environment
 
     async def launch(self) -> None:
         """Start the process, so that it imports what it needs while the rest of the cluster comes up."""

@@ -61,7 +61,8 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
         loading = asyncio.Semaphore(LOADING_PER_CORE * len(os.sched_getaffinity(0)))
         for name in self._plan.clients:
             clock = LocalClock(self._clock_shim, self._scratch / f"{name}.clock")
-            self.clients[name] = LocalClient(name, self._nursery, clock, loading)
+            environment = self._environment(name, clock.environment)
+            self.clients[name] = LocalClient(name, self._nursery, clock, loading, environment)
         ports = planned_ports(self._plan)
         self._look_for_programs()
         links = len(self._plan.clients) * (len(self._plan.nodes) + 1) + len(self._plan.replicas)
@@ -96,6 +97,15 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
         if self._run_file is not None:
             self._run_file.close()
 
+    def _environment(self, name: str, environment: dict[str, str]) -> dict[str, str]:
+        """What the processes of a client or a node are started with, given that of its clock and its disk."""
+        return environment
+
+    def _command(self, name: str, port: int, directory: Path, settings: ServerSettings) -> list[str]:
+        """The command line of a Redis."""
+        persistence: Persistence = "none" if name == STORE else self._plan.persistence
+        return redis_command(self._redis_server, port, directory, persistence, settings)
+
     def _look_for_programs(self) -> None:
         """Find what nodes of this kind need besides. Raises ``LabError``, before anything is started."""
 
@@ -112,13 +122,13 @@ class LocalProcesses(RealCluster[N, LocalNode, LocalClient]):
         for attempt in range(1, PORT_TRIES + 1):
             chosen = port or free_ports(1)[0]
             directory = self._scratch / name
-            persistence: Persistence = "none" if is_store else self._plan.persistence
             settings = ServerSettings() if is_store else self._plan.settings
+            environment = disk.environment(clock.environment if clock is not None else {})
             launch = Launch(
                 self._nursery,
                 name if is_store else f"node-{name}",
-                redis_command(self._redis_server, chosen, directory, persistence, settings),
-                disk.environment(clock.environment if clock is not None else {}),
+                self._command(name, chosen, directory, settings),
+                environment if is_store else self._environment(name, environment),
                 directory,
             )
             node = LocalNode(Address(name, HOST, chosen), launch, clock, disk, settings)

@@ -17,7 +17,7 @@ from lab.substrates.real.client import ProcessClient
 from lab.substrates.real.machine import Body
 from lab.substrates.real.node import RedisNode
 from lab.substrates.real.relay import Relay
-from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
+from lab.substrates.toxiproxy import LinkPlan, ToxiproxyLink, ToxiproxyServer
 
 N = TypeVar("N", bound=Node)
 S = TypeVar("S", bound=RedisNode)  # type: ignore[type-arg]
@@ -30,6 +30,17 @@ class RealCluster(Parts[N, S, C, Link]):
     def __init__(self, plan: ClusterPlan) -> None:
         super().__init__(plan)
         self._relays: list[Relay] = []
+
+    async def _shared_out(
+        self, plans: Sequence[LinkPlan], proxies: Sequence[ToxiproxyServer]
+    ) -> list[ToxiproxyLink]:
+        """Make links, as many of them in each proxy."""
+        size = -(-len(plans) // len(proxies))
+        parts = (plans[first * size : (first + 1) * size] for first in range(len(proxies)))
+        made = await asyncio.gather(
+            *(proxy.create_links(part) for proxy, part in zip(proxies, parts, strict=True))
+        )
+        return [link for links in made for link in links]
 
     async def _connect_all(self, proxies: Sequence[ToxiproxyServer]) -> None:
         """Make every link, let replicas find their masters, and prove every link healthy.
@@ -45,12 +56,8 @@ class RealCluster(Parts[N, S, C, Link]):
             LinkPlan(replica, master, self.nodes[master].address)
             for replica, master in replication_links(self._plan.replicas)
         ]
-        size = -(-len(plans) // len(proxies))
-        parts = (plans[first * size : (first + 1) * size] for first in range(len(proxies)))
-        made = await asyncio.gather(
-            *(proxy.create_links(part) for proxy, part in zip(proxies, parts, strict=True))
-        )
-        self._links |= {(link.client, link.target): link for links in made for link in links}
+        made = await self._shared_out(plans, proxies)
+        self._links |= {(link.client, link.target): link for link in made}
         await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
         await self._prove_healthy()
         await self._learn_server()
@@ -73,6 +80,11 @@ class RealCluster(Parts[N, S, C, Link]):
         node = self.nodes[replica]
         assert isinstance(node, RedisNode)
         await node.replicate(self._links[replica, master].address)
+        await self._until_linked(replica, master)
+
+    async def _until_linked(self, replica: str, master: str) -> None:
+        """Wait until a replica has all that its master has."""
+        node = self.nodes[replica]
         loop = asyncio.get_running_loop()
         give_up = loop.time() + READY_TIMEOUT_S
         while not (await node.role()).linked:

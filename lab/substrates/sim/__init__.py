@@ -17,6 +17,7 @@ class _Sim:
         Capability.DRIVERS,
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
+        Capability.SENTINELS,
     }
 
     def missing_reason(self) -> str | None:

@@ -41,6 +41,7 @@ class _Virtual:
     capabilities = frozenset(Capability) - {
         Capability.OTHER_SERVICES,
         Capability.CUT_PEERS,
+        Capability.SENTINELS,
         Capability.HEAR_SENDS,
     }
 

@@ -51,12 +51,12 @@ def test_all_are_built_at_once_and_found_again(counting_cc: Path) -> None:
     found = tools.provide("sync-shim", lambda _: None)
     assert found.origin == "cc"
     assert found.path.name == "sync.so"
-    for name in ("clock-shim", "vtime-shim", "conductor"):
+    for name in ("clock-shim", "names-shim", "vtime-shim", "conductor"):
         other = tools.find(name)
         assert isinstance(other, Found)
         assert other.origin == "cache"
     commands = counting_cc.read_text().splitlines()
-    assert len(commands) == 4
+    assert len(commands) == 5
     assert all(" -Wall -Wextra -Werror " in command and "-g0" in command for command in commands)
 
 
@@ -72,7 +72,7 @@ def test_two_labs_at_once_build_once(counting_cc: Path) -> None:
     assert [lab.returncode for lab in labs] == [0, 0, 0, 0]
     assert paths[:2] == paths[2:]
     assert all(Path(path).is_file() for path in paths)
-    assert len(counting_cc.read_text().splitlines()) == 4
+    assert len(counting_cc.read_text().splitlines()) == 5
 
 
 @pytest.mark.full

@@ -1,0 +1,277 @@
+"""Redis Sentinels on this machine, and nodes that they can promote: names, and a proxy per (process, server).
+
+Sentinel tells clients and other servers where the master is, so everybody is told the same place, and a proxy
+behind that place could not tell who comes. So every server announces a name instead of an address
+(``replica-announce-ip node-b``, ``sentinel announce-ip sentinel-1``, ``sentinel resolve-hostnames yes``), and
+each process resolves the names by a preload library to loopback addresses of its own, where Toxiproxy listens
+on the port of the server: 127.77.process.server. Clients, replicas and Sentinels each have a link to every
+server, and follow a failover over it.
+
+Sentinel rewrites the configuration files of nodes and its own. They stay over restarts: a master that was
+killed comes back as a master, as it does in production, and a Sentinel remembers its epoch.
+
+Source: Redis documentation, "High availability with Redis Sentinel", "IP addresses and DNS names".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from typing import Final, cast
+
+import hiredis
+
+from lab import tools
+from lab.addresses import SENTINEL_SERVICE, Address
+from lab.errors import UnknownOutcome
+from lab.servers import ServerSettings
+from lab.shims import NAMES_VARIABLE, preload
+from lab.substrates.base import STORE, ClockReading, Life, Probe, Role, SentinelView
+from lab.substrates.local.clock import LocalClock
+from lab.substrates.local.cluster import HOST, LocalCluster
+from lab.substrates.local.disk import LocalDisk
+from lab.substrates.local.node import Launch, LocalNode
+from lab.substrates.local.peers import PeerLink, PeerWay
+from lab.substrates.plan import ClusterPlan, SentinelPlan
+from lab.substrates.probe import echo, question
+from lab.substrates.real.ports import free_ports
+from lab.substrates.toxiproxy import LinkPlan, ToxiproxyServer
+
+AGREED_WITHIN_S: Final = 20.0
+"""How long Sentinels may take to find each other and the replicas; it is some 2 s."""
+POLL_S: Final = 0.02
+pong: Final = question(b"PING\r\n", lambda heard: heard.startswith(b"+PONG"))
+"""How a Sentinel is asked: it has no ECHO."""
+
+
+def host_name(server: str) -> str:
+    """The name by which processes know a server: A is ``node-a``, S1 is ``sentinel-1``."""
+    return f"sentinel-{server[1:]}" if len(server) > 1 else f"node-{server.lower()}"
+
+
+def server_name(host: str) -> str:
+    """The server that has this name. Raises ``UnknownOutcome``: none has."""
+    kind, _, which = host.partition("-")
+    if kind not in ("node", "sentinel") or not which:
+        raise UnknownOutcome(f"a Sentinel names the server {host!r}, which is none of this cluster")
+    return which.upper() if kind == "node" else f"S{which}"
+
+
+class LocalSentinel(LocalNode):
+    """One Sentinel: a redis-server in Sentinel mode; ``address`` leads to it around every link."""
+
+    async def start(self) -> None:
+        """Start the process; ready when it answers with the process id that we started."""
+        child = self.child = await self._launch()
+        child.expected_end = True  # until it is ready: a lost race for its port is tried again
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + AGREED_WITHIN_S
+        while not (await self.probe(1.0)).reached:
+            if not child.running or loop.time() > give_up:
+                raise self._not_ready(child, f"it did not answer within {AGREED_WITHIN_S:.0f} s")
+            await asyncio.sleep(POLL_S)
+        if (await self.info("server")).get("process_id") != str(child.pid):
+            raise self._not_ready(child, f"another process answers on port {self.address.port}")
+        child.expected_end = False
+        self._port.close()
+
+    async def probe(self, timeout_s: float) -> Probe:
+        """PING on a connection of its own, around all links."""
+        return await pong(self.address, timeout_s)
+
+    async def echoes(self) -> None:  # type: ignore[override]
+        """None: it does not count probes."""
+
+    async def life(self) -> Life:
+        """``INFO server``; it keeps no keys."""
+        server = await self.info("server")
+        return Life(server["run_id"], int(server["process_id"]), None)
+
+    async def role(self) -> Role:
+        """It takes no part in the replication."""
+        return Role("sentinel", 0, linked=True)
+
+    async def _reported_time(self) -> ClockReading:
+        return await self.clock.witness()  # it has no TIME
+
+    async def view(self) -> SentinelView:
+        """``SENTINEL MASTER``, ``REPLICAS`` and ``SENTINELS``."""
+        master = await self._rows("MASTER")
+        others = [*await self._rows("REPLICAS"), *await self._rows("SENTINELS")]
+        down = frozenset(server_name(row["ip"]) for row in (*master, *others) if "s_down" in row["flags"])
+        return SentinelView(server_name(master[0]["ip"]), int(master[0]["config-epoch"]), down)
+
+    async def force_failover(self) -> None:
+        """``SENTINEL FAILOVER``."""
+        await self.ask("SENTINEL", "FAILOVER", SENTINEL_SERVICE)
+
+    async def agrees(self, replicas: int, sentinels: int) -> bool:
+        """Whether it hears the master, and so many replicas and other Sentinels, and nothing is amiss."""
+        (master,), copies = await self._rows("MASTER"), await self._rows("REPLICAS")
+        others = await self._rows("SENTINELS")
+        return (
+            (len(copies), len(others)) == (replicas, sentinels)
+            and master["flags"] == "master"
+            and all(row["flags"] == "slave" and row["master-link-status"] == "ok" for row in copies)
+            and all(row["flags"] == "sentinel" for row in others)
+        )
+
+    async def heard(self) -> AsyncIterator[tuple[str, str]]:
+        """``PSUBSCRIBE *``, until the connection ends: when the Sentinel does."""
+        reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
+        try:
+            writer.write(b"PSUBSCRIBE *\r\n")
+            replies = hiredis.Reader(encoding="utf-8", errors="replace")
+            while data := await reader.read(65_536):
+                replies.feed(data)
+                while isinstance(reply := replies.gets(), list):
+                    if reply[0] == "pmessage":
+                        yield reply[2], reply[3]
+        finally:
+            writer.close()
+
+    async def _rows(self, what: str) -> list[dict[str, str]]:
+        """What it answers to a SENTINEL command on the master: one row of names and values, or several."""
+        answer = await self.ask("SENTINEL", what, SENTINEL_SERVICE)
+        if not isinstance(answer, list):
+            raise UnknownOutcome(f"{self.name} answered SENTINEL {what} with {answer!r}")
+        rows = cast(list[list[bytes]], [answer] if what == "MASTER" else answer)
+        return [_pairs(row) for row in rows]
+
+
+def _pairs(row: list[bytes]) -> dict[str, str]:
+    words = [word.decode(errors="replace") for word in row]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+class SentinelCluster(LocalCluster):
+    """A master, its replicas, and the Sentinels that watch them."""
+
+    def __init__(self, plan: ClusterPlan, run_id: str, log_dir: Path) -> None:
+        super().__init__(plan, run_id, log_dir)
+        assert plan.sentinels is not None
+        self._sentinel_plan: SentinelPlan = plan.sentinels
+        self._servers = (*plan.nodes, *self._sentinel_plan.names)
+        self._processes = (*plan.clients, *self._servers)
+        self._names_shim = tools.require("names-shim")
+
+    def _environment(self, name: str, environment: dict[str, str]) -> dict[str, str]:
+        before = environment.get("LD_PRELOAD")
+        return {
+            **environment,
+            "LD_PRELOAD": f"{self._names_shim}:{before}" if before else preload(self._names_shim),
+            NAMES_VARIABLE: str(self._names_file(name)),
+        }
+
+    def _names_file(self, process: str) -> Path:
+        return self._scratch / f"{process}.names"
+
+    def _address(self, process: str, server: str) -> str:
+        """Where a process finds a server: a loopback address that nobody else is told."""
+        above, low = divmod(self._processes.index(process), 250)
+        return f"127.{77 + above}.{low + 1}.{self._servers.index(server) + 1}"
+
+    def _command(self, name: str, port: int, directory: Path, settings: ServerSettings) -> list[str]:
+        command = super()._command(name, port, directory, settings)
+        if name == STORE:
+            return command
+        # What is given after the file wins over what Sentinel wrote into it, but it writes no such directive.
+        file = self._scratch / f"{name}.conf"
+        file.touch()
+        announced = ["--replica-announce-ip", host_name(name), "--replica-announce-port", str(port)]
+        return [command[0], str(file), *command[1:], *announced]
+
+    async def _connect_all(self, proxies: Sequence[ToxiproxyServer]) -> None:
+        """Make a link from every process to every server, then the replicas, then the Sentinels."""
+        ports = {name: node.address.port for name, node in self.nodes.items()}
+        names = self._sentinel_plan.names
+        ports |= dict(zip(names, free_ports(len(names)), strict=True))
+        for process in self._processes:
+            lines = [f"{host_name(server)} {self._address(process, server)}\n" for server in self._servers]
+            self._names_file(process).write_text("".join(lines))
+        await self._make_links(proxies, ports)
+        await asyncio.gather(*(self._replicate(*pair) for pair in self._plan.replicas.items()))
+        await asyncio.gather(*(self._start_sentinel(name, ports) for name in names))
+        await self._until_agreed()
+        await self._prove_healthy()
+        await self._learn_server()
+
+    async def _make_links(self, proxies: Sequence[ToxiproxyServer], ports: Mapping[str, int]) -> None:
+        plans: list[LinkPlan] = []
+        for near in self._processes:
+            for far in self._servers:
+                if near == far or (near in self._plan.nodes and far in self._sentinel_plan.names):
+                    continue  # a node asks no Sentinel
+                ping, listens = (echo if far in self._plan.nodes else pong), self._address(near, far)
+                plan = await self._link_plan(near, Address(far, HOST, ports[far]), ping)
+                plans.append(replace(plan, listen=f"{listens}:{ports[far]}"))
+        stores = [await self._link_plan(client, self.store_node.address, echo) for client in self.clients]
+        made = await self._shared_out([*plans, *stores], proxies)
+        links = {(link.client, link.target): link for link in made}
+        ways = {(plan.client, plan.target): plan for plan in plans}
+        for near, far in permutations(self._servers, 2):
+            both = [pair for pair in ((near, far), (far, near)) if pair in ways]
+            self._links[near, far] = PeerLink(
+                near,
+                far,
+                [links[pair] for pair in both],
+                [PeerWay(*pair, links[pair], ways[pair]) for pair in both],
+            )
+        self._links |= {pair: link for pair, link in links.items() if link.client in self.clients}
+
+    async def _replicate(self, replica: str, master: str) -> None:
+        """Let a node replicate another by its name, and write that into its configuration file."""
+        node, port = self.nodes[replica], self.nodes[master].address.port
+        await node.ask("REPLICAOF", host_name(master), port)
+        await self._until_linked(replica, master)
+        await node.ask("CONFIG", "REWRITE")
+
+    async def _start_sentinel(self, name: str, ports: Mapping[str, int]) -> None:
+        plan, directory = self._sentinel_plan, self._scratch / name
+        clock = LocalClock(self._clock_shim, self._scratch / f"{name}.clock")
+        disk = LocalDisk(directory, None)
+        (master,) = set(self._plan.nodes) - set(self._plan.replicas)
+        file = self._scratch / f"{name}.conf"
+        file.write_text(
+            f"port {ports[name]}\n"
+            f"bind {HOST}\n"
+            f"dir {directory}\n"
+            "set-proc-title no\n"  # as for nodes
+            "sentinel resolve-hostnames yes\n"
+            "sentinel announce-hostnames yes\n"
+            f"sentinel announce-ip {host_name(name)}\n"
+            f"sentinel announce-port {ports[name]}\n"
+            f"sentinel monitor {SENTINEL_SERVICE} {host_name(master)} {ports[master]} {plan.quorum}\n"
+            f"sentinel down-after-milliseconds {SENTINEL_SERVICE} {plan.down_after_ms}\n"
+            f"sentinel failover-timeout {SENTINEL_SERVICE} {plan.failover_timeout_ms}\n"
+        )
+        launch = Launch(
+            self._nursery,
+            name,
+            [str(self._redis_server), str(file), "--sentinel"],
+            self._environment(name, clock.environment),
+            directory,
+        )
+        sentinel = LocalSentinel(Address(name, HOST, ports[name]), launch, clock, disk)
+        self._started.append(sentinel)
+        await sentinel.start()
+        self.sentinels[name] = sentinel
+
+    async def _until_agreed(self) -> None:
+        """Wait until each Sentinel knows all replicas and all other Sentinels, and reaches them."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + AGREED_WITHIN_S
+        for sentinel in self._started:
+            if not isinstance(sentinel, LocalSentinel):
+                continue
+            while not await sentinel.agrees(len(self._plan.replicas), len(self._sentinel_plan.names) - 1):
+                if loop.time() > give_up:
+                    raise UnknownOutcome(
+                        f"{sentinel.name} did not find the replicas and the other Sentinels "
+                        f"within {AGREED_WITHIN_S:.0f} s",
+                        hint=f"its log ends:\n{sentinel.running().tail(8)}",
+                    )
+                await asyncio.sleep(POLL_S)

@@ -1,0 +1,86 @@
+"""Names of servers, what refuses Sentinels, and what a history says of connections that Sentinel ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab import tools
+from lab.errors import LabError, UnknownOutcome
+from lab.locks import refuse_without_sentinels
+from lab.run.request import RunRequest
+from lab.shims import NAMES_VARIABLE, preload
+from lab.substrates import choose
+from lab.substrates.base import Capability
+from lab.substrates.local.sentinels import host_name, server_name
+from lab.substrates.refusals import lacking
+from lab.tools import Missing
+
+RESOLVES = """
+import socket, sys
+for name in sys.argv[1:]:
+    try:
+        print(socket.getaddrinfo(name, 80, socket.AF_INET, socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        print("none")
+"""
+
+
+def resolved(path: Path, *names: str) -> list[str]:
+    """What a process that preloads the shim makes of these names."""
+    shim = tools.find("names-shim")
+    if isinstance(shim, Missing):
+        pytest.skip(f"{shim.reason}: run `{shim.hint}`")
+    env = {**os.environ, "LD_PRELOAD": preload(shim.path), NAMES_VARIABLE: str(path)}
+    done = subprocess.run(
+        [sys.executable, "-Sc", RESOLVES, *names], env=env, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_a_process_resolves_the_names_of_its_own_file(tmp_path: Path) -> None:
+    alice, bob = tmp_path / "alice.names", tmp_path / "bob.names"
+    alice.write_text("node-a 127.77.1.1\nnode-b 127.77.1.2\n")
+    bob.write_text("node-a 127.77.2.1\n")
+    assert resolved(alice, "node-a", "NODE-B", "node-c", "127.0.0.9") == [
+        "127.77.1.1",
+        "127.77.1.2",
+        "none",
+        "127.0.0.9",
+    ]
+    assert resolved(bob, "node-a", "node-b") == ["127.77.2.1", "none"]
+    assert resolved(tmp_path / "nothing", "node-a", "127.0.0.9") == ["none", "127.0.0.9"]
+
+
+def test_a_server_has_one_name_by_which_processes_know_it() -> None:
+    for server, host in (("A", "node-a"), ("S1", "sentinel-1")):
+        assert host_name(server) == host
+        assert server_name(host) == server
+    for host in ("127.0.0.1", "other-a", "node-"):
+        with pytest.raises(UnknownOutcome, match="none of this cluster"):
+            server_name(host)
+
+
+@pytest.mark.parametrize("name", ["docker", "sim", "virtual"])
+def test_a_substrate_without_sentinels_says_why(name: str) -> None:
+    said = lacking(name, {Capability.SENTINELS})
+    assert said.startswith(f"{name} cannot run Redis Sentinels (no Sentinel here: ")
+    if name != "docker":  # where no engine answers, that is said first
+        with pytest.raises(LabError) as caught:
+            choose(name, frozenset({Capability.SENTINELS}))
+        assert caught.value.seen == said
+
+
+def test_a_run_is_refused_before_anything_starts() -> None:
+    with pytest.raises(LabError, match="no Sentinel here"):
+        RunRequest("sentinel-failover", substrate="sim").plan()
+
+
+def test_a_lock_that_asks_sentinels_needs_some() -> None:
+    refuse_without_sentinels("failover", "here")
+    with pytest.raises(LabError, match="asks Sentinels for the master, and there are none"):
+        refuse_without_sentinels("sentinel", "here")
