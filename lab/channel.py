@@ -137,6 +137,11 @@ class Channel:
         self._queued = 0
         """How many commands wait for a connection; the next one has to wait behind them."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection; that the node answers on it is not said."""
+        return self._connection is not None
+
     def connect(self) -> Awaitable[None]:
         """Connect now, so that the first command need not; await it. Raises ``NodeError``."""
         if not self._transport.at_once:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from lab.api.refusals import refuse_without_sentinels
+from lab.examine import command as of_command
 from lab.examine import words
-from lab.examine.command import REAL, Asked, examine
+from lab.examine.command import REAL, Asked
 from lab.examine.junit import junit
 from lab.examine.keep import keep
 from lab.examine.kept import RESULT, Kept, directory_for
 from lab.examine.on_real import run_on_real
 from lab.examine.options import parse_options
+from lab.examine.progress import Progress
 from lab.examine.replay import replay
 from lab.examine.result import Examined
 
@@ -26,6 +30,12 @@ __all__ = [
     "replay",
     "words",
 ]
+
+
+def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progress: None) -> Examined:
+    """Examine a lock. Raises as ``lab.examine.command.examine`` does."""
+    refuse_without_sentinels(asked.lock, "lab test")
+    return of_command.examine(asked, on_progress)
 
 
 def test(asked: Asked, out: Path, command: str) -> Examined:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.api.refusals import refuse_without_sentinels
 from lab.batch.row import Row
 from lab.drivers.place import servers_of_trials
 from lab.search import confirm
@@ -48,6 +49,7 @@ class Searched:
 
 def begin(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError``: it, or its replay, is not possible."""
+    refuse_without_sentinels(asked.lock, "lab search")
     found = search_of(asked)
     if asked.confirm is not None:
         on, _ = choose(asked.confirm, server=asked.server or None, where="--confirm")

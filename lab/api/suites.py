@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lab.api.refusals import refuse_without_sentinels
 from lab.batch import matrix_plan, suite_plan, tables
 from lab.batch.choose import served
 from lab.batch.dask import refuse_jobs
@@ -103,6 +104,8 @@ def begin(
     if selection.for_lock is not None or like is not None:
         from lab.search.kind import with_kind  # imports the simulation
 
+        if selection.for_lock is not None:
+            refuse_without_sentinels(selection.for_lock, "--for")
         selection = with_kind(selection, like, server)
     if selftest is not None:
         from lab.selftest.run import Trials, of_locks, of_scenarios

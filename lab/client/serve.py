@@ -122,7 +122,10 @@ async def serve(
     points = Points()
     own = lock_class(setup.lock)
     around = Surroundings(
-        random=random.Random(f"{setup.seed}/{setup.client}"), at=points.at, stalled=recording.stall
+        random=random.Random(f"{setup.seed}/{setup.client}"),
+        at=points.at,
+        stalled=recording.stall,
+        sentinels=tuple(setup.sentinels),
     )
     try:
         with failing_in("build", setup.client, own):

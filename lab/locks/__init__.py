@@ -23,6 +23,7 @@ BUILT_IN = {
     "fixed-value": "lab.locks.careless:FixedValue",
     "plain-del": "lab.locks.careless:PlainDel",
     "failover": "lab.locks.failover:Failover",
+    "sentinel": "lab.locks.sentinel:SentinelLock",
     "redlock": "lab.locks.redlock:Redlock",
     "redlock-sequential": "lab.locks.redlock:SequentialRedlock",
     "redlock-counter": "lab.locks.counter:CountingRedlock",
@@ -184,6 +185,22 @@ def name_of(lock: str | Callable[..., Any]) -> str:
 def service_of(name: str) -> str:
     """Return what kind of servers a lock talks to. Raises ``LabError`` for an unknown lock."""
     return str(getattr(lock_class(name), "service", "redis"))
+
+
+def asks_sentinels(name: str) -> bool:
+    """Whether a lock asks Redis Sentinels for its master. Raises ``LabError`` for an unknown lock."""
+    return bool(getattr(lock_class(name), "asks_sentinels", False))
+
+
+def refuse_without_sentinels(name: str, where: str) -> None:
+    """Refuse a lock that asks Redis Sentinels, where there are none. Raises ``LabError``."""
+    if asks_sentinels(name):
+        raise LabError(
+            f"the lock {name} asks Sentinels for the master, and there are none",
+            where=where,
+            expected="a scenario whose cluster has Sentinels: `lab list --sentinel` shows some",
+            hint="cluster: {nodes: 2, replicas: {B: A}, sentinels: 3}",
+        )
 
 
 def margin_ns(name: str, ttl_ns: int, options: Options) -> int:

@@ -38,7 +38,8 @@ class Surroundings:
     where a scenario may stop its client in the middle of an operation; the points are named in
     ``lab.client_protocol``. A lock with a process of its own calls ``stalled`` with the start and the length
     of each stall of it, in nanoseconds; in a search, where it cannot stall, there is none. ``channel`` makes
-    its connections to Redis nodes, with the arguments of ``lab.channel.Channel``.
+    its connections to Redis nodes, with the arguments of ``lab.channel.Channel``. ``sentinels`` are the Redis
+    Sentinels that know the master, where there are some; they name it as a host that the lock can connect to.
     """
 
     clock_ns: Callable[[], int] = time.monotonic_ns
@@ -47,6 +48,7 @@ class Surroundings:
     at: Callable[[str], Awaitable[None]] = _continue
     stalled: Callable[[int, int], None] | None = None
     channel: Callable[..., Channel] = Channel
+    sentinels: tuple[Address, ...] = ()
 
 
 OTHER_CLOCK_NS: Final = 10 * 365 * 86_400 * 1_000_000_000
@@ -147,6 +149,7 @@ class Lock(Protocol):
     needs a request to find out whether a lease is held has the method ``held`` (see ``Asks``).
     ``key: ClassVar[str]``: the pattern of its keys, such as ``"order:{}"``, if it does not take any text.
     ``extends: ClassVar[bool] = False``: it cannot extend a lease.
+    ``asks_sentinels: ClassVar[bool] = True``: it needs Redis Sentinels, ``Surroundings.sentinels``.
     """
 
     name: ClassVar[str]

@@ -92,16 +92,20 @@ class Failover(Single):
 
     async def _node(self) -> Channel:
         if self._master is None:
-            roles = await asyncio.gather(*(self._says_master(channel) for channel in self._channels))
-            masters = [channel for channel, yes in zip(self._channels, roles, strict=True) if yes]
-            if not masters:
-                raise NotSent("no node that can be reached says that it is the master")
-            self._master = masters[0]
+            self._master = await self._find_master()
         try:
             await self._in_time(self._master.connect())
         except NodeError as error:
             raise NotSent(str(error)) from error
         return self._master
+
+    async def _find_master(self) -> Channel:
+        """The node that replies master. Raises ``NotSent``: none does."""
+        roles = await asyncio.gather(*(self._says_master(channel) for channel in self._channels))
+        masters = [channel for channel, yes in zip(self._channels, roles, strict=True) if yes]
+        if not masters:
+            raise NotSent("no node that can be reached says that it is the master")
+        return masters[0]
 
     async def _says_master(self, channel: Channel) -> bool:
         try:

@@ -135,11 +135,14 @@ class Single(OnRedis[SingleOptions], InOnePlace[SingleOptions]):
         """
         channel = await self._node()
         try:
-            return await self._in_time(channel.call(*arguments))
+            return await self._in_time(self._send(channel, *arguments))
         except NodeError as error:
             if isinstance(error.__cause__, ErrorReply):
                 raise NotSent(str(error)) from error
             raise
+
+    def _send(self, channel: Channel, *arguments: str | int) -> Awaitable[Any]:
+        return channel.call(*arguments)
 
     async def _in_time(self, call: Awaitable[T]) -> T:
         """Wait for ``node_timeout``; a command that was sent may still arrive. Raises ``NodeError``."""

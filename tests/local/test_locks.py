@@ -26,7 +26,8 @@ ON_REDIS = [
     name
     for name in locks.BUILT_IN
     # What a library promises less is tested in test_hyperf.py, and a record that never expires below.
-    if locks.service_of(name) == "redis" and name not in ("redlock-hyperf", "observed-lease")
+    # What asks Sentinels is tested in test_sentinel.py, since there are none here.
+    if locks.service_of(name) == "redis" and name not in ("redlock-hyperf", "observed-lease", "sentinel")
 ]
 
 every_lock = pytest.mark.parametrize("name", ON_REDIS)
