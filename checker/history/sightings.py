@@ -2,11 +2,12 @@
 
 A history may hold events of process `node`: `key-set`, `key-deleted`, `key-observed` (a look at the key,
 taken between `value.asked_ns` and `value.answered_ns`, with the `token` it had and `ttl_left_ns`),
-`key-touched` (commands that no look followed), `node-down`, `node-up`, `node-left`. `value.commands` lists
-what the node executed on the key before a look: `command`; `seen_ns`, when it was shown at the latest;
-`ran_ns`, two instants between which it ran by the node's own stamp; `after`, the number of the last look
-(`value.look`) that it surely followed. A history without such events has no sightings, and nothing is
-decided by them.
+`key-touched` (commands that no look followed), `node-down`, `node-up`, `node-left`. After `node-down` a node
+is not watched until `node-up`, whose `value.ran_on` says that the same process ran meanwhile.
+`value.commands` lists what the node executed on the key before a look: `command`; `seen_ns`, when it was
+shown at the latest; `ran_ns`, two instants between which it ran by the node's own stamp; `after`, the number
+of the last look (`value.look`) that it surely followed. A history without such events has no sightings, and
+nothing is decided by them.
 
 All answers are bounds that hold whatever was not seen. They rest on this: a node keeps a key for no longer
 than its TTL by its own clock, whose rate is right to within ρ unless a fault changed it; and a token belongs
@@ -89,6 +90,9 @@ class Node:
     looks: list[Look] = field(default_factory=list)
     unordered: list[Command] = field(default_factory=list)
     downs: list[tuple[int, int]] = field(default_factory=list)
+    """When it was watched no more, and the event."""
+    ran_on: set[int] = field(default_factory=set)
+    """Those of these events after which the same process was watched again: it had not been down."""
     left: bool = False
     hit: bool = False
     """Whether any fault had it for a target."""
@@ -179,6 +183,8 @@ class Sightings:
             node.unordered.extend(commands)
         elif event.f == "node-down":
             node.downs.append((event.time_ns, index))
+        elif event.f == "node-up" and value.get("ran_on") and node.downs:
+            node.ran_on.add(node.downs[-1][1])
         elif event.f == "node-left":
             node.left = True
 

@@ -84,6 +84,7 @@ def cause_of(evidence: Evidence, g: int, h: int) -> Cause | None:
         for look in node.looks
         for command in look.commands
         if command.may_end and since_ns <= command.first_ns and command.last_ns <= until_ns
+        if not _was_gone_before(node, old, command)
     ]
     unseen = unseen or [
         _Loss(
@@ -93,6 +94,12 @@ def cause_of(evidence: Evidence, g: int, h: int) -> Cause | None:
         if f.f in TAKEOVERS and f.heals is None and since_ns <= f.start_ns <= until_ns
     ]
     return _as_cause(evidence, unseen, later) if unseen else None
+
+
+def _was_gone_before(node: Node, token: str, command: Command) -> bool:
+    """Whether the last look that a command surely followed saw the node without the token."""
+    look = next((look for look in node.looks if look.number == command.after), None)
+    return look is not None and look.token != token
 
 
 def _as_cause(evidence: Evidence, losses: Sequence[_Loss], later: Iterable[str]) -> Cause:
@@ -123,6 +130,8 @@ def _loss(evidence: Evidence, node: Node, pair: tuple[Look, Look]) -> _Loss | No
     for down_ns, index in node.downs:
         if before.asked_ns <= down_ns <= after.answered_ns:
             text = "{nodes} went down at {at} (event {event}) and came back without the key"
+            if index in node.ran_on:
+                text = "{nodes} ended all connections at {at} (event {event}) and had no key afterwards"
             return _Loss("node", node.name, node.name, None, index, down_ns, text)
     if before.left_ns is not None and before.asked_ns + before.left_ns <= after.answered_ns:
         text = "the key's time to live was over on {nodes} by {at} (event {event})"

@@ -8,7 +8,8 @@ The ``value`` of an event on a key says how exact it is, all on the recorder's c
 observations of a node, each made between ``asked_ns`` and ``answered_ns``. ``commands`` caused it, if any:
 the ``command``; ``seen_ns``; between which two instants it ran by the node's own stamp, ``ran_ns`` (right
 while its clock is); the last observation that it certainly came ``after`` (0: none). ``key-touched`` lists
-commands without an observation after them. ``passed``, when watching ends, is the last observation before
+commands without an observation after them. ``ran_on``, with ``node-up``: the same process ran meanwhile,
+and only the connections to it had ended. ``passed``, when watching ends, is the last observation before
 which no command was missed.
 """
 
@@ -64,8 +65,17 @@ class NodeWatch:
     """Watches one key on one node, also while the node goes down and comes back."""
 
     def __init__(
-        self, node: Address, key: str, recorder: Recorder, notify: Callable[[], None], node_key: str
+        self,
+        node: Address,
+        key: str,
+        recorder: Recorder,
+        notify: Callable[[], None],
+        node_key: str,
+        *,
+        cut_off: bool = False,
     ) -> None:
+        self._cut_off = cut_off
+        self._run_id = ""
         self.node = node.name
         self._key = key
         self._node_key = node_key
@@ -132,6 +142,8 @@ class NodeWatch:
             if str(error).startswith(OF_ANOTHER_TYPE):
                 return await self._observe_other_type()
             down = isinstance(error, NodeError) and not self.listening.is_set()
+            if self._cut_off:  # a connection that ended says nothing of the key
+                down = down and str(error).startswith("cannot connect")
             return KeyState(there=False) if down else None
         finally:
             if commands and not answered:
@@ -226,8 +238,10 @@ class NodeWatch:
             returns = bool(self._connections)
             self._connections += 1
             self.listening.set()
+            before, self._run_id = self._run_id, await self._which_run()
             if returns:
-                self._record("node-up", None)
+                ran_on = bool(before) and before == self._run_id
+                self._record("node-up", None, value={"ran_on": True} if ran_on else None)
                 await self.observe()
             self._notify()
             observing = asyncio.create_task(self._observe_when_due())
@@ -240,6 +254,13 @@ class NodeWatch:
                 if self._pending:
                     self._record("key-touched", None, value={"commands": self._pending})
                     self._pending = []
+
+    async def _which_run(self) -> str:
+        """The run id of the server, where its connections may end although it runs on; otherwise empty."""
+        if not self._cut_off:
+            return ""
+        lines = (await self._channel.call("INFO", "server")).decode().splitlines()
+        return next((line.partition(":")[2] for line in lines if line.startswith("run_id:")), "")
 
     def _take_note(self, stamp_s: float, words: list[str]) -> None:
         # "EVALSHA <script> 1 <key> …": the key is a separate word in every command on it.
@@ -269,15 +290,25 @@ class NodeWatch:
 
 
 class Observer:
-    """Watches the lock's key on all nodes; ``node_key`` is its name there."""
+    """Watches the lock's key on all nodes; ``node_key`` is its name there.
+
+    ``cut_off``: somebody may end connections to nodes that run on, as Sentinel does in a failover.
+    """
 
     def __init__(
-        self, nodes: Iterable[Address], key: str, recorder: Recorder, node_key: str | None = None
+        self,
+        nodes: Iterable[Address],
+        key: str,
+        recorder: Recorder,
+        node_key: str | None = None,
+        *,
+        cut_off: bool = False,
     ) -> None:
         self.node_key = node_key or key
         self._changed = asyncio.Event()
         self.watches = {
-            node.name: NodeWatch(node, key, recorder, self._changed.set, self.node_key) for node in nodes
+            node.name: NodeWatch(node, key, recorder, self._changed.set, self.node_key, cut_off=cut_off)
+            for node in nodes
         }
 
     async def start(self) -> None:

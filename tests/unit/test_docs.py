@@ -35,7 +35,7 @@ MEASURED = (
 NO_FINDINGS = {
     *("client-crash", "drift-client", "jump-client", "not-held", "real-time"),
     *("earliest-deadline-first", "jepsen-log", "lock-lab", "max-size", "not-known", "time-ns"),
-    *("key-set", "key-deleted", "key-observed", "key-touched", "node-down", "node-left"),
+    *("key-set", "key-deleted", "key-observed", "key-touched", "node-down", "node-up", "node-left"),
 }
 """Other words with a hyphen in the checker: faults, errors, edges, an algorithm, a format, events."""
 

@@ -162,7 +162,8 @@ class _Walk:
             self._set_ns.clear()  # a key observed after this is there since the restart
             self._down_ns = at_ns
         elif event.f == "node-up":
-            if self._down_ns is not None:
+            ran_on = isinstance(event.value, dict) and event.value.get("ran_on")
+            if self._down_ns is not None and not ran_on:
                 self.lane.downs.append(Down(Span(self._down_ns, at_ns)))
             self._down_ns = None
         elif self._down_ns is not None and look.start_ns <= self._down_ns:
