@@ -143,13 +143,18 @@ def node_names(nodes: str | tuple[str, ...] | None, cluster: Cluster) -> tuple[s
 
 
 def machine(name: str, cluster: Cluster) -> Machine:
-    """Return the node or client of that name."""
-    return cluster.nodes[name] if name in cluster.nodes else cluster.clients[name]
+    """Return the node, Sentinel or client of that name."""
+    return cluster.clients[name] if name in cluster.clients else server_named(name, cluster)
+
+
+def server_named(name: str, cluster: Cluster) -> Node:
+    """Return the node or Sentinel of that name."""
+    return cluster.nodes[name] if name in cluster.nodes else cluster.sentinels[name]
 
 
 def server_behind(link: Link, cluster: Cluster) -> Node:
     """Return the server at the far end of a link."""
-    return cluster.store_node if link.target == STORE else cluster.nodes[link.target]
+    return cluster.store_node if link.target == STORE else server_named(link.target, cluster)
 
 
 def is_running(node: Node) -> bool:

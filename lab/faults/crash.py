@@ -12,6 +12,7 @@ class Crash(DownFault):
     """Kill nodes at once (SIGKILL). What they wrote to their files survives, synced or not."""
 
     KEY = "crash"
+    FITS_SENTINELS = True
     EXAMPLE = "{nodes: [C]}"
 
     nodes: Nodes

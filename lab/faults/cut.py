@@ -21,6 +21,7 @@ class Cut(LinkFault):
     KEY = "cut"
     EXAMPLE = "{client: alice, nodes: [D, E]}"
     NEEDS = Capability.CUT_LINKS
+    FITS_SENTINELS = True
     DRAWN = Drawing("links")
     SIGN = Sign("link", "cut off", lossy=True)
 

@@ -20,6 +20,7 @@ from lab.faults.base import (
     answers,
     named,
     node_names,
+    server_named,
     together,
 )
 from lab.scenario.fault_step import Drawing, Sign
@@ -74,7 +75,7 @@ class DownFault(Fault):
     async def inject(self, cluster: Cluster) -> Receipt:
         """Take each of them down, and observe what remains of it."""
         names = node_names(self.nodes, cluster)
-        shown = await all_at_once(self.take_down(cluster.nodes[name]) for name in names)
+        shown = await all_at_once(self.take_down(server_named(name, cluster)) for name in names)
         return together(dict(zip(names, shown, strict=True)))
 
     async def take_down(self, node: Node) -> Shown:

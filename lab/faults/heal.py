@@ -18,6 +18,7 @@ from lab.faults.base import (
     is_running,
     ms,
     server_behind,
+    server_named,
     together,
 )
 from lab.faults.links import LinkStep
@@ -36,6 +37,7 @@ class Heal(AllOrOne, LinkStep, End):
     EXAMPLE = "all, or {client: alice, nodes: [D, E]}"
     WHOSE = "which client's links"
     SAYS = "heals {}"
+    FITS_SENTINELS = True
     TURN = 4
 
     def check_ends(self) -> None:
@@ -113,7 +115,7 @@ async def _is_whole(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]
 
 async def _servers_are_together(link: Link, cluster: Cluster) -> tuple[bool, dict[str, Any]]:
     troubles = await link.troubles()
-    if not all(is_running(cluster.nodes[way.target]) for way in link.ways):
+    if not all(is_running(server_named(way.target, cluster)) for way in link.ways):
         return not troubles, {"probe_through_link_ms": None, "link": troubles or "whole"}
     probe = await link.probe(AROUND_TIMEOUT_S)
     answered_ms = ms(probe.round_trip_ns) if probe.reached else None

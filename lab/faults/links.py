@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from lab.faults.base import (
     AROUND_TIMEOUT_S,
@@ -29,6 +30,7 @@ from lab.faults.base import (
     named,
     node_names,
     server_behind,
+    server_named,
     together,
 )
 from lab.scenario.impossible import Found, StepState
@@ -51,7 +53,7 @@ OF_KIND: Final[dict[ConnectionKind | None, str]] = {
     "commands": " (not subscriptions)",
     "subscription": " (subscriptions)",
 }
-_SHAPES: Final = (("client", "nodes"), ("client", "store"), ("node", "from"))
+_SHAPES: Final = (("client", "nodes"), ("client", "store"), ("node", "from"), ("nodes", "node"))
 
 
 def _one_shape(schema: dict[str, Any]) -> None:
@@ -63,6 +65,7 @@ class LinkStep(StepModel):
     """A step on links: of a client to nodes or the store, or between two nodes.
 
     Links between nodes are those from a replica to its master, and those between the servers of one service.
+    With Sentinels there is a link between any two servers, and `node` and `nodes` name several at once.
     """
 
     model_config = ConfigDict(json_schema_extra=_one_shape)
@@ -70,11 +73,11 @@ class LinkStep(StepModel):
     client: ClientName | None = None
     """The client at the near end."""
     nodes: Nodes | None = None
-    """The nodes at the far end; either these or `store`."""
+    """The nodes at the far end; either these or `store`. After `node`: the other servers."""
     store: Literal[True] | None = None
     """The store is at the far end."""
     node: NodeName | None = None
-    """A replica, whose link to its master is meant, or a server of a service; goes with `from`."""
+    """A replica, whose link to its master is meant, or a server; goes with `from`, or with `nodes`."""
     from_node: NodeName | None = Field(default=None, alias="from")
     """The master of that replica, or another server of the service."""
 
@@ -84,7 +87,7 @@ class LinkStep(StepModel):
         return self
 
     def check_ends(self) -> None:
-        """Raises a problem unless exactly one of the three shapes is there."""
+        """Raises a problem unless exactly one of the four shapes is there."""
         named = {
             "client": self.client is not None,
             "nodes": self.nodes is not None,
@@ -137,15 +140,23 @@ class LinkStep(StepModel):
         if self.node is None:
             return
         shape = state.shape
-        if (self.node, self.from_node) not in shape.links:
-            pairs = " or ".join(f"{{node: {one}, from: {other}}}" for one, other in shape.links[:3])
-            seen = f"there is no link from {self.node} to {self.from_node}"
-            if shape.service == "redis":
-                seen = f"{self.node} is no replica of {self.from_node}, so there is no link between them"
-            yield ("node",), problem(seen, pairs or "a cluster with replicas, like {B: A}")
-        elif shape.service != "redis" and not self.fits_servers:
-            seen = f"the links between servers of {shape.service} can be cut only, and in both directions"
-            yield ("node",), problem(seen, f"{{cut: {{node: {self.node}, from: {self.from_node}}}}}")
+        others = (self.from_node,) if self.nodes is None else shape.names(self.nodes)
+        for other in others:
+            if (self.node, other) not in shape.links:
+                yield ("node",), self._no_link_to(other or "", state)
+                return
+        if (shape.service != "redis" or shape.sentinels) and not self.fits_servers:
+            servers = "servers under Sentinel" if shape.sentinels else f"servers of {shape.service}"
+            seen = f"the links between {servers} can be cut only, and in both directions"
+            yield ("node",), problem(seen, f"{{cut: {{node: {self.node}, from: {others[0]}}}}}")
+
+    def _no_link_to(self, other: str, state: StepState) -> PydanticCustomError:
+        shape = state.shape
+        pairs = " or ".join(f"{{node: {one}, from: {another}}}" for one, another in shape.links[:3])
+        seen = f"there is no link from {self.node} to {other}"
+        if shape.service == "redis" and not shape.sentinels:
+            seen = f"{self.node} is no replica of {other}, so there is no link between them"
+        return problem(seen, pairs or "a cluster with replicas, like {B: A}")
 
 
 def _what_is_wrong(given: tuple[str, ...]) -> str:
@@ -270,7 +281,7 @@ async def _servers_are_apart(link: Link, cluster: Cluster) -> tuple[bool, dict[s
     troubles = await link.troubles()
     shown, ways = bool(troubles), {}
     for way, gone, there in zip(link.ways, through, around, strict=True):
-        node = cluster.nodes[way.target]
+        node = server_named(way.target, cluster)
         shown = shown and not gone.reached and (there.reached or not is_running(node))
         ways[f"{way.client}→{way.target}"] = {
             "probe_through_link": _answer(gone),

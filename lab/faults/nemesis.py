@@ -87,6 +87,8 @@ class Nemesis:
         self._open: list[Open] = []
         self.returning: dict[str, asyncio.Task[Receipt]] = {}
         """By node, the task beside the steps that restarts it after a delay."""
+        self.under_way: list[str] = []
+        """The keys of the faults that are being injected."""
         self.hurry = asyncio.Event()
         """Set after the last step: delays are cut short."""
 
@@ -103,7 +105,13 @@ class Nemesis:
 
     async def _inject(self, fault: Fault) -> tuple[str, Receipt]:
         target, breaks = fault.target(self.cluster), fault.breaks(self._tolerance)
-        fault_id, receipt = await self.record(fault.KEY, target, breaks, partial(fault.inject, self.cluster))
+        self.under_way.append(fault.KEY)
+        try:
+            fault_id, receipt = await self.record(
+                fault.KEY, target, breaks, partial(fault.inject, self.cluster)
+            )
+        finally:
+            self.under_way.remove(fault.KEY)
         # A killed client is not paused any more, and can't be resumed.
         self._open = [
             f for f in self._open if f.ended_by not in fault.RULES_OUT or f.target.ends != target.ends

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lab.faults.base import PROBE_TIMEOUT_S, Fault, Receipt, Target, machine
+from lab.faults.base import PROBE_TIMEOUT_S, Fault, Receipt, Target, machine, server_named
 from lab.faults.machine import MachineStep
 from lab.scenario.fault_step import Drawing, Sign
 from lab.scenario.impossible import Found, StepState
@@ -22,6 +22,7 @@ class Pause(MachineStep, Fault):
     """Stop a process, as a long garbage collection does; its kernel goes on receiving."""
 
     KEY = "pause"
+    FITS_SENTINELS = True
     EXAMPLE = "{client: alice}"
     BREAKS = "bounded process pauses"
     ENDED_BY = "resume"
@@ -68,7 +69,7 @@ class Pause(MachineStep, Fault):
         stands = bool(after) and all(state == "T" for state in after.values())
         evidence: dict[str, Any] = {"states_before": state_words(before), "states_after": state_words(after)}
         if self.node is not None:
-            probe = await cluster.nodes[self.node].probe(PROBE_TIMEOUT_S)
+            probe = await server_named(self.node, cluster).probe(PROBE_TIMEOUT_S)
             evidence["probe"] = "answered" if probe.reached else "no answer"
             stands = stands and not probe.reached
         return Receipt(stands, evidence)

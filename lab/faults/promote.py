@@ -46,7 +46,10 @@ class Promote(Fault):
 
     def impossible(self, state: StepState) -> Iterator[Found]:
         """Refuse a node that is no replica, or down."""
-        if self.node not in state.shape.replicas or self.node in state.promoted:
+        if state.shape.sentinels:
+            hint = "a Sentinel would make it a replica again"
+            yield ("node",), problem(f"{self.node} is watched by Sentinels", "failover: {by: S1}", hint)
+        elif self.node not in state.shape.replicas or self.node in state.promoted:
             yield ("node",), problem(f"{self.node} is no replica", "a node from cluster.replicas")
         elif self.node in state.down:
             yield ("node",), problem(f"{self.node} is down", "a restart before it")

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from lab.durations import format_duration
-from lab.faults.base import Receipt, Target, all_faults, ms, node_names, together
+from lab.faults.base import Receipt, Target, all_faults, ms, node_names, server_named, together
 from lab.faults.nemesis import End, Nemesis, Open
 from lab.scenario.impossible import Found, StepState, are
 from lab.scenario.problems import choice, problem
@@ -32,6 +32,7 @@ class Restart(End):
     """
 
     KEY = "restart"
+    FITS_SENTINELS = True
     EXAMPLE = "{nodes: [C], after: 10s}"
     SAYS = "restarts {}"
     TURN = 1
@@ -104,8 +105,8 @@ class Restart(End):
     async def _bring_back(self, fault: Open, nemesis: Nemesis) -> Receipt:
         (name,) = fault.target.ends
         nemesis.take(fault)  # from now on this task ends it
-        measuring = nemesis.cluster.nodes[self.by or name]
-        action = partial(_returns, fault, nemesis.cluster.nodes[name], measuring, self, nemesis)
+        measuring = server_named(self.by or name, nemesis.cluster)
+        action = partial(_returns, fault, server_named(name, nemesis.cluster), measuring, self, nemesis)
         return await nemesis.close(fault, self.KEY, Target(f"node {name}", (name,)), action)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Target, machine, ms
+from lab.faults.base import AROUND_TIMEOUT_S, Receipt, Target, machine, ms, server_named
 from lab.faults.machine import MachineStep
 from lab.faults.nemesis import End, Nemesis
 from lab.faults.pause import state_words
@@ -19,6 +19,7 @@ class Resume(MachineStep, End):
     """Let a paused client or node run again."""
 
     KEY = "resume"
+    FITS_SENTINELS = True
     EXAMPLE = "{client: alice}"
     SAYS = "lets {} go on"
     TURN = 2
@@ -49,7 +50,7 @@ class Resume(MachineStep, End):
         """Resume all, one after the other."""
         for fault in nemesis.lasting(cls.KEY):
             (name,) = fault.target.ends
-            await (cls(node=name) if name in nemesis.cluster.nodes else cls(client=name)).end(nemesis)
+            await (cls(client=name) if name in nemesis.cluster.clients else cls(node=name)).end(nemesis)
 
 
 async def resume(name: str, cluster: Cluster) -> Receipt:
@@ -60,8 +61,8 @@ async def resume(name: str, cluster: Cluster) -> Receipt:
     after = stopped.states()
     goes_on = bool(after) and not any(state == "T" for state in after.values())
     evidence: dict[str, Any] = {"states_before": state_words(before), "states_after": state_words(after)}
-    if name in cluster.nodes:
-        probe = await cluster.nodes[name].probe(AROUND_TIMEOUT_S)
+    if name not in cluster.clients:
+        probe = await server_named(name, cluster).probe(AROUND_TIMEOUT_S)
         evidence["probe_ms"] = ms(probe.round_trip_ns) if probe.reached else None
         goes_on = goes_on and probe.reached
     return Receipt(goes_on, evidence)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lab.channel import Channel, ErrorReply, NodeError
+from lab.channel import Channel, NodeError
 from lab.locks.lease_options import NS_PER_MS
 from lab.locks.single import NotSent, Single, SingleOptions
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverOptions(SingleOptions):
-    """``SingleOptions``, and how many replicas must have acknowledged a key before it is a lease."""
+    """``SingleOptions``, and how many replicas must have a write before it counts (``WAIT``).
+
+    ``wait_replicas`` of 0 does not wait. ``wait_timeout_ns`` is how long ``WAIT`` waits for them.
+    """
 
     wait_replicas: int = 0
+    wait_timeout_ns: int = 100 * NS_PER_MS
+
+
+class TooFewReplicas(NodeError):
+    """The master executed it, and too few replicas acknowledged it in time; they may have it later."""
 
 
 class Failover(Single):
@@ -31,9 +38,9 @@ class Failover(Single):
     (``WAIT`` would make the window smaller, not close it: it reports what was replicated and undoes nothing.)
     When two nodes reply master, as after a partition, clients may use different ones.
 
-    With ``wait_replicas`` it sends ``WAIT`` behind the ``SET``, on the same connection, and gives the key
-    back if fewer replicas have acknowledged it within half of ``node_timeout``. Which replicas these are it
-    can't choose, and another one may be promoted.
+    With ``wait_replicas`` it sends ``WAIT`` behind a grant and an extension, on the same connection: on
+    another one it would say nothing about them. If fewer replicas have acknowledged a grant in time, the key
+    is given back. Which replicas these are it can't choose, and another one may be promoted.
     """
 
     name: ClassVar[str] = "failover"
@@ -44,37 +51,22 @@ class Failover(Single):
     options: FailoverOptions
 
     async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
-        wanted = self.options.wait_replicas
-        if not wanted:
-            return await super()._set(key, token, ttl_ns)
-        channel = await self._any_master()
-        wait_ms = self.options.node_timeout_ns // 2 // NS_PER_MS
-        # Sent together: on another connection WAIT would say nothing about this SET.
-        replies: Sequence[Any] = await asyncio.gather(
-            self._in_time(channel.call("SET", key, token, "NX", "PX", ttl_ns // NS_PER_MS)),
-            self._in_time(channel.call("WAIT", wanted, wait_ms)),
-            return_exceptions=True,
-        )
-        taken, acknowledged = replies
-        for reply in replies:
-            if isinstance(reply, BaseException):
-                self._master = None
-                refused = reply is taken and isinstance(reply.__cause__, ErrorReply)
-                raise NotSent(str(reply)) if refused else reply
-        if taken is None:
-            return False
-        if acknowledged < wanted:
-            await self._undo(key, token)
-            raise NotSent(f"{acknowledged} of {wanted} replicas have acknowledged it")
-        return True
-
-    async def _any_master(self) -> Channel:
-        """A connected channel to the master of this moment. Raises ``NotSent``."""
         try:
-            return await self._node()
-        except NotSent:
-            self._master = None
-            return await self._node()
+            return await super()._set(key, token, ttl_ns)
+        except TooFewReplicas as error:
+            await self._undo(key, token)
+            raise NotSent(str(error)) from error
+
+    async def _send(self, channel: Channel, *arguments: str | int) -> Any:
+        """Send a command; behind a grant or an extension, on the same connection, WAIT."""
+        needed, timeout_ms = self.options.wait_replicas, self.options.wait_timeout_ns // NS_PER_MS
+        if not needed or arguments[:2] == ("EVAL", self.unlock_script):
+            return await channel.call(*arguments)
+        written, waited = channel.post(*arguments), channel.post("WAIT", needed, timeout_ms)
+        reply = await written
+        if reply and (acknowledged := await waited) < needed:
+            raise TooFewReplicas(f"{acknowledged} of {needed} replicas acknowledged it in {timeout_ms} ms")
+        return reply
 
     async def _call(self, *arguments: str | int) -> Any:
         """Ask the master; if it certainly did nothing, ask the master of that moment once more."""

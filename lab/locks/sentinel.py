@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lab.addresses import SENTINEL_SERVICE, Address
 from lab.channel import Channel, NodeError, connect_all
 from lab.locks.base import Surroundings
-from lab.locks.failover import Failover
-from lab.locks.lease_options import NS_PER_MS
-from lab.locks.single import NotSent, SingleOptions
-
-
-@dataclass(frozen=True, slots=True)
-class SentinelOptions(SingleOptions):
-    """``SingleOptions``, and how many replicas must have a write before it counts (``WAIT``).
-
-    ``wait_replicas`` of 0 does not wait. ``wait_timeout_ns`` is how long ``WAIT`` waits for them.
-    """
-
-    wait_replicas: int = 0
-    wait_timeout_ns: int = 100 * NS_PER_MS
-
-
-class TooFewReplicas(NodeError):
-    """The master executed it, and too few replicas acknowledged it in time; they may have it later."""
+from lab.locks.failover import Failover, FailoverOptions
+from lab.locks.single import NotSent
 
 
 class SentinelLock(Failover):
@@ -47,21 +30,17 @@ class SentinelLock(Failover):
 
     name: ClassVar[str] = "sentinel"
     asks_sentinels: ClassVar[bool] = True
-    OPTIONS = SentinelOptions
 
     def __init__(
         self,
         nodes: Sequence[str | Address],
-        options: SingleOptions | None = None,
+        options: FailoverOptions | None = None,
         surroundings: Surroundings | None = None,
         owner: str | None = None,
     ) -> None:
         super().__init__(nodes, options, surroundings, owner)
         self._owner = owner
         self._channels = []  # the nodes are those that Sentinels name
-        assert isinstance(self.options, SentinelOptions)
-        self._wait_replicas = self.options.wait_replicas
-        self._wait_ms = self.options.wait_timeout_ns // NS_PER_MS
         self._sentinels = [self._channel(address) for address in self._surroundings.sentinels]
         self._masters: dict[tuple[str, int], Channel] = {}
 
@@ -72,24 +51,6 @@ class SentinelLock(Failover):
     async def close(self) -> None:
         """Disconnect."""
         await asyncio.gather(*(channel.close() for channel in (*self._sentinels, *self._masters.values())))
-
-    async def _set(self, key: str, token: str, ttl_ns: int) -> bool:
-        try:
-            return await super()._set(key, token, ttl_ns)
-        except TooFewReplicas as error:
-            await self._call("EVAL", self.unlock_script, 1, key, token)
-            raise NotSent(str(error)) from error
-
-    async def _send(self, channel: Channel, *arguments: str | int) -> Any:
-        """Send a command; behind a grant or an extension, on the same connection, WAIT."""
-        needed, timeout_ms = self._wait_replicas, self._wait_ms
-        if not needed or arguments[:2] == ("EVAL", self.unlock_script):
-            return await channel.call(*arguments)
-        written, waited = channel.post(*arguments), channel.post("WAIT", needed, timeout_ms)
-        reply = await written
-        if reply and (acknowledged := await waited) < needed:
-            raise TooFewReplicas(f"{acknowledged} of {needed} replicas acknowledged it in {timeout_ms} ms")
-        return reply
 
     async def _node(self) -> Channel:
         if self._master is not None and not self._master.connected:

@@ -8,22 +8,26 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lab.client_protocol import Answer, Outcome
+from lab.errors import UnknownOutcome
 from lab.faults.base import is_running
 from lab.faults.nemesis import Nemesis, Record
 from lab.run.executed_instead import Executed, executed_instead
 from lab.scenario.anchors import (
     Anchor,
     ClientAt,
+    HeldDown,
     KeysGone,
     Leads,
     LeaseOver,
+    MasterIs,
     NodesExecuted,
     NodesUp,
     Replicated,
+    RoleIs,
     Synced,
     VoteSplit,
 )
-from lab.substrates.base import LEADER, Cluster
+from lab.substrates.base import LEADER, MASTER, Cluster, Sentinel, SentinelView
 
 POLL_S: Final = 0.005
 
@@ -154,11 +158,50 @@ class Anchors:
                 came_now = await self._until(lambda: self._replicated(anchor), timeout_s, once=once)
                 return f"replica {_nodes(anchor.nodes)} {words} holds of the lock", came_now
 
+            case MasterIs():
+                came_now = await self._until(lambda: self._is_master(anchor), timeout_s, once=False)
+                return f"{anchor.master} is the master, by {_sentinels(anchor.by)} and by itself", came_now
+            case HeldDown():
+                came_now = await self._until(lambda: self._is_held_down(anchor), timeout_s, once=False)
+                return f"{_sentinels(anchor.by)} hold {anchor.sdown} to be down", came_now
+            case RoleIs():
+                role = self._until(lambda: self._has_role(anchor.role_of, anchor.role), timeout_s, once=False)
+                return f"{anchor.role_of} says that it is a {anchor.role}", await role
             case Leads():
                 words = "leads" if anchor.leads else "does not lead"
                 return f"node {_nodes(anchor.nodes)} {words}", await self._until(
                     lambda: self._leads(anchor), timeout_s, once=False
                 )
+
+    def _reports(self, by: str | tuple[str, ...]) -> list[Sentinel]:
+        """The Sentinels of these names; of all those that run."""
+        named = self._cluster.sentinels
+        return [one for one in named.values() if (is_running(one) if by == "all" else one.name in by)]
+
+    async def _is_master(self, anchor: MasterIs) -> bool:
+        """Whether these Sentinels name it and it says so."""
+        views = await self._views(anchor.by)
+        if not views or any(view.master != anchor.master for view in views):
+            return False
+        return await self._has_role(anchor.master, MASTER)
+
+    async def _is_held_down(self, anchor: HeldDown) -> bool:
+        views = await self._views(anchor.by)
+        return bool(views) and all(anchor.sdown in view.down for view in views)
+
+    async def _views(self, by: str | tuple[str, ...]) -> list[SentinelView]:
+        """What these Sentinels report; nothing if one of them does not answer."""
+        try:
+            return await asyncio.gather(*(one.view() for one in self._reports(by)))
+        except UnknownOutcome:
+            return []
+
+    async def _has_role(self, name: str, role: str) -> bool:
+        node = self._cluster.nodes[name]
+        try:
+            return is_running(node) and (await node.role()).name == role
+        except UnknownOutcome:  # Sentinel ends all connections to a node whose role it changes
+            return False
 
     def instead(self, anchor: Anchor, since_ns: int | None = None) -> str:
         """What was observed instead of an anchor, and what to do; empty: not known."""
@@ -222,11 +265,18 @@ class Anchors:
         return True
 
     async def _replicated(self, anchor: Replicated) -> bool:
-        """Whether masters hold the lock's key, and their replicas the same, or nothing."""
+        """Whether masters hold the lock's key, and their replicas the same, or nothing.
+
+        The same: a replica has also processed all that its master had written, such as an extension.
+        """
         for name in self._names(anchor.nodes):
-            held = await self._observer.token(self._cluster.replicas[name])
+            master, replica = self._cluster.nodes[self._cluster.replicas[name]], self._cluster.nodes[name]
+            written = (await master.role()).offset if anchor.replicated else 0
+            held = await self._observer.token(master.name)
             copied = await self._observer.token(name)
             if held is None or copied != (held if anchor.replicated else None):
+                return False
+            if anchor.replicated and (await replica.role()).offset < written:
                 return False
         return True
 
@@ -247,6 +297,10 @@ class Anchors:
 
     def _names(self, nodes: str | tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._cluster.nodes) if nodes == "all" else tuple(nodes)
+
+
+def _sentinels(by: str | tuple[str, ...]) -> str:
+    return "all Sentinels" if by == "all" else ", ".join(by)
 
 
 def _nodes(nodes: str | tuple[str, ...]) -> str:

@@ -28,7 +28,7 @@ from lab.errors import LabError, LockFailed, UnknownOutcome
 from lab.faults.base import Tolerance
 from lab.faults.links import LinkStep
 from lab.faults.nemesis import Nemesis
-from lab.locks import is_own, service_of
+from lab.locks import is_own, refuse_without_sentinels, service_of
 from lab.locks.heartbeat import STALL_NS, beat_for, watch_for_stalls
 from lab.processes import allow_open_files
 from lab.run.directory import RunDirectory
@@ -39,22 +39,25 @@ from lab.run.machine_clock import MachineClock
 from lab.run.observer import Observer
 from lab.run.recorder import Recorder
 from lab.run.request import Plan
+from lab.run.sentinel_watch import SentinelWatch
 from lab.run.steps import Player, needed_of, needs
 from lab.run.tracks import TrackPlayer
 from lab.run.workload import WorkloadPlayer
 from lab.scenario.draw import schedule
+from lab.scenario.model import Cluster as ScenarioCluster
 from lab.scenario.model import Scenario
 from lab.scenario.step_base import StepModel
 from lab.substrates import is_simulated, substrate
 from lab.substrates.base import STORE, Capability, Cluster
 from lab.substrates.cleanup import sweep
-from lab.substrates.plan import ClusterPlan
-from lab.substrates.refusals import refusal
+from lab.substrates.plan import ClusterPlan, SentinelPlan
+from lab.substrates.refusals import lacking, refusal
 
 if TYPE_CHECKING:
     from lab.run.result import RunResult
 
 
+NS_PER_MS = 1_000_000
 _SILENT = Listener().event
 STARTS_AT_ONCE: Final = 4
 """So many real clients connect and warm their lock up at once: many more would miss their time limits."""
@@ -201,6 +204,7 @@ class Run:
                     key,
                     recorder,
                     self._node_key(key),
+                    cut_off=bool(cluster.sentinels),
                 )
                 await asyncio.gather(observer.start(), *self._client_starts(cluster, recorder))
                 if self._imports is not None:  # an import holds up every other thread
@@ -229,6 +233,8 @@ class Run:
             slack_ns=self._drift_ns + 2 * EPSILON_NS,
             key_of=self._key,
         )
+        watch = SentinelWatch(cluster, nemesis, recorder)
+        watch.start()
         playing = asyncio.create_task(self._play(player, cluster, recorder))
         try:
             with self._timed("steps"):
@@ -256,6 +262,7 @@ class Run:
         finally:
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)
+            await watch.stop()
             await player.abandon()
         return None
 
@@ -318,6 +325,7 @@ class Run:
                     ttl_ns=scenario.lock.ttl_ns,
                     options=dict(scenario.lock.options),
                     nodes=[cluster.link(name, node).address for node in cluster.nodes],
+                    sentinels=[cluster.link(name, sentinel).address for sentinel in cluster.sentinels],
                     store=cluster.link(name, STORE).address,
                     checks_fences=bool(scenario.store.fencing),
                     fences_reads=scenario.store.fencing == "all",
@@ -348,6 +356,7 @@ class Run:
             client_image=place.client_image(lock) if is_driver(lock) else None,
             lock_keys=tuple(map(self._node_key, self._keys)),
             settings=self._scenario.cluster.settings,
+            sentinels=_sentinels(self._scenario.cluster),
         )
         return chosen.cluster(plan, directory.run_id, directory.logs)
 
@@ -370,7 +379,7 @@ class Run:
         needed = needs(steps, scenario.every_anchor) | needed_of(scenario)
         if missing := needed - chosen.capabilities:
             raise LabError(
-                f"the substrate {chosen.name} cannot {', '.join(sorted(missing))}",
+                f"the substrate {lacking(chosen.name, missing)}",
                 where=self._loaded.name,
                 hint="choose another substrate with --on",
             )
@@ -401,8 +410,10 @@ class Run:
                 hint=f"--set cluster.service={wanted}, or another lock",
             )
         server, settings = scenario.cluster.server, scenario.cluster.settings
-        if service == "redis" and (lacking := chosen.lacks(service, needed, server, settings)):
-            raise LabError(lacking, where=self._loaded.name, hint="lab doctor shows what this machine allows")
+        if not scenario.cluster.sentinels:
+            refuse_without_sentinels(scenario.lock.name, f"{self._loaded.name}, key `cluster.sentinels`")
+        if service == "redis" and (lack := chosen.lacks(service, needed, server, settings)):
+            raise LabError(lack, where=self._loaded.name, hint="lab doctor shows what this machine allows")
 
     def _params(self) -> dict[str, Any]:
         scenario = self._scenario
@@ -428,6 +439,18 @@ async def _in_turn(
 ) -> None:
     async with turns:
         await start(setup)
+
+
+def _sentinels(cluster: ScenarioCluster) -> SentinelPlan | None:
+    """The Sentinels that are to be started; None: there are none."""
+    if not cluster.sentinels:
+        return None
+    return SentinelPlan(
+        cluster.sentinel_names,
+        cluster.needed_quorum,
+        cluster.down_after_ns // NS_PER_MS,
+        cluster.failover_timeout_ns // NS_PER_MS,
+    )
 
 
 def _blamed(error: LabError) -> str | None:

@@ -338,6 +338,8 @@ def needed_of(scenario: Scenario) -> frozenset[Capability]:
     driver = {Capability.DRIVERS} if is_driver(scenario.lock.name) else set()
     others = {Capability.OTHER_SERVICES} if scenario.cluster.service != "redis" else set()
     copies = {Capability.REPLICATION} if scenario.cluster.replicas else set()
+    if scenario.cluster.sentinels:
+        copies.add(Capability.SENTINELS)
     apart = any(isinstance(step, LinkStep) and step.node for step in scenario.every_step)
     peers = {Capability.CUT_PEERS} if others and apart else set()
     heard = any(each.operation == SENDS for timed in scenario.every_timed for each in timed.triggers)

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from lab.client_protocol import Point
 from lab.durations import UNITS_NS
 from lab.scenario.problems import choice, kind, nearest, problem, shown
-from lab.scenario.types import Bool, ClientName, Int, Model, Nodes, PositiveNs
+from lab.scenario.types import Bool, ClientName, Int, Model, NodeName, Nodes, PositiveNs
 
 WITHIN_NS: Final = 10 * UNITS_NS["s"]
 """How long an anchor is waited for when the scenario doesn't say; after that the run is `unknown`."""
@@ -167,7 +167,56 @@ class Leads(Model):
     within_ns: Within = WITHIN_NS
 
 
-Anchor = NodesExecuted | KeysGone | VoteSplit | LeaseOver | NodesUp | ClientAt | Synced | Replicated | Leads
+class MasterIs(Model):
+    """The Sentinels name this node as the master, and it says of itself that it is one."""
+
+    KEY: ClassVar[str] = "master"
+
+    master: NodeName
+    """The node that must be the master."""
+    by: Nodes = "all"
+    """The Sentinels that must name it; "all" are those that run."""
+    within_ns: Within = WITHIN_NS
+
+
+class HeldDown(Model):
+    """The Sentinels hold this server to be down, each by itself (`+sdown`)."""
+
+    KEY: ClassVar[str] = "sdown"
+
+    sdown: NodeName
+    """The node or Sentinel that is held to be down."""
+    by: Nodes = "all"
+    """The Sentinels that must hold it to be down; "all" are those that run."""
+    within_ns: Within = WITHIN_NS
+
+
+class RoleIs(Model):
+    """Asked past all links, this node says that it is a master or a replica."""
+
+    KEY: ClassVar[str] = "role_of"
+
+    role_of: NodeName
+    """The node."""
+    role: Literal["master", "replica"] = Field(alias="is")
+    """What it must say."""
+    within_ns: Within = WITHIN_NS
+
+
+Anchor = (
+    NodesExecuted
+    | KeysGone
+    | VoteSplit
+    | LeaseOver
+    | NodesUp
+    | ClientAt
+    | Synced
+    | Replicated
+    | Leads
+    | MasterIs
+    | HeldDown
+    | RoleIs
+)
 
 ANCHORS: Final[dict[str, type[Model]]] = {anchor.KEY: anchor for anchor in get_args(Anchor)}
 """The anchors by the key that identifies them."""
@@ -205,7 +254,10 @@ AnyAnchor = Annotated[
     | Annotated[ClientAt, Tag("<at>")]
     | Annotated[Synced, Tag("<synced>")]
     | Annotated[Replicated, Tag("<replicated>")]
-    | Annotated[Leads, Tag("<leads>")],
+    | Annotated[Leads, Tag("<leads>")]
+    | Annotated[MasterIs, Tag("<master>")]
+    | Annotated[HeldDown, Tag("<sdown>")]
+    | Annotated[RoleIs, Tag("<role_of>")],
     Discriminator(_tag),
     BeforeValidator(_checked),
 ]

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 from pydantic_core import PydanticCustomError
 
 from lab.scenario.actions import Action
-from lab.scenario.anchors import ClientAt, Leads, NodesExecuted, NodesUp, Replicated, Synced
+from lab.scenario.anchors import (
+    ClientAt,
+    HeldDown,
+    Leads,
+    MasterIs,
+    NodesExecuted,
+    NodesUp,
+    Replicated,
+    RoleIs,
+    Synced,
+)
 from lab.scenario.problems import Loc, problem
 from lab.scenario.step_base import StepModel
 from lab.scenario.steps import Do, Finish, Operation, Start, Until
@@ -35,18 +45,29 @@ class ClusterShape:
     persistence: str = "aof-always"
     service: str = "redis"
     config: Mapping[str, str] = field(default_factory=dict)
+    sentinels: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, cluster: Cluster) -> ClusterShape:
         """The shape of a scenario's cluster."""
-        return cls(cluster.node_names, cluster.replicas, cluster.persistence, cluster.service, cluster.config)
+        return cls(
+            cluster.node_names,
+            cluster.replicas,
+            cluster.persistence,
+            cluster.service,
+            cluster.config,
+            cluster.sentinel_names,
+        )
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:
-        """The links between nodes: for replication, or between two servers of a service."""
-        if self.service == "redis":
+        """The links between servers: from a replica to its master, or between any two of them.
+
+        With Sentinels, which node replicates which other one changes during the run.
+        """
+        if self.service == "redis" and not self.sentinels:
             return replication_links(self.replicas)
-        return tuple(permutations(self.nodes, 2))
+        return tuple(permutations((*self.nodes, *self.sentinels), 2))
 
     def names(self, nodes: Nodes) -> tuple[str, ...]:
         """A set of nodes: "all" written out."""
@@ -173,11 +194,24 @@ def _in_until(step: Until, state: StepState) -> Iterator[Found]:
     elif isinstance(anchor, Leads):
         if state.shape.service == "redis":
             yield ("leads",), problem("Redis nodes have no leader", "cluster.service: etcd or zookeeper")
+    elif isinstance(anchor, MasterIs | HeldDown | RoleIs):
+        yield from _in_failover_anchor(anchor, state.shape)
     elif isinstance(anchor, Replicated):
         names = state.shape.names(anchor.nodes)
         replicas = set(state.shape.replicas) - state.promoted
         if alien := [name for name in names if name not in replicas]:
             yield ("replicated",), problem(f"{are(alien)} no replica", "nodes from cluster.replicas")
+
+
+def _in_failover_anchor(anchor: MasterIs | HeldDown | RoleIs, shape: ClusterShape) -> Iterator[Found]:
+    if isinstance(anchor, RoleIs):
+        if shape.service != "redis":
+            yield ("role_of",), problem(f"a server of {shape.service} is no Redis", "Redis nodes")
+    elif not shape.sentinels:
+        expected = "a cluster with Sentinels, like sentinels: 3"
+        yield (anchor.KEY,), problem("there are no Sentinels that could report that", expected)
+    elif anchor.by != "all" and (alien := [name for name in anchor.by if name not in shape.sentinels]):
+        yield ("by",), problem(f"{are(alien)} no Sentinel", ", ".join(shape.sentinels))
 
 
 def are(names: Iterable[str]) -> str:

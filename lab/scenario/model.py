@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 from pydantic import (
@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lab.durations import UNITS_NS, short_duration
-from lab.scenario.anchors import Anchor
+from lab.scenario.anchors import Anchor, HeldDown, NodesUp
 from lab.scenario.directives import NO_EVICTION, Config
 from lab.scenario.impossible import ClusterShape, impossible
 from lab.scenario.outcomes import Operations, unfit
@@ -31,6 +31,7 @@ from lab.scenario.steps import AnyStep, Operation, Until, references
 from lab.scenario.tracks import Timed, Tracks, misfits
 from lab.scenario.types import (
     NODE_NAMES,
+    SENTINEL_NAMES,
     Bool,
     DeclaredClient,
     DurationNs,
@@ -182,6 +183,10 @@ def _save(text: str) -> str:
         raise problem(f"{shown(text)} has no save points", expected) from None
 
 
+_OF_SENTINELS: Final = frozenset(("sentinels", "quorum", "down_after", "failover_timeout"))
+"""The keys of a cluster that say something of Sentinels."""
+
+
 class Cluster(Model):
     """The nodes of the run, named A, B, C…"""
 
@@ -206,6 +211,14 @@ class Cluster(Model):
     """Which nodes are asynchronous replicas, of which masters: `{B: A}`. Without it all are independent."""
     config: Config = Field(default_factory=dict, json_schema_extra=_closed)
     """Directives of redis.conf for the nodes: `{min-replicas-to-write: 1, maxmemory: 8mb}`."""
+    sentinels: Annotated[Int, Field(ge=0, le=len(SENTINEL_NAMES))] = 0
+    """How many Redis Sentinels, named S1, S2, S3…, watch the master and promote a replica when it fails."""
+    quorum: Annotated[Int, Field(ge=1)] | None = None
+    """How many Sentinels must agree that the master is down; without it a majority of them."""
+    down_after_ns: PositiveNs = Field(default=UNITS_NS["s"], alias="down_after")
+    """How long a server may give no answer before a Sentinel holds it to be down."""
+    failover_timeout_ns: PositiveNs = Field(default=4 * UNITS_NS["s"], alias="failover_timeout")
+    """Sentinel's `failover-timeout`: after twice this time a failover that failed is tried again."""
 
     @model_validator(mode="after")
     def _ports_exist(self) -> Self:
@@ -240,10 +253,33 @@ class Cluster(Model):
         return self
 
     @model_validator(mode="after")
+    def _sentinels_have_something_to_watch(self) -> Self:
+        if not self.sentinels:
+            for key in ("quorum", "down_after_ns", "failover_timeout_ns"):
+                if key in self.model_fields_set:
+                    name = type(self).model_fields[key].alias or key
+                    raise problem(f"{name} is there without Sentinels", "sentinels: 3")
+            return self
+        if self.quorum is not None and self.quorum > self.sentinels:
+            seen = f"a quorum of {self.quorum} can't be reached by {self.sentinels} Sentinels"
+            raise problem(seen, f"1 to {self.sentinels}", "a majority is usual")
+        for key, least_ns in (("down_after_ns", UNITS_NS["ms"]), ("failover_timeout_ns", UNITS_NS["ms"])):
+            if (given_ns := getattr(self, key)) % least_ns:
+                name = type(self).model_fields[key].alias or key
+                raise problem(f"{name} is {short_duration(given_ns)}", "whole milliseconds: Sentinel's unit")
+        masters = set(self.node_names) - set(self.replicas)
+        if len(masters) != 1:
+            seen = f"Sentinels watch one master, and here {', '.join(sorted(masters))} are masters"
+            if not self.replicas:
+                seen = "Sentinels are there, and no node is a replica that they could promote"
+            raise problem(seen, "replicas of one node, like replicas: {B: A, C: A}")
+        return self
+
+    @model_validator(mode="after")
     def _service_has_its_shape(self) -> Self:
         if self.service == "redis":
             return self
-        for key in ("replicas", "base_port", "persistence", "server", "save", "config"):
+        for key in ("replicas", "sentinels", "base_port", "persistence", "server", "save", "config"):
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
                 raise problem(f"{key} is for Redis nodes, and these are {self.service}", f"no {key}")
         if self.service == "postgres" and self.nodes != 1:
@@ -252,6 +288,12 @@ class Cluster(Model):
             seen = f"{self.nodes} nodes of {self.service} tolerate no failure"
             raise problem(seen, "3 nodes or more")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_sentinels(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        dumped: dict[str, Any] = handler(self)
+        unused = () if self.sentinels else _OF_SENTINELS
+        return {key: value for key, value in dumped.items() if key not in unused}
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -268,6 +310,21 @@ class Cluster(Model):
         """How the nodes are set up: save points with persistence `rdb` only, and directives."""
         points = () if self.persistence != "rdb" else save_points(self.save) if self.save else DEFAULT_SAVE
         return ServerSettings(points, tuple(self.config.items()))
+
+    @property
+    def sentinel_names(self) -> tuple[str, ...]:
+        """The names of the Sentinels, in order."""
+        return SENTINEL_NAMES[: self.sentinels]
+
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """The names of the nodes and of the Sentinels."""
+        return (*self.node_names, *self.sentinel_names)
+
+    @property
+    def needed_quorum(self) -> int:
+        """How many Sentinels must agree that the master is down."""
+        return self.quorum or self.sentinels // 2 + 1
 
 
 class Lock(Model):
@@ -450,7 +507,8 @@ class Scenario(Model):
     def _are_possible(cls, steps: tuple[AnyStep, ...], info: ValidationInfo) -> tuple[AnyStep, ...]:
         if not {"clients", "cluster"} <= info.data.keys():
             return steps  # these have errors of their own
-        known = {"client": tuple(info.data["clients"]), "node": info.data["cluster"].node_names}
+        cluster: Cluster = info.data["cluster"]
+        known = {"client": tuple(info.data["clients"]), "node": cluster.server_names}
         found: list[tuple[Loc, Any, object]] = [
             ((at, step.KEY, *loc), unknown_word(to, name, known[to]), name)
             for at, step in enumerate(steps)
@@ -458,7 +516,10 @@ class Scenario(Model):
             if name not in known[to]
         ]
         if not found:
-            shape = ClusterShape.of(info.data["cluster"])
+            placed = (((at,), step) for at, step in enumerate(steps))
+            found = list(_alien_to_sentinels(placed, cluster.sentinel_names))
+        if not found:
+            shape = ClusterShape.of(cluster)
             found = [(loc, error, None) for loc, error in impossible(steps, shape)]
         if found:
             raise problems(cls.__name__, found)
@@ -469,7 +530,10 @@ class Scenario(Model):
     def _tracks_fit(cls, tracks: Tracks, info: ValidationInfo) -> Tracks:
         if not {"clients", "cluster"} <= info.data.keys():
             return tracks  # these have errors of their own
-        found = list(misfits(tracks, tuple(info.data["clients"]), info.data["cluster"].node_names))
+        cluster: Cluster = info.data["cluster"]
+        found = list(misfits(tracks, tuple(info.data["clients"]), cluster.server_names))
+        placed = (((name, at), one.step) for name, track in tracks.items() for at, one in enumerate(track))
+        found += _alien_to_sentinels(placed, cluster.sentinel_names)
         if found := found + list(_before_the_start(tracks)):
             raise problems(cls.__name__, found)
         return tracks
@@ -546,6 +610,19 @@ class Scenario(Model):
     def resolve(self, nodes: Nodes) -> tuple[str, ...]:
         """The names of a set of nodes: "all" written out."""
         return self.cluster.node_names if nodes == "all" else nodes
+
+
+def _alien_to_sentinels(
+    placed: Iterable[tuple[Loc, StepModel]], sentinels: tuple[str, ...]
+) -> Iterator[tuple[Loc, PydanticCustomError, object]]:
+    """Refuse what can't be done to a Sentinel, which keeps no keys."""
+    for place, step in placed:
+        anchor = step.anchor if isinstance(step, Until) else None
+        for _, loc, name in references(step):
+            fits = step.FITS_SENTINELS or isinstance(anchor, HeldDown | NodesUp) or loc[-2:-1] == ("by",)
+            if name in sentinels and not fits:
+                seen = f"{name} is a Sentinel, and {step.KEY} is for nodes"
+                yield (*place, step.KEY, *loc), problem(seen, "A, B, C…"), name
 
 
 def _before_the_start(tracks: Tracks) -> Iterator[tuple[Loc, PydanticCustomError, object]]:

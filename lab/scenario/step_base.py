@@ -23,6 +23,8 @@ class StepModel(Model):
     """The one key of the step in a file."""
     EXAMPLE: ClassVar[str]
     """An example of a body, for errors and pages."""
+    FITS_SENTINELS: ClassVar[bool] = False
+    """Whether a Sentinel may be named in it where a node is."""
 
     @classmethod
     def unpack(cls, body: Any) -> Any:

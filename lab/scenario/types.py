@@ -30,6 +30,9 @@ from lab.scenario.problems import kind, problem, shown
 NODE_NAMES: Final = tuple(string.ascii_uppercase)
 """Names of the nodes, in order: a cluster of five has A to E."""
 
+SENTINEL_NAMES: Final = tuple(f"S{number}" for number in range(1, 10))
+"""Names of the Sentinel processes, in order."""
+
 CLIENT_NAME: Final = r"[a-z][a-z0-9-]{0,31}"
 """The grammar of a client's name."""
 
@@ -203,7 +206,7 @@ ClientName = Annotated[str, BeforeValidator(_name), Refers("client")]
 """A client of the scenario."""
 
 NodeName = Annotated[str, BeforeValidator(_name), Refers("node")]
-"""A node of the cluster: A, B, C…"""
+"""A node of the cluster: A, B, C…; where the step allows it a Sentinel: S1, S2, S3…"""
 
 
 def _node_list(value: Any) -> Any:
@@ -234,7 +237,12 @@ Nodes = Annotated[
             "description": 'Nodes by name, or "all".',
             "anyOf": [
                 {"const": "all"},
-                {"type": "array", "items": {"enum": list(NODE_NAMES)}, "minItems": 1, "uniqueItems": True},
+                {
+                    "type": "array",
+                    "items": {"enum": [*NODE_NAMES, *SENTINEL_NAMES]},
+                    "minItems": 1,
+                    "uniqueItems": True,
+                },
             ],
         }
     ),

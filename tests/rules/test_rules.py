@@ -116,6 +116,7 @@ OTHER_MEANINGS = {
     "lab/api/child.py": {"answers"},  # a function
     "lab/api/strategies/options.py": {"drift"},  # how an option of a lock begins
     "lab/examine/ledger/words.py": {"drift"},  # a fact
+    "lab/selftest/changes.py": {"failover"},  # a lock
     "lab/scenario/fault_step.py": {"pause"},  # an effect
     "lab/scenario/steps.py": {"pause"},  # between the tries of an acquire that insists
     "lab/search/cluster.py": {"reset"},  # what became of a connection

@@ -75,6 +75,16 @@ machines = st.one_of(
 ends = st.one_of(st.fixed_dictionaries({"nodes": nodes}), st.just({"store": True}))
 
 
+WATCHED: list[dict[str, Any]] = [
+    {"cut": {"node": "A", "nodes": ["B", "S1"]}},
+    {"failover": {"by": "S1"}},
+    {"until": {"master": "B", "by": ["S1", "S2"], "within": "20s"}},
+    {"until": {"sdown": "A"}},
+    {"until": {"role_of": "A", "is": "replica"}},
+]
+"""Steps for a cluster with Sentinels."""
+
+
 def fields(required: dict[str, Any], optional: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(required, optional=optional)
 
@@ -247,8 +257,23 @@ def test_a_tricky_text_survives(text: str) -> None:
     assert load_text(dump(scenario), "s.yaml").scenario == scenario
 
 
+def test_a_scenario_with_sentinels_survives() -> None:
+    data = {
+        "title": "t",
+        "source": "s",
+        "why": "w",
+        "cluster": {"nodes": 2, "replicas": {"B": "A"}, "sentinels": 3, "quorum": 2, "down_after": "500ms"},
+        "clients": ["a"],
+        "steps": WATCHED,
+        "expect": {"resource": "ok"},
+    }
+    scenario = Scenario.model_validate(data)
+    assert load_text(dump(scenario), "s.yaml").scenario == scenario
+
+
 def test_every_step_is_generated() -> None:
-    assert {*bodies, *(key for listed in ORDERED for step in listed for key in step)} == set(steps())
+    listed = (*ORDERED, WATCHED)
+    assert {*bodies, *(key for some in listed for step in some for key in step)} == set(steps())
 
 
 def test_every_property_can_be_expected() -> None:

@@ -175,7 +175,7 @@ def test_it_is_json_and_names_its_dialect() -> None:
         (("steps", 0), {"until": {"lease": "alice", "over": "no"}}),
         (("steps", 0), {"until": {"nodes": ["A"], "up": False}}),
         (("steps", 0), {"until": {"client": "alice", "at": "somewhere"}}),
-        (("steps", 0), {"cut": {"node": "A", "nodes": ["B"]}}),
+        (("steps", 0), {"cut": {"node": "A", "store": True}}),
         (("steps", 0), {"pause": {"node": "A", "client": "alice"}}),
         (("steps", 0), {"correct": "everything"}),
         (("steps", 0), {"bandwidth": {"client": "alice", "nodes": "all", "rate": "10"}}),

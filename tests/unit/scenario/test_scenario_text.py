@@ -104,6 +104,7 @@ def test_what_can_not_be_told_is_refused(steps: str, seen: str, key: str) -> Non
     assert caught.value.where.endswith(f", key `{key}`")
 
 
+WATCHED = "{nodes: 2, replicas: {B: A}, sentinels: 3}"
 STAGE = "{title: t, source: s, why: w, clients: [alice], expect: {resource: ok}, cluster: %s, steps: %s}"
 
 
@@ -127,6 +128,38 @@ STAGE = "{title: t, source: s, why: w, clients: [alice], expect: {resource: ok},
         ),
         ("{nodes: 1, service: postgres}", "[cut: {node: A, from: A}]", "there is no link from A to A"),
         ("{nodes: 3}", "[until: {nodes: [B], leads: true}]", "Redis nodes have no leader"),
+        ("{nodes: 3}", "[until: {master: B}]", "there are no Sentinels that could report that"),
+        (WATCHED, "[until: {master: B, by: [A]}]", "A is no Sentinel"),
+        (WATCHED, "[failover: {by: A}]", "A is no Sentinel"),
+        (WATCHED, "[pause: {node: S1}, failover: {by: S1}]", "S1 is down or paused"),
+        (WATCHED, "[promote: {node: B}]", "B is watched by Sentinels"),
+        (WATCHED, "[jump: {node: S1, by: 1s}]", "S1 is a Sentinel, and jump is for nodes"),
+        (WATCHED, "[until: {nodes: [S1], keys: gone}]", "S1 is a Sentinel, and until is for nodes"),
+        (WATCHED, "[crash: {nodes: [S4]}]", 'unknown node "S4"'),
+        (WATCHED, "[cut: {node: A, nodes: [B, A]}]", "there is no link from A to A"),
+        (
+            WATCHED,
+            "[hold: {node: B, from: A}]",
+            "the links between servers under Sentinel can be cut only, and in both directions",
+        ),
+        (
+            "{nodes: 2, replicas: {B: A}, sentinels: 3, quorum: 4}",
+            "[]",
+            "a quorum of 4 can't be reached by 3 Sentinels",
+        ),
+        ("{nodes: 2, replicas: {B: A}, quorum: 2}", "[]", "quorum is there without Sentinels"),
+        ("{nodes: 2, replicas: {B: A}, down_after: 2s}", "[]", "down_after is there without Sentinels"),
+        (
+            "{nodes: 2, sentinels: 3}",
+            "[]",
+            "Sentinels are there, and no node is a replica that they could promote",
+        ),
+        (
+            "{nodes: 3, replicas: {B: A}, sentinels: 3}",
+            "[]",
+            "Sentinels watch one master, and here A, C are masters",
+        ),
+        ("{nodes: 2, replicas: {B: A}, sentinels: 3, down_after: 1500us}", "[]", "down_after is 1.5ms"),
     ],
 )
 def test_what_the_cluster_does_not_allow_is_refused(cluster: str, steps: str, seen: str) -> None:
@@ -139,5 +172,11 @@ def test_what_the_cluster_allows_is_accepted() -> None:
     failover = "[cut: {node: B, from: A}, until: {nodes: [B], replicated: false}, promote: {node: B}]"
     load_text(STAGE % ("{nodes: 2, replicas: {B: A}}", failover), "s.yaml")
     load_text(STAGE % ("{persistence: aof-everysec}", "[prime: {nodes: all}]"), "s.yaml")
+    parted = "[cut: {node: A, nodes: [B, S1]}, until: {sdown: A}, until: {role_of: A, is: master}, heal: all]"
+    load_text(STAGE % (WATCHED, parted), "s.yaml")
+    downs = (
+        "[crash: {nodes: [S1]}, restart: {nodes: [S1]}, until: {nodes: [S1], up: true}, pause: {node: S2}]"
+    )
+    load_text(STAGE % (WATCHED, downs), "s.yaml")
     split = "[cut: {node: A, from: B}, until: {nodes: [A], leads: false}, heal: {node: A, from: B}]"
     load_text(STAGE % ("{nodes: 3, service: etcd}", split), "s.yaml")
