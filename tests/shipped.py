@@ -18,4 +18,4 @@ SCENARIOS = [name for name in TEXTS if not name.endswith("-control")]
 @cache
 def summaries(*, libraries: bool = False) -> dict[str, Summary]:
     """What `lab list` tells of each scenario, or of those about libraries, by name."""
-    return {summary.name: summary for summary in library.summaries(libraries=libraries)}
+    return {summary.name: summary for summary in library.summaries("libraries" if libraries else None)}

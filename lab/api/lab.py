@@ -106,11 +106,15 @@ class Lab:
         """Draw a figure of a stored run, as ``lab report --figure`` does. Raises ``LabError``."""
         return runs.figure(self.cwd / target, kind, None if out is None else self.cwd / out)
 
-    def scenarios(self, *, libraries: bool = False, consensus: bool = False) -> list[dict[str, Any]]:
+    def scenarios(
+        self, *, libraries: bool = False, consensus: bool = False, sentinel: bool = False
+    ) -> list[dict[str, Any]]:
         """The scenarios that come with the lab, as in ``lab list --json``."""
         from lab.api.scenarios import summaries
 
-        found: list[dict[str, Any]] = msgspec.to_builtins(summaries(libraries=libraries, consensus=consensus))
+        wanted = {"libraries": libraries, "consensus": consensus, "sentinel": sentinel}
+        about = next((word for word, is_wanted in wanted.items() if is_wanted), None)
+        found: list[dict[str, Any]] = msgspec.to_builtins(summaries(about))
         return found
 
     def suite(

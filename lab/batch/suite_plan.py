@@ -21,7 +21,7 @@ from lab.locks import check_options
 from lab.scenario.claims import claim_rows
 from lab.scenario.explain import explain
 from lab.scenario.files import displayed, library_names, ordinary_names, read
-from lab.scenario.library import summaries
+from lab.scenario.library import ABOUT, summaries
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.scenario.locate import locate
 from lab.scenario.problems import nearest, shown
@@ -227,8 +227,8 @@ def _scenarios(case: Case, home: Path) -> tuple[str, ...]:
 @cache
 def _controls() -> dict[str, str | None]:
     """The control of each scenario that comes with the lab."""
-    known = (*summaries(), *summaries(libraries=True), *summaries(consensus=True))
-    return {each.name: each.control for each in known}
+    known = (summaries(about) for about in (None, *ABOUT))
+    return {each.name: each.control for some in known for each in some}
 
 
 def _expectation(case: Case) -> tuple[str, ...]:

@@ -30,12 +30,13 @@ def list_scenarios(
         bool,
         typer.Option("--consensus", help="List those about etcd, ZooKeeper and Postgres instead."),
     ] = False,
+    sentinel: Annotated[bool, typer.Option("--sentinel", help="List those about Sentinel instead.")] = False,
     as_json: Json = False,
 ) -> int:
     """List the scenarios that come with the lab, or the claims that they test; or print one."""
     from lab.api import scenarios
 
-    sets = {"--libraries": libraries, "--consensus": consensus}
+    sets = {"--libraries": libraries, "--consensus": consensus, "--sentinel": sentinel}
     exclude({"a scenario": name is not None, "--schema": schema, "--claims": claims, **sets})
     if name is not None:
         sys.stdout.write(scenarios.text_of(name))
@@ -44,14 +45,15 @@ def list_scenarios(
     elif claims:
         _claims(as_json=as_json)
     else:
-        _scenarios(libraries=libraries, consensus=consensus, as_json=as_json)
+        chosen = next((word.removeprefix("--") for word, wanted in sets.items() if wanted), None)
+        _scenarios(chosen, as_json=as_json)
     return 0
 
 
-def _scenarios(*, libraries: bool, consensus: bool, as_json: bool) -> None:
+def _scenarios(about: str | None, *, as_json: bool) -> None:
     from lab.api.scenarios import summaries
 
-    rows = summaries(libraries=libraries, consensus=consensus)
+    rows = summaries(about)
     if as_json:
         _print_json(rows)
         return

@@ -25,7 +25,7 @@ from lab.report.servers import with_servers
 from lab.report.tables import markdown_table
 from lab.report.words import expected_words, verdict_words
 from lab.scenario.claims import claim_rows
-from lab.scenario.files import consensus_names, defect_names, library_names, names
+from lab.scenario.files import consensus_names, defect_names, library_names, names, sentinel_names
 from lab.scenario.load import LoadedScenario, load_scenario
 
 NOTE: Final = "<!-- Written by `lab.report.docs` from the files themselves: change those, not this page. -->"
@@ -37,7 +37,8 @@ A scenario is a file. Its `source` says who claims it and where, its `why` what 
 `lab list NAME` prints it, `lab run NAME` runs it, `lab demo NAME --on sim` shows it step by step. Beside
 each stands its control, `NAME-control.yaml`: the same scenario without the decisive fault, which must come
 out clean. Those about libraries need the library (`lab drivers install NAME`, with the name in the file's
-`lock`), those about locks by consensus need their servers; neither runs on `sim`.
+`lock`), those about locks by consensus need their servers; neither runs on `sim`. Those about Sentinel run on
+`local`.
 [findings.md](findings.md) says what the findings mean, [claims.md](claims.md) has the claims by number,
 [results.md](results.md) how often each came out as expected."""
 GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
@@ -45,6 +46,7 @@ GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "Defects: a correct lock passes, one with the defect does not": defect_names,
     "About libraries": library_names,
     "About locks by consensus": consensus_names,
+    "About Redis Sentinel": sentinel_names,
 }
 """The groups of scenarios, each with what lists its names."""
 
@@ -59,7 +61,7 @@ def pages(gallery: Path | None = None, out: Path | None = None) -> dict[str, str
     Raises:
         LabError: a scenario can't be loaded.
     """
-    every = (*names(), *defect_names(), *library_names(), *consensus_names())
+    every = (*names(), *defect_names(), *library_names(), *consensus_names(), *sentinel_names())
     loaded = {name: load_scenario(name) for name in every}
     scenarios = {name: one for name, one in loaded.items() if not one.scenario.control_of}
     shown = {run.name for run in runs(gallery)} if gallery else set()

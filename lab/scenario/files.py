@@ -23,6 +23,9 @@ LIBRARIES: Final = "libraries"
 CONSENSUS: Final = "consensus"
 """The subdirectory of scenarios with locks on etcd, ZooKeeper and Postgres, which must be installed."""
 
+SENTINEL: Final = "sentinel"
+"""The subdirectory of scenarios with Redis Sentinel, which not every substrate runs."""
+
 DEFECTS: Final = "defects"
 """The subdirectory of scenarios that a correct lock passes and one with a defect does not.
 
@@ -45,6 +48,11 @@ def consensus_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (scenario_dir() / CONSENSUS).glob("*.yaml")))
 
 
+def sentinel_names() -> tuple[str, ...]:
+    """The scenarios with Redis Sentinel, sorted by name."""
+    return tuple(sorted(path.stem for path in (scenario_dir() / SENTINEL).glob("*.yaml")))
+
+
 def defect_names() -> tuple[str, ...]:
     """The scenarios that a correct lock passes and one with a defect does not, sorted by name."""
     return tuple(sorted(path.stem for path in (scenario_dir() / DEFECTS).glob("*.yaml")))
@@ -63,7 +71,8 @@ def shipped(name: str) -> Path:
 def _shipped(name: str) -> Path | None:
     if name != Path(name).name:
         return None
-    files = (scenario_dir() / within / f"{name}.yaml" for within in ("", DEFECTS, LIBRARIES, CONSENSUS))
+    places = ("", DEFECTS, LIBRARIES, CONSENSUS, SENTINEL)
+    files = (scenario_dir() / within / f"{name}.yaml" for within in places)
     return next((file for file in files if _is_file(file)), None)
 
 
@@ -79,7 +88,7 @@ def find(path_or_name: str | Path) -> Path:
     file = _shipped(text)
     if file is not None:
         return file
-    known = (*names(), *defect_names(), *library_names(), *consensus_names())
+    known = (*names(), *defect_names(), *library_names(), *consensus_names(), *sentinel_names())
     near = difflib.get_close_matches(text.casefold(), known, n=3)
     asked = f"did you mean {choice(map(shown, near))}? " if near else ""
     raise LabError(

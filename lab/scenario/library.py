@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from lab.scenario.files import consensus_names, library_names, ordinary_names, shipped
+from lab.scenario.files import consensus_names, library_names, ordinary_names, sentinel_names, shipped
 from lab.scenario.load import LoadedScenario, load_scenario
+
+ABOUT: Final[Mapping[str, Callable[[], tuple[str, ...]]]] = {
+    "libraries": library_names,
+    "consensus": consensus_names,
+    "sentinel": sentinel_names,
+}
+"""What lists the scenarios about something that is not there everywhere."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +41,12 @@ def load_shipped(names: Iterable[str]) -> tuple[list[LoadedScenario], dict[str, 
     return loaded, {one.scenario.control_of: one.name for one in loaded if one.scenario.control_of}
 
 
-def summaries(*, libraries: bool = False, consensus: bool = False) -> tuple[Summary, ...]:
-    """The scenarios that need nothing installed, or those about ``libraries`` or ``consensus``, by name.
+def summaries(about: str | None = None) -> tuple[Summary, ...]:
+    """The scenarios that need nothing installed, or those about something of ``ABOUT``, by name.
 
     Raises LabError if one can't be loaded.
     """
-    chosen = library_names() if libraries else consensus_names() if consensus else ordinary_names()
+    chosen = ordinary_names() if about is None else ABOUT[about]()
     loaded, controls = load_shipped(chosen)
     return tuple(
         Summary(
