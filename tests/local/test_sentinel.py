@@ -27,6 +27,7 @@ steps:
   - crash: {nodes: [S3]}
   - until: {sdown: S3}
   - cut: {client: bob, nodes: [S1, S2], mode: refused}
+  - reset: {client: bob, nodes: [A]}
   - cut: {node: B, from: A}
   - do: alice acquires
   - until: {nodes: [B], replicated: false}
@@ -35,9 +36,6 @@ steps:
   - restart: {nodes: [S3]}
   - until: {master: B, by: [S3]}
   - pause: {node: S2}
-  - heal: {node: B, from: A}
-  - until: {role_of: A, is: replica}
-  - until: {nodes: [A], keys: gone}
   - do: bob acquires
   - resume: {node: S2}
 expect: {mutual_exclusion: violated, findings: [overlap]}
