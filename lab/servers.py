@@ -23,6 +23,10 @@ _REFUSED_DIRECTIVE = re.compile(
     r"^>>> (?P<directive>[^\n]*)$(?:\n(?P<why>[^\n]*))?",
     re.DOTALL | re.MULTILINE,
 )
+_UNKNOWN_DIRECTIVE = re.compile(
+    r"Unresolved Configuration\(s\) Detected:.*?# >>> '(?P<directive>[^\n]*)'", re.DOTALL
+)
+"""How Redis 8 says it: a directive that it does not know may be one of a module."""
 
 
 class Server(NamedTuple):
@@ -126,6 +130,10 @@ class RefusedDirective(NamedTuple):
 
 def refused_directive(log: str) -> RefusedDirective | None:
     """Return which directive a server refused, from its log, or None. Redis before 6.2 lacks some."""
+    if (unknown := _UNKNOWN_DIRECTIVE.search(log)) is not None:
+        name, _, value = unknown["directive"].partition(" ")
+        why = "there is none of this name, without a module that has it"
+        return RefusedDirective("this server", name, f'{name} "{value}"' if value else name, why)
     found = _REFUSED_DIRECTIVE.search(log)
     if found is None:
         return None

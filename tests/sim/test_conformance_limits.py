@@ -158,8 +158,9 @@ def test_a_key_that_is_used_stays_with_lru(tmp_path: Path) -> None:
                 ask(wire, "GET", name)
             for at in range(4):
                 ask(wire, "SET", f"more{at}", "x" * 500_000)
-            assert ask(wire, "EXISTS", *"abcdef") == ":6"
-            assert int(ask(wire, "EXISTS", *"ghijkl")[1:]) < 6
+            used, unused = (int(ask(wire, "EXISTS", *names)[1:]) for names in ("abcdef", "ghijkl"))
+            assert used > unused, "it compares some keys only, so one that is used may go"
+            assert unused < 6
 
 
 def test_what_needs_memory_is_what_servers_say_needs_it(tmp_path: Path) -> None:

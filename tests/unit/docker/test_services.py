@@ -16,6 +16,7 @@ from lab.run.execution import Run
 from lab.run.request import Plan
 from lab.run.steps import needed_of
 from lab.scenario.load import load_scenario
+from lab.servers import DEFAULT_SETTINGS, ServerSettings
 from lab.substrates.base import Capability, Service
 from lab.substrates.docker import SUBSTRATE, images, topology
 from lab.substrates.docker.services import Seat, spec_of
@@ -149,6 +150,7 @@ def test_auto_passes_over_what_docker_lacks_and_says_so(
             service: Service,
             needed: frozenset[Capability] = frozenset(),
             wanted: str | None = None,
+            settings: ServerSettings = DEFAULT_SETTINGS,
         ) -> str | None:
             return lacks if service != "redis" else None
 
