@@ -27,7 +27,7 @@ from lab.faults.down import DownFault
 from lab.faults.nemesis import End
 from lab.faults.power_cut import PowerCut
 from lab.faults.restart import Restart
-from lab.locks import lock_class
+from lab.locks import lock_class, refused_options
 from lab.scenario.anchors import KeysGone, LeaseOver, Replicated, Synced, VoteSplit
 from lab.scenario.files import names
 from lab.scenario.impossible import ClusterShape, impossible
@@ -214,7 +214,7 @@ def wrong_versions(scenario: Scenario) -> Iterator[tuple[Kind, str, Vary]]:
     Time-outs and the number of tries are not changed: they only decide how long things take.
     """
     for relative in RELATIVES[scenario.lock.name]:
-        yield "lock", f"lock: {relative}", partial(_with, block="lock", name=relative)
+        yield "lock", f"lock: {relative}", partial(_another_lock, name=relative)
     if scenario.expect.fencing == "violated" and scenario.lock.name == "redlock":
         yield "lock", f"lock: {FENCED}, fencing: true", _fenced
     options = scenario.lock.options
@@ -246,6 +246,14 @@ def wrong_versions(scenario: Scenario) -> Iterator[tuple[Kind, str, Vary]]:
 def _with(scenario: Scenario, *, block: str, **values: Any) -> Scenario:
     changed = scenario.model_copy(update={block: getattr(scenario, block).model_copy(update=values)})
     return _with_steps(changed, changed.steps)
+
+
+def _another_lock(scenario: Scenario, *, name: str) -> Scenario:
+    """The same with another lock, and those of the options that it has."""
+    lock = scenario.lock
+    refused = refused_options(name, lock.ttl_ns, lock.options)
+    left = {option: value for option, value in lock.options.items() if option not in refused}
+    return _with(scenario, block="lock", name=name, options=left)
 
 
 def _fenced(scenario: Scenario) -> Scenario:
