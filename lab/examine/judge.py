@@ -178,7 +178,7 @@ def labels(trial: Trial) -> frozenset[str]:
             and max(getattr(step, "by_ns", 0), fault.lasts_ns or FOR_EVER_NS) > min(trial.leases_ns) // 10
         ):
             found.add("packets are held up for long")
-        elif (is_a(fault, Crash) and trial.persistence == "none") or (
+        elif (is_a(fault, Crash) and trial.persistence in ("none", "rdb")) or (
             is_a(fault, PowerCut) and trial.persistence != "aof-always"
         ):
             found.add("a node forgets")

@@ -274,7 +274,7 @@ def test_what_was_found_before_an_interruption_is_printed_and_kept(
 def test_an_interruption_while_scenarios_are_replayed_loses_no_defect(
     sent: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.search.command.replayed", lambda *_: signal.raise_signal(sent))
+    monkeypatch.setattr("lab.search.confirm.replayed", lambda *_: signal.raise_signal(sent))
     assert call(["test", "mutant:bare-del", "--budget", ENOUGH, "--out", "here"]) == 130
     assert "lab test --replay here/defect-1.json" in capsys.readouterr().out
     assert {path.name for path in Path("here").iterdir()} == {"defect-1.json", "index.html", "result.json"}

@@ -208,7 +208,7 @@ SCENARIOS: dict[str, tuple[Trial, bool]] = {
                 options=OPTIONS,
                 persistence=persistence,
             ),
-            persistence == "none",
+            persistence in ("none", "rdb"),
         )
         for persistence in get_args(Persistence)
     },
