@@ -100,4 +100,5 @@ def writable_file(path: Path | None) -> None:
         if not was_there:  # nobody is to take an empty file for a report
             path.unlink()
     except OSError as error:
-        raise cannot_write("the report", error, where=str(path)) from error
+        error.filename = str(path)  # what was asked for, and not a directory above it
+        raise cannot_write("the report", error) from error
