@@ -34,6 +34,7 @@ CLASSES = [
 WATCHDOG = "tests.locks_to_test.watchdog:Watchdog"
 NEW_COMMANDS = f"{PLACE}ByDigest"
 NOTHING = frozenset[str]()
+EVERY = slice(None)
 WAITS = "needs a lock that refuses a held lock within 1s, and this one waits for it"
 
 
@@ -59,12 +60,14 @@ def test_a_driver_without_claims_and_with_key_rules_is_not_accused() -> None:
     assert "no margin" not in str(found.profile)
 
 
-def accused(lock: str, kind: Kind, names: frozenset[str] = NOTHING) -> dict[str, tuple[str, ...]]:
+def accused(
+    lock: str, kind: Kind, names: frozenset[str] = NOTHING, part: slice = EVERY
+) -> dict[str, tuple[str, ...]]:
     """The scenarios, all or some, in which a suite for this lock has it fail."""
-    plan = plan_for(lock, kind, "sim")
-    assert plan.items
+    items = plan_for(lock, kind, "sim").items[part]
+    assert items
     failed = {}
-    for item in plan.items:
+    for item in items:
         if names and item.name not in names:
             continue
         task = ScenarioTask.of(load_scenario(item.scenario, item.settings), item.scenario)
@@ -77,9 +80,17 @@ def accused(lock: str, kind: Kind, names: frozenset[str] = NOTHING) -> dict[str,
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("lock", [*CLASSES, WATCHDOG])
-def test_no_suite_accuses_a_correct_lock(lock: str) -> None:
-    assert accused(lock, kind_of(lock)) == {}
+@pytest.mark.parametrize(
+    ("lock", "first"),
+    [
+        pytest.param(lock, (at + half) % 2, marks=pytest.mark.slow if half else ())
+        for at, lock in enumerate([*CLASSES, WATCHDOG])
+        for half in (0, 1)
+    ],
+)
+def test_no_suite_accuses_a_correct_lock(lock: str, first: int) -> None:
+    """Every second scenario, by turns; the others with ``--slow``."""
+    assert accused(lock, kind_of(lock), part=slice(first, None, 2)) == {}
 
 
 @pytest.mark.full
