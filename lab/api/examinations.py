@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.api.refusals import refuse_without_sentinels
 from lab.examine import command as of_command
 from lab.examine import words
 from lab.examine.command import REAL, Asked
@@ -18,6 +17,7 @@ from lab.examine.options import parse_options
 from lab.examine.progress import Progress
 from lab.examine.replay import replay
 from lab.examine.result import Examined
+from lab.locks import refuse_without_sentinels
 
 __all__ = [
     "RESULT",

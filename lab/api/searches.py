@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.api.refusals import refuse_without_sentinels
 from lab.batch.row import Row
 from lab.drivers.place import servers_of_trials
+from lab.locks import refuse_without_sentinels
 from lab.search import confirm
 from lab.search.command import Asked, save, search_of, to_json
 from lab.search.confirm import versions_differ

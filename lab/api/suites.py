@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lab.api.refusals import refuse_without_sentinels
 from lab.batch import matrix_plan, suite_plan, tables
 from lab.batch.choose import served
 from lab.batch.dask import refuse_jobs
@@ -20,6 +19,7 @@ from lab.batch.reports import Reports
 from lab.batch.result import Result
 from lab.batch.servers_plan import on_servers, print_servers, servers_table
 from lab.errors import LabError
+from lab.locks import refuse_without_sentinels
 from lab.run.request import RunRequest
 from lab.substrates import AUTO, choose, substrate
 from lab.substrates.execute import execute

@@ -24,7 +24,7 @@ from lab.scenario.fault_step import FaultStep
 from lab.scenario.files import ordinary_names
 from lab.scenario.load import LoadedScenario, load_scenario
 from lab.scenario.model import PROPERTIES, Scenario
-from lab.scenario.outcomes import actions
+from lab.scenario.outcomes import actions, expected_words
 from lab.scenario.steps import Extend
 
 Reference = Literal["single", "redlock", "redlock-fenced"]
@@ -217,7 +217,7 @@ def _expected(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
 
     What the reference does not keep either may be kept: a lock that answers differently may not come into
     the decisive situation. For the same reason single operations must end as those of the reference only
-    where no fault strikes.
+    where no fault strikes; why they are refused each lock says in its own words.
     """
     if lock == kind.reference == loaded.scenario.lock.name:
         return ()
@@ -227,11 +227,8 @@ def _expected(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
         if loaded.scenario.lock.name == kind.reference
         else dict(outcome_of(kind.reference, loaded.name))
     )
-    sure = {
-        action: outcome
-        for action, outcome in of_reference.pop("operations", {}).items()
-        if "unknown" not in outcome
-    }
+    wordless = {action: _wordless(ended) for action, ended in of_reference.pop("operations", {}).items()}
+    sure = {action: ended for action, ended in wordless.items() if "unknown" not in ended}
     violated = [name for name, outcome in of_reference.items() if outcome == "violated"]
     kept = {name: outcome for name, outcome in of_reference.items() if name not in (*violated, "findings")}
     either = sorted({*kept.pop("either", ()), *violated}, key=PROPERTIES.index)
@@ -246,6 +243,13 @@ def _expected(loaded: LoadedScenario, lock: str, kind: Kind) -> tuple[str, ...]:
             }
         ),
     )
+
+
+def _wordless(expected: Any) -> Any:
+    """The outcome of an operation, or of each time that it happens, without its reason."""
+    if isinstance(expected, list | tuple):
+        return [expected_words(one)[0] for one in expected]
+    return expected_words(expected)[0]
 
 
 def _flow(data: Mapping[str, Any]) -> str:

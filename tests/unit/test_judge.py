@@ -94,7 +94,7 @@ def test_other_workloads_were_not(builder: HistoryBuilder) -> None:
 
 def test_a_violation_is_never_taken_back() -> None:
     """Nor is a scenario vacuous that expects refusals."""
-    violated = contended(478).acquire("dave", "other", 8, 9)
+    violated = contended(478).acquire("dave", "other", 8, 9).release("dave", "other", 50, 51)
     assert check(violated.history())["mutual_exclusion"].violations
     assert why_starved(violated) == []
     assert why_starved(contended(478), workload(fault_tolerance="violated")) == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lab.batch.for_lock import Kind, plan_for
+from lab.batch.for_lock import Kind, plan_for, settings_for
 from lab.batch.item import Plan
 from lab.batch.plan import Selection
 from lab.errors import LabError
@@ -44,6 +44,16 @@ def test_each_scenario_is_taken_or_left_out_with_a_reason() -> None:
     assert set(reported).isdisjoint(
         {"partition-clockjump", "late-release", "extension-limit", "chaos", "late-set"}
     )
+
+
+def test_another_lock_is_not_held_to_the_words_of_a_refusal() -> None:
+    loaded = load_scenario("memory-full-control")
+    told = loaded.scenario.expect.model_dump(mode="json", exclude_none=True)["operations"]["bob acquires"]
+    assert told == [{"refused": "another client holds it"}, "ok"]
+    settings = settings_for(loaded, "tests.locks_to_test.styles:OneNode", SINGLE)
+    expected = load_scenario("memory-full-control", settings).scenario.expect.operations
+    assert expected is not None
+    assert expected["bob acquires"] == ("refused", "ok")
 
 
 def test_a_control_is_left_out_with_its_scenario() -> None:
