@@ -81,9 +81,9 @@ def starved(measures: Measures, verdict: Verdict, scenario: Scenario) -> Iterato
     """Why the run of a workload decides next to nothing: hardly any of its tries was granted.
 
     Fewer than one in ``TRIES_PER_GRANT``, and not since clients held the lock for long: it was in use for
-    less than ``HELD_SHARE_MIN`` of the time. Then hardly anybody was in a critical section while somebody
-    else tried, and that nothing was violated says little. It never takes back what was seen: a run with a
-    violation, expected or not, is not vacuous; nor is one that is expected to be unavailable.
+    less than ``HELD_SHARE_MIN`` of the time. Then few critical sections met a try of another client, and that
+    nothing was violated says little. A violation that was seen stays one, expected or not: such a run is not
+    vacuous, nor is one that is expected to be unavailable.
     """
     held = measures.held_share
     idle = held is not None and held < HELD_SHARE_MIN

@@ -82,7 +82,7 @@ class Measures:
     held_share: float | None = None
     """The share of the time in which clients asked for a lock or held one, in which one was held.
 
-    A grant counts up to its release, or for its TTL. None: nobody asked.
+    A grant counts up to its release, or for its TTL. None: no client asked.
     """
 
     @property

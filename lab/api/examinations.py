@@ -17,7 +17,6 @@ from lab.examine.options import parse_options
 from lab.examine.progress import Progress
 from lab.examine.replay import replay
 from lab.examine.result import Examined
-from lab.locks import refuse_without_sentinels
 
 __all__ = [
     "RESULT",
@@ -34,7 +33,6 @@ __all__ = [
 
 def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progress: None) -> Examined:
     """Examine a lock. Raises as ``lab.examine.command.examine`` does."""
-    refuse_without_sentinels(asked.lock, "lab test")
     return of_command.examine(asked, on_progress)
 
 

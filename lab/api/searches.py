@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lab.batch.row import Row
 from lab.drivers.place import servers_of_trials
-from lab.locks import refuse_without_sentinels
 from lab.search import confirm
 from lab.search.command import Asked, save, search_of, to_json
 from lab.search.confirm import versions_differ
@@ -49,7 +48,6 @@ class Searched:
 
 def begin(asked: Asked) -> Search:
     """The search that these arguments ask for. Raises ``LabError``: it, or its replay, is not possible."""
-    refuse_without_sentinels(asked.lock, "lab search")
     found = search_of(asked)
     if asked.confirm is not None:
         on, _ = choose(asked.confirm, server=asked.server or None, where="--confirm")

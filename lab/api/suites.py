@@ -19,7 +19,6 @@ from lab.batch.reports import Reports
 from lab.batch.result import Result
 from lab.batch.servers_plan import on_servers, print_servers, servers_table
 from lab.errors import LabError
-from lab.locks import refuse_without_sentinels
 from lab.run.request import RunRequest
 from lab.substrates import AUTO, choose, substrate
 from lab.substrates.execute import execute
@@ -104,8 +103,6 @@ def begin(
     if selection.for_lock is not None or like is not None:
         from lab.search.kind import with_kind  # imports the simulation
 
-        if selection.for_lock is not None:
-            refuse_without_sentinels(selection.for_lock, "--for")
         selection = with_kind(selection, like, server)
     if selftest is not None:
         from lab.selftest.run import Trials, of_locks, of_scenarios

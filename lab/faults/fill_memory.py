@@ -90,7 +90,7 @@ class FillMemory(Fault):
         return node_names(self.nodes, cluster)
 
     def observed_after(self) -> tuple[str, ...]:
-        """The nodes: nobody hears of an eviction."""
+        """The nodes: clients get no message of an eviction."""
         return () if self.nodes == "all" else self.nodes
 
     async def inject(self, cluster: Cluster) -> Receipt:

@@ -88,7 +88,7 @@ class Promote(Fault):
         """Let another replica of the old master follow the new one, and wait until it hears it."""
         node, address = cluster.nodes[name], cluster.link(name, self.node).address
         if not await answers(node):
-            if node.alive:  # it is paused: nobody can tell it
+            if node.alive:  # it is paused, and cannot be told
                 return True, {"attached": "no, it does not answer"}
             await cluster.attach(name, self.node, now=False)
             return True, {"attached": "at its next start"}

@@ -20,7 +20,7 @@ class SentinelLock(Failover):
 
     When it has no connection to a master it asks the Sentinels one after the other for the master's name,
     connects to it, and uses it if ``ROLE`` replies that it is one. It asks again after the connection ended,
-    or a command failed; while the connection lasts it asks nobody. So it goes on with a master that
+    or a command failed; while the connection lasts it asks no Sentinel. So it goes on with a master that
     Sentinel has replaced, as long as that one answers and says nothing of it.
 
     It tolerates the loss of the master, and promises mutual exclusion while no failover happens: replication

@@ -20,7 +20,7 @@ from lab.faults.cut import Cut
 from lab.faults.delay import Delay
 from lab.faults.hold import Hold
 from lab.faults.power_cut import PowerCut
-from lab.locks import check_options
+from lab.locks import check_options, refuse_without_sentinels
 from lab.scenario.explain import explain
 from lab.scenario.model import Option, OptionName
 from lab.scenario.overrides import apply
@@ -126,6 +126,7 @@ def space_of(lock: str, drawn: Drawn, options: Mapping[str, OptionValue] | None 
         LabError: there is no such lock, it cannot be simulated, or an option cannot be.
     """
     must_run_in_virtual_time(lock)
+    refuse_without_sentinels(lock, "--lock")
     settings, place = _settings(drawn, options or {})
     ttl_ns, nodes = settings.lock.ttl_ns, settings.cluster.nodes
     clients = DEFAULT.clients if drawn.clients is None else drawn.clients

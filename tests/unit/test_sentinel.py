@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import tools
+from lab.cli.app import call
 from lab.errors import LabError, UnknownOutcome
 from lab.locks import refuse_without_sentinels
 from lab.run.request import RunRequest
@@ -84,3 +85,18 @@ def test_a_lock_that_asks_sentinels_needs_some() -> None:
     refuse_without_sentinels("failover", "here")
     with pytest.raises(LabError, match="asks Sentinels for the master, and there are none"):
         refuse_without_sentinels("sentinel", "here")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["test", "sentinel", "--budget", "1s"],
+        ["search", "--lock", "sentinel", "--budget", "1s"],
+        ["campaign", "--lock", "sentinel", "--seeds", "0:1"],
+        ["suite", "--for", "sentinel"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_trials_have_no_sentinels(command: list[str]) -> None:
+    with pytest.raises(LabError, match="asks Sentinels for the master, and there are none"):
+        call(command)
