@@ -9,7 +9,7 @@ from lab.redis_model.aof import commands_in
 from lab.redis_model.keyspace import snapshot
 from lab.redis_model.parser import ProtocolError, RequestParser
 from lab.redis_model.reply import pack
-from lab.redis_model.session import Session
+from lab.redis_model.session import FROM_MASTER, Session
 
 if TYPE_CHECKING:
     from lab.redis_model.model import RedisModel
@@ -25,7 +25,7 @@ class MasterLink:
         self._send = send
         self._closed = closed
         self._parser = RequestParser()
-        self._session = Session(model, 0, "master", None)
+        self._session = Session(model, 0, FROM_MASTER, None)
         self._session.is_master = True
         self._offset = 0
         self._id = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab.redis_model.parser import ProtocolError, RequestParser
 from lab.redis_model.reply import NULL_ARRAY, Reply, encode
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lab.redis_model.registry import Command
 
 Argument = bytes | str | int
+FROM_MASTER: Final = "master"
+"""The peer of the connection on which a replica's master speaks."""
 
 
 def as_bytes(arguments: tuple[Argument, ...]) -> list[bytes]:

@@ -220,6 +220,7 @@ def _scenario(
             "nodes": trial.nodes,
             "persistence": trial.persistence,
             **({"server": trial.server} if trial.server else {}),
+            **({"replicas": trial.replicas} if trial.replicated else {}),
         },
         "lock": {
             "name": trial.lock,

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Final, cast
 
 from lab.addresses import Address
 from lab.client_protocol import Answer, Command
+from lab.errors import UnknownOutcome
 from lab.faults.answers import Answers
-from lab.redis_model import RedisModel
+from lab.redis_model import ErrorReply, RedisModel
 from lab.redis_model.keyspace import Hash
 from lab.redis_model.known import Missing
 from lab.redis_model.model import modelled
 from lab.search.faults import every_fault, is_a
 from lab.search.trial import Trial
 from lab.search.watch import CommandLog
-from lab.servers import DEFAULT
+from lab.servers import DEFAULT, replication_links
 from lab.substrates.answering import Answering
-from lab.substrates.base import STORE, ClockReading, Life, Probe, Role
+from lab.substrates.base import STORE, ClockReading, Life, Probe
 from lab.substrates.probe import OpenConnection
 from lab.substrates.sim.link import SimLink
 from lab.substrates.sim.loop import HostLoop, host_with_loop
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 ANSWERED: Final = Probe(reached=True, round_trip_ns=0)
 SILENT: Final = Probe(reached=False, round_trip_ns=0)
-ALONE: Final = Role("master", 0, linked=False)
 NEVER: Final = 1 << 62
 """The end of a key that has none."""
 
@@ -110,9 +110,23 @@ class TrialNode(TrialMachine, SimNode):
         """Which life this is."""
         return Life(self._run_id(), self.process_id, None)
 
-    async def role(self) -> Role:
-        """It has no replicas."""
-        return ALONE
+    async def ask(self, *arguments: str | int) -> object:
+        """Let the server execute one command at once. Raises ``UnknownOutcome``."""
+        return self._asked(*arguments)
+
+    def become_replica(self, master: Address) -> None:
+        """Follow a master from now on, also after a restart."""
+        self._replicates = master
+        self._asked("REPLICAOF", master.host, master.port)
+
+    def _asked(self, *arguments: str | int) -> object:
+        if self.host.paused:
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: it stands still")
+        answer: object = self.host.run(self.model.call, *arguments)
+        self._arm()
+        if isinstance(answer, ErrorReply):
+            raise UnknownOutcome(f"node {self.name} does not answer the lab: {answer}")
+        return answer
 
     def _run_id(self) -> str:
         """Not drawn: nobody asks for it."""
@@ -253,7 +267,7 @@ class TrialCluster:
         }
         self.store_node = kind(STORE, network, ids, "none")
         self.clients: dict[str, TrialClient] = {}
-        self.replicas: dict[str, str] = {}
+        self.replicas = trial.replicas
         self._links: dict[tuple[str, str], TrialLink] = {}
         for node in self.nodes.values():
             node.log = log
@@ -265,13 +279,34 @@ class TrialCluster:
             self.clients[client] = self._client(client)
             for node in self.servers():
                 self._links[client, node.name] = self._link(client, node)
+        for replica, other in replication_links(self.replicas):
+            self._links[replica, other] = self._link(replica, self.nodes[other])
+
+    def begin_replication(self) -> None:
+        """Let replicas follow their masters from now on."""
+        for replica, master in self.replicas.items():
+            self.nodes[replica].become_replica(self.link(replica, master).address)
+
+    async def promote(self, replica: str) -> None:
+        """Make a replica a master."""
+        await self.nodes[replica].promote()
+        del self.replicas[replica]
+
+    async def attach(self, replica: str, master: str, *, now: bool) -> None:
+        """Let a node replicate another one."""
+        self.replicas[replica] = master
+        await self.nodes[replica].follow(self.link(replica, master).address, now=now)
 
     def _client(self, name: str) -> TrialClient:
         return TrialClient(host_with_loop(self._network.world, name, self._network), self._network)
 
-    def _link(self, client: str, node: TrialNode) -> TrialLink:
-        host = f"{client}-{node.name}"
-        return TrialLink(self._read(node.reached_over(host)), client, node, Address(node.name, host, PORT))
+    def _link(self, near: str, node: TrialNode) -> TrialLink:
+        """A new link to a node, from a client or a replica."""
+        host = f"{near}-{node.name}"
+        way = node.reached_over(host)
+        return TrialLink(
+            self._read(way) if near in self.clients else way, near, node, Address(node.name, host, PORT)
+        )
 
     def _read(self, way: Way) -> Way:
         """Where a fault of the trial is to answer commands with errors, they are read."""
@@ -285,7 +320,7 @@ class TrialCluster:
         yield self.store_node
 
     def link(self, client: str, target: str) -> TrialLink:
-        """Return the link from a client to a node or to the store."""
+        """Return the link from a client to a node or to the store, or between two nodes."""
         return self._links[client, target]
 
     def sendings_of(self, client: str) -> Sendings:

@@ -73,14 +73,13 @@ class DirectNode(TrialNode):
             reply = model.call(*request)
         if self.log is not None:
             self.log.end(self.name, model)
-        if self._persistence == "aof-everysec":
-            super()._arm()
+        self._arm()
         connection.replies.carry(connection.down, 0, connection.hear, (reply,))
 
     def _arm(self) -> None:
         # Keys expire when they are looked at: only a file that is synced now and then needs waking, or who
-        # waits on a connection of another kind.
-        if self._persistence == "aof-everysec" or self._sessions:
+        # waits on a connection of another kind, or replicates.
+        if self._persistence == "aof-everysec" or self._sessions or self._replicates is not None:
             super()._arm()
 
 

@@ -87,13 +87,13 @@ class DrivenCluster(TrialCluster):
         self._machines[name] = machine
         return DrivenClient(loop, self._network)
 
-    def _link(self, client: str, node: TrialNode) -> TrialLink:
-        if node.name == STORE:
-            return super()._link(client, node)
-        door = Door(self._machines[client], self._network)
-        way = self._read(node.reached_over(LOOPBACK, door.port, f"{client}-{node.name}:{PORT}"))
+    def _link(self, near: str, node: TrialNode) -> TrialLink:
+        if node.name == STORE or near not in self._machines:
+            return super()._link(near, node)
+        door = Door(self._machines[near], self._network)
+        way = self._read(node.reached_over(LOOPBACK, door.port, f"{near}-{node.name}:{PORT}"))
         door.leads_to(way)
-        return DrivenLink(door, way, client, node)
+        return DrivenLink(door, way, near, node)
 
     def end(self) -> None:
         """Keep the drivers that are as good as new after a moment, and end the others."""

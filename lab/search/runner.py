@@ -234,6 +234,7 @@ class TrialRun:
             played=self._played,
         )
         self._listen_for_sendings(playing)
+        self._cluster.begin_replication()
         play = self._lab.create_task(playing.play(self._tracks, ZERO_NS))
         play.add_done_callback(over.append)
         actors = self._bring_clients_up()

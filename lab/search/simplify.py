@@ -104,6 +104,8 @@ def plainer_cluster(trial: Trial) -> Iterator[Trial]:
                 fewer = with_nodes(trial, kept)
                 if fits(fewer):
                     yield fewer
+    if trial.replicated:
+        yield replace(trial, replicated=False, uses=0)
     if trial.persistence != "aof-always":
         yield replace(trial, persistence="aof-always")
     if trial.ttl_ns != PLAIN_TTL_NS and not trial.tracks:  # whose times have their own scale

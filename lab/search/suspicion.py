@@ -157,7 +157,7 @@ def _late_write(outcome: Outcome) -> bool:
 def _in_vain(outcome: Outcome) -> bool:
     """Whether clients asked in vain for longer than a free lock may be refused."""
     trial = outcome.trial
-    if not trial.asks_for_long:
+    if not (trial.asks_for_long and outcome.events):
         return False
     end_ns = outcome.events[0]["time_ns"] + trial.horizon_ns
     of_keys: dict[str, Events] = {}

@@ -10,6 +10,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from lab.durations import UNITS_NS
+from lab.faults.down import DownFault
+from lab.faults.links import LinkFault
+from lab.faults.promote import Promote
 from lab.redis_model.persistence import Persistence
 from lab.scenario.steps import Acquire
 from lab.scenario.tracks import Timed
@@ -111,6 +114,7 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     ``keys`` is the pattern of all keys, in place of the lock's own; ``{}`` in it is ``key_name``, or
     ``other_key``. ``faults`` are actions of the environment, each of which waits for its own trigger alone.
     Nodes know no end of an ``observed`` lease: who asks for the lock watches its record for a lease first.
+    In a ``replicated`` trial the first node is the master, and all others are its replicas.
     ``tracks`` are played beside what rounds and faults say, and say all that scenarios can say.
     """
 
@@ -133,11 +137,25 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     keys: str = ""
     key_name: str = KEY
     tracks: dict[str, Track] = {}
+    replicated: bool = False
 
     @property
     def node_names(self) -> tuple[str, ...]:
         """A, B, C…"""
         return NODE_NAMES[: self.nodes]
+
+    @property
+    def replicas(self) -> dict[str, str]:
+        """Which nodes replicate which master when it begins."""
+        first, *others = self.node_names
+        return dict.fromkeys(others, first) if self.replicated else {}
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The nodes whose keys decide who holds the lock: of a replicated trial all that are ever masters."""
+        told = (timed.step for track in self.tracks.values() for timed in track)
+        heirs = {step.node for step in told if isinstance(step, Promote)}
+        return tuple(name for name in self.node_names if name not in self.replicas or name in heirs)
 
     @property
     def majority(self) -> int:
@@ -164,20 +182,35 @@ class Trial(Readable, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     @property
     def asks_for_long(self) -> bool:
         """Whether a client asks for the lock for longer than a free one may be refused, if need be."""
+        if self.replicated and not self._has_one_new_master():
+            return False
         told = (timed.step for track in self.tracks.values() for timed in track)
         return self.demand_ns > 0 or any(
             isinstance(step, Acquire) and step.key is None and (step.insist_ns or 0) > self.unavailable_ns
             for step in told
         )
 
+    def _has_one_new_master(self) -> bool:
+        """Whether a replica takes the place of a master that stays away, and nothing is between the others.
+
+        Where two nodes say that they are the master, a lock may ask the wrong one for ever; where the new one
+        has lost its replicas, who waits for them waits in vain.
+        """
+        told = [timed for track in self.tracks.values() for timed in track]
+        apart = any(isinstance(one.step, LinkFault) and one.step.client is None for one in told)
+        gone = any(isinstance(one.step, DownFault) and one.until is None for one in told)
+        return gone and not apart and any(isinstance(one.step, Promote) for one in told)
+
     @property
     def unavailable_ns(self) -> int:
         """How long a free lock may be refused while a majority is up: two seconds, or half a longer TTL.
 
-        An observed lease that was not given back is free for others a lease after they first looked.
+        An observed lease that was not given back is free for others a lease after they first looked. What was
+        asked of a master that died may lie on its replica, and nobody knows: it goes with its lease.
         """
         longest_ns = self.longest_ttl_ns
-        return max(2 * UNITS_NS["s"], longest_ns // 2) + (longest_ns if self.observed else 0)
+        whole = self.observed or self.replicated
+        return max(2 * UNITS_NS["s"], longest_ns // 2) + (longest_ns if whole else 0)
 
     def key(self) -> bytes:
         """The trial as bytes: equal for equal trials."""

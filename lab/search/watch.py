@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any, Final
 
 from lab.redis_model import RedisModel
+from lab.redis_model.session import FROM_MASTER
 from lab.search.origin import Origins, Place, Sent
 from lab.substrates.sim.host import Host
 
@@ -78,6 +79,8 @@ class CommandLog:
         """Note what this server executes from now on."""
 
         def note(words: Sequence[bytes], peer: str) -> None:
+            if peer == FROM_MASTER:
+                return
             self.end(node, model)
             state = state_of(model)
             said = tuple(word.decode(errors="replace") for word in words)
