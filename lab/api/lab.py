@@ -205,6 +205,7 @@ class Lab:
         budget: str = "120s",
         seed: int = 0,
         nodes: int = 5,
+        replicas: int = 0,
         options: Mapping[str, str | int | float | bool] | None = None,
         repeat: int = 3,
         jobs: int | None = None,
@@ -219,6 +220,7 @@ class Lab:
             budget: how long to try schedules, with its unit.
             seed: of everything that is drawn.
             nodes: how many.
+            replicas: how many the lock's one master has, in place of ``nodes``.
             options: of the lock.
             repeat: how often a driver's defects are run on real Redis.
             jobs: how many processes run schedules; the number of cores if absent.
@@ -238,7 +240,9 @@ class Lab:
 
         name = name_of(lock)
         chosen = tuple((options or {}).items())
-        asked = examinations.Asked(name, budget, seed, nodes, chosen, repeat, jobs, keys=key, strict=strict)
+        asked = examinations.Asked(
+            name, budget, seed, nodes, chosen, repeat, jobs, keys=key, strict=strict, replicas=replicas
+        )
         below = self.out / examinations.directory_for(name, seed).name
         directory = below if out is None else self.cwd / out
         command = shlex.join(["lab", "test", name, "--budget", budget, "--seed", str(seed)])

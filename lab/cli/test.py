@@ -23,6 +23,10 @@ def examine_lock(
     budget: Annotated[str, typer.Option(help="Processor time for all of it, like 120s.")] = "120s",
     seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
     nodes: Annotated[int, typer.Option(min=1, max=7, help="How many nodes.")] = 5,
+    replicas: Annotated[
+        int,
+        typer.Option(min=0, max=4, help="How many replicas the one master has, in place of --nodes."),
+    ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="An option of the lock: node_timeout=100ms. Repeatable."),
@@ -78,6 +82,7 @@ def examine_lock(
         keys=key or "",
         strict=strict,
         dask=dask or "",
+        replicas=replicas,
     )
     command = shlex.join(["lab", *sys.argv[1:]])
     return examine_command(asked, out, junit, command=command, as_json=as_json)

@@ -82,7 +82,8 @@ def anchored(
         if (looks := _as_seen(outcome.events)) not in seen:
             seen.add(looks)
             kept.append((base, outcome))
-    yield from _elsewhere(setting, [base for base, _ in kept if BOB in base.tracks])
+    if not setting.replicated:
+        yield from _elsewhere(setting, [base for base, _ in kept if BOB in base.tracks])
     yield from (trial for trial in _with_one_fault(setting, kept, random) if fits(trial))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ class Asked:
     budget: str = "120s"
     seed: int = 0
     nodes: int = 5
+    """How many independent nodes there are, for a lock that uses several."""
     options: tuple[tuple[str, OptionValue], ...] = ()
     repeat: int = 3
     """How often each defect of a driver is run on real Redis."""
@@ -67,6 +69,8 @@ class Asked:
     """Whether what is not decided is a failure, too."""
     dask: str = ""
     """The scheduler of a Dask cluster that runs trials, beside this process."""
+    replicas: int = 0
+    """How many replicas the lock's one master has; 0: nodes are independent."""
 
     @property
     def budget_s(self) -> float:
@@ -103,11 +107,18 @@ def examine(asked: Asked, on_progress: Callable[[Progress], None] = lambda progr
             profile, options = _learned(asked, options, budget.check)
         except OutOfTime:
             profile = Profile(Kind(False))
+        if asked.replicas:
+            profile.kind = dataclasses.replace(profile.kind, quorum=False, replicated=True)
         kind = profile.kind
         margin_ns(kind.reference, 10 * S_NS, OPTIONS)
-        nodes = asked.nodes if kind.quorum else 1
-        learned = {"ttl_step_ns": profile.ttl_step_ns, "uses": profile.uses}
-        setting = _setting(asked, options, nodes, fences=kind.fenced, observed=kind.observed, **learned)
+        setting = dataclasses.replace(
+            _setting(asked, options),
+            fences=kind.fenced,
+            observed=kind.observed,
+            ttl_step_ns=profile.ttl_step_ns,
+        )
+        if not kind.replicated:
+            setting = dataclasses.replace(setting, nodes=asked.nodes if kind.quorum else 1, uses=profile.uses)
         setting = setting.with_ttl(setting.ttl_ns)
         after = KEEPS + (REAL if asked.runs_on_real else 0.0)
         examination = Examination(
@@ -144,6 +155,11 @@ def _run(examination: Examination, setting: Setting, profile: Profile, random: R
         profile.not_tried.append(
             "a holder that takes the lock again while something fails, or while others ask before it gave "
             "back what it took last, or releases it twice: this lock counts how often it is taken"
+        )
+    if setting.replicated and setting.nodes == 2:
+        profile.not_tried.append(
+            "whether the lock is served after a failover: without the old master one of two nodes is up, and "
+            "no majority; --replicas 2 tries that"
         )
     if is_driver(setting.lock):
         profile.not_tried.append("cancelled attempts: the driver protocol has no command for it")
@@ -233,8 +249,11 @@ def _examined(
     )
 
 
-def _setting(asked: Asked, options: dict[str, OptionValue], nodes: int, **more: Any) -> Setting:
-    return Setting(asked.lock, options, nodes, server=asked.server, keys=asked.keys, **more)
+def _setting(asked: Asked, options: dict[str, OptionValue]) -> Setting:
+    """The setting in which a lock is asked what it is. A lock on a master with replicas uses that alone."""
+    places = {"nodes": asked.replicas + 1, "uses": 1, "replicated": True}
+    own: dict[str, Any] = places if asked.replicas else {"nodes": asked.nodes}
+    return Setting(asked.lock, options, server=asked.server, keys=asked.keys, **own)
 
 
 def _learned(
@@ -245,12 +264,12 @@ def _learned(
     Raises what ``learn`` raises.
     """
     try:
-        return learn(_setting(asked, options, asked.nodes), check), options
+        return learn(_setting(asked, options), check), options
     except UnknownOutcome as error:
         if not isinstance(error.__cause__, OptionError) or options == dict(asked.options):
             raise
     options = dict(asked.options)
-    return learn(_setting(asked, options, asked.nodes), check), options
+    return learn(_setting(asked, options), check), options
 
 
 def _seconds(text: str) -> float:

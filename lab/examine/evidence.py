@@ -120,7 +120,7 @@ class Evidence:
         """The nodes on which a value of this client's alone lies at a time, for so long yet at least."""
         return [
             node
-            for node in self.outcome.trial.node_names
+            for node in self.outcome.trial.voters
             if any(
                 client in self.writers.get(value, ()) and (left_ms is None or left_ms >= least_left_ms)
                 for value, left_ms in self.locks_at(node, time_ns).values()

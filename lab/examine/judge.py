@@ -19,6 +19,7 @@ from lab.faults.hold import Hold
 from lab.faults.jump import Jump
 from lab.faults.pause import Pause
 from lab.faults.power_cut import PowerCut
+from lab.faults.promote import Promote
 from lab.search.faults import client_of, every_fault, is_a
 from lab.search.runner import ZERO_NS, Outcome, is_unattended
 from lab.search.suspicion import named, suspected
@@ -171,6 +172,8 @@ def labels(trial: Trial) -> frozenset[str]:
             found.add("a client's clock drifts" if step.client else "a node's clock drifts")
         elif is_a(fault, Pause):
             found.add("a client is paused")
+        elif is_a(fault, Promote):
+            found.add("a replica becomes the master")
         elif is_a(fault, ClientCrash):
             found.add("a client dies")
         elif (

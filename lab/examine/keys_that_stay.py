@@ -86,7 +86,7 @@ def released_in_vain(evidence: Evidence) -> Iterator[tuple[Operation, list[str],
             continue
         nodes = [
             node
-            for node in evidence.outcome.trial.node_names
+            for node in evidence.outcome.trial.voters
             if any(is_of(str(token), value) for value, _ in evidence.locks_at(node, look_ns).values())
         ]
         if len(nodes) >= majority:
@@ -101,7 +101,7 @@ def _well(evidence: Evidence, release: Operation) -> list[str]:
     for number, fault in enumerate(evidence.outcome.struck, 1):
         was_restarted = is_a(fault, DownFault) and ends.get(f"f{number}", NEVER) < release.called_ns
         hit |= set(nodes_of(fault)) - (answered if was_restarted else set())
-    return [node for node in evidence.outcome.trial.node_names if node not in hit]
+    return [node for node in evidence.outcome.trial.voters if node not in hit]
 
 
 def prolonged_by_others(evidence: Evidence) -> Iterator[tuple[Operation, Operation, str]]:

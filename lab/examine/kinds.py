@@ -21,7 +21,8 @@ DIES: Final = "a client dies"
 JUMPS: Final = "a node's clock jumps"
 DRIFTS: Final = "a node's clock drifts"
 FORGETS: Final = "a node forgets"
-CLOCKS: Final = frozenset((JUMPS, DRIFTS, FORGETS))
+PROMOTED: Final = "a replica becomes the master"
+CLOCKS: Final = frozenset((JUMPS, DRIFTS, FORGETS, PROMOTED))
 LATE: Final = frozenset((PAUSED, HELD))
 
 FALSE_VALIDITY: Final = "false-validity"
@@ -35,6 +36,7 @@ SENTENCES: Final[dict[str, str]] = {
     JUMPS: "a node whose clock jumps forward gives the key away early, back: keeps it for longer",
     DRIFTS: "a node whose clock runs too fast gives the key away early, too slow: keeps it for longer",
     FORGETS: "a node that comes back without its data gives the key to a second client",
+    PROMOTED: "replication is asynchronous: a replica without the key gives it to a second client",
 }
 """Why a broken assumption leads to what it leads to."""
 
@@ -46,7 +48,8 @@ class Kind:
     ``quorum``: it asks several nodes. ``fenced``: its grants come with numbers. ``announces``: the resource
     knows its token. ``sequential``: it asks one node after the other. ``observed``: its node lets no key
     expire; who wants the lock watches its record for a lease. ``states_validity``: it says for how long a
-    lease is good; else its user has to look at a clock.
+    lease is good; else its user has to look at a clock. ``replicated``: its node is a master with replicas,
+    one of which may take its place.
     """
 
     quorum: bool
@@ -55,10 +58,13 @@ class Kind:
     sequential: bool = False
     observed: bool = False
     states_validity: bool = True
+    replicated: bool = False
 
     @property
     def reference(self) -> str:
         """The lock of the lab that is right for this kind."""
+        if self.replicated:
+            return "failover"
         if not self.quorum:
             return "observed-lease" if self.observed else "single"
         if self.fenced:
@@ -72,14 +78,16 @@ class Kind:
         """Whether what an acquire of unknown outcome has set must go before its TTL is over.
 
         Redlock's algorithm says so. ``SET NX PX`` on one node leaves that to the TTL, unless the lock says
-        for how long its leases are good: such a one is held to its reference.
+        for how long its leases are good: such a one is held to its reference. What a master that died has
+        replicated nobody can know.
         """
-        return self.quorum or self.states_validity
+        return not self.replicated and (self.quorum or self.states_validity)
 
     @property
     def words(self) -> str:
         """What it is, in words."""
-        base = "a lock on a majority of independent nodes" if self.quorum else "a lock on one node"
+        one = "a lock on a master that has replicas" if self.replicated else "a lock on one node"
+        base = "a lock on a majority of independent nodes" if self.quorum else one
         extras = [
             *(["with fencing tokens"] if self.fenced else []),
             *(["whose token the resource checks"] if self.announces else []),
@@ -96,6 +104,8 @@ class Kind:
         )
         if self.quorum:
             text += "; it is served while a majority of the nodes can be reached"
+        if self.replicated:
+            text += "; after a failover as well, if the new master has all that the old one had acknowledged"
         if self.fenced:
             text += "; each grant has a larger number than all grants before it"
         return text

@@ -15,6 +15,7 @@ from lab.drivers import is_driver
 from lab.examine.anchored import ANCHORED, anchored
 from lab.examine.beyond import beyond
 from lab.examine.boundaries import first_faults, second_faults, single_faults
+from lab.examine.failovers import FAILOVERS, failovers
 from lab.examine.kinds import Kind
 from lab.examine.names_of_keys import other_names
 from lab.examine.probes import Profile
@@ -218,6 +219,9 @@ def parts(
     reentrant: bool = False,
 ) -> Iterator[tuple[Part, Iterable[Trial]]]:
     """The finite parts with all their trials, in order; the shorter ones first."""
+    if setting.replicated:
+        part = Part(FAILOVERS, "the master crashes, or is cut off, and a replica takes its place")
+        yield part, _counted(part, failovers(setting, profile, reentrant=reentrant))
     yield from (
         (Part(name, about, of=len(trials)), trials)
         for name, about, trials in (

@@ -162,6 +162,8 @@ class Setting:
     """How many of the nodes the lock uses for one key, where that depends on the key; 0: all."""
     observed: bool = False
     """Whether no node knows the end of a lease: who wants the lock watches its record."""
+    replicated: bool = False
+    """Whether the first node is a master, and all others are its replicas."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -202,6 +204,7 @@ class Setting:
             server=self.server,
             uses=self.uses,
             observed=self.observed,
+            replicated=self.replicated,
             seed=seed,
             horizon_ns=7 * self.ttl_ns + 8 * S_NS,
             demand_ns=3 * self.ttl_ns + 4 * S_NS if demand else 0,

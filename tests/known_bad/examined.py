@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lab.examine.command import Asked, examine
 from lab.examine.progress import OutOfTime, Progress
 from lab.examine.result import Examined
 
 
-def examined(lock: str, schedules: int, *, seed: int = 0, first: bool = False, server: str = "") -> Examined:
+def examined(lock: str, schedules: int, *, seed: int = 0, first: bool = False, **asked: Any) -> Examined:
     """The result after so many schedules, or with ``first`` after the first defect."""
 
     def enough(progress: Progress) -> None:
         if progress.schedules >= schedules or (first and progress.defects):
             raise OutOfTime
 
-    return examine(Asked(lock, "3600s", seed, jobs=1, server=server), enough)
+    return examine(Asked(lock, "3600s", seed, jobs=1, **asked), enough)

@@ -115,6 +115,7 @@ search; a server's commands; marks in pictures; what is done to a link, and whic
 OTHER_MEANINGS = {
     "lab/api/child.py": {"answers"},  # a function
     "lab/api/strategies/options.py": {"drift"},  # how an option of a lock begins
+    "lab/examine/kinds.py": {"failover"},  # a lock
     "lab/examine/ledger/words.py": {"drift"},  # a fact
     "lab/selftest/changes.py": {"failover"},  # a lock
     "lab/scenario/fault_step.py": {"pause"},  # an effect

@@ -247,6 +247,18 @@ class Ledger:
         for slot, own in owned.items():
             own.lies = own.lies._replace(until_ns=now[slot].until_ns)  # its clock may run at another rate now
 
+    def take_over(self, node: str, now: State) -> None:
+        """Take in what a node has from its master: whose that is, what was executed there tells."""
+        owned = self.owned[node]
+        for slot, lies in now.items():
+            if slot not in owned or owned[slot].lies.value != lies.value:
+                effects = (effect for entry in reversed(self.entries) for effect in entry.effects)
+                there = (
+                    effect.after for effect in effects if effect.slot == slot and effect.after is not None
+                )
+                same = next((own for own in there if own.lies.value == lies.value), Own(lies, None, None))
+                owned[slot] = Own(lies, same.lease, same.made_by)
+
     def see(self, entry: Entry, now: State) -> None:
         """Take in a command that a node executed, after which this is what it has."""
         owned = self.owned[entry.node]

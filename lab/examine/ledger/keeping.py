@@ -124,12 +124,15 @@ class LedgerRun(TrialRun):
         args: list[bytes],
     ) -> Any:
         """Let a node execute one command of a client."""
-        if args[0].decode(errors="replace").upper() in ABOUT_CONNECTIONS or name not in self._cluster.nodes:
+        about_connection = args[0].decode(errors="replace").upper() in ABOUT_CONNECTIONS
+        if about_connection or session.is_master or name not in self._cluster.nodes:
             return run(session, args)
         node, log = self._cluster.nodes[name], self._log
         assert log is not None
         model.read_clock()
         self.ledger.look(name, self._state(node))
+        if self._trial.replicated:
+            self.ledger.take_over(name, self._state(node))
         self._sweep(node)
         words = tuple(word.decode(errors="replace") for word in args)
         entry = self._entry = Entry(self._now_ns(), name, log.asker, words, None, None)

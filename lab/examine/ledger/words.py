@@ -62,6 +62,7 @@ from lab.examine.ledger.rules import (
 from lab.examine.places import of_reads, of_requests, to_its_sending
 from lab.examine.seen import ABOUT_CONNECTIONS, form_of
 from lab.faults.drift import Drift
+from lab.faults.promote import Promote
 from lab.locks import margin_ns as margin_ns_of
 from lab.search.origin import Place, Sent
 
@@ -94,6 +95,7 @@ ASKED_NOBODY, SILENT, MINORITY_AWAY, ITS_OWN_KEY = (
 REFUSED, SLEEPS, AFTER_FAULT, MIXED_LEASES = "refused", "sleeps", "after a fault", "mixed leases"
 NO_SCRIPT, SCRIPT_LOST = "NOSCRIPT", "script lost"
 MINORITY_REFUSES, MOVED, REPLACES = "minority refuses", "moved", "replaces"
+STAYS: Final = "stays with the old master"
 SENT_BEFORE, AGAIN, REPLY_OWED, TWICE = "sent before", "returned again", "reply owed", "counted twice"
 
 
@@ -554,6 +556,9 @@ class _Teller:
         struck = self._struck_before(call)
         if struck:
             facts.add(AFTER_FAULT)
+        new_masters = self._promoted_before(call)
+        if new_masters and new_masters.isdisjoint(sent.node for sent in call.sent):
+            facts.add(STAYS)
         if not call.sent:
             facts.add(ASKED_NOBODY)
             return f"it asked no node{self._silent_since(call)}", facts, None
@@ -590,6 +595,16 @@ class _Teller:
             if last and not away and all(id(sent) in arrived for sent in sent_before):
                 facts.add(SLEEPS)
         return "; ".join(parts), facts, silent_after
+
+    def _promoted_before(self, call: Call) -> set[str]:
+        """The replicas that had become masters when it was called."""
+        return {
+            event["targets"][0]
+            for event in self.outcome.events
+            if event["process"] == "nemesis"
+            and (event["f"], event["type"]) == (Promote.KEY, "ok")
+            and event["time_ns"] <= call.called_ns
+        }
 
     def _struck_before(self, call: Call) -> list[str]:
         return [

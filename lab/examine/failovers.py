@@ -1,0 +1,85 @@
+"""Schedules in which a replica takes the place of the master, at each moment of a lock's calls.
+
+The master crashes for good, comes back later as a master (nobody has told it), or goes on beside the new one
+while Bob cannot reach it. Before that the replicas have all that it acknowledged, or nothing since the call
+at which it happens: replication is asynchronous. Bob asks as soon as there is a new master, and Alice, who
+has known the old one, asks again at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Final
+
+from msgspec.structs import replace
+
+from lab.errors import LabError
+from lab.examine.anchored import MOMENT_NS, SENDINGS_MAX, courses
+from lab.examine.boundaries import boundaries
+from lab.examine.probes import Profile
+from lab.examine.programs import ALICE, BOB, MS_NS, Setting
+from lab.faults.crash import Crash
+from lab.faults.cut import Cut
+from lab.faults.promote import Promote
+from lab.scenario.steps import Acquire, Check, Read, Release, Write
+from lab.scenario.tracks import Timed
+from lab.scenario.triggers import Trigger, after, at_start, on
+from lab.search.as_tracks import FAULTS, action
+from lab.search.faults import lasting, timed_fault
+from lab.search.plainer_tracks import fits
+from lab.search.trial import Track, Trial
+
+FAILOVERS: Final = "failovers"
+"""What they are called as a part of an examination."""
+NOTICED_NS: Final = 100 * MS_NS
+"""How long after a crash the replica becomes the master."""
+BACK_NS: Final = 300 * MS_NS
+"""How long after its crash the old master comes back, where it does."""
+PROMOTED: Final = "promote ok"
+NOW: Final = at_start()
+
+
+def failovers(setting: Setting, profile: Profile, *, reentrant: bool = False) -> Iterator[Trial]:
+    """All of them, by what Alice does; only inside ``trials``."""
+    for course in courses(setting, profile, reentrant=reentrant):
+        triggers = (trigger for track in course.values() for timed in track for trigger in timed.triggers)
+        if any(trigger.track == BOB for trigger in triggers):
+            continue
+        base = setting.with_clients({ALICE: (), BOB: ()}, demand=not reentrant)
+        base = replace(base, tracks={name: tuple(track) for name, track in course.items()})
+        try:
+            sent = [each.nth for each in boundaries(base, SENDINGS_MAX) if each.client == ALICE]
+        except LabError:  # reported by the examination, which runs it as well
+            continue
+        moments = [on(ALICE, "sends", nth, after_ns) for nth in sent for after_ns in (0, 3 * MOMENT_NS)]
+        for moment, way in product(moments, _ways(setting)):
+            faults = _at(moment, way)
+            trial = replace(base, tracks={**base.tracks, FAULTS: faults, BOB: _bob(setting.ttl_ns)})
+            if fits(trial):
+                yield trial
+
+
+def _ways(setting: Setting) -> Iterator[Track]:
+    """How the first replica takes the master's place."""
+    master, heir, *others = setting.names
+    promote = Timed.model_construct(step=Promote(node=heir), at=after(NOTICED_NS), until=None)
+    crash = timed_fault(Crash, NOW, nodes=(master,))
+    yield crash, promote
+    yield lasting(crash, BACK_NS), promote
+    yield timed_fault(Cut, NOW, BOB, (master,)), promote
+    lost = [Timed.model_validate({Cut.KEY: {"node": each, "from": master}}) for each in (heir, *others)]
+    yield *lost, crash.model_copy(update={"at": None}), promote
+
+
+def _at(moment: Trigger, faults: Track) -> Track:
+    """What happens, beginning at this moment."""
+    first, *rest = faults
+    return first.model_copy(update={"at": moment}), *rest
+
+
+def _bob(ttl_ns: int) -> Track:
+    """He asks again and again once there is a new master, and holds the lock for a part of its lease."""
+    insists = action(Acquire, on(FAULTS, PROMOTED), insist_ns=4 * ttl_ns, pause_ns=ttl_ns // 6)
+    held = after(ttl_ns // 3)
+    return insists, action(Read), action(Check, held), action(Write, if_checked=True), action(Release)

@@ -1,0 +1,34 @@
+"""A lock on a master with replicas that goes wrong after a failover, and a correct twin with other habits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.channel import Channel
+from lab.locks.failover import Failover
+
+
+class KeepsMaster(Failover):
+    """It never asks again who the master is."""
+
+    name = "keeps-master"
+
+    async def _ask_master(self, *arguments: Any) -> Any:
+        known = self._master
+        try:
+            return await super()._ask_master(*arguments)
+        finally:
+            self._master = known or self._master
+
+
+class LastMaster(Failover):
+    """Of several masters it takes the last: after a failover that is the new one, more often than not."""
+
+    name = "last-master"
+
+    async def _find_master(self) -> Channel:
+        self._channels.reverse()
+        try:
+            return await super()._find_master()
+        finally:
+            self._channels.reverse()
