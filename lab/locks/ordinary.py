@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -10,6 +11,7 @@ from lab.addresses import Address
 from lab.drivers import ordinary
 from lab.drivers.shapes import Shape
 from lab.locks.base import (
+    Belief,
     Indeterminate,
     Lease,
     LeaseLost,
@@ -142,6 +144,29 @@ class OrdinaryLock:
         return self._session
 
 
+class AskedLock(OrdinaryLock):
+    """An ordinary lock that says itself whether a lease is held, or that renews its leases."""
+
+    renews: ClassVar[bool] = False
+
+    async def held(self, lease: Lease) -> Belief:
+        """What it answers; ``believes`` decides for one that cannot be asked. Raises ``Indeterminate``."""
+        assert isinstance(lease, OrdinaryLease)
+        assert lease.held is not None
+        if not self.shape.owned:
+            return Belief(self.believes(lease))
+        try:
+            return Belief(await self._used().owned(lease.held))
+        except ordinary.Refused:
+            return Belief(held=False)
+        except Exception as error:
+            raise _unknown(error) from error
+
+    async def wall_clock_ns(self) -> int:
+        """The client's own."""
+        return time.time_ns()
+
+
 def ordinary_class(name: str, shape: Shape) -> type[OrdinaryLock]:
     """The class of an ordinary async lock, in whose module it is, so that its code is found there."""
     if name in _CLASSES and _CLASSES[name].shape is shape:
@@ -154,7 +179,10 @@ def ordinary_class(name: str, shape: Shape) -> type[OrdinaryLock]:
         "extends": shape.extend is not None,
         "__module__": place,
     }
-    _CLASSES[name] = type("Ordinary", (OrdinaryLock,), parts)
+    asked = bool(shape.owned) or shape.renews
+    if asked:
+        parts["renews"] = shape.renews
+    _CLASSES[name] = type("Ordinary", (AskedLock if asked else OrdinaryLock,), parts)
     return _CLASSES[name]
 
 

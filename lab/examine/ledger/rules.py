@@ -251,8 +251,35 @@ def _of_progress(kept: Kept) -> Iterator[Found]:
             if strange:
                 kind = Breach(PROGRESS, "acquire", MIXES)
                 yield Found(kind, call.ended_ns, call=call, own=strange[0])
-            elif _is_free_for(kept, call):
+            elif _is_free_for(kept, call) and _keys_refuse_for_ns(ledger, call) <= bound_ns // 2:
                 yield Found(Breach(PROGRESS, "acquire", FAILS), call.ended_ns, call=call)
+
+
+def _keys_refuse_for_ns(ledger: Ledger, call: Call) -> int:
+    """For how long keys refuse clients around a failure: since the last lease was over, until the next grant.
+
+    Whoever asked then would have had to wait without this failure as well. From half of the bound on, the
+    keys account for most of what makes the wait a finding.
+    """
+    asked = [
+        each for each in ledger.calls if each.f == "acquire" and each.lease.resource == call.lease.resource
+    ]
+    over_ns = [min(each.lease.over_ns, each.lease.until_ns) for each in asked if each.lease.until_ns > 0]
+    since_ns = max((each for each in over_ns if each <= call.called_ns), default=0)
+    until_ns = min(
+        (each.ended_ns for each in asked if each.how == "ok" and each.ended_ns >= call.ended_ns),
+        default=NEVER,
+    )
+    refused = [
+        each
+        for each in asked
+        if since_ns <= each.called_ns < until_ns
+        and each.how == "fail"
+        and len(ledger.nodes) - len(refusing(ledger, each)) < ledger.majority
+    ]
+    if not refused:
+        return 0
+    return max(each.ended_ns for each in refused) - min(each.called_ns for each in refused)
 
 
 def _is_free_for(kept: Kept, call: Call) -> bool:
