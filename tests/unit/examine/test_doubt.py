@@ -11,6 +11,7 @@ from lab.examine.ledger.book import Breach
 from lab.examine.naming import Cause
 from lab.faults.crash import Crash
 from lab.faults.cut import Cut
+from lab.faults.drift import Drift
 from lab.faults.pause import Pause
 from lab.search.faults import Kind as FaultKind
 
@@ -61,7 +62,7 @@ def test_what_bad_luck_may_come_to_needs_a_cause_or_nearly_all_variants(finding:
 
 
 @pytest.mark.parametrize("finding", RARE)
-@pytest.mark.parametrize(("fault", "certain"), [(Cut, False), (Pause, False), (Crash, True)])
+@pytest.mark.parametrize(("fault", "certain"), [(Cut, False), (Pause, False), (Crash, False), (Drift, True)])
 def test_a_client_that_was_kept_from_the_nodes_is_no_proof_without_a_cause(
     finding: str, fault: FaultKind, certain: bool
 ) -> None:
